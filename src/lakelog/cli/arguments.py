@@ -1,0 +1,68 @@
+"""What subcommands that read segments have in common: arguments, streams, and a quiet end."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+import click
+
+from lakelog.cli.output import Output
+from lakelog.cli.recognize import FORMATS
+from lakelog.cli.report import Report
+from lakelog.errors import InvalidInputError
+
+__all__ = ["format_option", "json_option", "paths_argument", "readable", "streams"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def paths_argument(command: F) -> F:
+    kind = click.Path(exists=True)
+    return click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=kind)(command)
+
+
+def json_option(command: F) -> F:
+    return click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")(
+        command
+    )
+
+
+def format_option(command: F) -> F:
+    option = click.option(
+        "--format",
+        "told",
+        type=click.Choice(list(FORMATS)),
+        help="Of data files; recognized by name and first bytes unless given.",
+    )
+    return option(command)
+
+
+@contextmanager
+def readable(path: str, report: Report) -> Iterator[None]:
+    """Go on with the next file when this one cannot be read; say so on stderr."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        report.refuse(f"{path}: {error.strerror}")
+    except InvalidInputError as error:
+        report.refuse(error)
+
+
+@contextmanager
+def streams() -> Iterator[tuple[Output, Report]]:
+    """Give stdout and stderr, and end quietly when nobody reads stdout any more."""
+    output = Output(sys.stdout.buffer)
+    report = Report(sys.stderr, output)
+    try:
+        yield output, report
+        output.flush()
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more when it ends; let that go nowhere.
+        with suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+    sys.exit(report.exit_code)

@@ -1,0 +1,199 @@
+"""A segment, from a file to what is shown of it.
+
+    Shown     a batch or a block, with the records that were asked for
+    Fault     something that is wrong, with the path of the file it is in
+
+A batch whose CRC is wrong, or whose records cannot be trusted, is shown all the same, marked as
+not valid, with what can be read of its records: who looks at a damaged file wants to see it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from crc32c import crc32c
+
+from lakelog.cli.files import OpenSegment
+from lakelog.cli.shallow import BatchSegment, check_sums, open_batches, walk_headers
+from lakelog.errors import CorruptError, UnsupportedError
+from lakelog.formats.batches import Run, find_offset, walk_run
+from lakelog.formats.contract import Block, Damage, Range, Walk, drive, walk_blocks
+from lakelog.formats.kafs import HEADER_BYTES as KAFS_HEADER_BYTES
+from lakelog.model import Record
+from lakelog.records import HEADER_BYTES, BatchHeader, decode_header, decode_records
+from lakelog.records.header import CRC_START
+
+__all__ = ["Fault", "Shown", "Wanted", "read_segment"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What of a segment is asked for."""
+
+    records: bool = True
+    """Without them, batches are not looked into."""
+    offset_from: int = 0
+    offset_to: int | None = None
+    """The first offset that is not asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A batch or a block."""
+
+    position: int
+    size: int
+    base_offset: int
+    next_offset: int
+    count: int
+    records: tuple[Record, ...]
+    header: BatchHeader | None = None
+    is_valid: bool = True
+    """Whether the CRC is right, where there is one."""
+    is_damaged: bool = False
+    """Whether a Fault that tells what is wrong with it comes next."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Something that is wrong with a file."""
+
+    path: str
+    position: int
+    size: int
+    """Bytes that are skipped because of it."""
+    what: str
+    is_end: bool = False
+    """Whether it is a tail of the data file in which no whole batch stands."""
+
+
+def read_segment(opened: OpenSegment, wanted: Wanted) -> Iterator[Shown | Fault]:
+    """Yield what is asked for, in order, and all that is wrong with what was read."""
+    walk, at = _walk(opened, wanted)
+    count = next_offset = 0
+    is_whole = at == _start(opened)
+    for found in walk_blocks(walk, opened.give):
+        if isinstance(found, Damage):
+            is_whole = False
+            yield from _damaged(opened, found, at, wanted)
+            if found.error.where == opened.file.format.suffix:
+                at += found.size
+            continue
+        at = found.position + found.size
+        shown = _shown(found)
+        count, next_offset = count + shown.count, shown.next_offset
+        if wanted.offset_to is not None and shown.base_offset >= wanted.offset_to:
+            return
+        if shown.next_offset > wanted.offset_from:
+            yield _cut(shown, wanted)
+    segment = None if wanted.records or not is_whole else open_batches(opened)
+    if segment is not None:
+        for damage in check_sums(segment, count, next_offset):
+            yield _fault(opened, damage)
+
+
+def _start(opened: OpenSegment) -> int:
+    return KAFS_HEADER_BYTES if opened.file.format.name == "kafs" else 0
+
+
+def _walk(opened: OpenSegment, wanted: Wanted) -> tuple[Walk, int]:
+    """Return the cheapest walk that meets what is asked for, and where it begins."""
+    is_far = wanted.offset_from > opened.file.base_offset
+    segment = open_batches(opened) if is_far or not wanted.records else None
+    run = None if segment is None else segment.run
+    if segment is not None and is_far:
+        run = _run_from(opened, segment, wanted.offset_from)
+    if run is None:
+        return opened.file.format.walk(opened.files), _start(opened)
+    return (walk_run(run) if wanted.records else walk_headers(run)), run.start
+
+
+def _run_from(opened: OpenSegment, segment: BatchSegment, offset: int) -> Run | None:
+    """Return the batches from ``offset`` on; None when they are not to be found without a walk."""
+    run = segment.run
+    try:
+        at = segment.start(offset)
+        first = decode_header(opened.give(Range(run.suffix, at, at + HEADER_BYTES)))
+        # An index may lie. One that leads too far back only costs time.
+        at = at if first.base_offset <= offset else run.start
+        frame = drive(find_offset(run, at, offset), opened.give)
+    except (CorruptError, UnsupportedError):
+        return None
+    if frame is None:
+        return None
+    return replace(run, start=frame.position, base_offset=frame.header.base_offset)
+
+
+def _shown(block: Block) -> Shown:
+    header = block.header
+    if header is None:
+        base, following = block.records[0].offset, block.records[-1].offset + 1
+        count = len(block.records)
+    else:
+        base, following, count = header.base_offset, header.next_offset, header.count
+    return Shown(
+        position=block.position,
+        size=block.size,
+        base_offset=base,
+        next_offset=following,
+        count=count,
+        records=block.records,
+        header=header,
+    )
+
+
+def _cut(shown: Shown, wanted: Wanted) -> Shown:
+    """Leave out the records that are not asked for."""
+    end = wanted.offset_to
+    if shown.base_offset >= wanted.offset_from and (end is None or shown.next_offset <= end):
+        return shown
+    kept = tuple(
+        record
+        for record in shown.records
+        if record.offset >= wanted.offset_from and (end is None or record.offset < end)
+    )
+    return replace(shown, records=kept)
+
+
+def _fault(opened: OpenSegment, damage: Damage, *, is_end: bool = False) -> Fault:
+    return Fault(
+        path=opened.file.beside(damage.error.where),
+        position=damage.error.at,
+        size=damage.size,
+        what=damage.error.what,
+        is_end=is_end,
+    )
+
+
+def _damaged(
+    opened: OpenSegment, damage: Damage, at: int, wanted: Wanted
+) -> Iterator[Shown | Fault]:
+    """Yield what is left of a batch that is damaged, and then the damage."""
+    header = damage.header
+    data = b""
+    if header is not None:
+        data = opened.give(Range(opened.file.format.suffix, at, at + header.size))
+        if len(data) == header.size:
+            yield _cut(_salvage(at, header, data, wanted), wanted)
+    is_lost = header is None or len(data) < header.size
+    is_end = is_lost and damage.size > 0 and at + damage.size == opened.size
+    yield _fault(opened, damage, is_end=is_end)
+
+
+def _salvage(at: int, header: BatchHeader, data: bytes, wanted: Wanted) -> Shown:
+    records: tuple[Record, ...] = ()
+    if wanted.records:
+        try:
+            records = decode_records(header, data[HEADER_BYTES:])
+        except (CorruptError, UnsupportedError):
+            records = ()
+    return Shown(
+        position=at,
+        size=header.size,
+        base_offset=header.base_offset,
+        next_offset=header.next_offset,
+        count=header.count,
+        records=records,
+        header=header,
+        is_valid=crc32c(data[CRC_START:]) == header.crc,
+        is_damaged=True,
+    )

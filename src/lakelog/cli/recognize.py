@@ -1,0 +1,161 @@
+"""Which format a file is in.
+
+The name decides where it can: suffix, and base offset before it. Kafka and RustLog both call their
+files .log and .index, so there the first bytes decide; and a file that was renamed on its way here
+is recognized by its first bytes alone, if its format has a magic or its suffix was kept.
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from lakelog.errors import InvalidInputError
+from lakelog.formats.contract import Format
+from lakelog.formats.kafkalog import FORMAT as KAFKALOG
+from lakelog.formats.kafkalog import LEADER_EPOCHS_NAME, METADATA_NAME
+from lakelog.formats.kafs import FORMAT as KAFS
+from lakelog.formats.rustlog import CHECKPOINT_NAME
+from lakelog.formats.rustlog import FORMAT as RUSTLOG
+from lakelog.formats.strm import FORMAT as STRM
+
+__all__ = [
+    "FORMATS",
+    "HEAD_BYTES",
+    "SIDE_NAMES",
+    "SegmentFile",
+    "SideFile",
+    "base_offset_of",
+    "is_side_name",
+    "recognize",
+]
+
+FORMATS = {row.name: row for row in (KAFKALOG, KAFS, STRM, RUSTLOG)}
+HEAD_BYTES = 4096
+"""How much of a file is looked at."""
+
+SIDE_NAMES = {LEADER_EPOCHS_NAME: KAFKALOG, METADATA_NAME: KAFKALOG, CHECKPOINT_NAME: RUSTLOG}
+
+# Kafka renames files on their way out or in; somebody who names such a file wants to see it.
+_PASSING_SUFFIXES = (".deleted", ".cleaned", ".swap")
+_KAFS_INDEX_MAGIC = b"IDX\0"
+# Where each format repeats the base offset, or has its first record's.
+_BASE_OFFSET_AT = {"kafkalog": 0, "kafs": 8, "strm": 20, "rustlog": 4}
+_I64 = struct.Struct(">q")
+
+_BY_SUFFIX: dict[str, list[Format]] = {}
+for _row in FORMATS.values():
+    _BY_SUFFIX.setdefault(_row.suffix, []).append(_row)
+_SIDE_SUFFIXES = {suffix for row in FORMATS.values() for suffix in row.side_suffixes}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFile:
+    """A data file, and where its side files would be."""
+
+    path: str
+    format: Format
+    base_offset: int
+    stem: str
+    """The path without its suffix."""
+    tail: str = ""
+    """What Kafka put behind the suffix."""
+
+    def beside(self, suffix: str) -> str:
+        """Return the path of the file with ``suffix``."""
+        return self.path if suffix == self.format.suffix else f"{self.stem}{suffix}{self.tail}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideFile:
+    """A file that says something of a segment, named on its own."""
+
+    path: str
+    format: Format
+    kind: str
+    """Its suffix, or its name where it has no other."""
+    base_offset: int
+
+
+def base_offset_of(name: str) -> int | None:
+    """Return the base offset if a file is, by its name, the data file of a segment."""
+    stem, dot, suffix = name.rpartition(".")
+    for row in _BY_SUFFIX.get(dot + suffix, ()):
+        base_offset = row.base_offset(stem)
+        if base_offset is not None:
+            return base_offset
+    return None
+
+
+def is_side_name(name: str) -> bool:
+    """Whether a file in a directory is, by its name, one that lies beside segments."""
+    stem, dot, suffix = name.rpartition(".")
+    if name in SIDE_NAMES:
+        return True
+    if dot + suffix not in _SIDE_SUFFIXES:
+        return False
+    return any(row.base_offset(stem) is not None for row in FORMATS.values())
+
+
+def recognize(
+    path: str, head: bytes, *, log_head: bytes = b"", told: Format | None = None
+) -> SegmentFile | SideFile:
+    """Return what the file at ``path`` is, by its name and its first bytes.
+
+    ``log_head`` are the first bytes of the .log beside it, if there is one. ``told`` is the format
+    of a data file whose name and bytes do not tell.
+
+    Raises:
+        InvalidInputError: it is nothing we know.
+    """
+    name = PurePath(path).name
+    if name in SIDE_NAMES:
+        return SideFile(path=path, format=SIDE_NAMES[name], kind=name, base_offset=0)
+    tail = next((passing for passing in _PASSING_SUFFIXES if name.endswith(passing)), "")
+    stem, dot, suffix = name.removesuffix(tail).rpartition(".")
+    suffix = dot + suffix
+    by_magic = [row for row in (KAFS, STRM) if row.sniff(head, 0)]
+    is_side = suffix in _SIDE_SUFFIXES or head.startswith(_KAFS_INDEX_MAGIC)
+    rows = by_magic or _BY_SUFFIX.get(suffix, [])
+    if told is not None and not is_side:
+        rows = [told]
+    if rows and not is_side:
+        row, base_offset = _judge(rows, stem, path, head)
+        end = len(path) - len(tail) - len(suffix)
+        return SegmentFile(
+            path=path, format=row, base_offset=base_offset, stem=path[:end], tail=tail
+        )
+    if is_side:
+        row, base_offset = _judge_side(stem, path, head, log_head)
+        return SideFile(path=path, format=row, kind=suffix, base_offset=base_offset)
+    raise InvalidInputError(f"{path}: not a segment of any format, nor a file beside one")
+
+
+def _judge(rows: Sequence[Format], stem: str, path: str, head: bytes) -> tuple[Format, int]:
+    """Return the row whose data file this is, and its base offset."""
+    found = [(row, _base_offset(row, stem, head)) for row in rows]
+    for row, base_offset in found:
+        if row.sniff(head, base_offset):
+            return row, base_offset
+    # The first bytes are damaged. RustLog keeps its partitions where nobody else does.
+    is_rustlog = "partitions" in PurePath(path).parts[-3:-2]
+    return next((pair for pair in found if (pair[0] is RUSTLOG) == is_rustlog), found[0])
+
+
+def _base_offset(row: Format, stem: str, head: bytes) -> int:
+    named = row.base_offset(stem)
+    if named is not None:
+        return named
+    at = _BASE_OFFSET_AT[row.name]
+    inside: int = _I64.unpack_from(head, at)[0] if len(head) >= at + _I64.size else 0
+    return max(inside, 0)
+
+
+def _judge_side(stem: str, path: str, head: bytes, log_head: bytes) -> tuple[Format, int]:
+    if head.startswith(_KAFS_INDEX_MAGIC) or KAFS.base_offset(stem) is not None:
+        return KAFS, KAFS.base_offset(stem) or 0
+    base_offset = KAFKALOG.base_offset(stem) or 0
+    if log_head:
+        return _judge(_BY_SUFFIX[KAFKALOG.suffix], stem, path, log_head)[0], base_offset
+    is_rustlog = "partitions" in PurePath(path).parts[-3:-2]
+    return (RUSTLOG if is_rustlog else KAFKALOG), base_offset

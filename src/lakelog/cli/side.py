@@ -1,0 +1,184 @@
+"""The files beside segments: what is printed of each, entry by entry.
+
+An index that is being written to is a file of full size whose rest is zero. kafka-dump-log shows
+the first of those zero entries when no other comes before it; so does the text here, since it must
+be the same, and the JSON does not, since there is no such entry.
+
+An index that breaks its own rules is shown as far as it can be read, and then reported.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from lakelog.cli.files import read_side
+from lakelog.cli.reading import Fault
+from lakelog.cli.recognize import SideFile
+from lakelog.errors import CorruptError, UnsupportedError
+from lakelog.formats import kafkalog, kafs, rustlog
+
+__all__ = ["Entry", "read_side_file"]
+
+_OFFSET_ENTRY_BYTES = 8
+_TIME_ENTRY_BYTES = 12
+_RUSTLOG_ENTRY_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One entry of a side file, as text and as fields; either may be left out."""
+
+    kind: str
+    text: str = ""
+    fields: dict[str, object] = field(default_factory=dict)
+
+
+def read_side_file(file: SideFile) -> Iterator[Entry | Fault]:
+    """Yield the entries of a side file, and what is wrong with it."""
+    data = read_side(file.path)
+    read = _READERS.get((file.format.name, file.kind)) or _READERS[("kafkalog", file.kind)]
+    try:
+        yield from read(data, file)
+    except (CorruptError, UnsupportedError) as error:
+        yield Fault(path=file.path, position=error.at, size=0, what=error.what)
+
+
+def _offset_index(data: bytes, file: SideFile) -> Iterator[Entry]:
+    base = file.base_offset
+    whole = data[: len(data) - len(data) % _OFFSET_ENTRY_BYTES]
+    entries = kafkalog.OffsetIndex(base_offset=base, data=whole)
+    if not len(entries):
+        yield Entry(kind="index-entry", text=f"{file.path} is empty.")
+    for number, (at, offset, position) in enumerate(entries):
+        if offset == base and number > 0:
+            break
+        text = f"offset: {offset} position: {position}"
+        fields: dict[str, object] = {"at": at, "offset": offset, "position": position}
+        yield Entry(kind="index-entry", text=text, fields=fields if position else {})
+    kafkalog.decode_offset_index(data, base_offset=base)
+
+
+def _time_index(data: bytes, file: SideFile) -> Iterator[Entry]:
+    base = file.base_offset
+    whole = data[: len(data) - len(data) % _TIME_ENTRY_BYTES]
+    for number, (at, timestamp, offset) in enumerate(
+        kafkalog.TimeIndex(base_offset=base, data=whole)
+    ):
+        if offset == base and number > 0:
+            break
+        text = f"timestamp: {timestamp} offset: {offset}"
+        fields: dict[str, object] = {"at": at, "timestamp": timestamp, "offset": offset}
+        yield Entry(kind="time-index-entry", text=text, fields=fields if timestamp else {})
+    kafkalog.decode_time_index(data, base_offset=base)
+
+
+def _snapshot(data: bytes, file: SideFile) -> Iterator[Entry]:
+    for state in kafkalog.decode_snapshot(data, next_offset=file.base_offset):
+        since = "OptionalLong.empty"
+        if state.open_since >= 0:
+            since = f"OptionalLong[{state.open_since}]"
+        text = (
+            f"producerId: {state.producer_id} producerEpoch: {state.epoch} "
+            f"coordinatorEpoch: {state.coordinator_epoch} currentTxnFirstOffset: {since} "
+            f"lastTimestamp: {state.timestamp}"
+        )
+        if state.last_offset >= 0:
+            first = (state.last_sequence - state.offset_delta) & 0x7FFFFFFF
+            text += (
+                f" firstSequence: {first} lastSequence: {state.last_sequence} "
+                f"lastOffset: {state.last_offset} offsetDelta: {state.offset_delta} "
+                f"timestamp: {state.timestamp}"
+            )
+        fields = {name: getattr(state, name) for name in _PRODUCER_FIELDS}
+        yield Entry(kind="producer", text=text, fields=fields)
+
+
+_PRODUCER_FIELDS = (
+    "producer_id",
+    "epoch",
+    "last_sequence",
+    "last_offset",
+    "offset_delta",
+    "timestamp",
+    "coordinator_epoch",
+    "open_since",
+)
+
+
+def _transactions(data: bytes, file: SideFile) -> Iterator[Entry]:
+    for txn in kafkalog.decode_txn_index(data, base_offset=file.base_offset):
+        text = (
+            f"version: 0 producerId: {txn.producer_id} firstOffset: {txn.first_offset} "
+            f"lastOffset: {txn.last_offset} lastStableOffset: {txn.last_stable_offset}"
+        )
+        fields: dict[str, object] = {
+            "producer_id": txn.producer_id,
+            "first_offset": txn.first_offset,
+            "last_offset": txn.last_offset,
+            "last_stable_offset": txn.last_stable_offset,
+        }
+        yield Entry(kind="aborted-transaction", text=text, fields=fields)
+
+
+def _leader_epochs(data: bytes, file: SideFile) -> Iterator[Entry]:  # noqa: ARG001
+    for epoch, start in kafkalog.decode_leader_epochs(data):
+        fields: dict[str, object] = {"epoch": epoch, "start_offset": start}
+        yield Entry(kind="leader-epoch", text=f"epoch: {epoch} startOffset: {start}", fields=fields)
+
+
+def _metadata(data: bytes, file: SideFile) -> Iterator[Entry]:  # noqa: ARG001
+    topic_id = str(kafkalog.decode_metadata(data))
+    yield Entry(kind="topic-id", text=f"topicId: {topic_id}", fields={"topic_id": topic_id})
+
+
+def _kafs_index(data: bytes, file: SideFile) -> Iterator[Entry]:
+    index = kafs.decode_index(data)
+    if not len(index):
+        yield Entry(kind="index-entry", text=f"{file.path} is empty.")
+    for at, offset, position in index:
+        text = f"offset: {offset} position: {position}"
+        fields: dict[str, object] = {"at": at, "offset": offset, "position": position}
+        yield Entry(kind="index-entry", text=text, fields=fields)
+
+
+def _rustlog_index(data: bytes, file: SideFile) -> Iterator[Entry]:
+    # How long the log is does not matter here: a walk of the log holds the two together.
+    entries = rustlog.decode_index(data, base_offset=file.base_offset, log_size=1 << 63)
+    if not entries:
+        yield Entry(kind="index-entry", text=f"{file.path} is empty.")
+    for number, entry in enumerate(entries):
+        text = f"offset: {entry.offset} position: {entry.position}"
+        fields: dict[str, object] = {
+            "at": number * _RUSTLOG_ENTRY_BYTES,
+            "offset": entry.offset,
+            "position": entry.position,
+        }
+        yield Entry(kind="index-entry", text=text, fields=fields)
+
+
+def _cleaner(data: bytes, file: SideFile) -> Iterator[Entry]:  # noqa: ARG001
+    found = rustlog.decode_checkpoint(data)
+    text = (
+        f"lastCleanedOffset: {found.last_cleaned_offset} "
+        f"retentionHorizonMs: {found.retention_horizon_ms} "
+        f"compactionState: {found.compaction_state}"
+    )
+    fields: dict[str, object] = {
+        "last_cleaned_offset": found.last_cleaned_offset,
+        "retention_horizon_ms": found.retention_horizon_ms,
+        "compaction_state": found.compaction_state,
+        "created_at_ns": found.created_at_ns,
+    }
+    yield Entry(kind="cleaner-checkpoint", text=text, fields=fields)
+
+
+_READERS: dict[tuple[str, str], Callable[[bytes, SideFile], Iterator[Entry]]] = {
+    ("kafkalog", ".index"): _offset_index,
+    ("kafkalog", ".timeindex"): _time_index,
+    ("kafkalog", ".snapshot"): _snapshot,
+    ("kafkalog", ".txnindex"): _transactions,
+    ("kafkalog", kafkalog.LEADER_EPOCHS_NAME): _leader_epochs,
+    ("kafkalog", kafkalog.METADATA_NAME): _metadata,
+    ("kafs", ".index"): _kafs_index,
+    ("rustlog", ".index"): _rustlog_index,
+    ("rustlog", rustlog.CHECKPOINT_NAME): _cleaner,
+}

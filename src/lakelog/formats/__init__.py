@@ -1,0 +1,58 @@
+"""Segment formats: how records stand in files and objects.
+
+    kafs       sealed history of lakelog and Kafscale         .kfs + .index
+    strm       compressed archive                             .seg
+    rustlog    local log of RustLog                           .log + .index
+    kafkalog   a Kafka broker's log directories               .log + .index + .timeindex + more
+    batches    what kafs and kafkalog share: runs of record batches in a file
+    contract   what every format offers, and how its bytes are asked for
+
+FORMATS is the table: what is true of every format is tested, dumped and converted over its rows.
+"""
+
+from lakelog.formats import kafkalog, kafs, rustlog, strm
+from lakelog.formats.contract import (
+    Block,
+    Carries,
+    Damage,
+    Files,
+    Format,
+    Range,
+    Ranged,
+    Segment,
+    Walk,
+    Window,
+    buffers,
+    decode,
+    drive,
+    fetch,
+    walk_blocks,
+)
+
+__all__ = [
+    "FORMATS",
+    "Block",
+    "Carries",
+    "Damage",
+    "Files",
+    "Format",
+    "Range",
+    "Ranged",
+    "Segment",
+    "Walk",
+    "Window",
+    "buffers",
+    "decode",
+    "drive",
+    "fetch",
+    "kafkalog",
+    "kafs",
+    "rustlog",
+    "strm",
+    "walk_blocks",
+]
+
+FORMATS: dict[str, Format] = {
+    row.name: row for row in (kafs.FORMAT, strm.FORMAT, rustlog.FORMAT, kafkalog.FORMAT)
+}
+"""Every format by name. Where a suffix has two (``.log``), ``sniff`` tells them apart."""

@@ -1,0 +1,44 @@
+"""Runs of record batches: what a KAFS segment and a Kafka log file have in common.
+
+run      reading a run: walk, look up, hand out in pieces
+check    holding an index against the batches it speaks of
+encode   framing a run at hand, and writing records as one
+"""
+
+from lakelog.formats.batches.check import IndexCheck, IndexEntry, follow
+from lakelog.formats.batches.encode import (
+    BATCH_BYTES_GOAL,
+    BATCH_RECORDS_MAX,
+    encode_run,
+    frames,
+)
+from lakelog.formats.batches.run import (
+    SEARCH_BYTES_MAX,
+    Frame,
+    Piece,
+    Run,
+    find_offset,
+    find_time,
+    pieces,
+    read_records,
+    walk_run,
+)
+
+__all__ = [
+    "BATCH_BYTES_GOAL",
+    "BATCH_RECORDS_MAX",
+    "SEARCH_BYTES_MAX",
+    "Frame",
+    "IndexCheck",
+    "IndexEntry",
+    "Piece",
+    "Run",
+    "encode_run",
+    "find_offset",
+    "find_time",
+    "follow",
+    "frames",
+    "pieces",
+    "read_records",
+    "walk_run",
+]

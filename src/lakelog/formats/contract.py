@@ -1,0 +1,257 @@
+"""What every segment format offers, so that all are read, dumped, verified and tested alike.
+
+A segment is a data file and perhaps side files, named by suffix: ``{".kfs": ..., ".index": ...}``.
+Nothing here touches a disk or a socket. Code that needs bytes is a generator that yields a
+``Range`` and is sent those bytes; whoever drives it decides where they come from: a buffer, a
+file, a range GET, an event loop.
+
+    Ranged[T]   yields Ranges, returns a T                      open a segment, look up an offset
+    Walk        yields Ranges, and also Blocks and Damages      every byte of a segment, in order
+
+A ``Walk`` is the one full reader of a format: it checks everything the format lets it check, goes
+on behind damage where it can, and holds no more than a few blocks at a time. ``decode`` is a walk
+that stops at the first damage.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from lakelog.errors import CorruptError, UnsupportedError
+from lakelog.model import Record
+from lakelog.records import BatchHeader, Codec
+
+__all__ = [
+    "Block",
+    "Bytes",
+    "Carries",
+    "Damage",
+    "Files",
+    "Format",
+    "Range",
+    "Ranged",
+    "Segment",
+    "Walk",
+    "Window",
+    "buffers",
+    "decode",
+    "drive",
+    "fetch",
+    "walk_blocks",
+]
+
+T = TypeVar("T")
+Bytes = bytes | bytearray | memoryview
+
+CHUNK_BYTES = 1 << 20
+"""What a walk asks for at a time: large enough for an object store, small enough for a laptop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A wish for bytes ``[start, end)`` of one file; the answer is shorter only where it ends."""
+
+    suffix: str
+    start: int
+    end: int
+
+
+Ranged = Generator[Range, Any, T]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """What is known of a segment before a byte is read: its name and the size of each file."""
+
+    base_offset: int
+    """From the name. Formats that repeat it inside check that the two agree."""
+
+    sizes: Mapping[str, int]
+    """Bytes by suffix. A side file that is not listed is not there."""
+
+    active: bool = False
+    """Whether a writer may still be appending: then an incomplete end is not damage."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Neighbouring records that a format stores as one piece: a batch, a block, a single record."""
+
+    position: int
+    size: int
+    records: tuple[Record, ...]
+    header: BatchHeader | None = None
+    """The header, where the piece is a Kafka record batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """Something that no correct writer made, or that this reader cannot read."""
+
+    error: CorruptError | UnsupportedError
+    """``error.at`` is the position; ``error.where`` is the suffix of the file."""
+
+    size: int = 0
+    """How many bytes are skipped because of it; 0 when nothing is."""
+
+    header: BatchHeader | None = None
+    """The header, where it could be read and only what follows it is bad."""
+
+
+Walk = Generator[Range | Block | Damage, Any, None]
+
+
+class Segment(Protocol):
+    """An opened segment: header, footer and index have been read and checked, the rest has not."""
+
+    @property
+    def base_offset(self) -> int: ...
+
+    def read_from(self, offset: int, limit: int) -> Ranged[tuple[Record, ...]]:
+        """Return at most ``limit`` records from the first one at or after ``offset``.
+
+        Reads only what it must. Raises CorruptError or UnsupportedError on what it meets.
+        """
+        ...
+
+    def offset_at(self, timestamp: int) -> Ranged[int | None]:
+        """Return the first offset whose record is not older than ``timestamp``, or None."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carries:
+    """What of a record survives in a format. Conversions lose the rest, and say so."""
+
+    keys: bool = True
+    null_values: bool = True
+    headers: bool = True
+    gaps: bool = True
+    """Offsets that are missing between two records."""
+    time_order: bool = False
+    """Whether timestamps may not go down."""
+    codecs: frozenset[Codec] = field(default_factory=lambda: frozenset(Codec))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One segment format: a row of FORMATS."""
+
+    name: str
+    title: str
+    suffix: str
+    """Of the data file."""
+
+    side_suffixes: tuple[str, ...]
+    carries: Carries
+    sealed: bool
+    """Whether a checksum over the whole file makes every flipped bit and every cut noticed."""
+
+    file_stem: Callable[[int], str]
+    """Base offset -> file name without its suffix."""
+
+    base_offset: Callable[[str], int | None]
+    """File name without its suffix -> base offset; None when it is not a name of this format."""
+
+    sniff: Callable[[bytes, int], bool]
+    """First bytes of a data file and its base offset -> can it be this format?"""
+
+    encode: Callable[[Sequence[Record], Codec], dict[str, bytes]]
+    """Records -> the bytes of each file. Equal input gives equal bytes."""
+
+    walk: Callable[[Files], Walk]
+    open: Callable[[Files], Ranged[Segment]]
+
+
+# ---------------------------------------------------------------------------- asking for bytes
+
+
+def fetch(suffix: str, start: int, end: int) -> Ranged[bytes]:
+    """Ask for a range: ``data = yield from fetch(".kfs", 0, 32)``."""
+    data: bytes = yield Range(suffix, start, end)
+    return data
+
+
+class Window:
+    """A view of one file that moves forward: asks for large pieces, hands out small ones."""
+
+    def __init__(self, suffix: str, size: int, *, chunk_bytes: int = CHUNK_BYTES) -> None:
+        self.suffix = suffix
+        self.size = size
+        self._chunk_bytes = chunk_bytes
+        self._start = 0
+        self._held = memoryview(b"")
+
+    def read(self, start: int, end: int) -> Ranged[memoryview]:
+        """Return ``[start, end)`` of the file, less where it ends."""
+        end = min(end, self.size)
+        held_end = self._start + len(self._held)
+        if start >= end:
+            return memoryview(b"")
+        if not self._start <= start <= end <= held_end:
+            ahead = min(self.size, max(end, start + self._chunk_bytes))
+            if self._start <= start < held_end:
+                kept = self._held[start - self._start :]
+                more = yield from fetch(self.suffix, held_end, ahead)
+                self._held = memoryview(b"".join((kept, more)))
+            else:
+                self._held = memoryview((yield from fetch(self.suffix, start, ahead)))
+            self._start = start
+        at = start - self._start
+        return self._held[at : at + end - start]
+
+
+# ---------------------------------------------------------------------------- giving bytes
+
+
+def drive(flow: Ranged[T], give: Callable[[Range], bytes]) -> T:
+    """Run a flow to its end, giving it the bytes it asks for."""
+    answer: bytes | None = None
+    while True:
+        try:
+            wish = flow.send(answer)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        answer = give(wish)
+
+
+def walk_blocks(walk: Walk, give: Callable[[Range], bytes]) -> Iterator[Block | Damage]:
+    """Run a walk, giving it bytes and passing on what it finds."""
+    answer: bytes | None = None
+    while True:
+        try:
+            item = walk.send(answer)
+        except StopIteration:
+            return
+        answer = None
+        if isinstance(item, Range):
+            answer = give(item)
+        else:
+            yield item
+
+
+def buffers(files: Mapping[str, Bytes]) -> Callable[[Range], bytes]:
+    """Bytes from memory: what tests, and readers of small files, drive a flow with."""
+
+    def give(wish: Range) -> bytes:
+        return bytes(memoryview(files[wish.suffix])[wish.start : wish.end])
+
+    return give
+
+
+def decode(fmt: Format, files: Mapping[str, Bytes], *, base_offset: int) -> tuple[Record, ...]:
+    """Return every record of a closed segment.
+
+    Raises:
+        CorruptError: no correct writer made these bytes.
+        UnsupportedError: a later version, an unknown codec, or a limit.
+    """
+    sizes = {suffix: len(data) for suffix, data in files.items()}
+    records: list[Record] = []
+    walk = fmt.walk(Files(base_offset=base_offset, sizes=sizes))
+    for found in walk_blocks(walk, buffers(files)):
+        if isinstance(found, Damage):
+            raise found.error
+        records += found.records
+    return tuple(records)

@@ -1,0 +1,380 @@
+"""KAFS segments, version 1: sealed history, one object and a sparse index beside it.
+
+    segment-{base offset:020}.kfs => header batch+ footer
+      header, 32 bytes
+         0  magic         "KAFS"
+         4  version       u16   1
+         6  flags         u16   0
+         8  base offset   i64   that of the name; no record lies below it
+        16  count         i32   records in all batches
+        20  created       i64   milliseconds since 1970
+        28  reserved      4 zero bytes
+      batch               a Kafka record batch, magic 2, kept byte for byte
+      footer, 16 bytes
+         0  crc           u32   CRC-32C of the batches
+         4  last offset   i64   of the last batch
+        12  magic         "END!"
+
+Integers are big-endian. The footer comes last so that a segment cut short can never pass for a
+whole one. Its CRC covers the batches and not the header: of the header every bit is checked
+against something else, except the 63 lower bits of ``created``, which nothing can contradict.
+
+Nothing in the file says which times it spans: that is kept in the manifest, beside its name.
+Specification: docs/reference/formats/kafs.md
+"""
+
+import re
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from crc32c import crc32c
+
+from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
+from lakelog.formats.batches import (
+    Frame,
+    IndexCheck,
+    Run,
+    encode_run,
+    find_time,
+    follow,
+    frames,
+    read_records,
+    walk_run,
+)
+from lakelog.formats.contract import (
+    Block,
+    Bytes,
+    Carries,
+    Damage,
+    Files,
+    Format,
+    Ranged,
+    Segment,
+    Walk,
+    fetch,
+)
+from lakelog.formats.kafs.index import INDEX_SUFFIX, Index, encode_index, read_index
+from lakelog.model import Record
+from lakelog.records import Codec
+
+__all__ = [
+    "FOOTER_BYTES",
+    "FORMAT",
+    "HEADER_BYTES",
+    "SEGMENT_BYTES_MAX",
+    "Footer",
+    "Head",
+    "KafsSegment",
+    "decode_footer",
+    "decode_head",
+    "encode_footer",
+    "encode_head",
+    "encode_segment",
+]
+
+SUFFIX = ".kfs"
+MAGIC = b"KAFS"
+FOOTER_MAGIC = b"END!"
+VERSION = 1
+
+HEADER_BYTES = 32
+FOOTER_BYTES = 16
+SEGMENT_BYTES_MAX = (1 << 31) - 1
+"""An index position is an i32."""
+
+_HEAD = struct.Struct(">4sHHqiq4s")
+_FOOTER = struct.Struct(">Iq4s")
+_I32_MAX = (1 << 31) - 1
+_I64_MAX = (1 << 63) - 1
+_STEM = re.compile(r"segment-([0-9]{20})(-[0-9A-Za-z]+)*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The header of a segment."""
+
+    base_offset: int
+    count: int
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footer:
+    """The footer of a segment."""
+
+    crc: int
+    last_offset: int
+
+
+# ---------------------------------------------------------------------------- writing
+
+
+def encode_head(head: Head) -> bytes:
+    """Return the 32 bytes before the batches.
+
+    Raises:
+        InvalidInputError: a field is out of range.
+    """
+    if not (0 <= head.base_offset <= _I64_MAX and 0 <= head.count <= _I32_MAX):
+        raise InvalidInputError(f"{head.count} records from offset {head.base_offset}")
+    if not 0 <= head.created_ms <= _I64_MAX:
+        raise InvalidInputError(f"a segment created at {head.created_ms}")
+    return _HEAD.pack(MAGIC, VERSION, 0, head.base_offset, head.count, head.created_ms, bytes(4))
+
+
+def encode_footer(footer: Footer) -> bytes:
+    """Return the 16 bytes behind the batches."""
+    return _FOOTER.pack(footer.crc, footer.last_offset, FOOTER_MAGIC)
+
+
+def encode_segment(batches: Bytes, *, created_ms: int, base_offset: int | None = None) -> bytes:
+    """Return the segment that holds a run of batches, kept byte for byte.
+
+    ``base_offset`` is the first batch's, unless what stood before it was compacted away.
+
+    Raises:
+        CorruptError, UnsupportedError: ``batches`` is not a run of good batches.
+        InvalidInputError: it is empty or too large, or begins below ``base_offset``.
+    """
+    headers = [frame.header for frame in frames(batches)]
+    if not headers:
+        raise InvalidInputError("a segment holds at least one batch")
+    if len(batches) > SEGMENT_BYTES_MAX - HEADER_BYTES - FOOTER_BYTES:
+        raise InvalidInputError(f"{len(batches)} bytes of batches do not fit one segment")
+    base = headers[0].base_offset if base_offset is None else base_offset
+    if base > headers[0].base_offset:
+        raise InvalidInputError(f"the batches begin at {headers[0].base_offset}, below {base}")
+    count = sum(header.count for header in headers)
+    head = encode_head(Head(base_offset=base, count=count, created_ms=created_ms))
+    last_offset = headers[-1].next_offset - 1
+    footer = encode_footer(Footer(crc=crc32c(batches), last_offset=last_offset))
+    return b"".join((head, batches, footer))
+
+
+def encode(records: Sequence[Record], codec: Codec) -> dict[str, bytes]:
+    """Return the segment of ``records`` and its index. The newest record tells when it was made."""
+    batches = encode_run(records, codec)
+    created_ms = max((record.timestamp for record in records), default=0)
+    segment = encode_segment(batches, created_ms=max(created_ms, 0))
+    placed = (Frame(HEADER_BYTES + at, header) for at, header in frames(batches))
+    return {SUFFIX: segment, INDEX_SUFFIX: encode_index(placed)}
+
+
+# ---------------------------------------------------------------------------- reading
+
+
+def decode_head(data: Bytes) -> Head:
+    """Return the header.
+
+    Raises:
+        UnsupportedError: another version, or flags that this reader does not know.
+        CorruptError: no version wrote this.
+    """
+    if len(data) < HEADER_BYTES:
+        raise CorruptError(f"{len(data)} bytes, a header has 32", at=0, where=SUFFIX)
+    magic, version, flags, base, count, created, reserved = _HEAD.unpack_from(data)
+    if magic != MAGIC:
+        raise CorruptError(f"magic {magic!r}, not {MAGIC!r}", at=0, where=SUFFIX)
+    if version != VERSION:
+        raise UnsupportedError(f"version {version}, this reader knows 1", at=4, where=SUFFIX)
+    if flags:
+        raise UnsupportedError(f"flags {flags:#06x}", at=6, where=SUFFIX)
+    if base < 0:
+        raise CorruptError(f"base offset {base} is negative", at=8, where=SUFFIX)
+    if count < 0:
+        raise CorruptError(f"record count {count} is negative", at=16, where=SUFFIX)
+    if created < 0:
+        raise CorruptError(f"creation time {created} is negative", at=20, where=SUFFIX)
+    if any(reserved):
+        raise UnsupportedError(f"reserved bytes {reserved.hex()}", at=28, where=SUFFIX)
+    return Head(base_offset=base, count=count, created_ms=created)
+
+
+def decode_footer(data: Bytes, *, at: int) -> Footer:
+    """Return the footer, which stands at ``at``.
+
+    Raises:
+        CorruptError: it is not one: the segment was cut short, or damaged.
+    """
+    if len(data) < FOOTER_BYTES:
+        raise CorruptError(f"{len(data)} bytes, a footer has 16", at=at, where=SUFFIX)
+    crc, last_offset, magic = _FOOTER.unpack_from(data)
+    if magic != FOOTER_MAGIC:
+        raise CorruptError(f"magic {magic!r}, not {FOOTER_MAGIC!r}", at=at + 12, where=SUFFIX)
+    return Footer(crc=crc, last_offset=last_offset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafsSegment:
+    """An opened segment."""
+
+    head: Head
+    footer: Footer
+    run: Run
+    index: Index | None
+
+    @property
+    def base_offset(self) -> int:
+        return self.head.base_offset
+
+    @property
+    def next_offset(self) -> int:
+        return self.footer.last_offset + 1
+
+    def start(self, offset: int) -> int:
+        """Return where the index says to begin looking for ``offset``; no bytes are read."""
+        return HEADER_BYTES if self.index is None else self.index.position(offset)
+
+    def read_from(self, offset: int, limit: int) -> Ranged[tuple[Record, ...]]:
+        """Return at most ``limit`` records from the first one at or after ``offset``."""
+        return read_records(self.run, self.start(offset), offset, limit)
+
+    def offset_at(self, timestamp: int) -> Ranged[int | None]:
+        """Return the first offset whose record is not older: a scan, for want of a time index."""
+        return find_time(self.run, self.run.start, timestamp)
+
+
+def open_segment(files: Files) -> Ranged[Segment]:
+    """Read header, footer and index: three small ranges.
+
+    A damaged index raises, too. It is advisory: leave it out of ``files`` to do without.
+    """
+    size = files.sizes.get(SUFFIX, 0)
+    head = decode_head((yield from _bytes(0, min(size, HEADER_BYTES))))
+    _check_name(head, files)
+    at = max(size - FOOTER_BYTES, HEADER_BYTES)
+    footer = decode_footer((yield from _bytes(at, size)), at=at)
+    if footer.last_offset < head.base_offset:
+        raise _other_end(footer, head.base_offset, at)
+    index = yield from read_index(files)
+    run = Run(suffix=SUFFIX, start=HEADER_BYTES, end=at, base_offset=head.base_offset)
+    return KafsSegment(head=head, footer=footer, run=run, index=index)
+
+
+def _bytes(start: int, end: int) -> Ranged[bytes]:
+    """Ask for bytes of the segment, but never for none: a store refuses an empty range."""
+    return (yield from fetch(SUFFIX, start, end)) if start < end else b""
+
+
+def _check_name(head: Head, files: Files) -> None:
+    if head.base_offset != files.base_offset:
+        what = f"base offset {head.base_offset}, the name says {files.base_offset}"
+        raise CorruptError(what, at=8, where=SUFFIX)
+
+
+def _other_end(footer: Footer, next_offset: int, at: int) -> CorruptError:
+    what = f"last offset {footer.last_offset}, the batches end at {next_offset - 1}"
+    return CorruptError(what, at=at + 4, where=SUFFIX)
+
+
+class _Sum:
+    """What the header and the footer claim of the batches, counted while they come by."""
+
+    def __init__(self) -> None:
+        self.crc = self.count = self.next_offset = 0
+        self.whole = True
+
+    def bytes(self, data: memoryview) -> None:
+        self.crc = crc32c(data, self.crc)
+
+    def saw(self, found: Block | Damage) -> None:
+        if isinstance(found, Damage):
+            self.whole = False
+        else:
+            assert found.header is not None
+            self.count += found.header.count
+            self.next_offset = found.header.next_offset
+
+    def contradictions(self, head: Head | None, footer: Footer, at: int) -> Iterator[CorruptError]:
+        if self.next_offset == 0:
+            yield CorruptError("no batches", at=HEADER_BYTES, where=SUFFIX)
+            return
+        if self.crc != footer.crc:
+            what = f"CRC-32C of the batches is {self.crc}, the footer says {footer.crc}"
+            yield CorruptError(what, at=at, where=SUFFIX)
+        if head is not None and self.count != head.count:
+            what = f"{self.count} records, the header says {head.count}"
+            yield CorruptError(what, at=16, where=SUFFIX)
+        if footer.last_offset != self.next_offset - 1:
+            yield _other_end(footer, self.next_offset, at)
+
+
+def walk(files: Files) -> Walk:
+    """Yield every batch, and everything in which header, batches, footer and index disagree.
+
+    Damage behind which no claim about all batches can be judged silences those claims.
+    """
+    size = files.sizes.get(SUFFIX, 0)
+    head: Head | None = None
+    footer: Footer | None = None
+    index: Index | None = None
+    try:
+        head = decode_head((yield from _bytes(0, min(size, HEADER_BYTES))))
+        _check_name(head, files)
+    except UnsupportedError as error:
+        # Another version may lay out everything else in another way.
+        yield Damage(error=error, size=size)
+        return
+    except CorruptError as error:
+        yield Damage(error=error)
+    end = max(size - FOOTER_BYTES, HEADER_BYTES)
+    try:
+        footer = decode_footer((yield from _bytes(end, size)), at=end)
+    except CorruptError as error:
+        yield Damage(error=error)
+        end = max(size, HEADER_BYTES)
+    try:
+        index = yield from read_index(files)
+    except (CorruptError, UnsupportedError) as error:
+        yield Damage(error=error)
+    total = _Sum()
+    check = IndexCheck(
+        INDEX_SUFFIX, index or (), lambda header, offset: header.base_offset == offset
+    )
+
+    def note(found: Block | Damage) -> Iterable[Damage]:
+        total.saw(found)
+        return check.saw(found)
+
+    run = Run(suffix=SUFFIX, start=HEADER_BYTES, end=end, base_offset=files.base_offset)
+    yield from follow(walk_run(run, saw=total.bytes), note)
+    if footer is not None and total.whole:
+        for contradiction in total.contradictions(head, footer, end):
+            yield Damage(error=contradiction)
+    yield from check.end()
+
+
+# ---------------------------------------------------------------------------- the row
+
+
+def _file_stem(base_offset: int) -> str:
+    return f"segment-{base_offset:020}"
+
+
+def _base_offset(stem: str) -> int | None:
+    # A rewritten segment carries the id of the write that made it behind its base offset.
+    found = _STEM.fullmatch(stem)
+    if found is None or int(found[1]) > _I64_MAX:
+        return None
+    return int(found[1])
+
+
+def _sniff(data: bytes, base_offset: int) -> bool:  # noqa: ARG001
+    return data[: len(MAGIC)] == MAGIC
+
+
+FORMAT = Format(
+    name="kafs",
+    title="KAFS segment",
+    suffix=SUFFIX,
+    side_suffixes=(INDEX_SUFFIX,),
+    carries=Carries(),
+    sealed=True,
+    file_stem=_file_stem,
+    base_offset=_base_offset,
+    sniff=_sniff,
+    encode=encode,
+    walk=walk,
+    open=open_segment,
+)

@@ -1,0 +1,140 @@
+"""A few records of a RustLog segment: through the index to the nearest record, then forward.
+
+The index is read whole when the segment is opened; it is a thousandth of the log. From the
+greatest entry at or below the offset asked for, at most 99 records lie in between. Offsets may
+have gaps, so what is returned begins with the first record at or after that offset.
+
+The index knows no times, and times may go down: a lookup by time reads headers from the start.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from lakelog.errors import CorruptError, UnsupportedError
+from lakelog.formats.contract import Files, Ranged, Window, fetch
+from lakelog.formats.rustlog.layout import (
+    ENTRY,
+    INDEX_BYTES_MAX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    RECORD,
+    SNIFF_BYTES,
+    IndexEntry,
+    RecordHeader,
+    decode_index,
+    decode_record_header,
+    is_torn,
+    refuse_untimed,
+)
+from lakelog.formats.rustlog.walk import to_record
+from lakelog.model import Record
+
+__all__ = ["RustLogSegment", "open_segment"]
+
+READ_BYTES = 64 * 1024
+"""What a lookup asks for at a time: about 100 records of half a kilobyte."""
+
+
+def open_segment(files: Files) -> Ranged["RustLogSegment"]:
+    """Read the index, if there is one, and the first bytes of the log.
+
+    Raises:
+        CorruptError: there is no log, or an index that cannot be the log's.
+        UnsupportedError: a log without timestamps, or an index over the limit.
+    """
+    if LOG_SUFFIX not in files.sizes:
+        raise CorruptError("there is no log", at=0, where=LOG_SUFFIX)
+    size = files.sizes[LOG_SUFFIX]
+    if size:
+        head = yield from fetch(LOG_SUFFIX, 0, min(size, SNIFF_BYTES))
+        refuse_untimed(head, files.base_offset)
+    index_size = files.sizes.get(INDEX_SUFFIX, 0)
+    if index_size > INDEX_BYTES_MAX:
+        raise UnsupportedError(
+            f"an index of {index_size} bytes is over the limit of {INDEX_BYTES_MAX}",
+            at=0,
+            where=INDEX_SUFFIX,
+        )
+    index = (yield from fetch(INDEX_SUFFIX, 0, index_size)) if index_size else b""
+    entries = decode_index(index, base_offset=files.base_offset, log_size=size, active=files.active)
+    return RustLogSegment(
+        base_offset=files.base_offset, size=size, active=files.active, entries=entries
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RustLogSegment:
+    """An opened segment."""
+
+    base_offset: int
+    size: int
+    """Bytes of the log when it was opened."""
+
+    active: bool
+    entries: tuple[IndexEntry, ...]
+
+    def read_from(self, offset: int, limit: int) -> Ranged[tuple[Record, ...]]:
+        """Return at most ``limit`` records from the first one at or after ``offset``.
+
+        Raises:
+            CorruptError: what it met is no record, or not the one the index promised.
+            UnsupportedError: a payload over the limit.
+        """
+        found: list[Record] = []
+        log = Window(LOG_SUFFIX, self.size, chunk_bytes=READ_BYTES)
+        number = bisect_right(self.entries, offset, key=lambda entry: entry.offset) - 1
+        at, offset_min = 0, self.base_offset
+        if number >= 0:
+            at, offset_min = self.entries[number].position, self.entries[number].offset
+            yield from self._check_entry(log, number)
+        while len(found) < limit:
+            header = yield from self._header(log, at, offset_min)
+            if header is None:
+                break
+            if header.offset >= offset:
+                payload = yield from log.read(at + RECORD.size, at + header.size)
+                if len(payload) < header.length:
+                    raise self._cut(at + RECORD.size + len(payload))
+                found.append(to_record(header, bytes(payload)))
+            at, offset_min = at + header.size, header.offset + 1
+        return tuple(found)
+
+    def offset_at(self, timestamp: int) -> Ranged[int | None]:
+        """Return the first offset whose record is not older than ``timestamp``, or None.
+
+        Raises:
+            CorruptError: what it met is no record.
+            UnsupportedError: a payload over the limit.
+        """
+        log = Window(LOG_SUFFIX, self.size, chunk_bytes=READ_BYTES)
+        at, offset_min = 0, self.base_offset
+        while (header := (yield from self._header(log, at, offset_min))) is not None:
+            if to_record(header, b"").timestamp >= timestamp:
+                return header.offset
+            at, offset_min = at + header.size, header.offset + 1
+        return None
+
+    def _header(self, log: Window, at: int, offset_min: int) -> Ranged[RecordHeader | None]:
+        """Return the header at ``at``, or None behind the last whole record."""
+        if at == self.size:
+            return None
+        head = yield from log.read(at, at + RECORD.size)
+        if self.active and is_torn(head, self.size - at):
+            return None
+        return decode_record_header(head, at=at, room=self.size - at, offset_min=offset_min)
+
+    def _check_entry(self, log: Window, number: int) -> Ranged[None]:
+        entry = self.entries[number]
+        head = yield from log.read(entry.position, entry.position + RECORD.size)
+        if len(head) < RECORD.size:
+            raise self._cut(entry.position + len(head))
+        if RECORD.unpack(head)[1] != entry.offset:
+            raise CorruptError(
+                f"no record with offset {entry.offset} begins at {entry.position} of the log; "
+                "rebuild it",
+                at=number * ENTRY.size,
+                where=INDEX_SUFFIX,
+            )
+
+    def _cut(self, at: int) -> CorruptError:
+        return CorruptError(f"the file ends here, not at {self.size}", at=at, where=LOG_SUFFIX)

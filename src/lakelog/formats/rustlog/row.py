@@ -1,0 +1,96 @@
+"""RustLog as a row of FORMATS: times in milliseconds, and no more of a record than it can hold."""
+
+from collections.abc import Sequence
+
+from lakelog.errors import InvalidInputError
+from lakelog.formats.contract import Carries, Format
+from lakelog.formats.rustlog.layout import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    OFFSET_MAX,
+    PAYLOAD_BYTES_MAX,
+    RECORD,
+    LogRecord,
+    encode_log,
+)
+from lakelog.formats.rustlog.lookup import open_segment
+from lakelog.formats.rustlog.walk import US_PER_MS, walk
+from lakelog.model import Record
+from lakelog.records import Codec
+
+__all__ = ["FORMAT", "partition_path"]
+
+_STEM_DIGITS = 20
+
+
+def partition_path(topic: str, partition: int) -> str:
+    """Return the directory of a partition, below the data directory.
+
+    Raises:
+        InvalidInputError: a topic that cannot be the name of a directory.
+    """
+    if topic in ("", ".", "..") or "/" in topic or "\0" in topic:
+        raise InvalidInputError(f"{topic!r} cannot be the name of a directory")
+    return f"topics/{topic}/partitions/{partition}"
+
+
+def _file_stem(base_offset: int) -> str:
+    return f"{base_offset:0{_STEM_DIGITS}d}"
+
+
+def _base_offset(stem: str) -> int | None:
+    if len(stem) != _STEM_DIGITS or not (stem.isascii() and stem.isdecimal()):
+        return None
+    offset = int(stem)
+    return offset if offset <= OFFSET_MAX else None
+
+
+def _sniff(head: bytes, base_offset: int) -> bool:
+    # There is no magic. The first record has the offset in the file's name; where Kafka's .log has
+    # its batch length, so that read this way its offset is another.
+    if len(head) < RECORD.size:
+        return False
+    length, offset, _ = RECORD.unpack_from(head)
+    return bool(length <= PAYLOAD_BYTES_MAX and offset == base_offset)
+
+
+def _encode(records: Sequence[Record], codec: Codec) -> dict[str, bytes]:
+    if codec is not Codec.NONE:
+        raise InvalidInputError(f"RustLog does not compress, not even with {codec.name.lower()}")
+    return encode_log([_from_record(record) for record in records])
+
+
+def _from_record(record: Record) -> LogRecord:
+    if record.key is not None:
+        raise InvalidInputError(f"a key at offset {record.offset}, RustLog carries none")
+    if record.value is None:
+        raise InvalidInputError(f"a null value at offset {record.offset}, RustLog carries none")
+    if record.headers:
+        raise InvalidInputError(f"headers at offset {record.offset}, RustLog carries none")
+    return LogRecord(
+        offset=record.offset,
+        timestamp_us=record.timestamp * US_PER_MS,
+        payload=record.value,
+    )
+
+
+FORMAT = Format(
+    name="rustlog",
+    title="RustLog segment",
+    suffix=LOG_SUFFIX,
+    side_suffixes=(INDEX_SUFFIX,),
+    carries=Carries(
+        keys=False,
+        null_values=False,
+        headers=False,
+        time_order=True,
+        codecs=frozenset({Codec.NONE}),
+    ),
+    sealed=False,
+    file_stem=_file_stem,
+    base_offset=_base_offset,
+    sniff=_sniff,
+    encode=_encode,
+    walk=walk,
+    open=open_segment,
+)

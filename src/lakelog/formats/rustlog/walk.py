@@ -1,0 +1,170 @@
+"""Every byte of a RustLog segment, in order, and its index beside it.
+
+Nothing in a log marks where a record begins, so behind damage only the index can help: the walk
+goes on at the next entry under which the promised record stands. Records in between are lost with
+the damaged one. (Behind a record that is only too large, the walk goes on at once.)
+
+Log and index go by once, side by side. Of the index only the first fault is reported: it can be
+built again from the log, so to know of more would not help anybody.
+"""
+
+from collections.abc import Iterator
+
+from lakelog.errors import CorruptError, UnsupportedError
+from lakelog.formats.contract import Block, Damage, Files, Ranged, Walk, Window
+from lakelog.formats.rustlog.layout import (
+    ENTRY,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    RECORD,
+    SNIFF_BYTES,
+    IndexEntry,
+    RecordHeader,
+    decode_record_header,
+    is_torn,
+    refuse_untimed,
+)
+from lakelog.model import Record
+
+__all__ = ["to_record", "walk"]
+
+US_PER_MS = 1000
+
+
+def to_record(header: RecordHeader, payload: bytes) -> Record:
+    """Return a record as the rest of the house knows it: the time is in whole milliseconds."""
+    return Record(
+        offset=header.offset,
+        timestamp=header.timestamp_us // US_PER_MS,
+        key=None,
+        value=payload,
+    )
+
+
+def walk(files: Files) -> Walk:
+    """Yield every record of a segment, and what is wrong with it."""
+    if LOG_SUFFIX not in files.sizes:
+        error = CorruptError("there is no log", at=0, where=LOG_SUFFIX)
+        yield Damage(error=error)
+        return
+    yield from _Walker(files).run()
+
+
+class _Walker:
+    """One walk. State that lives from record to record, and nothing else."""
+
+    def __init__(self, files: Files) -> None:
+        self.base_offset = files.base_offset
+        self.active = files.active
+        self.size = files.sizes[LOG_SUFFIX]
+        self.log = Window(LOG_SUFFIX, self.size)
+        self.at = 0
+        self.offset_min = files.base_offset
+        self.index = Window(INDEX_SUFFIX, files.sizes.get(INDEX_SUFFIX, 0))
+        self.index_at = 0
+        """Behind ``entry``, the one that the log has not reached yet."""
+        self.entry: IndexEntry | None = None
+        self.has_bad_index = False
+
+    def run(self) -> Walk:
+        head = yield from self.log.read(0, SNIFF_BYTES)
+        try:
+            refuse_untimed(head, self.base_offset)
+        except UnsupportedError as error:
+            yield Damage(error=error, size=self.size)
+            return
+        rest = self.index.size % ENTRY.size
+        if rest and not self.active:
+            what = f"{rest} bytes behind the last entry"
+            yield from self._index_damage(what, self.index.size - rest)
+        yield from self._next_entry()
+        while self.at < self.size:
+            start = self.at
+            try:
+                block = yield from self._read_record(start)
+            except (CorruptError, UnsupportedError) as error:
+                yield from self._resume_behind(start, error)
+                yield Damage(error=error, size=self.at - start)
+                continue
+            if block is None:
+                break
+            offset = block.records[0].offset
+            yield from self._check_entry(start, offset)
+            yield block
+            self.at, self.offset_min = start + block.size, offset + 1
+        yield from self._check_rest()
+
+    def _read_record(self, start: int) -> Ranged[Block | None]:
+        """Return the record at ``start``, or None where a writer is still at work."""
+        room = self.size - start
+        head = yield from self.log.read(start, start + RECORD.size)
+        if self.active and is_torn(head, room):
+            return None
+        header = decode_record_header(head, at=start, room=room, offset_min=self.offset_min)
+        data = yield from self.log.read(start, start + header.size)
+        if len(data) < header.size:
+            what = f"the file ends here, not at {self.size}"
+            raise CorruptError(what, at=start + len(data), where=LOG_SUFFIX)
+        record = to_record(header, bytes(data[RECORD.size :]))
+        return Block(position=start, size=header.size, records=(record,))
+
+    def _resume_behind(self, start: int, error: CorruptError | UnsupportedError) -> Walk:
+        """Move to the next place where the index promises a record and one stands."""
+        if isinstance(error, UnsupportedError):
+            # The record is whole, only too large for us: the next one stands right behind it.
+            head = yield from self.log.read(start, start + RECORD.size)
+            length, offset, _ = RECORD.unpack(head)
+            yield from self._check_entry(start, offset)
+            self.at, self.offset_min = start + RECORD.size + length, offset + 1
+            return
+        while self.entry is not None:
+            entry = self.entry
+            yield from self._next_entry()
+            if not start < entry.position <= self.size - RECORD.size:
+                continue
+            head = yield from self.log.read(entry.position, entry.position + RECORD.size)
+            try:
+                header = decode_record_header(
+                    head,
+                    at=entry.position,
+                    room=self.size - entry.position,
+                    offset_min=self.offset_min,
+                )
+            except (CorruptError, UnsupportedError):
+                continue
+            if header.offset == entry.offset:
+                self.at = entry.position
+                return
+        self.at = self.size
+
+    # ------------------------------------------------------------------------ index
+
+    def _next_entry(self) -> Ranged[None]:
+        self.entry = None
+        data = yield from self.index.read(self.index_at, self.index_at + ENTRY.size)
+        if len(data) == ENTRY.size:
+            offset, position = ENTRY.unpack(data)
+            self.entry = IndexEntry(offset=offset, position=position)
+            self.index_at += ENTRY.size
+
+    def _check_entry(self, position: int, offset: int) -> Walk:
+        """Compare the index with the record at ``position``."""
+        while self.entry is not None and self.entry.position <= position:
+            if (self.entry.offset, self.entry.position) != (offset, position):
+                yield from self._wrong_entry(self.entry)
+            yield from self._next_entry()
+
+    def _check_rest(self) -> Iterator[Damage]:
+        entry = self.entry
+        # The index of a live segment may have reached the disk before the log has.
+        if entry is not None and not (self.active and entry.position >= self.at):
+            yield from self._wrong_entry(entry)
+
+    def _wrong_entry(self, entry: IndexEntry) -> Iterator[Damage]:
+        what = f"no record with offset {entry.offset} begins at {entry.position} of the log"
+        yield from self._index_damage(what, self.index_at - ENTRY.size)
+
+    def _index_damage(self, what: str, at: int) -> Iterator[Damage]:
+        if not self.has_bad_index:
+            self.has_bad_index = True
+            yield Damage(error=CorruptError(f"{what}; rebuild it", at=at, where=INDEX_SUFFIX))

@@ -1,0 +1,268 @@
+"""One block of an STRM segment: a header of 16 bytes, then records compressed as one piece.
+
+    record => offset_delta time key value headers?
+      offset_delta  varint   from the block's first offset, so 0 for the first record
+      time          varint   first record: the timestamp; the others: the distance from it
+      key           varint length, -1 for null, then the bytes
+      value         varint length, then the bytes; -1 for null only with flag bit 3
+      headers       only with flag bit 4: varint count, then for each
+                    key varint length + UTF-8, value varint length, -1 for null, then the bytes
+
+    codec   compressed bytes
+    none    as they are
+    lz4     u32 *little-endian* size, then one LZ4 block (not a frame)
+    zstd    Zstandard frames
+
+Varints are zig-zag and hold 64 bits. The format's first writer forgot to store the first record's
+timestamp: it wrote 0, its distance from itself. Such a block is recognised when the header knows
+an oldest timestamp above 0, and then takes that one: a little wrong instead of 1970, and never
+older than the oldest.
+
+``open_block`` ends at the decompressed bytes, for those who have a faster way to read them than
+``decode_records``.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+import lz4.block
+
+from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
+from lakelog.formats.contract import Bytes
+from lakelog.formats.strm.layout import (
+    BLOCK,
+    BLOCK_BYTES_MAX,
+    I64_MAX,
+    I64_MIN,
+    OFFSET_MAX,
+    SUFFIX,
+    BlockHeader,
+    SegmentHeader,
+    decode_block_header,
+)
+from lakelog.model import Header, Record
+from lakelog.records import Codec, compress, decode_varlong, decompress, encode_varint
+
+__all__ = ["RawBlock", "decode_records", "encode_block", "open_block"]
+
+_LZ4_SIZE = struct.Struct("<I")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawBlock:
+    """A block whose checksum is right: its records, decompressed but not yet told apart."""
+
+    position: int
+    size: int
+    base_offset: int
+    """Of the first record; from the index, for a block does not say."""
+
+    count: int
+    raw: bytes
+
+
+def open_block(
+    data: Bytes, header: SegmentHeader, *, position: int, base_offset: int, room: int | None = None
+) -> RawBlock:
+    """Return the block that begins with ``data`` and may take ``room`` bytes (all of ``data``).
+
+    Raises:
+        CorruptError: a wrong checksum, or not the bytes the block header promises.
+        UnsupportedError: over a limit.
+    """
+    data = memoryview(data)
+    block = decode_block_header(data, at=position, room=len(data) if room is None else room)
+    if block.size > len(data):
+        raise CorruptError(
+            f"a block of {block.size} bytes, {len(data)} there", at=position, where=SUFFIX
+        )
+    body = data[BLOCK.size : block.size]
+    found = crc32(body)
+    if found != block.crc:
+        raise CorruptError(
+            f"CRC-32 is {found}, the block says {block.crc}", at=position, where=SUFFIX
+        )
+    try:
+        raw = _decompress(header.codec, body, block)
+    except CorruptError as error:
+        raise CorruptError(error.what, at=position, where=SUFFIX) from error
+    return RawBlock(
+        position=position, size=block.size, base_offset=base_offset, count=block.count, raw=raw
+    )
+
+
+def _decompress(codec: Codec, body: memoryview, block: BlockHeader) -> bytes:
+    size = block.uncompressed
+    if codec is Codec.LZ4:
+        raw = _decompress_lz4(body, size)
+    else:
+        try:
+            raw = decompress(codec, body, size_max=size)
+        except UnsupportedError as error:
+            raise CorruptError(f"more than the {size} bytes the block promises", at=0) from error
+    if len(raw) != size:
+        raise CorruptError(f"{len(raw)} bytes, the block promises {size}", at=0)
+    return raw
+
+
+def _decompress_lz4(body: memoryview, size: int) -> bytes:
+    promised = _LZ4_SIZE.unpack_from(body)[0] if len(body) > _LZ4_SIZE.size else None
+    if promised != size:
+        raise CorruptError(f"lz4 promises {promised} bytes, the block {size}", at=0)
+    try:
+        raw: bytes = lz4.block.decompress(body[_LZ4_SIZE.size :], uncompressed_size=size)
+    except lz4.block.LZ4BlockError as error:
+        raise CorruptError(f"lz4: {error}", at=0) from error
+    return raw
+
+
+# ---------------------------------------------------------------------------- bytes -> records
+
+
+def decode_records(block: RawBlock, header: SegmentHeader) -> tuple[Record, ...]:
+    """Return the records of a block.
+
+    Raises:
+        CorruptError: they do not fill the block exactly, or their offsets do not rise.
+    """
+    try:
+        return tuple(_each_record(block, header))
+    except CorruptError as error:
+        # Positions inside compressed bytes mean nothing to somebody with the file in hand, so
+        # then the block's own position is given.
+        inside = BLOCK.size + error.at if header.codec is Codec.NONE else 0
+        raise CorruptError(error.what, at=block.position + inside, where=SUFFIX) from error
+
+
+def _each_record(block: RawBlock, header: SegmentHeader) -> Iterator[Record]:
+    """Yield the records in ``block.raw``; errors carry positions within it."""
+    raw, end = block.raw, len(block.raw)
+    at, last, origin, oldest = 0, -1, 0, I64_MIN
+    has_tombstones, has_headers = header.has_tombstones, header.has_headers
+    headers: tuple[Header, ...] = ()
+    for _ in range(block.count):
+        start = at
+        delta, at = _varint(raw, at, end)
+        timestamp, at = _varint(raw, at, end)
+        key, at = _nullable(raw, at, end)
+        value, at = _nullable(raw, at, end)
+        if value is None and not has_tombstones:
+            raise CorruptError("a null value, but the flags say there is none", at=start)
+        if has_headers:
+            headers, at = _headers(raw, at, end)
+        if last < 0:
+            if delta != 0:
+                raise CorruptError(f"the first offset delta is {delta}, not 0", at=start)
+            if timestamp == 0 and header.min_timestamp > 0:
+                timestamp = oldest = header.min_timestamp
+            origin = timestamp
+        else:
+            timestamp = max(oldest, origin + timestamp)
+        if delta <= last or block.base_offset + delta > OFFSET_MAX:
+            raise CorruptError(f"offset delta {delta} after {last}", at=start)
+        if not I64_MIN <= timestamp <= I64_MAX:
+            raise CorruptError(f"timestamp {timestamp} does not fit 64 bits", at=start)
+        last = delta
+        yield Record(
+            offset=block.base_offset + delta,
+            timestamp=timestamp,
+            key=key,
+            value=value,
+            headers=headers,
+        )
+    if at != end:
+        raise CorruptError(f"{end - at} bytes behind the last record", at=at)
+
+
+def check_times(records: Sequence[Record], header: SegmentHeader, *, position: int) -> None:
+    """Check that the records of the block at ``position`` keep to the header's range of times.
+
+    Raises:
+        CorruptError: one does not, so that a lookup by time would miss it.
+    """
+    oldest, newest = header.min_timestamp, header.max_timestamp
+    if not header.knows_times:
+        return
+    for record in records:
+        if not oldest <= record.timestamp <= newest:
+            raise CorruptError(
+                f"timestamp {record.timestamp} at offset {record.offset}, "
+                f"the header says {oldest} to {newest}",
+                at=position,
+                where=SUFFIX,
+            )
+
+
+def _varint(raw: bytes, at: int, end: int) -> tuple[int, int]:
+    # Nearly all numbers in a block take one byte.
+    if at < end and (byte := raw[at]) < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at + 1
+    return decode_varlong(raw, at, end)
+
+
+def _nullable(raw: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+    start = at
+    length, at = _varint(raw, at, end)
+    if length == -1:
+        return None, at
+    if not 0 <= length <= end - at:
+        raise CorruptError(f"a field of {length} bytes, {end - at} left in its block", at=start)
+    return raw[at : at + length], at + length
+
+
+def _headers(raw: bytes, at: int, end: int) -> tuple[tuple[Header, ...], int]:
+    start = at
+    count, at = _varint(raw, at, end)
+    # A header takes two bytes at least, so a count cannot make us build more than was sent.
+    if not 0 <= count <= (end - at) // 2:
+        raise CorruptError(f"{count} headers in {end - at} bytes", at=start)
+    headers = []
+    for _ in range(count):
+        start = at
+        key, at = _nullable(raw, at, end)
+        if key is None:
+            raise CorruptError("a header without a key", at=start)
+        value, at = _nullable(raw, at, end)
+        headers.append(Header(key.decode("utf-8", "surrogateescape"), value))
+    return tuple(headers), at
+
+
+# ---------------------------------------------------------------------------- records -> bytes
+
+
+def encode_block(records: Sequence[Record], codec: Codec, *, has_headers: bool) -> bytes:
+    """Return a whole block. The caller has checked offsets and timestamps.
+
+    Raises:
+        InvalidInputError: the records take more than a block may hold.
+    """
+    base, origin = records[0].offset, records[0].timestamp
+    parts: list[bytes] = []
+    for number, record in enumerate(records):
+        parts.append(encode_varint(record.offset - base))
+        parts.append(encode_varint(record.timestamp - origin if number else origin))
+        parts += _field(record.key)
+        parts += _field(record.value)
+        if has_headers:
+            parts.append(encode_varint(len(record.headers)))
+            for key, value in record.headers:
+                parts += _field(key.encode("utf-8", "surrogateescape"))
+                parts += _field(value)
+    raw = b"".join(parts)
+    if len(raw) > BLOCK_BYTES_MAX:
+        raise InvalidInputError(
+            f"the record at offset {base} takes {len(raw)} bytes, a block holds {BLOCK_BYTES_MAX}"
+        )
+    if codec is Codec.LZ4:
+        body: bytes = lz4.block.compress(raw, store_size=True)
+    else:
+        body = compress(codec, raw)
+    return BLOCK.pack(len(raw), len(body), len(records), crc32(body)) + body
+
+
+def _field(value: bytes | None) -> tuple[bytes, bytes]:
+    if value is None:
+        return encode_varint(-1), b""
+    return encode_varint(len(value)), value

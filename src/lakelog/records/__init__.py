@@ -1,0 +1,57 @@
+"""Kafka record batches: the unit of the wire, the journal and the segment.
+
+header       the 61 bytes that place and describe a batch
+batch        the plain codec, batch <-> records, and the judge of all others
+compression  the five codecs, each behind a cap
+columns      the compiled codec, runs of batches <-> Arrow; imported only when asked for,
+             because it brings NumPy, Arrow and LLVM
+"""
+
+from lakelog.records.batch import (
+    Batch,
+    NewBatch,
+    decode_batch,
+    decode_batches,
+    decode_records,
+    encode_batch,
+)
+from lakelog.records.compression import DECOMPRESSED_BYTES_MAX, Codec, compress, decompress
+from lakelog.records.header import (
+    BATCH_BYTES_MAX,
+    CRC_START,
+    HEADER_BYTES,
+    LENGTH_END,
+    MAGIC,
+    MAGIC_AT,
+    OFFSET_MAX,
+    BatchHeader,
+    decode_header,
+    rebase,
+)
+from lakelog.records.varint import decode_varint, decode_varlong, encode_varint
+
+__all__ = [
+    "BATCH_BYTES_MAX",
+    "CRC_START",
+    "DECOMPRESSED_BYTES_MAX",
+    "HEADER_BYTES",
+    "LENGTH_END",
+    "MAGIC",
+    "MAGIC_AT",
+    "OFFSET_MAX",
+    "Batch",
+    "BatchHeader",
+    "Codec",
+    "NewBatch",
+    "compress",
+    "decode_batch",
+    "decode_batches",
+    "decode_header",
+    "decode_records",
+    "decode_varint",
+    "decode_varlong",
+    "decompress",
+    "encode_batch",
+    "encode_varint",
+    "rebase",
+]

@@ -1,0 +1,207 @@
+"""The five codecs of a record batch, each behind a cap.
+
+    id  codec   bytes of the records section
+    0   none    as they are
+    1   gzip    RFC 1952, one or more members
+    2   snappy  xerial framing, as the Java and librdkafka clients write it:
+                    82 "SNAPPY" 00, i32 version, i32 compatible, then per block i32 length + raw
+                or one raw snappy block, as some older clients write it
+    3   lz4     LZ4 frame, blocks independent (Kafka's reader refuses linked ones)
+    4   zstd    Zstandard frames
+
+Compressed input is hostile until proven otherwise: a batch of a kilobyte can claim to hold a
+terabyte. So ``decompress`` never makes more than ``size_max`` bytes, whatever the input says, and
+stops with UnsupportedError there. Bytes behind the end of the compressed stream are damage.
+"""
+
+import struct
+import zlib
+from enum import IntEnum
+
+import cramjam
+import lz4.frame
+import zstandard
+
+from lakelog.errors import CorruptError, UnsupportedError
+
+__all__ = ["DECOMPRESSED_BYTES_MAX", "Codec", "compress", "decompress"]
+
+DECOMPRESSED_BYTES_MAX = 512 * 1024 * 1024
+"""What one batch may hold when it is decompressed, unless the caller says otherwise."""
+
+_Bytes = bytes | bytearray | memoryview
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = struct.Struct(">8sii")
+_XERIAL_BLOCK_BYTES = 32 * 1024
+_I32 = struct.Struct(">i")
+_GZIP_WBITS = 31
+_ZSTD_WINDOW_BYTES_MAX = 1 << 27
+_ZSTD_PIECE_BYTES = 1024
+_LZ4_RATIO_MAX = 255
+_SNAPPY_RATIO_MAX = 64
+
+
+class Codec(IntEnum):
+    """How the records section of a batch is compressed; the number is Kafka's."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+def compress(codec: Codec, data: _Bytes, *, level: int | None = None) -> bytes:
+    """Return ``data`` compressed. Equal inputs give equal bytes."""
+    match codec:
+        case Codec.NONE:
+            return bytes(data)
+        case Codec.GZIP:
+            squeeze = zlib.compressobj(6 if level is None else level, wbits=_GZIP_WBITS)
+            return squeeze.compress(data) + squeeze.flush()
+        case Codec.SNAPPY:
+            return _compress_xerial(memoryview(data))
+        case Codec.LZ4:
+            done: bytes = lz4.frame.compress(
+                data,
+                compression_level=0 if level is None else level,
+                block_linked=False,
+                store_size=False,
+            )
+            return done
+        case Codec.ZSTD:
+            return zstandard.ZstdCompressor(level=3 if level is None else level).compress(data)
+
+
+def decompress(codec: Codec, data: _Bytes, *, size_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
+    """Return what was compressed, at most ``size_max`` bytes of it.
+
+    Raises:
+        CorruptError: not a whole stream of this codec. Positions count from the start of ``data``.
+        UnsupportedError: it holds more than ``size_max`` bytes.
+    """
+    match codec:
+        case Codec.NONE:
+            if len(data) > size_max:
+                raise _too_large(size_max)
+            return bytes(data)
+        case Codec.GZIP:
+            return _decompress_gzip(data, size_max)
+        case Codec.SNAPPY:
+            return _decompress_snappy(memoryview(data).cast("B"), size_max)
+        case Codec.LZ4:
+            return _decompress_lz4(data, size_max)
+        case Codec.ZSTD:
+            return _decompress_zstd(data, size_max)
+
+
+def _too_large(size_max: int) -> UnsupportedError:
+    return UnsupportedError(f"decompresses to more than the limit of {size_max} bytes", at=0)
+
+
+def _decompress_gzip(data: _Bytes, size_max: int) -> bytes:
+    out = bytearray()
+    rest: _Bytes = data
+    while True:
+        member = zlib.decompressobj(_GZIP_WBITS)
+        try:
+            out += member.decompress(rest, size_max - len(out) + 1)
+        except zlib.error as error:
+            raise CorruptError(f"gzip: {error}", at=len(data) - len(rest)) from error
+        if len(out) > size_max:
+            raise _too_large(size_max)
+        if not member.eof:
+            raise CorruptError("gzip: the stream ends early", at=len(data))
+        rest = member.unused_data
+        if not rest:
+            return bytes(out)
+
+
+def _decompress_lz4(data: _Bytes, size_max: int) -> bytes:
+    try:
+        if lz4.frame.get_frame_info(data)["content_size"] > size_max:
+            raise _too_large(size_max)
+        if len(data) * _LZ4_RATIO_MAX <= size_max:
+            out, used = lz4.frame.decompress(data, return_bytes_read=True)
+            whole = True
+        else:
+            frame = lz4.frame.LZ4FrameDecompressor()
+            out = frame.decompress(data, max_length=size_max + 1)
+            used, whole = len(data) - len(frame.unused_data or b""), frame.eof
+    except RuntimeError as error:
+        raise CorruptError(f"lz4: {error}", at=0) from error
+    if len(out) > size_max:
+        raise _too_large(size_max)
+    if not whole:
+        raise CorruptError("lz4: the frame ends early", at=len(data))
+    if used != len(data):
+        raise CorruptError("lz4: bytes after the frame", at=used)
+    return bytes(out)
+
+
+def _decompress_zstd(data: _Bytes, size_max: int) -> bytes:
+    # The library offers no limit on its output that also notices a frame cut short, so the input
+    # goes in by pieces: a piece makes at most some 32 MiB, and after each we look.
+    codec = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)
+    out = bytearray()
+    rest = memoryview(data)
+    while True:
+        frame = codec.decompressobj()
+        try:
+            while len(rest) and not frame.eof:
+                out += frame.decompress(rest[:_ZSTD_PIECE_BYTES])
+                rest = rest[_ZSTD_PIECE_BYTES:]
+                if len(out) > size_max:
+                    raise _too_large(size_max)
+        except zstandard.ZstdError as error:
+            raise CorruptError(f"zstd: {error}", at=len(data) - len(rest)) from error
+        if not frame.eof:
+            raise CorruptError("zstd: the frame ends early", at=len(data))
+        rest = memoryview(data)[len(data) - len(rest) - len(frame.unused_data) :]
+        if not len(rest):
+            return bytes(out)
+
+
+def _decompress_snappy(data: memoryview, size_max: int) -> bytes:
+    if data[:8] != _XERIAL_MAGIC:
+        return _decompress_snappy_block(data, 0, 0, size_max)
+    out = bytearray()
+    at = 0
+    while at < len(data):
+        # Streams may follow one another: each begins with the header again.
+        if data[at : at + 8] == _XERIAL_MAGIC:
+            at += _XERIAL_HEADER.size
+            if at > len(data):
+                raise CorruptError("snappy: the xerial header is cut short", at=len(data))
+            continue
+        if at + _I32.size > len(data):
+            raise CorruptError("snappy: a block length is cut short", at=at)
+        (length,) = _I32.unpack_from(data, at)
+        at += _I32.size
+        if not 0 <= length <= len(data) - at:
+            raise CorruptError(f"snappy: a block of {length} bytes, {len(data) - at} left", at=at)
+        out += _decompress_snappy_block(data[at : at + length], at, len(out), size_max)
+        at += length
+    return bytes(out)
+
+
+def _decompress_snappy_block(block: memoryview, at: int, held: int, size_max: int) -> bytes:
+    try:
+        size = cramjam.snappy.decompress_raw_len(block)
+        if size > len(block) * _SNAPPY_RATIO_MAX:
+            raise CorruptError(f"snappy: {len(block)} bytes cannot hold {size}", at=at)
+        if held + size > size_max:
+            raise _too_large(size_max)
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise CorruptError(f"snappy: {error}", at=at) from error
+
+
+def _compress_xerial(data: memoryview) -> bytes:
+    out = bytearray(_XERIAL_HEADER.pack(_XERIAL_MAGIC, 1, 1))
+    for at in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[at : at + _XERIAL_BLOCK_BYTES]))
+        out += _I32.pack(len(block))
+        out += block
+    return bytes(out)

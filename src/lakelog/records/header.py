@@ -1,0 +1,181 @@
+"""The header of a Kafka record batch, magic 2: 61 bytes that say everything but the records.
+
+      at  field               type  meaning
+       0  base_offset         i64   offset of the first record the producer sent
+       8  length              i32   bytes after this field: the whole batch less 12
+      12  leader_epoch        i32   of the leader that stored it
+      16  magic               i8    2
+      17  crc                 u32   CRC-32C of everything from byte 21 on
+      21  attributes          i16   0-2 codec, 3 timestamp type, 4 transactional, 5 control,
+                                    6 the base timestamp is a delete horizon
+      23  last_offset_delta   i32   last offset less base offset, also when the last record is gone
+      27  base_timestamp      i64
+      35  max_timestamp       i64
+      43  producer_id         i64   -1 without idempotence, then also:
+      51  producer_epoch      i16
+      53  base_sequence       i32
+      57  count               i32   records that follow
+      61  records                   see ``batch``
+
+Integers are big-endian. The CRC begins behind the base offset and the leader epoch, so a broker can
+give a batch its place in the log (``rebase``) without touching what the producer signed. Much of
+lakelog never looks past these bytes: a batch travels from producer to consumer still compressed.
+
+``max_timestamp`` is what the writer claims: a broker that does not decode records cannot check it,
+so neither does a reader. Specification: docs/reference/formats/record-batch.md
+"""
+
+import struct
+from dataclasses import dataclass
+
+from lakelog.errors import CorruptError, UnsupportedError
+from lakelog.model import TimestampType
+from lakelog.records.compression import Codec
+
+__all__ = ["BATCH_BYTES_MAX", "HEADER_BYTES", "BatchHeader", "decode_header", "rebase"]
+
+HEADER_BYTES = 61
+BATCH_BYTES_MAX = 128 * 1024 * 1024
+"""The largest batch that is read, unless the caller says otherwise."""
+
+LENGTH_END = 12  # Where the length field ends, and what it counts begins.
+MAGIC_AT = 16
+CRC_START = 21  # What the CRC covers begins with the attributes.
+
+MAGIC = 2
+CODEC_MASK = 0x07
+TIMESTAMP_TYPE_BIT = 0x08
+TRANSACTIONAL_BIT = 0x10
+CONTROL_BIT = 0x20
+DELETE_HORIZON_BIT = 0x40
+KNOWN_BITS = 0x7F
+
+OFFSET_MAX = (1 << 63) - 1
+
+HEADER = struct.Struct(">qiibIhiqqqhii")
+_I64 = struct.Struct(">q")
+_I32 = struct.Struct(">i")
+
+Bytes = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchHeader:
+    """The first 61 bytes of a batch, field by field."""
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch."""
+        return LENGTH_END + self.length
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def codec(self) -> Codec:
+        return Codec(self.attributes & CODEC_MASK)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        return TimestampType(bool(self.attributes & TIMESTAMP_TYPE_BIT))
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def delete_horizon(self) -> int | None:
+        """When tombstones and markers in a compacted batch may go."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last record; sequences wrap from 2^31 - 1 to 0."""
+        if self.base_sequence < 0:
+            return -1
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+
+
+def decode_header(
+    data: Bytes, at: int = 0, *, where: str = "", size_max: int = BATCH_BYTES_MAX
+) -> BatchHeader:
+    """Return the header at ``at``. The CRC is not checked; the batch may end behind ``data``.
+
+    Raises:
+        CorruptError: fewer than 61 bytes, or fields that contradict each other.
+        UnsupportedError: another magic, an unknown codec or attribute, or over ``size_max``.
+    """
+    left = len(data) - at
+    if left > MAGIC_AT and data[at + MAGIC_AT] != MAGIC:
+        raise _other_magic(data[at + MAGIC_AT], at, where)
+    if left < HEADER_BYTES:
+        raise CorruptError(
+            f"{left} bytes left, a batch header has {HEADER_BYTES}", at=at, where=where
+        )
+    base, length, epoch, _, crc, *rest = HEADER.unpack_from(data, at)
+    attributes, last_delta, base_time, max_time, pid, producer_epoch, sequence, count = rest
+    if length < HEADER_BYTES - LENGTH_END:
+        raise CorruptError(f"batch length {length}, a header has more", at=at + 8, where=where)
+    if LENGTH_END + length > size_max:
+        raise UnsupportedError(
+            f"a batch of {LENGTH_END + length} bytes is over the limit of {size_max}",
+            at=at + 8,
+            where=where,
+        )
+    if attributes & ~KNOWN_BITS or attributes & CODEC_MASK > Codec.ZSTD:
+        raise UnsupportedError(f"batch attributes {attributes:#06x}", at=at + 21, where=where)
+    if base < 0:
+        raise CorruptError(f"base offset {base} is negative", at=at, where=where)
+    if last_delta < 0 or base > OFFSET_MAX - 1 - last_delta:
+        raise CorruptError(f"last offset delta {last_delta}", at=at + 23, where=where)
+    if not 0 <= count <= last_delta + 1:
+        raise CorruptError(f"{count} records in {last_delta + 1} offsets", at=at + 57, where=where)
+    return BatchHeader(
+        base_offset=base,
+        length=length,
+        leader_epoch=epoch,
+        crc=crc,
+        attributes=attributes,
+        last_offset_delta=last_delta,
+        base_timestamp=base_time,
+        max_timestamp=max_time,
+        producer_id=pid,
+        producer_epoch=producer_epoch,
+        base_sequence=sequence,
+        count=count,
+    )
+
+
+def _other_magic(magic: int, at: int, where: str) -> UnsupportedError:
+    if magic in (0, 1):
+        what = (
+            f"message format v{magic} (Kafka before 0.11), which Kafka 4 cannot read either; "
+            "let a Kafka 3.x broker rewrite the topic first"
+        )
+    else:
+        what = f"magic {magic}, this reader knows {MAGIC}"
+    return UnsupportedError(what, at=at + MAGIC_AT, where=where)
+
+
+def rebase(batch: bytearray | memoryview, *, base_offset: int, leader_epoch: int) -> None:
+    """Give a batch its place in a log, in these very bytes; what the CRC covers stays as it is."""
+    _I64.pack_into(batch, 0, base_offset)
+    _I32.pack_into(batch, LENGTH_END, leader_epoch)

@@ -1,0 +1,214 @@
+"""The compiled writer: columns to bytes of record batches.
+
+It writes whole batches, uncompressed and without their CRC, one behind the other. Compressing and
+signing them is left to libraries that are better at it than any loop of ours.
+"""
+
+from numba import njit, types
+
+from lakelog.records.kernels.decode import DONE, FULL, TIME_OVERFLOW
+from lakelog.records.kernels.primitives import (
+    copy,
+    i32_pointer,
+    i64_pointer,
+    is_null,
+    u8_pointer,
+)
+
+__all__ = ["encode_batches"]
+
+BUILT_FROM = "e4def4acbb23"
+"""Digest of ``primitives``. The kernel cache knows a kernel by the text of its own file alone, so
+that text must change when what it is built from does; a test compares."""
+
+# What ``encode_batches`` is told, in one array.
+E_ROWS, E_RECORDS_MAX, E_BYTES_MAX, E_CODEC, E_LEADER_EPOCH, E_BASE_OFFSET = 0, 1, 2, 3, 4, 5
+E_HAS_OFFSETS, E_HAS_TYPES, E_HAS_HEADERS, E_KEY_NULLS, E_VALUE_NULLS = 6, 7, 8, 9, 10
+E_LIST_NULLS, E_HEADER_VALUE_NULLS = 11, 12
+# Where in its first byte a sliced array's bits begin.
+E_KEY_BIT, E_VALUE_BIT, E_LIST_BIT, E_HEADER_VALUE_BIT = 13, 14, 15, 16
+ENCODE_WIDTH = 17
+
+
+# The buffers of the columns, by address, as Arrow lays them out.
+S_TIMESTAMPS, S_OFFSETS, S_TIMESTAMP_TYPES = 0, 1, 2
+S_KEY_ENDS, S_KEYS, S_KEY_BITS, S_VALUE_ENDS, S_VALUES, S_VALUE_BITS = 3, 4, 5, 6, 7, 8
+S_LISTS, S_LIST_BITS, S_HEADER_KEY_ENDS, S_HEADER_KEYS = 9, 10, 11, 12
+S_HEADER_VALUE_ENDS, S_HEADER_VALUES, S_HEADER_VALUE_BITS = 13, 14, 15
+SOURCE_WIDTH = 16
+
+_READ_I64 = types.Array(types.int64, 1, "C", readonly=True)
+_I64, _TABLE = types.int64[::1], types.int64[:, ::1]
+_HEADER_BYTES = 61
+
+
+@njit(forceinline=True)
+def _size(value):
+    """Bytes of a varint. Most take one or two, and those are found without a loop."""
+    u = types.uint64((value << 1) ^ (value >> 63))
+    if u < types.uint64(0x80):
+        return 1
+    if u < types.uint64(0x4000):
+        return 2
+    n = 3
+    while u >= types.uint64(0x200000):
+        u >>= types.uint64(7)
+        n += 1
+    return n
+
+
+@njit(forceinline=True)
+def _put_varint(out, p, value):
+    u = types.uint64((value << 1) ^ (value >> 63))
+    if u < types.uint64(0x80):
+        out[p] = types.uint8(u)
+        return p + 1
+    if u < types.uint64(0x4000):
+        out[p] = types.uint8(u | types.uint64(0x80))
+        out[p + 1] = types.uint8(u >> types.uint64(7))
+        return p + 2
+    while u >= types.uint64(0x80):
+        out[p] = types.uint8(u | types.uint64(0x80))
+        u >>= types.uint64(7)
+        p += 1
+    out[p] = types.uint8(u)
+    return p + 1
+
+
+@njit(forceinline=True)
+def _put_int(out, p, value, width):
+    """Write ``value`` big-endian in ``width`` bytes."""
+    for i in range(width):
+        out[p + i] = types.uint8((value >> (8 * (width - 1 - i))) & 0xFF)
+
+
+@njit(forceinline=True)
+def _put_field(out, p, data, start, length):
+    p = _put_varint(out, p, length)
+    if length > 0:
+        copy(out, p, data, start, length)
+        p += length
+    return p
+
+
+@njit(forceinline=True)
+def _length(ends, bits, nulls, bit, i):
+    """Length of item ``i`` of a column, -1 when it is null."""
+    if is_null(bits, nulls, i + bit):
+        return types.int64(-1)
+    return types.int64(ends[i + 1]) - types.int64(ends[i])
+
+
+@njit(
+    types.int64(_READ_I64, _READ_I64, types.int64, types.int64, _TABLE, _I64),
+    cache=True,
+    nogil=True,
+)
+def encode_batches(plan, source, address, room, table, cursor):
+    """Write whole batches, uncompressed and without their CRC, from the cursor's row on.
+
+    The cursor holds the next row, the batches and the bytes written so far. A row of ``table`` is
+    where a batch begins and ends in ``out``. Stops with FULL, at the start of a batch, when the
+    table or the output has no room for the next one, and with TIME_OVERFLOW when two timestamps of
+    a batch lie further apart than the format can say.
+    """
+    out = u8_pointer(address)
+    timestamps, offsets = i64_pointer(source[S_TIMESTAMPS]), i64_pointer(source[S_OFFSETS])
+    timestamp_types = i32_pointer(source[S_TIMESTAMP_TYPES])
+    key_ends, keys = i32_pointer(source[S_KEY_ENDS]), u8_pointer(source[S_KEYS])
+    value_ends, values = i32_pointer(source[S_VALUE_ENDS]), u8_pointer(source[S_VALUES])
+    key_bits, value_bits = u8_pointer(source[S_KEY_BITS]), u8_pointer(source[S_VALUE_BITS])
+    lists, list_bits = i32_pointer(source[S_LISTS]), u8_pointer(source[S_LIST_BITS])
+    header_key_ends = i32_pointer(source[S_HEADER_KEY_ENDS])
+    header_value_ends = i32_pointer(source[S_HEADER_VALUE_ENDS])
+    header_keys, header_values = (
+        u8_pointer(source[S_HEADER_KEYS]),
+        u8_pointer(source[S_HEADER_VALUES]),
+    )
+    header_value_bits = u8_pointer(source[S_HEADER_VALUE_BITS])
+    rows, records_max, bytes_max = plan[E_ROWS], plan[E_RECORDS_MAX], plan[E_BYTES_MAX]
+    has_offsets, has_headers = plan[E_HAS_OFFSETS] != 0, plan[E_HAS_HEADERS] != 0
+    has_types = plan[E_HAS_TYPES] != 0
+    key_nulls, key_bit = plan[E_KEY_NULLS], plan[E_KEY_BIT]
+    value_nulls, value_bit = plan[E_VALUE_NULLS], plan[E_VALUE_BIT]
+    list_nulls, list_bit = plan[E_LIST_NULLS], plan[E_LIST_BIT]
+    header_nulls, header_bit = plan[E_HEADER_VALUE_NULLS], plan[E_HEADER_VALUE_BIT]
+    row, batches, op = cursor[0], cursor[1], cursor[2]
+    status = DONE
+    while row < rows and status == DONE:
+        if batches == table.shape[0] or op + _HEADER_BYTES > room:
+            status = FULL
+            break
+        first, start, p = row, op, op + _HEADER_BYTES
+        base_offset = offsets[row] if has_offsets else plan[E_BASE_OFFSET] + row
+        base_time = timestamps[row] // 1000
+        max_time = base_time
+        append_time = types.int64(timestamp_types[row]) if has_types else types.int64(0)
+        delta = types.int64(0)
+        while row < rows and row - first < records_max:
+            time = timestamps[row] // 1000
+            if has_types and timestamp_types[row] != append_time:
+                break
+            if append_time and time != base_time:
+                break
+            next_delta = (offsets[row] if has_offsets else plan[E_BASE_OFFSET] + row) - base_offset
+            if next_delta > 0x7FFFFFFE:
+                break
+            time_delta = time - base_time
+            if ((time ^ base_time) & (time ^ time_delta)) < 0:
+                status = TIME_OVERFLOW
+                break
+            key_length = _length(key_ends, key_bits, key_nulls, key_bit, row)
+            value_length = _length(value_ends, value_bits, value_nulls, value_bit, row)
+            length = 1 + _size(time_delta) + _size(next_delta)
+            length += _size(key_length) + max(key_length, 0)
+            length += _size(value_length) + max(value_length, 0)
+            header_from = header_to = types.int64(0)
+            if has_headers and not is_null(list_bits, list_nulls, row + list_bit):
+                header_from, header_to = types.int64(lists[row]), types.int64(lists[row + 1])
+            length += _size(header_to - header_from)
+            for h in range(header_from, header_to):
+                n = types.int64(header_key_ends[h + 1]) - types.int64(header_key_ends[h])
+                length += _size(n) + n
+                n = _length(header_value_ends, header_value_bits, header_nulls, header_bit, h)
+                length += _size(n) + max(n, 0)
+            size = _size(length) + length
+            if row > first and p + size - start > bytes_max:
+                break
+            if p + size > room:
+                status = FULL
+                break
+            p = _put_varint(out, p, length)
+            out[p] = 0
+            p = _put_varint(out, p + 1, time_delta)
+            p = _put_varint(out, p, next_delta)
+            p = _put_field(out, p, keys, types.int64(key_ends[row]), key_length)
+            p = _put_field(out, p, values, types.int64(value_ends[row]), value_length)
+            p = _put_varint(out, p, header_to - header_from)
+            for h in range(header_from, header_to):
+                n = types.int64(header_key_ends[h + 1]) - types.int64(header_key_ends[h])
+                p = _put_field(out, p, header_keys, types.int64(header_key_ends[h]), n)
+                n = _length(header_value_ends, header_value_bits, header_nulls, header_bit, h)
+                p = _put_field(out, p, header_values, types.int64(header_value_ends[h]), n)
+            delta = next_delta
+            max_time = max(max_time, time)
+            row += 1
+        if status != DONE:
+            row = first
+            break
+        _put_int(out, start, base_offset, 8)
+        _put_int(out, start + 8, p - start - 12, 4)
+        _put_int(out, start + 12, plan[E_LEADER_EPOCH], 4)
+        out[start + 16] = 2
+        _put_int(out, start + 21, plan[E_CODEC] | append_time << 3, 2)
+        _put_int(out, start + 23, delta, 4)
+        _put_int(out, start + 27, base_time, 8)
+        _put_int(out, start + 35, max_time, 8)
+        for i in range(43, 57):
+            out[start + i] = 0xFF
+        _put_int(out, start + 57, row - first, 4)
+        table[batches, 0], table[batches, 1] = start, p
+        batches += 1
+        op = p
+    cursor[0], cursor[1], cursor[2] = row, batches, op
+    return status

@@ -1,0 +1,196 @@
+"""What all kernels are made of: pointers, varints, bits.
+
+These compile into their callers. They work on raw pointers, not on arrays, for speed: Numba counts
+references to an array whenever it is handed to a function, and asks of every index whether it is
+negative. The price is that nothing here checks a bound; the callers do, before they come.
+"""
+
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+__all__ = [
+    "byte",
+    "clear_bit",
+    "copy",
+    "i32",
+    "i32_pointer",
+    "i64",
+    "i64_pointer",
+    "is_null",
+    "skip_field",
+    "u8_pointer",
+    "varint",
+    "varlong",
+]
+
+
+def _pointer_to(kind):
+    @intrinsic
+    def pointer(context, address):  # noqa: ARG001
+        def generate(context, builder, signature, args):
+            return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
+
+        return types.CPointer(kind)(types.int64), generate
+
+    return pointer
+
+
+u8_pointer = _pointer_to(types.uint8)
+i32_pointer = _pointer_to(types.int32)
+i64_pointer = _pointer_to(types.int64)
+
+
+@intrinsic
+def _copy_any(context, to, to_at, source, source_at, count):  # noqa: ARG001
+    def generate(context, builder, signature, args):  # noqa: ARG001
+        to, to_at, source, source_at, count = args
+        target, origin = builder.gep(to, [to_at]), builder.gep(source, [source_at])
+        cgutils.raw_memcpy(builder, target, origin, count, 1)
+        return context.get_dummy_value()
+
+    return types.void(to, types.int64, source, types.int64, types.int64), generate
+
+
+def _copy_of(count):
+    @intrinsic
+    def copy_fixed(context, to, to_at, source, source_at):  # noqa: ARG001
+        def generate(context, builder, signature, args):  # noqa: ARG001
+            to, to_at, source, source_at = args
+            size = context.get_constant(types.int64, count)
+            target, origin = builder.gep(to, [to_at]), builder.gep(source, [source_at])
+            cgutils.raw_memcpy(builder, target, origin, size, 1)
+            return context.get_dummy_value()
+
+        return types.void(to, types.int64, source, types.int64), generate
+
+    return copy_fixed
+
+
+_copy_4, _copy_8, _copy_16 = _copy_of(4), _copy_of(8), _copy_of(16)
+_copy_32, _copy_64 = _copy_of(32), _copy_of(64)
+
+
+@njit(forceinline=True)
+def copy(to, to_at, source, source_at, count):
+    """Copy ``count`` bytes between memory that does not overlap.
+
+    Keys and values are short, and for short copies the call of memcpy costs more than the copy. A
+    length between 17 and 32, say, is two copies of 16 that meet or overlap in the middle.
+    """
+    if count > 128:
+        _copy_any(to, to_at, source, source_at, count)
+    elif count > 64:
+        _copy_64(to, to_at, source, source_at)
+        _copy_64(to, to_at + count - 64, source, source_at + count - 64)
+    elif count > 32:
+        _copy_32(to, to_at, source, source_at)
+        _copy_32(to, to_at + count - 32, source, source_at + count - 32)
+    elif count > 16:
+        _copy_16(to, to_at, source, source_at)
+        _copy_16(to, to_at + count - 16, source, source_at + count - 16)
+    elif count >= 8:
+        _copy_8(to, to_at, source, source_at)
+        _copy_8(to, to_at + count - 8, source, source_at + count - 8)
+    elif count >= 4:
+        _copy_4(to, to_at, source, source_at)
+        _copy_4(to, to_at + count - 4, source, source_at + count - 4)
+    else:
+        for i in range(count):
+            to[to_at + i] = source[source_at + i]
+
+
+@njit(forceinline=True)
+def byte(b, p):
+    return types.int64(b[p])
+
+
+@njit(forceinline=True)
+def i32(b, p):
+    value = byte(b, p) << 24 | byte(b, p + 1) << 16 | byte(b, p + 2) << 8 | byte(b, p + 3)
+    return (value ^ 0x80000000) - 0x80000000
+
+
+@njit(forceinline=True)
+def i64(b, p):
+    return i32(b, p) << 32 | (i32(b, p + 4) & 0xFFFFFFFF)
+
+
+@njit(forceinline=True)
+def varint(b, p, end):
+    """Value and the position behind it, which is -1 when there is no 32-bit varint here."""
+    if p < end:
+        c = byte(b, p)
+        if c < 0x80:
+            return (c >> 1) ^ -(c & 1), p + 1
+        if p + 1 < end:
+            d = byte(b, p + 1)
+            if d < 0x80:
+                c = (c & 0x7F) | d << 7
+                return (c >> 1) ^ -(c & 1), p + 2
+    return _long_varint(b, p, end)
+
+
+@njit
+def _long_varint(b, p, end):
+    raw = types.int64(0)
+    for i in range(5):
+        if p + i >= end:
+            break
+        c = byte(b, p + i)
+        raw |= (c & 0x7F) << (7 * i)
+        if c < 0x80:
+            if raw >> 32:
+                break
+            return (raw >> 1) ^ -(raw & 1), p + i + 1
+    return types.int64(0), types.int64(-1)
+
+
+@njit(forceinline=True)
+def varlong(b, p, end):
+    """The same for 64 bits: at most ten bytes, the tenth holding the one bit that is left."""
+    if p < end:
+        c = byte(b, p)
+        if c < 0x80:
+            return (c >> 1) ^ -(c & 1), p + 1
+        if p + 1 < end:
+            d = byte(b, p + 1)
+            if d < 0x80:
+                c = (c & 0x7F) | d << 7
+                return (c >> 1) ^ -(c & 1), p + 2
+    return _long_varlong(b, p, end)
+
+
+@njit
+def _long_varlong(b, p, end):
+    raw = types.uint64(0)
+    for i in range(10):
+        if p + i >= end:
+            break
+        c = byte(b, p + i)
+        raw |= types.uint64(c & 0x7F) << types.uint64(7 * i)
+        if c < 0x80:
+            if i == 9 and c > 1:
+                break
+            half = types.int64(raw >> types.uint64(1))
+            return half ^ -types.int64(raw & types.uint64(1)), p + i + 1
+    return types.int64(0), types.int64(-1)
+
+
+@njit(forceinline=True)
+def skip_field(b, p, end):
+    """Length of a nullable field, where its bytes begin, where they end; -1 there when bad."""
+    length, p = varint(b, p, end)
+    if p < 0 or length < -1 or length > end - p:
+        return types.int64(0), types.int64(0), types.int64(-1)
+    return length, p, p + max(length, 0)
+
+
+@njit(forceinline=True)
+def clear_bit(bits, i):
+    bits[i >> 3] = bits[i >> 3] & types.uint8(0xFF ^ (1 << (i & 7)))
+
+
+@njit(forceinline=True)
+def is_null(bits, nulls, i):
+    return nulls != 0 and (byte(bits, i >> 3) >> (i & 7)) & 1 == 0

@@ -1,0 +1,63 @@
+"""What all tests share: the real parts, one of each per run, and the Hypothesis profiles.
+
+A part that cannot start fails the tests that need it and says what to install. It never skips
+them: a green run means that everything ran.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import hypothesis
+import pytest
+from hypothesis.configuration import set_hypothesis_home_dir
+
+from tests.parts.jars import cache
+from tests.parts.jvm import QUICK
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.parts.kafka import Kafka
+    from tests.parts.seaweedfs import SeaweedFS
+
+# A shared machine makes both of Hypothesis' clocks lie.
+_NO_CLOCKS = hypothesis.settings(
+    deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+set_hypothesis_home_dir(cache() / "hypothesis")
+hypothesis.settings.register_profile("dev", _NO_CLOCKS, max_examples=50)
+hypothesis.settings.register_profile(
+    "ci", _NO_CLOCKS, max_examples=200, derandomize=True, print_blob=True
+)
+hypothesis.settings.register_profile("nightly", _NO_CLOCKS, max_examples=5000, print_blob=True)
+hypothesis.settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE", "dev")  # noqa: TID251 (tests have no settings file)
+)
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator["Kafka"]:
+    """A running Apache Kafka. A test that stops it starts it again."""
+    from tests.parts.kafka import running_kafka
+
+    with running_kafka(jvm=QUICK) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def seaweedfs() -> Iterator["SeaweedFS"]:
+    """A running SeaweedFS with its S3 gateway."""
+    from tests.parts.seaweedfs import running_seaweedfs
+
+    with running_seaweedfs() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator["SparkSession"]:
+    """A local Spark session."""
+    from tests.parts.spark import running_spark
+
+    with running_spark(jvm=QUICK) as running:
+        yield running

@@ -1,0 +1,129 @@
+"""Child processes that start for sure or say why not, and that never outlive their parent.
+
+Every child is started through `setpriv --pdeathsig KILL`, because the kernel is the only one who
+can clean up after a parent that was itself killed. (`preexec_fn` could set the same signal, but
+Python warns about it once librdkafka has started its threads.) The signal follows the *thread*
+that started the child: start parts on a thread that lives as long as they should.
+"""
+
+import itertools
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+LOOPBACK = "127.0.0.1"
+_LOG_LINES_SHOWN = 40
+_next_port = itertools.count(secrets.randbelow(20_000))
+
+
+class MissingPartError(RuntimeError):
+    """Something that must be installed is not; the message says what."""
+
+
+class FailedPartError(RuntimeError):
+    """A part did not start or did not do what it was asked; the message carries its last words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What a command that ran to its end left behind."""
+
+    rc: int
+    stdout: str
+    stderr: str
+
+
+def free_ports(count: int) -> list[int]:
+    """Loopback ports nobody listens on, each given out once in the life of this process.
+
+    They lie below the range from which the kernel takes the ports of outgoing connections.
+    Otherwise a client that redials a stopped server could be handed the very port it dials,
+    connect to itself, and keep the server from starting again.
+    """
+    ports: list[int] = []
+    while len(ports) < count:
+        port = 10_240 + next(_next_port) % 20_000
+        if not _is_taken(port):
+            ports.append(port)
+    return ports
+
+
+def _is_taken(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return True
+    return False
+
+
+def accepts(port: int) -> bool:
+    """Whether somebody accepts connections on this loopback port."""
+    try:
+        socket.create_connection((LOOPBACK, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def mortal(argv: Sequence[str]) -> list[str]:
+    """The same command line, dying with the thread that starts it."""
+    return ["setpriv", "--pdeathsig", "KILL", "--", *argv]
+
+
+class Process:
+    """A running child in its own process group, with its output in a file."""
+
+    def __init__(self, argv: Sequence[str], log: Path, env: Mapping[str, str] | None = None):
+        self.log = log
+        self._name = Path(argv[0]).name
+        with log.open("ab") as output:
+            self._child = subprocess.Popen(
+                mortal(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(env or {})},  # noqa: TID251 (a child inherits)
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    def wait_until(self, ready: Callable[[], bool], within_s: float) -> None:
+        """Poll `ready` until it holds; a child that ends or is late is stopped and quoted."""
+        deadline = time.monotonic() + within_s
+        while not ready():
+            if self._child.poll() is not None:
+                raise FailedPartError(
+                    self._last_words(f"ended with status {self._child.returncode}")
+                )
+            if time.monotonic() > deadline:
+                self.stop(grace_s=0)
+                raise FailedPartError(self._last_words(f"was not ready within {within_s:g} s"))
+            time.sleep(0.02)  # noqa: TID251 (nothing to wait on but the other process)
+
+    def stop(self, grace_s: float = 10) -> None:
+        """End the process group: politely first, by force when the grace is over."""
+        if self._child.poll() is not None:
+            return
+        if grace_s > 0:
+            os.killpg(self.pid, signal.SIGTERM)
+            try:
+                self._child.wait(grace_s)
+                return
+            except subprocess.TimeoutExpired:
+                pass
+        os.killpg(self.pid, signal.SIGKILL)
+        self._child.wait()
+
+    def _last_words(self, what: str) -> str:
+        lines = self.log.read_text(errors="replace").splitlines()[-_LOG_LINES_SHOWN:]
+        return "\n".join([f"{self._name} {what}; the end of its log:", *lines])
