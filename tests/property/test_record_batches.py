@@ -8,7 +8,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.errors import CorruptError, LakelogError, UnsupportedError
+from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.model import Record
 from lakelog.records import (
     HEADER_BYTES,
@@ -38,11 +38,11 @@ def to_arrow(batches: list[NewBatch], columns: tuple[str, ...] = COLUMNS) -> pa.
         for record in batch.records
     ]
     return pa.Table.from_pylist(
-        [_row(record, int(kind)) for record, kind in rows], schema=arrow_schema()
+        [arrow_row(record, int(kind)) for record, kind in rows], schema=arrow_schema()
     ).select(list(columns))
 
 
-def _row(record: Record, kind: int) -> dict[str, object]:
+def arrow_row(record: Record, kind: int) -> dict[str, object]:
     return {
         "key": record.key,
         "value": record.value,
@@ -158,9 +158,10 @@ def test_a_damaged_stream_raises_only_our_errors(
             at = data.draw(st.integers(0, len(stream) - 1))
             stream[at] = data.draw(st.integers(0, 255))
     try:
-        assert len(decompress(codec, stream, size_max=4096)) <= 4096
-    except LakelogError as error:
-        assert isinstance(error, CorruptError | UnsupportedError)
+        found = decompress(codec, stream, size_max=4096)
+    except (CorruptError, UnsupportedError):
+        return
+    assert len(found) <= 4096
 
 
 # ------------------------------------------------------------------ the compiled codec

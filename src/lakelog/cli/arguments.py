@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import click
 
 from lakelog.cli.output import Output
-from lakelog.cli.recognize import FORMATS
 from lakelog.cli.report import Report
 from lakelog.errors import InvalidInputError
+from lakelog.formats import FORMATS
 
 __all__ = ["format_option", "json_option", "paths_argument", "readable", "streams"]
 

@@ -17,10 +17,11 @@ from lakelog.cli.find import Found, find
 from lakelog.cli.jsonl import JsonLines
 from lakelog.cli.output import Output
 from lakelog.cli.reading import Fault, Shown, Wanted, read_segment
-from lakelog.cli.recognize import FORMATS, SegmentFile, SideFile
+from lakelog.cli.recognize import SegmentFile, SideFile
 from lakelog.cli.report import Report
 from lakelog.cli.side import read_side_file
 from lakelog.cli.text import TextLines
+from lakelog.formats import FORMATS
 
 __all__ = ["dump"]
 
@@ -59,7 +60,7 @@ def dump(
         lines = JsonLines() if as_json else TextLines()
         dumping = _Dump(lines=lines, output=output, report=report, wanted=wanted)
         left = limit
-        for found in find(paths, all_files=all_files):
+        for found in find(paths, refuse=report.refuse, all_files=all_files):
             if left == 0:
                 break
             if not _is_within(found, wanted):
@@ -119,7 +120,8 @@ class _Dump:
                     continue
                 if left is not None:
                     found, left = self._cut(found, left)
-                self.output.write(self.lines.batch(found) + self.lines.records(found))
+                text = self.lines.batch(found)
+                self.output.write(text + self.lines.records(found) if self.wanted.records else text)
                 if left == 0:
                     break
                 seen += found.count

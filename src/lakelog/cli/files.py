@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from lakelog.cli.recognize import HEAD_BYTES, SegmentFile, SideFile, recognize
-from lakelog.formats.contract import Files, Format, Range
+from lakelog.formats import Files, Format, Range
 
 __all__ = ["OpenSegment", "open_segment", "read_side", "recognize_file"]
 

@@ -8,7 +8,7 @@ directories are not followed, since they may lead in circles.
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from lakelog.cli.recognize import base_offset_of, is_side_name
@@ -30,12 +30,17 @@ class Found(NamedTuple):
     """Of the next data file of the same kind in the same directory."""
 
 
-def find(paths: Sequence[str], *, all_files: bool = False) -> Iterator[Found]:
-    """Yield the files that ``paths`` stand for: files themselves, directories all below them."""
+def find(
+    paths: Sequence[str], *, refuse: Callable[[str], None], all_files: bool = False
+) -> Iterator[Found]:
+    """Yield the files that ``paths`` stand for: files themselves, directories all below them.
+
+    ``refuse`` is told of directories that cannot be listed.
+    """
     for path in paths:
         root = display_path(path)
         if os.path.isdir(path):  # noqa: PTH112 (a Path would drop the leading "./" people typed)
-            yield from _find_below(root, all_files)
+            yield from _find_below(root, refuse, all_files)
         else:
             yield Found(root, root)
 
@@ -45,12 +50,16 @@ def display_path(path: str) -> str:
     return re.sub("/+", "/", path).rstrip("/") or "/"
 
 
-def _find_below(root: str, all_files: bool) -> Iterator[Found]:
+def _find_below(root: str, refuse: Callable[[str], None], all_files: bool) -> Iterator[Found]:
     waiting = [root]
     while waiting:
         directory = waiting.pop()
         prefix = directory if directory.endswith("/") else f"{directory}/"
-        names, below = _list(directory, all_files)
+        try:
+            names, below = _list(directory, all_files)
+        except OSError as error:
+            refuse(f"{directory}: {error.strerror}")
+            continue
         bases = [base_offset_of(name) for name in names]
         following = _following(names, bases)
         for name, base_offset, next_base_offset in zip(names, bases, following, strict=True):

@@ -19,14 +19,11 @@ from lakelog.cli.arguments import (
 from lakelog.cli.files import OpenSegment, open_segment, recognize_file
 from lakelog.cli.find import find
 from lakelog.cli.reading import Fault, Wanted, read_segment
-from lakelog.cli.recognize import FORMATS, SegmentFile
+from lakelog.cli.recognize import SegmentFile
 from lakelog.cli.report import Report
 from lakelog.cli.summary import TOTAL, Summary, title
 from lakelog.errors import CorruptError, UnsupportedError
-from lakelog.formats import strm
-from lakelog.formats.contract import Range, drive
-from lakelog.formats.kafkalog import KafkaSegment
-from lakelog.formats.kafs import KafsSegment
+from lakelog.formats import FORMATS, Range, drive, kafkalog, kafs, strm
 
 __all__ = ["inspect"]
 
@@ -50,7 +47,7 @@ def inspect(paths: tuple[str, ...], as_json: bool, quick: bool, told: str | None
         totals: dict[str, Summary] = {}
         if not as_json:
             output.write(title())
-        for found in find(paths):
+        for found in find(paths, refuse=report.refuse):
             with readable(found.path, report):
                 file = recognize_file(found.path, FORMATS[told] if told else None)
                 # Side files are looked at together with their segment.
@@ -102,7 +99,7 @@ def _look_at_index(opened: OpenSegment, summary: Summary) -> None:
             head = opened.give(Range(row.suffix, 0, _STRM_HEADER_BYTES))
             summary.codecs.add(strm.decode_header(head).codec.name.lower())
         segment = drive(row.open(opened.files), opened.give)
-        if isinstance(segment, KafkaSegment | KafsSegment):
+        if isinstance(segment, kafkalog.KafkaSegment | kafs.KafsSegment):
             summary.index_entries = 0 if segment.index is None else len(segment.index)
         elif isinstance(segment, strm.StrmSegment):
             summary.index_entries = len(segment.entries)

@@ -15,9 +15,8 @@ from crc32c import crc32c
 from lakelog.cli.files import OpenSegment
 from lakelog.cli.shallow import BatchSegment, check_sums, open_batches, walk_headers
 from lakelog.errors import CorruptError, UnsupportedError
+from lakelog.formats import Block, Damage, Range, Walk, drive, kafs, walk_blocks
 from lakelog.formats.batches import Run, find_offset, walk_run
-from lakelog.formats.contract import Block, Damage, Range, Walk, drive, walk_blocks
-from lakelog.formats.kafs import HEADER_BYTES as KAFS_HEADER_BYTES
 from lakelog.model import Record
 from lakelog.records import HEADER_BYTES, BatchHeader, decode_header, decode_records
 from lakelog.records.header import CRC_START
@@ -92,7 +91,7 @@ def read_segment(opened: OpenSegment, wanted: Wanted) -> Iterator[Shown | Fault]
 
 
 def _start(opened: OpenSegment) -> int:
-    return KAFS_HEADER_BYTES if opened.file.format.name == "kafs" else 0
+    return kafs.HEADER_BYTES if opened.file.format.name == "kafs" else 0
 
 
 def _walk(opened: OpenSegment, wanted: Wanted) -> tuple[Walk, int]:

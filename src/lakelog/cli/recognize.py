@@ -11,16 +11,9 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from lakelog.errors import InvalidInputError
-from lakelog.formats.contract import Format
-from lakelog.formats.kafkalog import FORMAT as KAFKALOG
-from lakelog.formats.kafkalog import LEADER_EPOCHS_NAME, METADATA_NAME
-from lakelog.formats.kafs import FORMAT as KAFS
-from lakelog.formats.rustlog import CHECKPOINT_NAME
-from lakelog.formats.rustlog import FORMAT as RUSTLOG
-from lakelog.formats.strm import FORMAT as STRM
+from lakelog.formats import FORMATS, Format, kafkalog, kafs, rustlog, strm
 
 __all__ = [
-    "FORMATS",
     "HEAD_BYTES",
     "SIDE_NAMES",
     "SegmentFile",
@@ -30,11 +23,14 @@ __all__ = [
     "recognize",
 ]
 
-FORMATS = {row.name: row for row in (KAFKALOG, KAFS, STRM, RUSTLOG)}
 HEAD_BYTES = 4096
 """How much of a file is looked at."""
 
-SIDE_NAMES = {LEADER_EPOCHS_NAME: KAFKALOG, METADATA_NAME: KAFKALOG, CHECKPOINT_NAME: RUSTLOG}
+SIDE_NAMES = {
+    kafkalog.LEADER_EPOCHS_NAME: kafkalog.FORMAT,
+    kafkalog.METADATA_NAME: kafkalog.FORMAT,
+    rustlog.CHECKPOINT_NAME: rustlog.FORMAT,
+}
 
 # Kafka renames files on their way out or in; somebody who names such a file wants to see it.
 _PASSING_SUFFIXES = (".deleted", ".cleaned", ".swap")
@@ -44,7 +40,8 @@ _BASE_OFFSET_AT = {"kafkalog": 0, "kafs": 8, "strm": 20, "rustlog": 4}
 _I64 = struct.Struct(">q")
 
 _BY_SUFFIX: dict[str, list[Format]] = {}
-for _row in FORMATS.values():
+# RustLog comes last: it has no magic, so without a name to go by everything looks like one.
+for _row in sorted(FORMATS.values(), key=lambda row: row is rustlog.FORMAT):
     _BY_SUFFIX.setdefault(_row.suffix, []).append(_row)
 _SIDE_SUFFIXES = {suffix for row in FORMATS.values() for suffix in row.side_suffixes}
 
@@ -112,9 +109,9 @@ def recognize(
     if name in SIDE_NAMES:
         return SideFile(path=path, format=SIDE_NAMES[name], kind=name, base_offset=0)
     tail = next((passing for passing in _PASSING_SUFFIXES if name.endswith(passing)), "")
-    stem, dot, suffix = name.removesuffix(tail).rpartition(".")
-    suffix = dot + suffix
-    by_magic = [row for row in (KAFS, STRM) if row.sniff(head, 0)]
+    suffix = PurePath(name.removesuffix(tail)).suffix
+    stem = name.removesuffix(suffix + tail)
+    by_magic = [row for row in (kafs.FORMAT, strm.FORMAT) if row.sniff(head, 0)]
     is_side = suffix in _SIDE_SUFFIXES or head.startswith(_KAFS_INDEX_MAGIC)
     rows = by_magic or _BY_SUFFIX.get(suffix, [])
     if told is not None and not is_side:
@@ -127,7 +124,8 @@ def recognize(
         )
     if is_side:
         row, base_offset = _judge_side(stem, path, head, log_head)
-        return SideFile(path=path, format=row, kind=suffix, base_offset=base_offset)
+        kind = ".index" if row is kafs.FORMAT else suffix
+        return SideFile(path=path, format=row, kind=kind, base_offset=base_offset)
     raise InvalidInputError(f"{path}: not a segment of any format, nor a file beside one")
 
 
@@ -139,7 +137,7 @@ def _judge(rows: Sequence[Format], stem: str, path: str, head: bytes) -> tuple[F
             return row, base_offset
     # The first bytes are damaged. RustLog keeps its partitions where nobody else does.
     is_rustlog = "partitions" in PurePath(path).parts[-3:-2]
-    return next((pair for pair in found if (pair[0] is RUSTLOG) == is_rustlog), found[0])
+    return next((pair for pair in found if (pair[0] is rustlog.FORMAT) == is_rustlog), found[0])
 
 
 def _base_offset(row: Format, stem: str, head: bytes) -> int:
@@ -152,10 +150,10 @@ def _base_offset(row: Format, stem: str, head: bytes) -> int:
 
 
 def _judge_side(stem: str, path: str, head: bytes, log_head: bytes) -> tuple[Format, int]:
-    if head.startswith(_KAFS_INDEX_MAGIC) or KAFS.base_offset(stem) is not None:
-        return KAFS, KAFS.base_offset(stem) or 0
-    base_offset = KAFKALOG.base_offset(stem) or 0
+    if head.startswith(_KAFS_INDEX_MAGIC) or kafs.FORMAT.base_offset(stem) is not None:
+        return kafs.FORMAT, kafs.FORMAT.base_offset(stem) or 0
+    base_offset = kafkalog.FORMAT.base_offset(stem) or 0
     if log_head:
-        return _judge(_BY_SUFFIX[KAFKALOG.suffix], stem, path, log_head)[0], base_offset
+        return _judge(_BY_SUFFIX[kafkalog.FORMAT.suffix], stem, path, log_head)[0], base_offset
     is_rustlog = "partitions" in PurePath(path).parts[-3:-2]
-    return (RUSTLOG if is_rustlog else KAFKALOG), base_offset
+    return (rustlog.FORMAT if is_rustlog else kafkalog.FORMAT), base_offset

@@ -29,7 +29,7 @@ class Report:
         self._is_drawn = False
         self._drawn_at = self._began_at = time.monotonic()
         self.faults = 0
-        self.bytes_skipped = 0
+        self.bytes_affected = 0
         self.files = 0
         self.damaged: dict[str, None] = {}
         """Paths of damaged files, in order."""
@@ -45,9 +45,9 @@ class Report:
     def fault(self, fault: Fault) -> None:
         """Tell of damage."""
         self.faults += 1
-        self.bytes_skipped += fault.size
+        self.bytes_affected += fault.size
         self.damaged.setdefault(fault.path)
-        skipped = f"; {fault.size} bytes skipped" if fault.size else ""
+        skipped = f"; {fault.size} bytes affected" if fault.size else ""
         self.say(f"{fault.path} at byte {fault.position}: {fault.what}{skipped}")
 
     def refuse(self, why: object) -> None:
@@ -90,7 +90,7 @@ class Report:
             places = _several(self.faults, "place")
             files = _several(len(self.damaged), "file")
             self.say(
-                f"damage in {places}, in {files}, {self.bytes_skipped} bytes skipped; "
+                f"damage in {places}, in {files}, {self.bytes_affected} bytes affected; "
                 f"next: {shlex.join(following)}"
             )
 

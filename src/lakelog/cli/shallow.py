@@ -12,16 +12,14 @@ from crc32c import crc32c
 
 from lakelog.cli.files import OpenSegment
 from lakelog.errors import CorruptError, UnsupportedError
+from lakelog.formats import Block, Damage, Range, Walk, drive, kafkalog, kafs
 from lakelog.formats.batches import Piece, Run, pieces, walk_run
-from lakelog.formats.contract import Block, Damage, Range, Walk, drive
-from lakelog.formats.kafkalog import KafkaSegment
-from lakelog.formats.kafs import KafsSegment
 from lakelog.records import decode_header
 from lakelog.records.header import CRC_START
 
 __all__ = ["BatchSegment", "check_sums", "open_batches", "walk_headers"]
 
-BatchSegment = KafkaSegment | KafsSegment
+BatchSegment = kafkalog.KafkaSegment | kafs.KafsSegment
 
 
 def open_batches(opened: OpenSegment) -> BatchSegment | None:
@@ -81,7 +79,7 @@ def _blocks(piece: Piece, next_offset: int) -> Iterator[Block]:
 
 def check_sums(segment: BatchSegment, count: int, next_offset: int) -> Iterator[Damage]:
     """Yield a Damage where the header or the footer of a segment contradicts its batches."""
-    if isinstance(segment, KafkaSegment):
+    if isinstance(segment, kafkalog.KafkaSegment):
         return
     where = segment.run.suffix
     if count != segment.head.count:

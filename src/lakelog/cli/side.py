@@ -7,6 +7,7 @@ be the same, and the JSON does not, since there is no such entry.
 An index that breaks its own rules is shown as far as it can be read, and then reported.
 """
 
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -126,7 +127,8 @@ def _leader_epochs(data: bytes, file: SideFile) -> Iterator[Entry]:  # noqa: ARG
 
 
 def _metadata(data: bytes, file: SideFile) -> Iterator[Entry]:  # noqa: ARG001
-    topic_id = str(kafkalog.decode_metadata(data))
+    # Kafka's own tools show topic ids as the file has them, not as UUIDs.
+    topic_id = urlsafe_b64encode(kafkalog.decode_metadata(data).bytes).rstrip(b"=").decode()
     yield Entry(kind="topic-id", text=f"topicId: {topic_id}", fields={"topic_id": topic_id})
 
 

@@ -6,6 +6,7 @@
     kafkalog   a Kafka broker's log directories               .log + .index + .timeindex + more
     batches    what kafs and kafkalog share: runs of record batches in a file
     contract   what every format offers, and how its bytes are asked for
+    columns    any of them as Arrow; imported only when asked for, because it brings LLVM
 
 FORMATS is the table: what is true of every format is tested, dumped and converted over its rows.
 """
@@ -25,6 +26,7 @@ from lakelog.formats.contract import (
     buffers,
     decode,
     drive,
+    drive_items,
     fetch,
     walk_blocks,
 )
@@ -44,6 +46,7 @@ __all__ = [
     "buffers",
     "decode",
     "drive",
+    "drive_items",
     "fetch",
     "kafkalog",
     "kafs",

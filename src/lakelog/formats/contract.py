@@ -36,6 +36,7 @@ __all__ = [
     "buffers",
     "decode",
     "drive",
+    "drive_items",
     "fetch",
     "walk_blocks",
 ]
@@ -216,12 +217,14 @@ def drive(flow: Ranged[T], give: Callable[[Range], bytes]) -> T:
         answer = give(wish)
 
 
-def walk_blocks(walk: Walk, give: Callable[[Range], bytes]) -> Iterator[Block | Damage]:
-    """Run a walk, giving it bytes and passing on what it finds."""
+def drive_items(
+    flow: Generator[Range | T, Any, None], give: Callable[[Range], bytes]
+) -> Iterator[T]:
+    """Run a flow that also yields what it finds: give it bytes, and pass the rest on."""
     answer: bytes | None = None
     while True:
         try:
-            item = walk.send(answer)
+            item = flow.send(answer)
         except StopIteration:
             return
         answer = None
@@ -229,6 +232,11 @@ def walk_blocks(walk: Walk, give: Callable[[Range], bytes]) -> Iterator[Block | 
             answer = give(item)
         else:
             yield item
+
+
+def walk_blocks(walk: Walk, give: Callable[[Range], bytes]) -> Iterator[Block | Damage]:
+    """Run a walk, giving it bytes and passing on what it finds."""
+    return drive_items(walk, give)
 
 
 def buffers(files: Mapping[str, Bytes]) -> Callable[[Range], bytes]:

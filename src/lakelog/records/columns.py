@@ -1,6 +1,6 @@
 """Record batches to Arrow columns, by compiled kernels.
 
-    runs of batches  --scan-->  table of headers  --CRC, decompress-->  bodies  --decode-->  columns
+    runs of batches --scan--> headers --CRC, decompress--> bodies --parse--> fields --> columns
 
 The columns, in Spark's own types, because a Spark source must match them exactly:
 
@@ -15,14 +15,13 @@ Only the columns asked for are made, but every byte is checked whichever they ar
 "is this run sound?" must not depend on who asks. Damage is found by the kernels and judged by the
 reference codec, which raises the same error it would have raised by itself.
 
-Batches come out with at most ``rows_max`` rows and about ``bytes_max`` bytes, across the borders of
-record batches and of runs. They may be kept: their memory is used again only when they are gone.
+Arrow batches have at most ``rows_max`` rows and about ``bytes_max`` bytes; none reaches from one
+run into the next. They may be kept: their memory is used again only when they are gone.
 """
 
 import ctypes
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from enum import Enum, IntEnum
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
@@ -35,6 +34,8 @@ from lakelog.records.batch import decode_batch
 from lakelog.records.compression import DECOMPRESSED_BYTES_MAX, Codec, decompress
 from lakelog.records.header import BATCH_BYTES_MAX, CODEC_MASK, CRC_START, OFFSET_MAX, Bytes
 from lakelog.records.kernels import decode as k
+from lakelog.records.kernels import fields as f
+from lakelog.records.kernels.gather import gather_bytes, gather_headers
 from lakelog.records.memory import Pool
 
 __all__ = [
@@ -42,9 +43,10 @@ __all__ = [
     "COLUMNS",
     "ROWS_MAX",
     "BatchDecoder",
-    "ColumnBuffers",
+    "Columns",
     "arrow_schema",
     "decode_columns",
+    "time_overflow",
 ]
 
 ROWS_MAX = 65_536
@@ -62,16 +64,10 @@ TYPES: dict[str, pa.DataType] = {
 }
 COLUMNS = tuple(TYPES)
 
-_WANTED = {
-    "key": k.W_KEY,
-    "value": k.W_VALUE,
-    "offset": k.W_OFFSET,
-    "timestamp": k.W_TIMESTAMP,
-    "timestampType": k.W_TIMESTAMP_TYPE,
-    "headers": k.W_HEADERS,
-}
 _TABLE_ROWS = 4096
-_GROUP_BYTES = 4 * 1024 * 1024
+_GROUP_BYTES = 8 * 1024 * 1024
+_RECORD_BYTES_MIN = 7
+_RUN_BYTES_MAX = (1 << 31) - 1
 
 Array = npt.NDArray[Any]
 
@@ -89,194 +85,8 @@ def arrow_schema(columns: Iterable[str] = COLUMNS) -> pa.Schema:
     return pa.schema([pa.field(name, TYPES[name]) for name in chosen])
 
 
-class ColumnBuffers:
-    """The columns being filled: buffers that kernels write into, and that become Arrow batches."""
-
-    def __init__(self, columns: Iterable[str], rows_max: int, bytes_max: int) -> None:
-        if rows_max < 1 or bytes_max < 1:
-            raise InvalidInputError("rows_max and bytes_max must be at least 1")
-        self.schema = arrow_schema(columns)
-        self._rows_max = rows_max
-        self._wanted = sum(_WANTED[name] for name in set(self.schema.names))
-        self.limits = np.zeros(k.LIMITS_WIDTH, np.int64)
-        self.limits[k.L_WANTED] = self._wanted
-        self.limits[k.L_BYTES_MAX] = bytes_max
-        self.limits[k.L_OFFSET_TO] = OFFSET_MAX
-        self.filled = np.zeros(k.FILLED_WIDTH, np.int64)
-        self.room = np.zeros(len(_Room), np.int64)
-        self.addresses = np.zeros(len(_BUFFERS), np.int64)
-        self._pool = Pool()
-        self._memory: dict[str, pa.Buffer] = {}
-        self._clear()
-
-    @property
-    def rows(self) -> int:
-        return int(self.filled[k.F_ROWS])
-
-    def _clear(self) -> None:
-        """Begin with fresh buffers, as large as the last batch found useful."""
-        for name in _BUFFERS:
-            self._allocate(name)
-        self.filled[:] = 0
-
-    def _allocate(self, name: str, kept: int = 0) -> None:
-        """Make a buffer for the room there is now, and keep so many bytes of the old one."""
-        spec = _BUFFERS[name]
-        items = spec.items(int(self.room[spec.room]) if self._wanted & _WANTED[spec.column] else 0)
-        memory = self._pool.lend(items * spec.width)
-        if spec.shape is _Shape.BITS:
-            ctypes.memset(memory.address, 0xFF, memory.size)
-        elif spec.shape is _Shape.ENDS:
-            ctypes.memset(memory.address, 0, spec.width)
-        if kept:
-            ctypes.memmove(memory.address, self._memory[name].address, kept)
-        self._memory[name] = memory
-        self.addresses[spec.index] = memory.address
-
-    def make_room(self, status: int) -> bool:
-        """Enlarge what a kernel found too small; False when the batch has all rows it may have."""
-        if status == k.FULL or (status == k.NO_ROWS and self.room[_Room.ROWS] == self._rows_max):
-            return False
-        room = _Room(status - k.NO_ROWS)
-        self.room[room] = max(2 * self.room[room], _ROOM_LEAST)
-        if room is _Room.ROWS:
-            self.room[room] = min(self.room[room], self._rows_max)
-        for name, spec in _BUFFERS.items():
-            if spec.room is room:
-                # A block is often larger than was asked for; copying all of it is still right.
-                self._allocate(name, kept=self._memory[name].size)
-        return True
-
-    def take(self) -> pa.RecordBatch:
-        """Return what has been filled, and begin again."""
-        self._mend_header_keys()
-        batch = pa.RecordBatch.from_arrays(
-            [self._column(name) for name in self.schema.names], schema=self.schema
-        )
-        # Room for an eighth more, because the next batch is rarely just as large as this one.
-        used = self.filled[_FILLED_OF_ROOM]
-        self.room[:] = used + used // 8
-        self.room[_Room.ROWS] = min(self.room[_Room.ROWS], self._rows_max)
-        self._clear()
-        return batch
-
-    def _column(self, name: str) -> pa.Array:
-        rows, kind, memory = self.rows, TYPES[name], self._memory
-        match name:
-            case "key" | "value":
-                nulls = int(self.filled[k.F_KEY_NULLS if name == "key" else k.F_VALUE_NULLS])
-                bits = memory[f"{name}_bits"] if nulls else None
-                parts = [bits, memory[f"{name}_ends"], memory[f"{name}s"]]
-                return pa.Array.from_buffers(kind, rows, parts, nulls)
-            case "offset":
-                return pa.Array.from_buffers(kind, rows, [None, memory["offsets"]], 0)
-            case "timestamp":
-                return pa.Array.from_buffers(kind, rows, [None, memory["timestamps"]], 0)
-            case "timestampType":
-                return pa.Array.from_buffers(kind, rows, [None, memory["timestamp_types"]], 0)
-            case _:
-                return self._headers()
-
-    def _headers(self) -> pa.Array:
-        count, memory = int(self.filled[k.F_HEADERS]), self._memory
-        nulls = int(self.filled[k.F_HEADER_VALUE_NULLS])
-        keys = pa.Array.from_buffers(
-            pa.string(), count, [None, memory["header_key_ends"], memory["header_keys"]], 0
-        )
-        bits = memory["header_value_bits"] if nulls else None
-        values = pa.Array.from_buffers(
-            pa.binary(), count, [bits, memory["header_value_ends"], memory["header_values"]], nulls
-        )
-        pairs = pa.StructArray.from_arrays([keys, values], fields=list(HEADER_TYPE))
-        bare = int(self.filled[k.F_BARE_ROWS])
-        parts = [memory["list_bits"] if bare else None, memory["lists"]]
-        return pa.Array.from_buffers(TYPES["headers"], self.rows, parts, bare, 0, [pairs])
-
-    def _mend_header_keys(self) -> None:
-        """Replace what is not UTF-8 in header keys, as a Java consumer does."""
-        if not self.filled[k.F_NOT_ASCII]:
-            return
-        count = int(self.filled[k.F_HEADERS])
-        ends = np.frombuffer(self._memory["header_key_ends"], np.int32, count + 1).tolist()
-        data = self._memory["header_keys"].to_pybytes()
-        keys = [
-            data[ends[i] : ends[i + 1]].decode("utf-8", "replace").encode() for i in range(count)
-        ]
-        self._memory["header_key_ends"] = pa.py_buffer(
-            np.cumsum([0, *map(len, keys)], dtype=np.int32)
-        )
-        self._memory["header_keys"] = pa.py_buffer(b"".join(keys))
-
-
-class _Shape(Enum):
-    PLAIN = 0
-    ENDS = 1
-    """One more than there are items: where each ends, after a zero."""
-    BITS = 2
-
-
-class _Room(IntEnum):
-    """What buffers are sized by, in the kernels' order."""
-
-    ROWS = 0
-    KEYS = 1
-    VALUES = 2
-    HEADERS = 3
-    HEADER_KEYS = 4
-    HEADER_VALUES = 5
-
-
-_FILLED_OF_ROOM = [
-    k.F_ROWS,
-    k.F_KEY_BYTES,
-    k.F_VALUE_BYTES,
-    k.F_HEADERS,
-    k.F_HEADER_KEY_BYTES,
-    k.F_HEADER_VALUE_BYTES,
-]
-_ROOM_LEAST = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class _Buffer:
-    index: int
-    column: str
-    room: _Room
-    width: int
-    shape: _Shape = _Shape.PLAIN
-
-    def items(self, room: int) -> int:
-        match self.shape:
-            case _Shape.ENDS:
-                return room + 1
-            case _Shape.BITS:
-                return (room + 7) // 8
-            case _:
-                return room
-
-
-_BUFFERS = {
-    "offsets": _Buffer(k.C_OFFSETS, "offset", _Room.ROWS, 8),
-    "timestamps": _Buffer(k.C_TIMESTAMPS, "timestamp", _Room.ROWS, 8),
-    "timestamp_types": _Buffer(k.C_TIMESTAMP_TYPES, "timestampType", _Room.ROWS, 4),
-    "key_ends": _Buffer(k.C_KEY_ENDS, "key", _Room.ROWS, 4, _Shape.ENDS),
-    "keys": _Buffer(k.C_KEYS, "key", _Room.KEYS, 1),
-    "key_bits": _Buffer(k.C_KEY_BITS, "key", _Room.ROWS, 1, _Shape.BITS),
-    "value_ends": _Buffer(k.C_VALUE_ENDS, "value", _Room.ROWS, 4, _Shape.ENDS),
-    "values": _Buffer(k.C_VALUES, "value", _Room.VALUES, 1),
-    "value_bits": _Buffer(k.C_VALUE_BITS, "value", _Room.ROWS, 1, _Shape.BITS),
-    "lists": _Buffer(k.C_LISTS, "headers", _Room.ROWS, 4, _Shape.ENDS),
-    "list_bits": _Buffer(k.C_LIST_BITS, "headers", _Room.ROWS, 1, _Shape.BITS),
-    "header_key_ends": _Buffer(k.C_HEADER_KEY_ENDS, "headers", _Room.HEADERS, 4, _Shape.ENDS),
-    "header_keys": _Buffer(k.C_HEADER_KEYS, "headers", _Room.HEADER_KEYS, 1),
-    "header_value_ends": _Buffer(k.C_HEADER_VALUE_ENDS, "headers", _Room.HEADERS, 4, _Shape.ENDS),
-    "header_values": _Buffer(k.C_HEADER_VALUES, "headers", _Room.HEADER_VALUES, 1),
-    "header_value_bits": _Buffer(k.C_HEADER_VALUE_BITS, "headers", _Room.HEADERS, 1, _Shape.BITS),
-}
-
-
-class BatchDecoder:
-    """Turns runs of record batches, given one after another, into Arrow batches."""
+class Columns:
+    """Makes Arrow batches out of what a parser notes."""
 
     def __init__(
         self,
@@ -287,33 +97,149 @@ class BatchDecoder:
         offset_from: int = 0,
         offset_to: int = OFFSET_MAX,
         control: bool = False,
+    ) -> None:
+        if rows_max < 1 or bytes_max < 1:
+            raise InvalidInputError("rows_max and bytes_max must be at least 1")
+        self.schema = arrow_schema(columns)
+        self._rows_max = rows_max
+        self.limits = np.zeros(f.LIMITS, np.int64)
+        self.limits[f.L_BYTES_MAX] = bytes_max
+        self.limits[f.L_OFFSET_FROM], self.limits[f.L_OFFSET_TO] = offset_from, offset_to
+        self.limits[f.L_CONTROL] = control
+        self.limits[f.L_TIMES] = "timestamp" in self.schema.names
+        self.fields = np.zeros(f.FIELDS, np.int64)
+        self.sums = np.zeros(f.SUMS, np.int64)
+        self._pool = Pool()
+        self._memory: list[pa.Buffer] = []
+
+    def begin(self, rows: int) -> None:
+        """Make room for what remains: ``rows`` records, in pieces of about the same size."""
+        pieces = -(-rows // self._rows_max)
+        room = -(-rows // pieces)
+        self.limits[f.L_ROWS_MAX] = room
+        self.sums[:] = 0
+        self._memory = [self._pool.lend(room * width) for width in _FIELD_WIDTHS]
+        self.fields[:] = [memory.address for memory in self._memory]
+
+    def take(self, address: int) -> pa.RecordBatch:
+        """Return what has been noted, whose bytes are at ``address``, as one Arrow batch."""
+        columns = [self._column(name, address) for name in self.schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    @property
+    def rows(self) -> int:
+        return int(self.sums[f.N_ROWS])
+
+    def _column(self, name: str, address: int) -> pa.Array:
+        match name:
+            case "key":
+                return self._bytes(address, f.S_KEYS, f.N_KEY_BYTES)
+            case "value":
+                return self._bytes(address, f.S_VALUES, f.N_VALUE_BYTES)
+            case "headers":
+                return self._headers(address)
+            case _:
+                memory = self._memory[_FIELD_OF[name]]
+                return pa.Array.from_buffers(TYPES[name], self.rows, [None, memory], 0)
+
+    def _bits(self, items: int, nulls: int) -> pa.Buffer | None:
+        """A bitmap of ones, in which a kernel clears those of nulls; None when there are none."""
+        if not nulls:
+            return None
+        bits = self._pool.lend((items + 7) // 8)
+        ctypes.memset(bits.address, 0xFF, bits.size)
+        return bits
+
+    def _bytes(self, address: int, starts: int, total: int) -> pa.Array:
+        rows, nulls = self.rows, int(self.sums[total + 1])
+        ends, data = self._pool.lend(4 * (rows + 1)), self._pool.lend(int(self.sums[total]))
+        bits = self._bits(rows, nulls)
+        gather_bytes(
+            address, rows, self._memory[starts].address, self._memory[starts + 1].address,
+            ends.address, data.address, bits.address if bits else 0,
+        )  # fmt: skip
+        return pa.Array.from_buffers(pa.binary(), rows, [bits, ends, data], nulls)
+
+    def _headers(self, address: int) -> pa.Array:
+        rows, count, bare = self.rows, int(self.sums[f.N_HEADERS]), int(self.sums[f.N_BARE_ROWS])
+        if bare == rows:
+            return pa.nulls(rows, TYPES["headers"])
+        lend = self._pool.lend
+        lists, key_ends, value_ends = lend(4 * rows + 4), lend(4 * count + 4), lend(4 * count + 4)
+        keys = lend(int(self.sums[f.N_HEADER_KEY_BYTES]))
+        values = lend(int(self.sums[f.N_HEADER_VALUE_BYTES]))
+        list_bits, value_bits = self._bits(rows, rows), self._bits(count, count)
+        assert list_bits
+        assert value_bits
+        nulls = gather_headers(
+            address, rows, self._memory[f.S_HEADERS].address,
+            self._memory[f.S_HEADER_COUNTS].address,
+            lists.address, list_bits.address, key_ends.address, keys.address,
+            value_ends.address, values.address, value_bits.address,
+        )  # fmt: skip
+        key_parts = [None, key_ends, keys]
+        if nulls < 0:
+            nulls = -1 - nulls
+            key_parts = [None, *_mend_utf8(key_ends, keys, count)]
+        pairs = pa.StructArray.from_arrays(
+            [
+                pa.Array.from_buffers(pa.string(), count, key_parts, 0),
+                pa.Array.from_buffers(pa.binary(), count, [value_bits, value_ends, values], nulls),
+            ],
+            fields=list(HEADER_TYPE),
+        )
+        parts = [list_bits, lists]
+        return pa.Array.from_buffers(TYPES["headers"], rows, parts, bare, 0, [pairs])
+
+
+_FIELD_WIDTHS = (8, 8, 4, 4, 4, 4, 4, 4, 4)
+_FIELD_OF = {"offset": f.S_OFFSETS, "timestamp": f.S_TIMES, "timestampType": f.S_KINDS}
+
+
+def _mend_utf8(ends: pa.Buffer, data: pa.Buffer, count: int) -> tuple[pa.Buffer, pa.Buffer]:
+    """Replace what is not UTF-8 in strings, as a Java consumer does."""
+    raw, at = data.to_pybytes(), np.frombuffer(ends, np.int32, count + 1).tolist()
+    mended = [raw[a:b].decode("utf-8", "replace").encode() for a, b in pairwise(at)]
+    return pa.py_buffer(np.cumsum([0, *map(len, mended)], dtype=np.int32)), pa.py_buffer(
+        b"".join(mended)
+    )
+
+
+class BatchDecoder:
+    """Turns runs of record batches, given one after another, into Arrow batches."""
+
+    def __init__(
+        self,
+        columns: Iterable[str] = COLUMNS,
+        *,
         batch_bytes_max: int = BATCH_BYTES_MAX,
         decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+        **settings: Any,
     ) -> None:
-        """Records outside ``[offset_from, offset_to)`` are checked but left out.
+        """Settings are those of Columns.
 
-        So are control records, which tell readers of transactions what was committed; consumers
-        never see them. ``control`` lets them through.
+        Records outside ``[offset_from, offset_to)`` are checked but left out. So are control
+        records, which tell readers of transactions what was committed and which consumers never
+        see; ``control`` lets them through.
         """
-        self._buffers = ColumnBuffers(columns, rows_max, bytes_max)
-        limits = self._buffers.limits
-        limits[k.L_OFFSET_FROM], limits[k.L_OFFSET_TO] = offset_from, offset_to
-        limits[k.L_CONTROL] = control
+        self._columns = Columns(columns, **settings)
         self._batch_bytes_max = batch_bytes_max
         self._decompressed_bytes_max = decompressed_bytes_max
         self._table = np.empty((_TABLE_ROWS, k.TABLE_WIDTH), np.int64)
 
     @property
     def schema(self) -> pa.Schema:
-        return self._buffers.schema
+        return self._columns.schema
 
     def feed(self, run: Bytes, *, at: int = 0, where: str = "") -> Iterator[pa.RecordBatch]:
-        """Take a run of whole batches that stands at ``at``; yield the Arrow batches that are full.
+        """Take a run of whole batches, which stands at ``at`` of its file; yield its records.
 
         Raises:
-            CorruptError, UnsupportedError: as the reference codec would.
+            CorruptError, UnsupportedError: as the reference codec would, after what is before it.
         """
         data = np.frombuffer(run, np.uint8)
+        if len(data) > _RUN_BYTES_MAX:
+            raise InvalidInputError(f"a run of {len(data)} bytes; feed at most {_RUN_BYTES_MAX}")
         view = memoryview(run).cast("B")
         position, out = 0, np.zeros(2, np.int64)
         while position < len(data):
@@ -322,14 +248,9 @@ class BatchDecoder:
             )
             count, position = int(out[0]), int(out[1])
             for first, last, body in self._groups(view, data, count, at, where):
-                yield from self._decode(view, body, first, last, at, where)
-            if status == k.BAD:
+                yield from self._decode(view, body, self._table[first:last], at, where)
+            if status == f.BAD:
                 self._judge(view, position, at, where)
-
-    def finish(self) -> Iterator[pa.RecordBatch]:
-        """Yield the last batch, which may be a small one; nothing if there are no rows."""
-        if self._buffers.rows:
-            yield self._buffers.take()
 
     def _groups(
         self, view: memoryview, data: Array, count: int, at: int, where: str
@@ -350,14 +271,18 @@ class BatchDecoder:
                 if crc32c(view[start + CRC_START : end]) != row[k.T_CRC]:
                     # Rows before the damage still count, and are handed out first.
                     break
+                size = end - row[k.T_BODY]
                 if compressed:
                     try:
                         body = self._decompress(row, view)
                     except (CorruptError, UnsupportedError):
                         break
+                    size = len(body)
                     bodies.append(body)
-                    table[last, k.T_BODY], table[last, k.T_BODY_END] = held, held + len(body)
-                    held += len(body)
+                    table[last, k.T_BODY], table[last, k.T_BODY_END] = held, held + size
+                if row[k.T_COUNT] * _RECORD_BYTES_MIN > size:
+                    break  # It cannot hold so many: nothing may be allocated on its word.
+                held += size
                 last += 1
             if last > first:
                 body_array = np.frombuffer(b"".join(bodies), np.uint8) if compressed else data
@@ -374,36 +299,25 @@ class BatchDecoder:
         return decompress(codec, body, size_max=self._decompressed_bytes_max)
 
     def _decode(
-        self, view: memoryview, body: Array, first: int, last: int, at: int, where: str
+        self, view: memoryview, body: Array, table: Array, at: int, where: str
     ) -> Iterator[pa.RecordBatch]:
-        buffers = self._buffers
-        table = self._table[first:last]
-        cursor = np.zeros(4, np.int64)
-        while True:
-            status = k.decode_records(
-                body.ctypes.data,
-                table,
-                last - first,
-                buffers.limits,
-                cursor,
-                buffers.addresses,
-                buffers.room,
-                buffers.filled,
+        columns, cursor = self._columns, np.zeros(4, np.int64)
+        left = int(table[:, k.T_COUNT].sum())
+        address = body.ctypes.data
+        status = f.FULL
+        while status == f.FULL and left:
+            columns.begin(left)
+            status = k.parse_batches(
+                address, table, columns.limits, cursor, columns.fields, columns.sums
             )
-            if status == k.DONE:
-                return
-            if status in (k.BAD, k.TIME_OVERFLOW):
-                position = int(table[int(cursor[0]), k.T_POSITION])
-                if status == k.BAD:
-                    self._judge(view, position, at, where)
-                raise UnsupportedError(
-                    "a timestamp does not fit the microseconds of an Arrow column; "
-                    "ask for columns without `timestamp`",
-                    at=at + position,
-                    where=where,
-                )
-            if not buffers.make_room(status):
-                yield buffers.take()
+            if columns.rows:
+                yield columns.take(address)
+            left = int(table[int(cursor[0]) :, k.T_COUNT].sum()) - int(cursor[1])
+        position = int(table[min(int(cursor[0]), len(table) - 1), k.T_POSITION])
+        if status == f.BAD:
+            self._judge(view, position, at, where)
+        if status == f.TIME_OVERFLOW:
+            raise time_overflow(at + position, where)
 
     def _judge(self, view: memoryview, position: int, at: int, where: str) -> NoReturn:
         """Let the reference codec say what is wrong with the batch at ``position``."""
@@ -420,10 +334,19 @@ class BatchDecoder:
         raise AssertionError(f"the compiled and the plain codec disagree at byte {at + position}")
 
 
+def time_overflow(at: int, where: str) -> UnsupportedError:
+    """The error for a time that the wire can hold and a column cannot."""
+    return UnsupportedError(
+        "a timestamp does not fit the microseconds of an Arrow column; "
+        "ask for columns without `timestamp`",
+        at=at,
+        where=where,
+    )
+
+
 def decode_columns(
     run: Bytes, columns: Iterable[str] = COLUMNS, **settings: Any
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of a run of whole batches as Arrow; settings are those of BatchDecoder."""
     decoder = BatchDecoder(columns, **settings)
     yield from decoder.feed(run)
-    yield from decoder.finish()

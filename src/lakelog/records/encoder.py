@@ -21,7 +21,7 @@ from lakelog.records.columns import TYPES
 from lakelog.records.compression import Codec, compress
 from lakelog.records.header import CRC_START, HEADER_BYTES, LENGTH_END, OFFSET_MAX
 from lakelog.records.kernels import encode as k
-from lakelog.records.kernels.decode import FULL, TIME_OVERFLOW
+from lakelog.records.kernels.fields import FULL, TIME_OVERFLOW
 from lakelog.records.memory import Pool
 
 __all__ = ["BatchEncoder", "encode_columns"]

@@ -6,7 +6,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from lakelog.cli import main
-from lakelog.cli.recognize import FORMATS
+from lakelog.formats import FORMATS
 from lakelog.model import Record
 from lakelog.records import Codec, NewBatch, encode_batch
 

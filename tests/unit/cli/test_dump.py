@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.cli.recognize import FORMATS
+from lakelog.formats import FORMATS
 from tests.unit.cli.making import VALUE_AT, batch, flipped, run, write_log, write_segment
 
 
@@ -137,7 +137,8 @@ def test_side_files_are_shown_when_named_or_all_are_asked_for(tmp_path: Path) ->
 
 def test_damage_is_told_with_its_place_and_reading_goes_on(tmp_path: Path) -> None:
     good = batch(0)
-    path = write_log(tmp_path, [good, flipped(batch(3), VALUE_AT), b"noise" * 20, batch(6)])
+    parts = [good, flipped(batch(3), VALUE_AT), batch(6), b"noise" * 20, batch(9)]
+    path = write_log(tmp_path, parts)
 
     result = run("dump", path)
 
@@ -146,12 +147,12 @@ def test_damage_is_told_with_its_place_and_reading_goes_on(tmp_path: Path) -> No
     assert first.startswith(f"lakelog: {path} at byte {len(good)}: CRC-32C is ")
     assert second.startswith(f"lakelog: {path} at byte ")
     assert closing == (
-        f"lakelog: damage in 2 places, in 1 file, {len(batch(3)) + 100} bytes skipped; "
+        f"lakelog: damage in 2 places, in 1 file, {len(batch(3)) + 100} bytes affected; "
         f"next: lakelog inspect {path}"
     )
     batches = [line for line in result.stdout.splitlines() if line.startswith("baseOffset")]
-    assert [line.rsplit(" ", 1)[1] for line in batches] == ["true", "false", "true"]
-    assert _offsets(result.stdout) == list(range(9))
+    assert [line.rsplit(" ", 1)[1] for line in batches] == ["true", "false", "true", "true"]
+    assert _offsets(result.stdout) == list(range(12))
 
 
 def test_a_batch_that_cannot_be_read_is_still_shown(tmp_path: Path) -> None:
@@ -280,3 +281,14 @@ def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path) -> None:
         told = child.stderr.read()
 
     assert (child.returncode, told) == (0, b"")
+
+
+def test_a_full_disk_is_told_in_a_word(tmp_path: Path) -> None:
+    path = write_segment(tmp_path, "kafs")
+    command = [sys.executable, "-c", "from lakelog.cli import main; main()", "dump", str(path)]
+
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+
+    assert done.returncode == 1
+    assert done.stderr == "Error: cannot write to stdout: No space left on device\n"

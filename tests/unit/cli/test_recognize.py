@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from lakelog.cli.files import recognize_file
-from lakelog.cli.recognize import FORMATS, SegmentFile, SideFile
+from lakelog.cli.recognize import SegmentFile, SideFile
 from lakelog.errors import InvalidInputError
+from lakelog.formats import FORMATS
 from tests.unit.cli.making import flipped, run, write_segment
 
 
@@ -60,6 +61,14 @@ def test_an_index_belongs_to_the_format_of_its_log(tmp_path: Path, name: str) ->
     assert (found.format.name, found.kind, found.base_offset) == (name, ".index", 42)
 
 
+def test_a_kafs_index_is_known_by_its_magic(tmp_path: Path) -> None:
+    path = write_segment(tmp_path, "kafs").with_suffix(".index")
+
+    result = run("dump", path.rename(tmp_path / "downloaded"))
+
+    assert result.stdout.splitlines()[1:] == ["offset: 0 position: 32"]
+
+
 def test_a_damaged_rustlog_is_known_by_its_directory_or_by_being_told(tmp_path: Path) -> None:
     inside = write_segment(tmp_path / "topics" / "t" / "partitions" / "0", "rustlog")
     outside = write_segment(tmp_path, "rustlog")
@@ -68,9 +77,9 @@ def test_a_damaged_rustlog_is_known_by_its_directory_or_by_being_told(tmp_path: 
 
     assert recognize_file(str(inside)).format.name == "rustlog"
     assert recognize_file(str(outside)).format.name == "kafkalog"
-    assert "expected 0 or above" not in run("dump", outside).stderr
-    assert "records, " not in run("dump", "--format", "rustlog", outside).stderr
-    assert "magic" not in run("dump", "--format", "rustlog", outside).stderr
+    assert "expected 2 or above" in run("dump", inside).stderr
+    assert "expected 2 or above" not in run("dump", outside).stderr
+    assert "expected 2 or above" in run("dump", "--format", "rustlog", outside).stderr
 
 
 def test_anything_else_is_refused(tmp_path: Path) -> None:

@@ -82,11 +82,7 @@ class RustLogSegment:
         """
         found: list[Record] = []
         log = Window(LOG_SUFFIX, self.size, chunk_bytes=READ_BYTES)
-        number = bisect_right(self.entries, offset, key=lambda entry: entry.offset) - 1
-        at, offset_min = 0, self.base_offset
-        if number >= 0:
-            at, offset_min = self.entries[number].position, self.entries[number].offset
-            yield from self._check_entry(log, number)
+        at, offset_min = yield from self.seek(log, offset)
         while len(found) < limit:
             header = yield from self._header(log, at, offset_min)
             if header is None:
@@ -98,6 +94,18 @@ class RustLogSegment:
                 found.append(to_record(header, bytes(payload)))
             at, offset_min = at + header.size, header.offset + 1
         return tuple(found)
+
+    def seek(self, log: Window, offset: int) -> Ranged[tuple[int, int]]:
+        """Return where to begin looking for ``offset``, and the least offset that may stand there.
+
+        Raises:
+            CorruptError: the index promises a record there, and another one stands there.
+        """
+        number = bisect_right(self.entries, offset, key=lambda entry: entry.offset) - 1
+        if number < 0:
+            return 0, self.base_offset
+        yield from self._check_entry(log, number)
+        return self.entries[number].position, self.entries[number].offset
 
     def offset_at(self, timestamp: int) -> Ranged[int | None]:
         """Return the first offset whose record is not older than ``timestamp``, or None.

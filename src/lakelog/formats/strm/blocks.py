@@ -43,7 +43,14 @@ from lakelog.formats.strm.layout import (
     decode_block_header,
 )
 from lakelog.model import Header, Record
-from lakelog.records import Codec, compress, decode_varlong, decompress, encode_varint
+from lakelog.records import (
+    Codec,
+    compress,
+    decode_varint,
+    decode_varlong,
+    decompress,
+    encode_varint,
+)
 
 __all__ = ["RawBlock", "decode_records", "encode_block", "open_block"]
 
@@ -202,9 +209,16 @@ def _varint(raw: bytes, at: int, end: int) -> tuple[int, int]:
     return decode_varlong(raw, at, end)
 
 
+def _length(raw: bytes, at: int, end: int) -> tuple[int, int]:
+    # Lengths and counts fit 32 bits, for a block does; they are read no wider.
+    if at < end and (byte := raw[at]) < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at + 1
+    return decode_varint(raw, at, end)
+
+
 def _nullable(raw: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     start = at
-    length, at = _varint(raw, at, end)
+    length, at = _length(raw, at, end)
     if length == -1:
         return None, at
     if not 0 <= length <= end - at:
@@ -214,7 +228,7 @@ def _nullable(raw: bytes, at: int, end: int) -> tuple[bytes | None, int]:
 
 def _headers(raw: bytes, at: int, end: int) -> tuple[tuple[Header, ...], int]:
     start = at
-    count, at = _varint(raw, at, end)
+    count, at = _length(raw, at, end)
     # A header takes two bytes at least, so a count cannot make us build more than was sent.
     if not 0 <= count <= (end - at) // 2:
         raise CorruptError(f"{count} headers in {end - at} bytes", at=start)

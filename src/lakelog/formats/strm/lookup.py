@@ -87,7 +87,7 @@ class StrmSegment:
         found: list[Record] = []
         if offset > self.header.max_offset:
             return ()
-        for number in self._numbers_from(offset):
+        for number in self.numbers_from(offset):
             if len(found) >= limit:
                 break
             records = yield from self._read_records(number)
@@ -139,12 +139,15 @@ class StrmSegment:
             )
         return block
 
-    def _read_records(self, number: int) -> Ranged[tuple[Record, ...]]:
-        block = yield from self.read_block(number)
+    def read_records(self, block: RawBlock, number: int) -> tuple[Record, ...]:
+        """Return the records of a block, checked against the header and the next block's place.
+
+        Raises:
+            CorruptError: they are not what a writer makes, or not where they may be.
+        """
         records = decode_records(block, self.header)
         check_times(records, self.header, position=block.position)
-        is_last = number + 1 == len(self.entries)
-        end = self.header.max_offset + 1 if is_last else self.entries[number + 1].offset
+        end = self.end_offset(number)
         if records[-1].offset >= end:
             raise CorruptError(
                 f"offset {records[-1].offset} in a block that ends before {end}",
@@ -153,7 +156,18 @@ class StrmSegment:
             )
         return records
 
-    def _numbers_from(self, offset: int) -> Iterator[int]:
+    def end_offset(self, number: int) -> int:
+        """Return the offset before which block ``number`` ends."""
+        if number + 1 == len(self.entries):
+            return self.header.max_offset + 1
+        return self.entries[number + 1].offset
+
+    def _read_records(self, number: int) -> Ranged[tuple[Record, ...]]:
+        block = yield from self.read_block(number)
+        return self.read_records(block, number)
+
+    def numbers_from(self, offset: int) -> Iterator[int]:
+        """Return the numbers of the blocks that may hold ``offset`` and later ones."""
         first = bisect_right(self.entries, offset, key=lambda entry: entry.offset) - 1
         return iter(range(max(first, 0), len(self.entries)))
 

@@ -6,7 +6,7 @@ signing them is left to libraries that are better at it than any loop of ours.
 
 from numba import njit, types
 
-from lakelog.records.kernels.decode import DONE, FULL, TIME_OVERFLOW
+from lakelog.records.kernels.fields import DONE, FULL, TIME_OVERFLOW
 from lakelog.records.kernels.primitives import (
     copy,
     i32_pointer,
@@ -17,9 +17,8 @@ from lakelog.records.kernels.primitives import (
 
 __all__ = ["encode_batches"]
 
-BUILT_FROM = "e4def4acbb23"
-"""Digest of ``primitives``. The kernel cache knows a kernel by the text of its own file alone, so
-that text must change when what it is built from does; a test compares."""
+BUILT_FROM = "d8944463389a"
+"""Digest of what is compiled into these kernels from other files; see ``decode``."""
 
 # What ``encode_batches`` is told, in one array.
 E_ROWS, E_RECORDS_MAX, E_BYTES_MAX, E_CODEC, E_LEADER_EPOCH, E_BASE_OFFSET = 0, 1, 2, 3, 4, 5

@@ -11,6 +11,7 @@ from numba.extending import intrinsic
 
 __all__ = [
     "byte",
+    "check_headers",
     "clear_bit",
     "copy",
     "i32",
@@ -184,6 +185,26 @@ def skip_field(b, p, end):
     if p < 0 or length < -1 or length > end - p:
         return types.int64(0), types.int64(0), types.int64(-1)
     return length, p, p + max(length, 0)
+
+
+@njit(forceinline=True)
+def check_headers(b, p, end):
+    """Count of headers, bytes of their keys and values, the position behind them (-1: bad)."""
+    bad = types.int64(0), types.int64(0), types.int64(0), types.int64(-1)
+    count, p = varint(b, p, end)
+    if p < 0 or count < 0 or count > (end - p) // 2:
+        return bad
+    key_bytes = value_bytes = types.int64(0)
+    for _ in range(count):
+        length, _start, p = skip_field(b, p, end)
+        if p < 0 or length < 0:
+            return bad
+        key_bytes += length
+        length, _start, p = skip_field(b, p, end)
+        if p < 0:
+            return bad
+        value_bytes += max(length, 0)
+    return count, key_bytes, value_bytes, p
 
 
 @njit(forceinline=True)

@@ -1,0 +1,87 @@
+"""Driving segments from memory, while watching what they ask for.
+
+Every test of a whole segment, and every fuzz target, reads through a ``Store``. So what is true of
+each range that is asked for (it lies inside the file, it is not empty, it is bounded, and there
+are not endless ones) is checked wherever a segment is read at all.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakelog.formats import Block, Damage, Files, Format, Range, Segment, drive, walk_blocks
+from lakelog.model import Record
+from lakelog.records import BATCH_BYTES_MAX
+
+__all__ = ["Opened", "Store", "Walked", "open_files", "walk_files"]
+
+RANGE_BYTES_MAX = BATCH_BYTES_MAX + (2 << 20)
+"""The largest piece that any limit of any format allows, and a chunk on either side of it."""
+
+ASKS_MAX = 20_000
+"""More than any file that a test makes can need: a reader that asks more often goes in circles."""
+
+
+class Store:
+    """Files in memory. ``sizes`` may lie about them, as a listing that is out of date does."""
+
+    def __init__(self, files: Mapping[str, bytes], sizes: Mapping[str, int] | None = None) -> None:
+        self.files = files
+        self.sizes = {name: len(data) for name, data in files.items()} if sizes is None else sizes
+        self.asked: list[Range] = []
+
+    def give(self, wish: Range) -> bytes:
+        assert 0 <= wish.start < wish.end <= self.sizes[wish.suffix], wish
+        assert wish.end - wish.start <= RANGE_BYTES_MAX, wish
+        self.asked.append(wish)
+        assert len(self.asked) < ASKS_MAX, "a reader goes in circles"
+        return bytes(self.files[wish.suffix][wish.start : wish.end])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walked:
+    """What a walk found, in order."""
+
+    blocks: tuple[Block, ...]
+    damages: tuple[Damage, ...]
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        return tuple(record for block in self.blocks for record in block.records)
+
+    @property
+    def where(self) -> set[str]:
+        """The suffixes of the files that were found to be damaged."""
+        return {damage.error.where for damage in self.damages}
+
+
+def walk_files(fmt: Format, store: Store, *, base_offset: int, active: bool = False) -> Walked:
+    """Walk a segment to its end. A walk reports damage; nothing makes it raise."""
+    files = Files(base_offset=base_offset, sizes=store.sizes, active=active)
+    blocks: list[Block] = []
+    damages: list[Damage] = []
+    for found in walk_blocks(fmt.walk(files), store.give):
+        if isinstance(found, Block):
+            blocks.append(found)
+        else:
+            damages.append(found)
+    return Walked(blocks=tuple(blocks), damages=tuple(damages))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """An opened segment with the store it reads from."""
+
+    segment: Segment
+    store: Store
+
+    def read_from(self, offset: int, limit: int) -> tuple[Record, ...]:
+        return drive(self.segment.read_from(offset, limit), self.store.give)
+
+    def offset_at(self, timestamp: int) -> int | None:
+        return drive(self.segment.offset_at(timestamp), self.store.give)
+
+
+def open_files(fmt: Format, store: Store, *, base_offset: int, active: bool = False) -> Opened:
+    """Open a segment."""
+    files = Files(base_offset=base_offset, sizes=store.sizes, active=active)
+    return Opened(segment=drive(fmt.open(files), store.give), store=store)
