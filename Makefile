@@ -40,6 +40,13 @@ test: setup ## unit, golden, property and architecture tests: no process is star
 e2e: setup ## tests against the real parts: Kafka, SeaweedFS, Spark
 	$(BIN)/python -m pytest tests/e2e
 
+nightly: setup ## the laws with many more examples, and an hour of fuzzing
+	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest tests/property --timeout 3600
+	$(BIN)/python -m tests.fuzz --seconds 3600
+
+oracle: setup ## the comparison with a real Kafka, over a million records
+	LAKELOG_ORACLE_RECORDS=1000000 $(BIN)/python -m pytest tests/e2e/test_kafka_oracle.py --timeout 1800
+
 fuzz: setup ## every decoder against atheris, 60 seconds in all
 	$(BIN)/python -m tests.fuzz --seconds 60
 
@@ -49,4 +56,4 @@ bench: setup ## every figure, in full
 bench-quick: setup ## every figure, in its short form
 	$(BIN)/python -m benchmarks --quick
 
-.PHONY: help setup lock check format test e2e fuzz bench bench-quick
+.PHONY: help setup lock check format test e2e nightly oracle fuzz bench bench-quick

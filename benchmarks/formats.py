@@ -9,7 +9,8 @@ of the bare record batches in it, since a format that cost more than its content
 """
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from benchmarks.data import Shape, columns_of, run_of
 from benchmarks.measure import arguments, closing_line, cpu_rounds, median_ratio
@@ -38,11 +39,12 @@ def main() -> None:
     made: dict[str, tuple[Format, Mapping[str, bytes]]] = {}
     for codec in (Codec.NONE, Codec.LZ4, Codec.ZSTD):
         run = run_of(Shape(records=shape.records, codec=codec), columns)
-        made[f"kafs {codec.name.lower()}"] = FORMATS["kafs"], encode_segment(run, created_ms=0)
+        segment = {".kfs": encode_segment(run, created_ms=0)}
+        made[f"kafs {codec.name.lower()}"] = FORMATS["kafs"], segment
     for codec in (Codec.LZ4, Codec.ZSTD):
-        segment = encode_strm(records, topic="t", partition=0, codec=codec)
-        made[f"strm {codec.name.lower()}"] = FORMATS["strm"], {".seg": segment}
-    sides = {name: (lambda it=it: scan(*it)) for name, it in made.items()}
+        segment = {".seg": encode_strm(records, topic="t", partition=0, codec=codec)}
+        made[f"strm {codec.name.lower()}"] = FORMATS["strm"], segment
+    sides: dict[str, Callable[[], int]] = {name: partial(scan, *it) for name, it in made.items()}
     sides["bare batches"] = lambda: sum(batch.num_rows for batch in decode_columns(bare))
     assert {side() for side in sides.values()} == {shape.records}
     seconds = cpu_rounds(sides, rounds)

@@ -17,7 +17,7 @@ from lakelog.formats import FORMATS, Format, kafkalog, kafs, rustlog, strm
 from lakelog.formats.batches import Frame, frames
 from lakelog.model import Header, Record
 from lakelog.records import Codec, NewBatch, encode_batch
-from tests.strategies import base_offsets, records, timestamps
+from tests.strategies import base_offsets, records
 
 __all__ = ["Drawn", "Piece", "carried_records", "fit", "segments"]
 
@@ -97,10 +97,10 @@ _BODIES: tuple[tuple[bytes | None, bytes | None, tuple[Header, ...]], ...] = (
 """What damage meets need not be drawn anew each time, as it is where records are on trial."""
 
 
-_ITEMS = st.tuples(st.sampled_from(_BODIES), timestamps, st.integers(1, 5))
+_TIMES = (-1, 0, 1, 1_600_000_000_000, 1_600_000_000_001, 1_600_000_000_900, 1 << 53)
 _PIECES_MAX = 3
 _STOCK = {
-    count: st.tuples(base_offsets, st.lists(_ITEMS, min_size=count, max_size=6))
+    count: st.lists(st.integers(0, (1 << 16) - 1), min_size=count, max_size=6)
     for count in range(1, _PIECES_MAX + 1)
 }
 _LAYOUT = st.integers(0, (1 << 40) - 1)
@@ -121,12 +121,14 @@ class _Choices:
 def segments(draw: st.DrawFn, name: str, *, min_pieces: int = 1) -> Drawn:
     """Good segments of the format called ``name``."""
     fmt = FORMATS[name]
-    offset, items = draw(_STOCK[min_pieces])
+    offset, items = draw(base_offsets), draw(_STOCK[min_pieces])
     layout = _Choices(draw(_LAYOUT))
     found = []
-    for (key, value, headers), time, step in items:
+    for item in map(_Choices, items):
+        key, value, headers = _BODIES[item.below(len(_BODIES))]
+        time = _TIMES[item.below(len(_TIMES))] + item.below(3)
         found.append(Record(offset=offset, timestamp=time, key=key, value=value, headers=headers))
-        offset += step
+        offset += 1 + item.below(5)
     carried = fit(fmt, found)
     codecs = sorted(fmt.carries.codecs)
     codec = codecs[layout.below(len(codecs))]

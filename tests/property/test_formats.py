@@ -37,8 +37,10 @@ every_codec = pytest.mark.parametrize(
     [(row, codec) for row in FORMATS.values() for codec in sorted(row.carries.codecs)],
     ids=lambda one: one.name.lower(),
 )
-fewer = settings(max_examples=max(10, settings.default.max_examples // 4))
+fewer = settings(max_examples=max(10, settings().max_examples // 8))
 """For laws that are tried on every format with every codec."""
+half = settings(max_examples=settings().max_examples // 2)
+"""For laws that are tried on every format, and have many ways to fail on each example."""
 
 ACTIVE = ("rustlog", "kafkalog")
 """The formats that a writer appends to; the others are put whole."""
@@ -87,6 +89,7 @@ def test_equal_input_gives_equal_bytes(fmt: Format, codec: Codec, data: st.DataO
 
 
 @every_format
+@half
 @given(data=st.data())
 def test_a_walk_yields_each_piece_where_it_lies(fmt: Format, data: st.DataObject) -> None:
     drawn = segment_of(data, fmt)
@@ -107,6 +110,7 @@ def test_a_segment_without_records_is_refused_or_reads_as_one(fmt: Format) -> No
 
 
 @every_format
+@half
 @given(found=records(max_size=4), codec=st.sampled_from(Codec))
 def test_what_a_format_does_not_carry_is_refused_not_dropped(
     fmt: Format, found: list[Record], codec: Codec
@@ -144,6 +148,7 @@ def test_a_format_that_keeps_times_in_order_lifts_those_that_go_down(times: list
 
 
 @every_format
+@half
 @given(data=st.data())
 def test_read_from_is_a_filter_over_all_records(fmt: Format, data: st.DataObject) -> None:
     drawn = segment_of(data, fmt)
@@ -158,6 +163,7 @@ def test_read_from_is_a_filter_over_all_records(fmt: Format, data: st.DataObject
 
 
 @every_format
+@half
 @given(data=st.data())
 def test_offset_at_is_the_first_record_that_is_not_older(fmt: Format, data: st.DataObject) -> None:
     drawn = segment_of(data, fmt)
@@ -168,6 +174,7 @@ def test_offset_at_is_the_first_record_that_is_not_older(fmt: Format, data: st.D
 
 
 @every_format
+@half
 @given(data=st.data())
 def test_side_files_are_never_needed(fmt: Format, data: st.DataObject) -> None:
     drawn = segment_of(data, fmt)
@@ -185,6 +192,7 @@ def test_side_files_are_never_needed(fmt: Format, data: st.DataObject) -> None:
 
 
 @every_format
+@half
 @given(offset=base_offsets | st.integers(0, OFFSET_MAX - 1))
 def test_a_name_gives_back_its_base_offset(fmt: Format, offset: int) -> None:
     stem = fmt.file_stem(offset)
@@ -193,6 +201,7 @@ def test_a_name_gives_back_its_base_offset(fmt: Format, offset: int) -> None:
 
 
 @every_format
+@half
 @given(
     stem=st.text(max_size=30)
     | st.from_regex(r"(segment-)?[0-9]{19,21}(-[0-9a-z]{0,4}){0,2}.?", fullmatch=True)
@@ -210,12 +219,19 @@ def test_only_names_of_the_format_have_a_base_offset(fmt: Format, stem: str) -> 
 
 
 @every_format
+@half
 @given(data=st.data())
 def test_exactly_one_format_of_a_suffix_recognises_a_file(fmt: Format, data: st.DataObject) -> None:
     drawn = segment_of(data, fmt)
-    length = data.draw(st.integers(64, 4096))
+    head = drawn.data[: data.draw(st.integers(64, 4096))]
     rows = [row for row in FORMATS.values() if row.suffix == fmt.suffix]
-    assert [row for row in rows if row.sniff(drawn.data[:length], drawn.base_offset)] == [fmt]
+    found = [row.name for row in rows if row.sniff(head, drawn.base_offset)]
+    if any(head):
+        assert found == [fmt.name]
+    else:
+        # Nothing, at 1970, at offset 0, is to RustLog what space set aside is to Kafka.
+        assert fmt.name in found
+        assert drawn.base_offset == 0
 
 
 # ---------------------------------------------------------------------------- damage: sealed
@@ -248,6 +264,7 @@ def read_damaged(drawn: Drawn, suffix: str, damaged: bytes, *, free: bool = Fals
 
 
 @sealed_formats
+@half
 @given(data=st.data())
 def test_a_sealed_format_refuses_every_cut(fmt: Format, data: st.DataObject) -> None:
     drawn = segment_of(data, fmt)
@@ -257,6 +274,7 @@ def test_a_sealed_format_refuses_every_cut(fmt: Format, data: st.DataObject) -> 
 
 
 @sealed_formats
+@half
 @given(data=st.data())
 def test_a_sealed_format_refuses_every_flipped_bit(fmt: Format, data: st.DataObject) -> None:
     drawn = segment_of(data, fmt)
@@ -294,6 +312,7 @@ def test_no_cut_and_no_bit_of_one_sealed_segment_escapes(fmt: Format, codec: Cod
 
 
 @every_format
+@half
 @given(data=st.data())
 def test_the_name_must_be_the_segments_own(fmt: Format, data: st.DataObject) -> None:
     drawn = segment_of(data, fmt)
@@ -443,6 +462,7 @@ def test_every_flipped_bit_of_a_rustlog_index_is_noticed(drawn: Drawn, data: st.
 
 
 @every_format
+@half
 @given(data=st.data())
 def test_a_damaged_side_file_is_reported_or_harmless(fmt: Format, data: st.DataObject) -> None:
     """Harmless means more than that all records come: each is also found through it."""
@@ -470,6 +490,7 @@ def test_a_damaged_side_file_is_reported_or_harmless(fmt: Format, data: st.DataO
                 assert opened.offset_at(time) == first_not_older(drawn.records, time)
 
 
+@half
 @given(drawn=segments("kafkalog").filter(lambda drawn: ".snapshot" in drawn.files), data=st.data())
 def test_every_flipped_bit_of_a_snapshot_is_noticed(drawn: Drawn, data: st.DataObject) -> None:
     whole = drawn.files[".snapshot"]
@@ -612,6 +633,7 @@ def test_any_bytes_give_records_or_an_error_of_ours(fmt: Format, data: st.DataOb
 
 
 @every_format
+@half
 @given(head=st.binary(max_size=80), base_offset=base_offsets)
 def test_sniffing_never_raises(fmt: Format, head: bytes, base_offset: int) -> None:
     assert fmt.sniff(head, base_offset) in (True, False)

@@ -38,6 +38,7 @@ _I32 = struct.Struct(">i")
 _GZIP_WBITS = 31
 _ZSTD_WINDOW_BYTES_MAX = 1 << 27
 _ZSTD_PIECE_BYTES = 1024
+_ZSTD_RATIO_FAST = 1000  # What a frame may claim and be believed at once.
 _LZ4_RATIO_MAX = 255
 _SNAPPY_RATIO_MAX = 64
 
@@ -141,9 +142,14 @@ def _decompress_lz4(data: _Bytes, size_max: int) -> bytes:
 
 
 def _decompress_zstd(data: _Bytes, size_max: int) -> bytes:
+    codec = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)
+    try:
+        if 0 <= zstandard.frame_content_size(data) <= min(size_max, len(data) * _ZSTD_RATIO_FAST):
+            return codec.decompress(data, allow_extra_data=False)
+    except zstandard.ZstdError:
+        pass  # Several frames, or damage: the careful way below tells which.
     # The library offers no limit on its output that also notices a frame cut short, so the input
     # goes in by pieces: a piece makes at most some 32 MiB, and after each we look.
-    codec = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)
     out = bytearray()
     rest = memoryview(data)
     while True:

@@ -7,7 +7,7 @@ topic is compacted by the broker, which rewrites its batches with the Java codec
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from pathlib import Path
 from random import Random  # noqa: TID251 (seeded)
@@ -104,14 +104,16 @@ def create_topics(kafka: Kafka, count: int) -> None:
     for traffic in (*TRAFFIC, COMPACTED):
         configs = {
             "compression_type": "producer",
-            "internal_segment_bytes": max(48 * 1024, count // 2),
+            "internal_segment_bytes": max(80 * 1024, count // 2),
             "segment_index_bytes": 60_000,
             **traffic.configs,
         }
         kafka.create_topic(traffic.topic, PARTITIONS, **configs)
 
 
-def records(rng: Random, count: int, *, jitter_ms: int = 0) -> Iterator[Message]:
+def records(
+    rng: Random, count: int, *, first_time: int = FIRST_TIME, jitter_ms: int = 0
+) -> Iterator[Message]:
     """Yield records with all that may be missing missing, and with sizes from 0 to a few KB."""
     text = b" ".join(rng.choice(_WORDS) + b"%x" % rng.randrange(1 << 16) for _ in range(4_000))
     choices = [
@@ -126,7 +128,7 @@ def records(rng: Random, count: int, *, jitter_ms: int = 0) -> Iterator[Message]
         named = rng.choice(("key-{}", "ключ-{}", "")).format(number % 1_000).encode()
         yield Message(
             partition=rng.randrange(PARTITIONS),
-            timestamp=FIRST_TIME + number // 3 * 20 + rng.randint(-jitter_ms, jitter_ms),
+            timestamp=first_time + number // 3 * 20 + rng.randint(-jitter_ms, jitter_ms),
             key=None if number % 5 == 0 else named,
             value=value,
             headers=rng.choice(choices),
@@ -216,20 +218,21 @@ def _send(producer: Producer, topic: str, message: Message) -> None:
 
 
 def produce_compacted(kafka: Kafka, seed: int) -> None:
-    """Produce few keys many times, in batches of every codec."""
+    """Produce few keys many times, in batches of every codec.
+
+    One producer writes only once, and all it writes is outdated at once. Its batches are emptied
+    but not taken away, because the broker must not forget the producer.
+    """
     rng = Random(seed)
+    settings = {"batch.num.messages": 30}
     producers = [
-        Producer(
-            {
-                "bootstrap.servers": kafka.bootstrap,
-                "log_level": 0,
-                "compression.type": codec.name.lower(),
-                "enable.idempotence": True,
-                "batch.num.messages": 30,
-            }
-        )
-        for codec in Codec
+        _producer(kafka, replace(COMPACTED, codec=codec), settings) for codec in (*Codec, Codec.LZ4)
     ]
+    for producer in (producers.pop(), producers[0]):
+        for number in range(30):
+            message = Message(number % PARTITIONS, FIRST_TIME, b"first-%d" % number, b"", [])
+            _send(producer, COMPACTED.topic, message)
+        _flush([producer])
     for number, message in enumerate(records(rng, _COMPACTED_RECORDS)):
         key = f"k{rng.randrange(300)}".encode()
         _send(producers[number // 30 % len(producers)], COMPACTED.topic, message._replace(key=key))

@@ -50,7 +50,7 @@ class Replaced:
     """Base offsets of the segments that lakelog wrote."""
 
 
-def replace_segments(folder: Path, rng: Random, *, also_last: bool) -> Replaced:
+def replace_segments(folder: Path, rng: Random, *, first_time: int, also_last: bool) -> Replaced:
     """Write every closed segment of ``folder`` anew, and with ``also_last`` the last one, too."""
     partition = Partition(folder, active=False)
     plan = partition.plan()
@@ -63,7 +63,7 @@ def replace_segments(folder: Path, rng: Random, *, also_last: bool) -> Replaced:
     rows: list[Row] = []
     sequences = dict.fromkeys(_MADE_UP_PRODUCERS, 0)
     for number, (base, next_base) in enumerate(ranges):
-        records = tuple(_records(rng, base, next_base))
+        records = tuple(_records(rng, base, next_base, first_time))
         rows += (
             (partition.number, r.offset, r.timestamp, 0, r.key, r.value, r.headers) for r in records
         )
@@ -79,9 +79,9 @@ def replace_segments(folder: Path, rng: Random, *, also_last: bool) -> Replaced:
     return Replaced(folder, rows, tuple(base for base, _ in ranges))
 
 
-def _records(rng: Random, base: int, next_base: int) -> Iterator[Record]:
+def _records(rng: Random, base: int, next_base: int, first_time: int) -> Iterator[Record]:
     """Yield records for the offsets ``[base, next_base)``, of which one in ten is left out."""
-    drawn = messages(rng, next_base - base, jitter_ms=5_000)
+    drawn = messages(rng, next_base - base, first_time=first_time, jitter_ms=5_000)
     for offset, message in enumerate(drawn, start=base):
         if rng.random() < 0.9:
             headers = tuple(Header(key, value) for key, value in message.headers)
