@@ -3,6 +3,7 @@
 import json
 import random
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -28,18 +29,23 @@ class Shape:
 
 def columns_of(shape: Shape) -> pa.RecordBatch:
     """Return the records as one Arrow batch."""
+    return _columns(shape.records, shape.value_bytes, shape.headers)
+
+
+@lru_cache(maxsize=2)
+def _columns(records: int, value_bytes: int, headers: int) -> pa.RecordBatch:
     draw = random.Random(7)
-    values = [_value(draw, shape.value_bytes) for _ in range(min(shape.records, 20_000))]
-    rows = range(shape.records)
-    header = [{"key": f"h{i}", "value": b"trace-%08d" % i} for i in range(shape.headers)] or None
+    values = [_value(draw, value_bytes) for _ in range(min(records, 20_000))]
+    rows = range(records)
+    header = [{"key": f"h{i}", "value": b"trace-%08d" % i} for i in range(headers)] or None
     return pa.RecordBatch.from_pydict(
         {
             "key": [b"key-%08d" % draw.randrange(10**8) for _ in rows],
             "value": [values[i % len(values)] for i in rows],
             "offset": list(rows),
             "timestamp": [(START_MS + i // 10) * 1000 for i in rows],
-            "timestampType": [0] * shape.records,
-            "headers": [header] * shape.records,
+            "timestampType": [0] * records,
+            "headers": [header] * records,
         },
         schema=arrow_schema(),
     )

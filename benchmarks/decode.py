@@ -62,9 +62,9 @@ def main() -> None:
         "100 B": (Shape(records=records), COLUMNS),
         "100 B, offset and timestamp only": (Shape(records=records), ("offset", "timestamp")),
         "100 B, 16 KB batches": (Shape(records=records, batch_records=130), COLUMNS),
-        "100 B, 2 headers": (Shape(records=records, headers=2), COLUMNS),
         "100 B, lz4": (Shape(records=records, codec=Codec.LZ4), COLUMNS),
         "100 B, zstd": (Shape(records=records, codec=Codec.ZSTD), COLUMNS),
+        "100 B, 2 headers": (Shape(records=records, headers=2), COLUMNS),
         "1 KB": (Shape(records=records // 8, value_bytes=1000, batch_records=250), COLUMNS),
     }
     more = {name: _speed(shape, columns, 5) for name, (shape, columns) in shapes.items()}

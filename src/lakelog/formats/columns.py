@@ -113,7 +113,7 @@ def _strm_block(
     # A record takes four bytes at least, so no more are made room for than there can be.
     while status == f.FULL:
         made.begin(max(1, min(block.count, len(raw) // 4) - int(cursor[0])))
-        status = k.parse_strm(raw.ctypes.data, about, made.limits, cursor, made.fields, made.sums)
+        status = k.parse_strm(raw.ctypes.data, about, made.limits, cursor, made.arrays, made.sums)
         if made.rows:
             yield made.take(raw.ctypes.data)
     if status == f.TIME_OVERFLOW:
@@ -140,7 +140,7 @@ def _scan_rustlog(
         while status == f.FULL:
             made.begin(max(1, (len(view) - int(cursor[0])) // 20))
             status = k.parse_rustlog(
-                view.ctypes.data, len(view), made.limits, cursor, made.fields, made.sums
+                view.ctypes.data, len(view), made.limits, cursor, made.arrays, made.sums
             )
             if made.rows:
                 yield made.take(view.ctypes.data)

@@ -6,10 +6,36 @@ looks wrong, so that the plain reader can say what it is.
 
 from numba import njit, types
 
-from lakelog.records.kernels.fields import BAD, DONE, L_OFFSET_FROM, L_OFFSET_TO, note_record
+from lakelog.records.kernels.fields import (
+    A_KINDS,
+    A_NOTES,
+    A_OFFSETS,
+    A_TIMES,
+    BAD,
+    DONE,
+    FULL,
+    L_BYTES_MAX,
+    L_OFFSET_FROM,
+    L_OFFSET_TO,
+    L_ROWS_MAX,
+    L_TIMES,
+    N_HEADED_ROWS,
+    N_HEADER_KEY_BYTES,
+    N_HEADER_VALUE_BYTES,
+    N_HEADERS,
+    N_KEY_BYTES,
+    N_KEYS,
+    N_ROWS,
+    N_VALUE_BYTES,
+    N_VALUES,
+    TIME_OVERFLOW,
+    is_absurd,
+    note,
+)
 from lakelog.records.kernels.primitives import (
     check_headers,
     i32,
+    i32_pointer,
     i64,
     i64_pointer,
     skip_field,
@@ -19,7 +45,7 @@ from lakelog.records.kernels.primitives import (
 
 __all__ = ["parse_rustlog", "parse_strm"]
 
-BUILT_FROM = "d8944463389a"
+BUILT_FROM = "5046172af4db"
 """Digest of what is compiled in from other files; see ``records.kernels.decode``."""
 
 # What ``parse_strm`` is told of a block and its segment.
@@ -35,14 +61,17 @@ _I64, _I = types.int64[::1], types.int64
 
 
 @njit(types.int64(_I, _READ_I64, _READ_I64, _I64, _READ_I64, _I64), cache=True, nogil=True)
-def parse_strm(address, block, limits_array, cursor, fields_array, sums_array):
+def parse_strm(address, block, limits, cursor, arrays, sums):
     """Note the records of one block, decompressed at ``address``, from the cursor on.
 
     The cursor holds the record, the byte position, the last offset delta, the first record's time,
     and the least time a record may have.
     """
-    b, limits = u8_pointer(address), i64_pointer(limits_array.ctypes.data)
-    fields, sums = i64_pointer(fields_array.ctypes.data), i64_pointer(sums_array.ctypes.data)
+    b, notes = u8_pointer(address), i32_pointer(arrays[A_NOTES])
+    offsets, times = i64_pointer(arrays[A_OFFSETS]), i64_pointer(arrays[A_TIMES])
+    kinds = i32_pointer(arrays[A_KINDS])
+    rows_max, bytes_max = limits[L_ROWS_MAX], limits[L_BYTES_MAX]
+    row = taken = types.int64(0)
     end, base_offset = block[B_END], block[B_BASE_OFFSET]
     min_time, max_time = block[B_MIN_TIME], block[B_MAX_TIME]
     knows_times = min_time != 0 or max_time != 0
@@ -86,28 +115,47 @@ def parse_strm(address, block, limits_array, cursor, fields_array, sums_array):
         status = DONE
         offset = base_offset + delta
         if limits[L_OFFSET_FROM] <= offset < limits[L_OFFSET_TO]:
-            status = note_record(
-                offset, time, types.int64(0), key, key_length, value, value_length,
-                headers, header_count, header_key_bytes, header_value_bytes, limits, fields, sums,
-            )  # fmt: skip
-            if status != DONE:
+            if row == rows_max or (row > 0 and taken + q - p > bytes_max):
+                status = FULL
                 break
+            if is_absurd(time) and limits[L_TIMES]:
+                status = TIME_OVERFLOW
+                break
+            offsets[row] = offset
+            times[row] = time * 1000
+            kinds[row] = 0
+            note(notes, row, key, key_length, value, value_length, headers, header_count)
+            if header_count:
+                sums[N_HEADERS] += header_count
+                sums[N_HEADER_KEY_BYTES] += header_key_bytes
+                sums[N_HEADER_VALUE_BYTES] += header_value_bytes
+                sums[N_HEADED_ROWS] += 1
+            row += 1
+            taken += q - p
+            sums[N_KEY_BYTES] += max(key_length, 0)
+            sums[N_VALUE_BYTES] += max(value_length, 0)
+            sums[N_KEYS] |= key_length
+            sums[N_VALUES] |= value_length
         origin, last, p = first, delta, q
         record += 1
     if status == DONE and p != end:
         status = BAD
     cursor[0], cursor[1], cursor[2], cursor[3], cursor[4] = record, p, last, origin, oldest
+    sums[N_ROWS] = row
     return status
 
 
 @njit(types.int64(_I, _I, _READ_I64, _I64, _READ_I64, _I64), cache=True, nogil=True)
-def parse_rustlog(address, end, limits_array, cursor, fields_array, sums_array):
+def parse_rustlog(address, end, limits, cursor, arrays, sums):
     """Note the whole records in ``[0, end)``; the cursor holds the position and the least offset.
 
     Ends with DONE at the first record that is not all there: more bytes may bring the rest of it.
     """
-    b, limits = u8_pointer(address), i64_pointer(limits_array.ctypes.data)
-    fields, sums = i64_pointer(fields_array.ctypes.data), i64_pointer(sums_array.ctypes.data)
+    b, notes = u8_pointer(address), i32_pointer(arrays[A_NOTES])
+    offsets, times = i64_pointer(arrays[A_OFFSETS]), i64_pointer(arrays[A_TIMES])
+    kinds = i32_pointer(arrays[A_KINDS])
+    rows_max, bytes_max = limits[L_ROWS_MAX], limits[L_BYTES_MAX]
+    row = taken = types.int64(0)
     p, offset_min = cursor[0], cursor[1]
     status = DONE
     while end - p >= _ROW_BYTES:
@@ -123,14 +171,20 @@ def parse_rustlog(address, end, limits_array, cursor, fields_array, sums_array):
             break
         if limits[L_OFFSET_FROM] <= offset < limits[L_OFFSET_TO]:
             millis = types.int64(types.uint64(i64(b, p + 12)) // types.uint64(1000))
-            status = note_record(
-                offset, millis, types.int64(0), types.int64(0), types.int64(-1), p + _ROW_BYTES,
-                length, types.int64(0), types.int64(0), types.int64(0), types.int64(0),
-                limits, fields, sums,
-            )  # fmt: skip
-            if status != DONE:
+            if row == rows_max or (row > 0 and taken + length > bytes_max):
+                status = FULL
                 break
+            if is_absurd(millis) and limits[L_TIMES]:
+                status = TIME_OVERFLOW
+                break
+            offsets[row] = offset
+            times[row] = millis * 1000
+            kinds[row] = 0
+            note(notes, row, 0, -1, p + _ROW_BYTES, length, 0, 0)
+            row += 1
+            taken += length
         offset_min = offset + 1
         p += _ROW_BYTES + length
     cursor[0], cursor[1] = p, offset_min
+    sums[N_ROWS], sums[N_KEYS], sums[N_VALUE_BYTES] = row, -1, taken
     return status

@@ -107,7 +107,7 @@ class Columns:
         self.limits[f.L_OFFSET_FROM], self.limits[f.L_OFFSET_TO] = offset_from, offset_to
         self.limits[f.L_CONTROL] = control
         self.limits[f.L_TIMES] = "timestamp" in self.schema.names
-        self.fields = np.zeros(f.FIELDS, np.int64)
+        self.arrays = np.zeros(f.ARRAYS, np.int64)
         self.sums = np.zeros(f.SUMS, np.int64)
         self._pool = Pool()
         self._memory: list[pa.Buffer] = []
@@ -118,8 +118,8 @@ class Columns:
         room = -(-rows // pieces)
         self.limits[f.L_ROWS_MAX] = room
         self.sums[:] = 0
-        self._memory = [self._pool.lend(room * width) for width in _FIELD_WIDTHS]
-        self.fields[:] = [memory.address for memory in self._memory]
+        self._memory = [self._pool.lend(room * width) for width in _ARRAY_WIDTHS]
+        self.arrays[:] = [memory.address for memory in self._memory]
 
     def take(self, address: int) -> pa.RecordBatch:
         """Return what has been noted, whose bytes are at ``address``, as one Arrow batch."""
@@ -133,47 +133,42 @@ class Columns:
     def _column(self, name: str, address: int) -> pa.Array:
         match name:
             case "key":
-                return self._bytes(address, f.S_KEYS, f.N_KEY_BYTES)
+                return self._bytes(address, f.NOTE_KEY, f.N_KEY_BYTES, f.N_KEYS)
             case "value":
-                return self._bytes(address, f.S_VALUES, f.N_VALUE_BYTES)
+                return self._bytes(address, f.NOTE_VALUE, f.N_VALUE_BYTES, f.N_VALUES)
             case "headers":
                 return self._headers(address)
             case _:
-                memory = self._memory[_FIELD_OF[name]]
+                memory = self._memory[_ARRAY_OF[name]]
                 return pa.Array.from_buffers(TYPES[name], self.rows, [None, memory], 0)
 
-    def _bits(self, items: int, nulls: int) -> pa.Buffer | None:
-        """A bitmap of ones, in which a kernel clears those of nulls; None when there are none."""
-        if not nulls:
-            return None
+    def _ones(self, items: int) -> pa.Buffer:
+        """A bitmap of ones, in which a kernel clears those of nulls."""
         bits = self._pool.lend((items + 7) // 8)
         ctypes.memset(bits.address, 0xFF, bits.size)
         return bits
 
-    def _bytes(self, address: int, starts: int, total: int) -> pa.Array:
-        rows, nulls = self.rows, int(self.sums[total + 1])
+    def _bytes(self, address: int, field: int, total: int, sign: int) -> pa.Array:
+        rows = self.rows
         ends, data = self._pool.lend(4 * (rows + 1)), self._pool.lend(int(self.sums[total]))
-        bits = self._bits(rows, nulls)
-        gather_bytes(
-            address, rows, self._memory[starts].address, self._memory[starts + 1].address,
+        bits = self._ones(rows) if self.sums[sign] < 0 else None
+        nulls = gather_bytes(
+            address, rows, self._memory[f.A_NOTES].address, field,
             ends.address, data.address, bits.address if bits else 0,
         )  # fmt: skip
         return pa.Array.from_buffers(pa.binary(), rows, [bits, ends, data], nulls)
 
     def _headers(self, address: int) -> pa.Array:
-        rows, count, bare = self.rows, int(self.sums[f.N_HEADERS]), int(self.sums[f.N_BARE_ROWS])
-        if bare == rows:
+        rows, count, headed = (int(self.sums[i]) for i in (f.N_ROWS, f.N_HEADERS, f.N_HEADED_ROWS))
+        if headed == 0:
             return pa.nulls(rows, TYPES["headers"])
         lend = self._pool.lend
         lists, key_ends, value_ends = lend(4 * rows + 4), lend(4 * count + 4), lend(4 * count + 4)
         keys = lend(int(self.sums[f.N_HEADER_KEY_BYTES]))
         values = lend(int(self.sums[f.N_HEADER_VALUE_BYTES]))
-        list_bits, value_bits = self._bits(rows, rows), self._bits(count, count)
-        assert list_bits
-        assert value_bits
+        list_bits, value_bits = self._ones(rows), self._ones(count)
         nulls = gather_headers(
-            address, rows, self._memory[f.S_HEADERS].address,
-            self._memory[f.S_HEADER_COUNTS].address,
+            address, rows, self._memory[f.A_NOTES].address,
             lists.address, list_bits.address, key_ends.address, keys.address,
             value_ends.address, values.address, value_bits.address,
         )  # fmt: skip
@@ -189,11 +184,11 @@ class Columns:
             fields=list(HEADER_TYPE),
         )
         parts = [list_bits, lists]
-        return pa.Array.from_buffers(TYPES["headers"], rows, parts, bare, 0, [pairs])
+        return pa.Array.from_buffers(TYPES["headers"], rows, parts, rows - headed, 0, [pairs])
 
 
-_FIELD_WIDTHS = (8, 8, 4, 4, 4, 4, 4, 4, 4)
-_FIELD_OF = {"offset": f.S_OFFSETS, "timestamp": f.S_TIMES, "timestampType": f.S_KINDS}
+_ARRAY_WIDTHS = (8, 8, 4, 4 * f.NOTE_WIDTH)
+_ARRAY_OF = {"offset": f.A_OFFSETS, "timestamp": f.A_TIMES, "timestampType": f.A_KINDS}
 
 
 def _mend_utf8(ends: pa.Buffer, data: pa.Buffer, count: int) -> tuple[pa.Buffer, pa.Buffer]:
@@ -308,7 +303,7 @@ class BatchDecoder:
         while status == f.FULL and left:
             columns.begin(left)
             status = k.parse_batches(
-                address, table, columns.limits, cursor, columns.fields, columns.sums
+                address, table, columns.limits, cursor, columns.arrays, columns.sums
             )
             if columns.rows:
                 yield columns.take(address)

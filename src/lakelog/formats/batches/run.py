@@ -150,6 +150,14 @@ class _Reader:
             raise
         return decode_records(header, data[HEADER_BYTES:], at=at, where=self.run.suffix)
 
+    def is_torn(self, at: int, header: BatchHeader) -> Ranged[bool]:
+        """Return whether the batch at ``at`` is on its way, and nothing good stands behind it."""
+        try:
+            yield from self.body(at, header)
+        except CorruptError as error:
+            return (yield from self.ends_at(at, error))
+        return False
+
     def ends_at(self, at: int, error: CorruptError | UnsupportedError) -> Ranged[bool]:
         """Return whether the run simply ends at ``at``, where no good batch stands."""
         if (yield from self.zeros_from(at)):
@@ -330,7 +338,8 @@ def pieces(
     """Yield the run as pieces of whole batches, each of at most ``bytes_max`` bytes or one batch.
 
     Batches are framed and nothing more: neither CRC nor order nor records are looked at. This is
-    the feed of a decoder that does all that itself.
+    the feed of a decoder that does all that itself. Only where the end may be torn are CRCs looked
+    at, because nothing else tells such an end from a batch.
 
     Raises:
         CorruptError, UnsupportedError: no batch stands where one must; all before it was yielded.
@@ -339,11 +348,11 @@ def pieces(
     at = run.start if at is None else at
     while at < run.end:
         data = yield from reader.window.read(at, at + bytes_max)
-        size = _framed(data)
+        size = _framed(data, checked=run.torn_end)
         if size == 0:
             # One batch is larger than a piece, or this is no batch: the header knows.
             header = yield from reader.next(at)
-            if header is None:
+            if header is None or (run.torn_end and (yield from reader.is_torn(at, header))):
                 return
             size = header.size
             data = yield from reader.window.read(at, at + size)
@@ -351,12 +360,21 @@ def pieces(
         at += size
 
 
-def _framed(data: memoryview) -> int:
-    """Return how many bytes of ``data`` are whole batches."""
+def _framed(data: memoryview, *, checked: bool) -> int:
+    """Return how many bytes of ``data`` are whole batches; with ``checked``, of a good CRC."""
     at = 0
     while len(data) - at >= HEADER_BYTES:
         size = LENGTH_END + int.from_bytes(data[at + LENGTH_END - 4 : at + LENGTH_END], "big")
         if data[at + MAGIC_AT] != MAGIC or not HEADER_BYTES <= size <= len(data) - at:
             break
+        if checked and not _is_sound(data[at : at + size]):
+            break
         at += size
     return at
+
+
+def _is_sound(batch: memoryview) -> bool:
+    try:
+        return decode_header(batch).crc == crc32c(batch[CRC_START:])
+    except (CorruptError, UnsupportedError):
+        return False

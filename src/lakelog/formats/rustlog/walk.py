@@ -148,17 +148,29 @@ class _Walker:
             self.index_at += ENTRY.size
 
     def _check_entry(self, position: int, offset: int) -> Walk:
-        """Compare the index with the record at ``position``."""
+        """Compare the index with the record at ``position``, which has one entry at most."""
+        due = IndexEntry(offset=offset, position=position)
         while self.entry is not None and self.entry.position <= position:
-            if (self.entry.offset, self.entry.position) != (offset, position):
+            if self.entry != due:
                 yield from self._wrong_entry(self.entry)
+            due = IndexEntry(offset=-1, position=-1)
             yield from self._next_entry()
 
-    def _check_rest(self) -> Iterator[Damage]:
-        entry = self.entry
-        # The index of a live segment may have reached the disk before the log has.
-        if entry is not None and not (self.active and entry.position >= self.at):
-            yield from self._wrong_entry(entry)
+    def _check_rest(self) -> Walk:
+        """Judge the entries that no record was found for."""
+        while self.entry is not None:
+            if not (self.active and (yield from self._is_ahead(self.entry))):
+                yield from self._wrong_entry(self.entry)
+                return
+            yield from self._next_entry()
+
+    def _is_ahead(self, entry: IndexEntry) -> Ranged[bool]:
+        """Whether ``entry`` is of a record that has not reached the disk yet, or not all of it."""
+        if entry.position >= self.size:
+            return True
+        head = yield from self.log.read(self.at, self.at + RECORD.size)
+        torn = len(head) < RECORD.size or RECORD.unpack(head)[1] == entry.offset
+        return entry.position == self.at and torn
 
     def _wrong_entry(self, entry: IndexEntry) -> Iterator[Damage]:
         what = f"no record with offset {entry.offset} begins at {entry.position} of the log"

@@ -11,18 +11,37 @@ byte position and the last offset delta.
 from numba import njit, types
 
 from lakelog.records.kernels.fields import (
+    A_KINDS,
+    A_NOTES,
+    A_OFFSETS,
+    A_TIMES,
     BAD,
     DONE,
     FULL,
+    L_BYTES_MAX,
     L_CONTROL,
     L_OFFSET_FROM,
     L_OFFSET_TO,
-    note_record,
+    L_ROWS_MAX,
+    L_TIMES,
+    N_HEADED_ROWS,
+    N_HEADER_KEY_BYTES,
+    N_HEADER_VALUE_BYTES,
+    N_HEADERS,
+    N_KEY_BYTES,
+    N_KEYS,
+    N_ROWS,
+    N_VALUE_BYTES,
+    N_VALUES,
+    TIME_OVERFLOW,
+    is_absurd,
+    note,
 )
 from lakelog.records.kernels.primitives import (
     byte,
     check_headers,
     i32,
+    i32_pointer,
     i64,
     i64_pointer,
     skip_field,
@@ -33,7 +52,7 @@ from lakelog.records.kernels.primitives import (
 
 __all__ = ["parse_batches", "scan_batches"]
 
-BUILT_FROM = "d8944463389a"
+BUILT_FROM = "5046172af4db"
 """Digest of what is compiled into these kernels from other files. The kernel cache knows a kernel
 by the text of its own file alone, so that text must change when those do; a test compares."""
 
@@ -102,12 +121,15 @@ def scan_batches(address, start, end, size_max, table, out):
     cache=True,
     nogil=True,
 )
-def parse_batches(address, table, limits_array, cursor, fields_array, sums_array):
+def parse_batches(address, table, limits, cursor, arrays, sums):
     """Note the records of the batches in ``table``, whose bodies lie at ``address``."""
-    b, limits = u8_pointer(address), i64_pointer(limits_array.ctypes.data)
-    fields, sums = i64_pointer(fields_array.ctypes.data), i64_pointer(sums_array.ctypes.data)
-    offset_from, offset_to = limits[L_OFFSET_FROM], limits[L_OFFSET_TO]
+    b = u8_pointer(address)
+    offsets, times = i64_pointer(arrays[A_OFFSETS]), i64_pointer(arrays[A_TIMES])
+    kinds, notes = i32_pointer(arrays[A_KINDS]), i32_pointer(arrays[A_NOTES])
+    rows_max, bytes_max = limits[L_ROWS_MAX], limits[L_BYTES_MAX]
+    offset_from, offset_to, want_times = limits[L_OFFSET_FROM], limits[L_OFFSET_TO], limits[L_TIMES]
     index, record, p, last = cursor[0], cursor[1], cursor[2], cursor[3]
+    row = taken = key_bytes = value_bytes = keys = values = types.int64(0)
     status = DONE
     while index < table.shape[0] and status == DONE:
         end = table[index, T_BODY_END]
@@ -118,6 +140,7 @@ def parse_batches(address, table, limits_array, cursor, fields_array, sums_array
         attributes, count = table[index, T_ATTRIBUTES], table[index, T_COUNT]
         append_time = attributes >> 3 & 1
         wanted = limits[L_CONTROL] != 0 or attributes & 0x20 == 0
+        first_row = row
         while record < count:
             status = BAD
             length, q = varint(b, p, end)
@@ -149,17 +172,33 @@ def parse_batches(address, table, limits_array, cursor, fields_array, sums_array
             status = DONE
             offset = base_offset + delta
             if wanted and offset_from <= offset < offset_to:
-                status = note_record(
-                    offset, max_time if append_time else time, append_time,
-                    key, key_length, value, value_length,
-                    headers, header_count, header_key_bytes, header_value_bytes,
-                    limits, fields, sums,
-                )  # fmt: skip
-                if status != DONE:
+                if row == rows_max or (row > 0 and taken + length > bytes_max):
+                    status = FULL
                     break
+                if append_time:
+                    time = max_time
+                if is_absurd(time) and want_times:
+                    status = TIME_OVERFLOW
+                    break
+                offsets[row] = offset
+                times[row] = time * 1000
+                note(notes, row, key, key_length, value, value_length, headers, header_count)
+                if header_count:
+                    sums[N_HEADERS] += header_count
+                    sums[N_HEADER_KEY_BYTES] += header_key_bytes
+                    sums[N_HEADER_VALUE_BYTES] += header_value_bytes
+                    sums[N_HEADED_ROWS] += 1
+                row += 1
+                taken += length
+                key_bytes += max(key_length, 0)
+                value_bytes += max(value_length, 0)
+                keys |= key_length
+                values |= value_length
             last = delta
             p = stop
             record += 1
+        for noted in range(first_row, row):
+            kinds[noted] = append_time
         if status == DONE:
             if count > 0 and p != end:
                 status = BAD
@@ -167,4 +206,6 @@ def parse_batches(address, table, limits_array, cursor, fields_array, sums_array
             record = 0
             index += 1
     cursor[0], cursor[1], cursor[2], cursor[3] = index, record, p, last
+    sums[N_ROWS], sums[N_KEY_BYTES], sums[N_VALUE_BYTES] = row, key_bytes, value_bytes
+    sums[N_KEYS], sums[N_VALUES] = keys, values
     return status

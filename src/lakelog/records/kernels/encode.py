@@ -12,12 +12,13 @@ from lakelog.records.kernels.primitives import (
     i32_pointer,
     i64_pointer,
     is_null,
+    move,
     u8_pointer,
 )
 
 __all__ = ["encode_batches"]
 
-BUILT_FROM = "d8944463389a"
+BUILT_FROM = "5046172af4db"
 """Digest of what is compiled into these kernels from other files; see ``decode``."""
 
 # What ``encode_batches`` is told, in one array.
@@ -39,6 +40,8 @@ SOURCE_WIDTH = 16
 _READ_I64 = types.Array(types.int64, 1, "C", readonly=True)
 _I64, _TABLE = types.int64[::1], types.int64[:, ::1]
 _HEADER_BYTES = 61
+_FRAME_BYTES_MAX = 5 + 1 + 10 + 5 + 5 + 5 + 5  # Of a record, around its key, value and headers.
+_HEADER_FRAME_BYTES_MAX = 5 + 5
 
 
 @njit(forceinline=True)
@@ -133,6 +136,7 @@ def encode_batches(plan, source, address, room, table, cursor):
     list_nulls, list_bit = plan[E_LIST_NULLS], plan[E_LIST_BIT]
     header_nulls, header_bit = plan[E_HEADER_VALUE_NULLS], plan[E_HEADER_VALUE_BIT]
     row, batches, op = cursor[0], cursor[1], cursor[2]
+    length_bytes = types.int64(2)
     status = DONE
     while row < rows and status == DONE:
         if batches == table.shape[0] or op + _HEADER_BYTES > room:
@@ -159,36 +163,42 @@ def encode_batches(plan, source, address, room, table, cursor):
                 break
             key_length = _length(key_ends, key_bits, key_nulls, key_bit, row)
             value_length = _length(value_ends, value_bits, value_nulls, value_bit, row)
-            length = 1 + _size(time_delta) + _size(next_delta)
-            length += _size(key_length) + max(key_length, 0)
-            length += _size(value_length) + max(value_length, 0)
+            # Room for the longest forms of all varints, so that nothing is measured beforehand.
+            most = _FRAME_BYTES_MAX + max(key_length, 0) + max(value_length, 0)
             header_from = header_to = types.int64(0)
             if has_headers and not is_null(list_bits, list_nulls, row + list_bit):
                 header_from, header_to = types.int64(lists[row]), types.int64(lists[row + 1])
-            length += _size(header_to - header_from)
-            for h in range(header_from, header_to):
-                n = types.int64(header_key_ends[h + 1]) - types.int64(header_key_ends[h])
-                length += _size(n) + n
-                n = _length(header_value_ends, header_value_bits, header_nulls, header_bit, h)
-                length += _size(n) + max(n, 0)
-            size = _size(length) + length
-            if row > first and p + size - start > bytes_max:
-                break
-            if p + size > room:
+                most += _HEADER_FRAME_BYTES_MAX * (header_to - header_from)
+                for h in range(header_from, header_to):
+                    n = _length(header_value_ends, header_value_bits, header_nulls, header_bit, h)
+                    most += types.int64(header_key_ends[h + 1]) - types.int64(header_key_ends[h])
+                    most += max(n, 0)
+            if p + most > room:
                 status = FULL
                 break
-            p = _put_varint(out, p, length)
-            out[p] = 0
-            p = _put_varint(out, p + 1, time_delta)
-            p = _put_varint(out, p, next_delta)
-            p = _put_field(out, p, keys, types.int64(key_ends[row]), key_length)
-            p = _put_field(out, p, values, types.int64(value_ends[row]), value_length)
-            p = _put_varint(out, p, header_to - header_from)
+            # The length comes first but is known last. It takes as many bytes as the one before
+            # it did, nearly always; if not, the record moves.
+            q = p + length_bytes
+            out[q] = 0
+            q = _put_varint(out, q + 1, time_delta)
+            q = _put_varint(out, q, next_delta)
+            q = _put_field(out, q, keys, types.int64(key_ends[row]), key_length)
+            q = _put_field(out, q, values, types.int64(value_ends[row]), value_length)
+            q = _put_varint(out, q, header_to - header_from)
             for h in range(header_from, header_to):
                 n = types.int64(header_key_ends[h + 1]) - types.int64(header_key_ends[h])
-                p = _put_field(out, p, header_keys, types.int64(header_key_ends[h]), n)
+                q = _put_field(out, q, header_keys, types.int64(header_key_ends[h]), n)
                 n = _length(header_value_ends, header_value_bits, header_nulls, header_bit, h)
-                p = _put_field(out, p, header_values, types.int64(header_value_ends[h]), n)
+                q = _put_field(out, q, header_values, types.int64(header_value_ends[h]), n)
+            length = q - p - length_bytes
+            needed = _size(length)
+            if row > first and p + needed + length - start > bytes_max:
+                break
+            if needed != length_bytes:
+                move(out, p + needed, p + length_bytes, length)
+                length_bytes = needed
+            _put_varint(out, p, length)
+            p += needed + length
             delta = next_delta
             max_time = max(max_time, time)
             row += 1

@@ -6,32 +6,37 @@ begin and how long they are. ``gather`` then copies them into Arrow's buffers, c
 and knows nothing of formats. Two short loops with few variables run faster than one long one, and
 the sums that a parser leaves say exactly how large the buffers must be.
 
-    fields   arrays by address, one item per record    (S_OFFSETS, ...)
-    sums     what all of them come to                  (N_ROWS, ...)
-    limits   how many records a parser may take        (L_ROWS_MAX, ...)
+    offsets, times, kinds   one item per record, already as the columns hold them
+    notes                   six numbers per record: where, and how long
+    sums                    what all of them come to
+    limits                  how many records a parser may take, and of which offsets
 """
 
 from numba import njit, types
 
-from lakelog.records.kernels.primitives import i32_pointer, i64_pointer
-
-__all__ = ["note_record"]
+__all__ = ["is_absurd", "note"]
 
 # What a parser ended with: everything is read; there is no room for more; something is wrong;
 # a time does not fit the microseconds of a column.
 DONE, FULL, BAD, TIME_OVERFLOW = 0, 1, 2, 3
 
-# The fields, by address. A length of -1 is a null. Times are microseconds.
-S_OFFSETS, S_TIMES, S_KINDS, S_KEYS, S_KEY_LENGTHS = 0, 1, 2, 3, 4
-S_VALUES, S_VALUE_LENGTHS, S_HEADERS, S_HEADER_COUNTS = 5, 6, 7, 8
-FIELDS = 9
+# The arrays that a parser writes, by address. Times are microseconds.
+A_OFFSETS, A_TIMES, A_KINDS, A_NOTES = 0, 1, 2, 3
+ARRAYS = 4
 
-# The sums.
-N_ROWS, N_KEY_BYTES, N_KEY_NULLS, N_VALUE_BYTES, N_VALUE_NULLS = 0, 1, 2, 3, 4
-N_HEADERS, N_HEADER_KEY_BYTES, N_HEADER_VALUE_BYTES, N_BARE_ROWS = 5, 6, 7, 8
+# A note. A length of -1 is a null; headers begin with their count.
+NOTE_KEY, NOTE_KEY_LENGTH, NOTE_VALUE, NOTE_VALUE_LENGTH = 0, 1, 2, 3
+NOTE_HEADERS, NOTE_HEADER_COUNT = 4, 5
+NOTE_WIDTH = 6
+
+# The sums. A row is headed when it has headers. N_KEYS and N_VALUES are negative when there is a
+# null among them.
+N_ROWS, N_KEY_BYTES, N_VALUE_BYTES, N_KEYS, N_VALUES = 0, 1, 2, 3, 4
+N_HEADERS, N_HEADER_KEY_BYTES, N_HEADER_VALUE_BYTES, N_HEADED_ROWS = 5, 6, 7, 8
 SUMS = 9
 
-# The limits. Records outside the offsets are checked but not noted.
+# The limits. Bytes are those of whole records. Records outside the offsets are checked but not
+# noted, and absurd times are refused only where times are wanted.
 L_ROWS_MAX, L_BYTES_MAX, L_OFFSET_FROM, L_OFFSET_TO, L_CONTROL, L_TIMES = 0, 1, 2, 3, 4, 5
 LIMITS = 6
 
@@ -39,38 +44,18 @@ _MILLIS_MAX = ((1 << 63) - 1) // 1000
 
 
 @njit(forceinline=True)
-def note_record(
-    offset, millis, kind, key, key_length, value, value_length,
-    headers, header_count, header_key_bytes, header_value_bytes, limits, fields, sums,
-):  # fmt: skip
-    """Write down one record, unless there is no room for it or its time is absurd."""
-    row = sums[N_ROWS]
-    key_bytes, value_bytes = max(key_length, 0), max(value_length, 0)
-    held = sums[N_KEY_BYTES] + sums[N_VALUE_BYTES]
-    held += sums[N_HEADER_KEY_BYTES] + sums[N_HEADER_VALUE_BYTES]
-    adding = key_bytes + value_bytes + header_key_bytes + header_value_bytes
-    if row == limits[L_ROWS_MAX] or (row > 0 and held + adding > limits[L_BYTES_MAX]):
-        return FULL
-    if millis > _MILLIS_MAX or millis < -_MILLIS_MAX:
-        if limits[L_TIMES] != 0:
-            return TIME_OVERFLOW
-        millis = types.int64(0)
-    i64_pointer(fields[S_OFFSETS])[row] = offset
-    i64_pointer(fields[S_TIMES])[row] = millis * 1000
-    i32_pointer(fields[S_KINDS])[row] = kind
-    i32_pointer(fields[S_KEYS])[row] = key
-    i32_pointer(fields[S_KEY_LENGTHS])[row] = key_length
-    i32_pointer(fields[S_VALUES])[row] = value
-    i32_pointer(fields[S_VALUE_LENGTHS])[row] = value_length
-    i32_pointer(fields[S_HEADERS])[row] = headers
-    i32_pointer(fields[S_HEADER_COUNTS])[row] = header_count
-    sums[N_ROWS] = row + 1
-    sums[N_KEY_BYTES] += key_bytes
-    sums[N_VALUE_BYTES] += value_bytes
-    sums[N_KEY_NULLS] += key_length < 0
-    sums[N_VALUE_NULLS] += value_length < 0
-    sums[N_HEADERS] += header_count
-    sums[N_HEADER_KEY_BYTES] += header_key_bytes
-    sums[N_HEADER_VALUE_BYTES] += header_value_bytes
-    sums[N_BARE_ROWS] += header_count == 0
-    return DONE
+def is_absurd(millis):
+    """Whether a time does not fit a column: the year is beyond 292,277 or before that."""
+    return millis > _MILLIS_MAX or millis < -_MILLIS_MAX
+
+
+@njit(forceinline=True)
+def note(notes, row, key, key_length, value, value_length, headers, header_count):
+    """Write down where the fields of a record stand."""
+    at = row * NOTE_WIDTH
+    notes[at + NOTE_KEY] = types.int32(key)
+    notes[at + NOTE_KEY_LENGTH] = types.int32(key_length)
+    notes[at + NOTE_VALUE] = types.int32(value)
+    notes[at + NOTE_VALUE_LENGTH] = types.int32(value_length)
+    notes[at + NOTE_HEADERS] = types.int32(headers)
+    notes[at + NOTE_HEADER_COUNT] = types.int32(header_count)

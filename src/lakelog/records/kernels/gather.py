@@ -2,6 +2,7 @@
 
 from numba import njit, types
 
+from lakelog.records.kernels.fields import NOTE_HEADER_COUNT, NOTE_HEADERS, NOTE_WIDTH
 from lakelog.records.kernels.primitives import (
     clear_bit,
     copy,
@@ -13,46 +14,46 @@ from lakelog.records.kernels.primitives import (
 
 __all__ = ["gather_bytes", "gather_headers"]
 
-BUILT_FROM = "d8944463389a"
+BUILT_FROM = "5046172af4db"
 """Digest of what is compiled into these kernels from other files; see ``decode``."""
 
 _I = types.int64
 
 
-@njit(types.void(_I, _I, _I, _I, _I, _I, _I), cache=True, nogil=True)
-def gather_bytes(address, rows, start_address, length_address, end_address, data_address, bits):
-    """Copy one field of all records; clear the bits of nulls, unless there are none (bits = 0)."""
-    b, starts, lengths = (
-        u8_pointer(address),
-        i32_pointer(start_address),
-        i32_pointer(length_address),
-    )
+@njit(types.int64(_I, _I, _I, _I, _I, _I, _I), cache=True, nogil=True)
+def gather_bytes(address, rows, notes_address, field, end_address, data_address, bits):
+    """Copy one field of all records, and return how many are null.
+
+    Their bits are cleared, unless there are none (``bits`` = 0).
+    """
+    b, notes = u8_pointer(address), i32_pointer(notes_address)
     ends, data, valid = i32_pointer(end_address), u8_pointer(data_address), u8_pointer(bits)
-    at = types.int64(0)
+    at = nulls = types.int64(0)
     ends[0] = 0
     for row in range(rows):
-        length = types.int64(lengths[row])
+        start = types.int64(notes[row * NOTE_WIDTH + field])
+        length = types.int64(notes[row * NOTE_WIDTH + field + 1])
         if length > 0:
-            copy(data, at, b, types.int64(starts[row]), length)
+            copy(data, at, b, start, length)
             at += length
-        elif length < 0 and bits != 0:
+        elif length < 0:
             clear_bit(valid, row)
+            nulls += 1
         ends[row + 1] = at
+    return nulls
 
 
-@njit(
-    types.int64(_I, _I, _I, _I, _I, _I, _I, _I, _I, _I, _I),
-    cache=True,
-    nogil=True,
-)
+@njit(types.int64(_I, _I, _I, _I, _I, _I, _I, _I, _I, _I), cache=True, nogil=True)
 def gather_headers(
-    address, rows, start_address, count_address,
+    address, rows, notes_address,
     list_address, list_bits, key_end_address, key_address, value_end_address, value_address,
     value_bits,
 ):  # fmt: skip
-    """Copy the headers of all records. Returns how many values are null; the sign is the news:
-    negative (less one) when a key has bytes outside ASCII."""
-    b, starts, counts = u8_pointer(address), i32_pointer(start_address), i32_pointer(count_address)
+    """Copy the headers of all records, and return how many values are null.
+
+    The result is negative, and one less, when a key has bytes outside ASCII.
+    """
+    b, notes = u8_pointer(address), i32_pointer(notes_address)
     lists, valid_lists = i32_pointer(list_address), u8_pointer(list_bits)
     key_ends, keys = i32_pointer(key_end_address), u8_pointer(key_address)
     value_ends, values = i32_pointer(value_end_address), u8_pointer(value_address)
@@ -61,12 +62,12 @@ def gather_headers(
     lists[0] = key_ends[0] = value_ends[0] = 0
     end = types.int64(1) << 62
     for row in range(rows):
-        count = types.int64(counts[row])
+        count = types.int64(notes[row * NOTE_WIDTH + NOTE_HEADER_COUNT])
         if count == 0:
             # Spark's Kafka source gives null, not an empty list, where there are none.
             clear_bit(valid_lists, row)
         else:
-            _, p = varint(b, types.int64(starts[row]), end)
+            _, p = varint(b, types.int64(notes[row * NOTE_WIDTH + NOTE_HEADERS]), end)
             for _ in range(count):
                 length, start, p = skip_field(b, p, end)
                 copy(keys, key_at, b, start, length)

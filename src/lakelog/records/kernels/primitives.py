@@ -19,6 +19,7 @@ __all__ = [
     "i64",
     "i64_pointer",
     "is_null",
+    "move",
     "skip_field",
     "u8_pointer",
     "varint",
@@ -99,6 +100,19 @@ def copy(to, to_at, source, source_at, count):
     else:
         for i in range(count):
             to[to_at + i] = source[source_at + i]
+
+
+@intrinsic
+def move(context, memory, to, source, count):  # noqa: ARG001
+    """Copy ``count`` bytes within one memory, where the two places may overlap."""
+
+    def generate(context, builder, signature, args):  # noqa: ARG001
+        memory, to, source, count = args
+        target, origin = builder.gep(memory, [to]), builder.gep(memory, [source])
+        cgutils.raw_memmove(builder, target, origin, count, 1)
+        return context.get_dummy_value()
+
+    return types.void(memory, types.int64, types.int64, types.int64), generate
 
 
 @njit(forceinline=True)
