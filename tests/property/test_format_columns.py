@@ -1,17 +1,29 @@
 """Every format as Arrow: the compiled scan gives what the plain reader gives, damage included."""
 
+from itertools import pairwise
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.errors import CorruptError, UnsupportedError
-from lakelog.formats import FORMATS, Files, Format, buffers, drive_items
+from lakelog.formats import (
+    FORMATS,
+    Files,
+    Format,
+    buffers,
+    drive_items,
+    kafkalog,
+    kafs,
+    strm,
+)
+from lakelog.formats.batches import Frame, frames
 from lakelog.formats.columns import scan_columns
 from lakelog.formats.contract import decode
 from lakelog.formats.strm import encode_block
 from lakelog.model import Record
-from lakelog.records import Codec
+from lakelog.records import Codec, NewBatch, encode_batch
 from lakelog.records.columns import COLUMNS, arrow_schema
 from tests.property.test_record_batches import arrow_row
 from tests.strategies import records
@@ -66,6 +78,50 @@ def test_a_scan_gives_every_record(fmt: Format, found: list[Record], data: st.Da
     ).select(list(columns))
     got = pa.Table.from_batches(pieces, arrow_schema(columns))
     assert got.combine_chunks().equals(expected.combine_chunks())
+
+
+@every_format
+@given(found=records(max_size=40), data=st.data())
+def test_parts_of_a_segment_miss_nothing_and_share_nothing(
+    fmt: Format, found: list[Record], data: st.DataObject
+) -> None:
+    """Cut anywhere: Spark cuts by bytes, without knowing where a batch begins."""
+    found = fit(fmt, found)
+    files = segment_of(fmt, found, data)
+    size = len(files[fmt.suffix])
+    cuts = sorted(data.draw(st.lists(st.integers(0, size), max_size=5)))
+    if data.draw(st.booleans()):
+        files = {fmt.suffix: files[fmt.suffix]}
+    read = [
+        offset
+        for start, end in pairwise([0, *cuts, size])
+        for batch in scan(
+            fmt, files, found[0].offset, columns=("offset",), byte_from=start, byte_to=end
+        )
+        for offset in batch.column(0).to_pylist()
+    ]
+    assert read == [record.offset for record in found]
+
+
+def segment_of(fmt: Format, found: list[Record], data: st.DataObject) -> dict[str, bytes]:
+    """A segment of many small batches or blocks, where the format has such a thing."""
+    codec = data.draw(st.sampled_from(sorted(fmt.carries.codecs)))
+    size = data.draw(st.integers(1, 9))
+    parts = [found[at : at + size] for at in range(0, len(found), size)]
+    match fmt.name:
+        case "kafs":
+            run = b"".join(encode_batch(NewBatch(records=part, codec=codec)) for part in parts)
+            placed = (Frame(32 + at, header) for at, header in frames(run))
+            segment = kafs.encode_segment(run, created_ms=0)
+            return {".kfs": segment, ".index": kafs.encode_index(placed, interval=size)}
+        case "kafkalog":
+            run = b"".join(encode_batch(NewBatch(records=part, codec=codec)) for part in parts)
+            return kafkalog.encode_segment(run, interval_bytes=data.draw(st.integers(1, 500)))
+        case "strm":
+            block_bytes = data.draw(st.integers(1, 400))
+            return {".seg": strm.encode_segment(found, codec=codec, block_bytes=block_bytes)}
+        case _:
+            return fmt.encode(found, codec)
 
 
 def outcomes(fmt: Format, data: bytes, base: int) -> tuple[object, object]:

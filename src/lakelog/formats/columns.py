@@ -7,14 +7,16 @@ matter of a walk.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from lakelog.errors import CorruptError
 from lakelog.formats import kernels as k
-from lakelog.formats.batches import Run, pieces
-from lakelog.formats.contract import Files, Format, Range, Window
+from lakelog.formats.batches import Piece, Run, first_batch, pieces, walk_run
+from lakelog.formats.contract import Damage, Files, Format, Range, Ranged, Window
 from lakelog.formats.kafkalog import KafkaSegment
 from lakelog.formats.kafs import KafsSegment
 from lakelog.formats.rustlog import RustLogSegment
@@ -45,29 +47,55 @@ def scan_columns(
     files: Files,
     columns: Iterable[str] = COLUMNS,
     *,
+    byte_from: int = 0,
+    byte_to: int = OFFSET_MAX,
     piece_bytes: int = PIECE_BYTES,
     **settings: Any,
 ) -> Scan:
     """Yield the records of a segment as Arrow; settings are those of records.columns.Columns.
 
     With ``offset_from`` the scan begins where the index says, with ``offset_to`` it ends early.
+    ``[byte_from, byte_to)`` is a part of the data file: the records of the batches (blocks, single
+    records) that begin in it. Parts that do not overlap share no record, and parts without a gap
+    miss none, so a segment can be cut anywhere and read by many.
 
     Raises:
         CorruptError, UnsupportedError: as the plain readers would, after what is before it.
     """
-    return _SCANS[fmt.name](fmt, files, tuple(columns), piece_bytes, settings)
+    part = _Part(
+        low=settings.get("offset_from", 0),
+        high=settings.get("offset_to", OFFSET_MAX),
+        start=byte_from,
+        end=byte_to,
+        piece_bytes=piece_bytes,
+    )
+    return _SCANS[fmt.name](fmt, files, tuple(columns), part, settings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """What of a segment is wanted: offsets, and positions at which batches begin."""
+
+    low: int
+    high: int
+    start: int
+    end: int
+    piece_bytes: int
 
 
 def _scan_batches(
-    fmt: Format, files: Files, columns: tuple[str, ...], piece_bytes: int, settings: dict[str, Any]
+    fmt: Format, files: Files, columns: tuple[str, ...], part: _Part, settings: dict[str, Any]
 ) -> Scan:
     decoder = BatchDecoder(columns, **settings)
     segment = yield from fmt.open(files)
     assert isinstance(segment, KafsSegment | KafkaSegment)
     run: Run = segment.run
-    start = segment.start(settings["offset_from"]) if settings.get("offset_from") else run.start
-    offset_to = settings.get("offset_to", OFFSET_MAX)
-    source = pieces(run, at=start, bytes_max=piece_bytes)
+    at = segment.start(part.low) if part.low > segment.base_offset else run.start
+    if part.start > at:
+        near = max(at, segment.start_at(part.start))
+        at = yield from first_batch(run, near, part.start)
+    end = yield from _end_of_part(segment, run, part)
+    source = pieces(replace(run, end=end), at=at, bytes_max=part.piece_bytes)
     answer: bytes | None = None
     while True:
         try:
@@ -77,24 +105,55 @@ def _scan_batches(
         answer = None
         if isinstance(item, Range):
             answer = yield item
-        elif decode_header(item.data, where=run.suffix).base_offset >= offset_to:
+        elif decode_header(item.data, where=run.suffix).base_offset >= part.high:
             return
         else:
-            yield from decoder.feed(item.data, at=item.position, where=run.suffix)
+            try:
+                yield from decoder.feed(item.data, at=item.position, where=run.suffix)
+            except CorruptError:
+                if not (yield from _is_torn(run, item)):
+                    raise
+                return
+
+
+def _end_of_part(segment: KafsSegment | KafkaSegment, run: Run, part: _Part) -> Ranged[int]:
+    """Return where the first batch behind the part begins."""
+    if part.end >= run.end:
+        return run.end
+    near = max(run.start, segment.start_at(part.end))
+    return (yield from first_batch(run, near, part.end))
+
+
+def _is_torn(run: Run, piece: Piece) -> Ranged[bool]:
+    """Return whether what is wrong with ``piece`` is only that a writer is still at work."""
+    if not run.torn_end:
+        return False
+    walk = walk_run(replace(run, start=piece.position))
+    answer: bytes | None = None
+    while True:
+        try:
+            item = walk.send(answer)
+        except StopIteration:
+            return True
+        answer = None
+        if isinstance(item, Range):
+            answer = yield item
+        elif isinstance(item, Damage):
+            return False
 
 
 def _scan_strm(
-    fmt: Format, files: Files, columns: tuple[str, ...], piece_bytes: int, settings: dict[str, Any]
+    fmt: Format, files: Files, columns: tuple[str, ...], part: _Part, settings: dict[str, Any]
 ) -> Scan:
-    # A block is the piece here: it is compressed as one.
-    del piece_bytes
     made = Columns(columns, **settings)
     segment = yield from fmt.open(files)
     assert isinstance(segment, StrmSegment)
-    low, high = settings.get("offset_from", 0), settings.get("offset_to", OFFSET_MAX)
-    for number in segment.numbers_from(low):
-        if segment.entries[number].offset >= high:
+    for number in segment.numbers_from(part.low):
+        entry = segment.entries[number]
+        if entry.offset >= part.high or entry.position >= part.end:
             return
+        if entry.position < part.start:
+            continue
         block = yield from segment.read_block(number)
         yield from _strm_block(segment, number, block, made)
 
@@ -124,31 +183,37 @@ def _strm_block(
 
 
 def _scan_rustlog(
-    fmt: Format, files: Files, columns: tuple[str, ...], piece_bytes: int, settings: dict[str, Any]
+    fmt: Format, files: Files, columns: tuple[str, ...], part: _Part, settings: dict[str, Any]
 ) -> Scan:
     segment = yield from fmt.open(files)
     assert isinstance(segment, RustLogSegment)
     made = Columns(columns, **settings)
     suffix, size = fmt.suffix, files.sizes[fmt.suffix]
-    window = Window(suffix, size, chunk_bytes=piece_bytes)
-    at, offset_min = yield from segment.seek(window, settings.get("offset_from", 0))
-    while at < size and offset_min < settings.get("offset_to", OFFSET_MAX):
-        data = yield from window.read(at, at + max(piece_bytes, LARGEST_RECORD_BYTES))
+    window = Window(suffix, size, chunk_bytes=part.piece_bytes)
+    at, offset_min = yield from segment.seek(window, part.low)
+    if part.start > at:
+        at, offset_min = yield from segment.seek_record(window, part.start)
+    reach = part.piece_bytes
+    while at < min(size, part.end) and offset_min < part.high:
+        data = yield from window.read(at, at + reach)
         view = np.frombuffer(data, np.uint8)
         cursor = np.array([0, offset_min], np.int64)
         status = f.FULL
         while status == f.FULL:
-            made.begin(max(1, (len(view) - int(cursor[0])) // 20))
+            made.begin(max(1, (len(view) - int(cursor[0])) // RECORD.size))
             status = k.parse_rustlog(
-                view.ctypes.data, len(view), made.limits, cursor, made.arrays, made.sums
-            )
+                view.ctypes.data, len(view), min(part.end - at, len(view)),
+                made.limits, cursor, made.arrays, made.sums,
+            )  # fmt: skip
             if made.rows:
                 yield made.take(view.ctypes.data)
-        if status == f.TIME_OVERFLOW:
-            raise time_overflow(at + int(cursor[0]), suffix)
         at, offset_min = at + int(cursor[0]), int(cursor[1])
-        if status == f.BAD or int(cursor[0]) == 0:
-            head, room = view[int(cursor[0]) :][:20].tobytes(), size - at
+        if status == f.TIME_OVERFLOW:
+            raise time_overflow(at, suffix)
+        if status == f.DONE and cursor[0] == 0 and len(view) == reach < LARGEST_RECORD_BYTES:
+            reach = LARGEST_RECORD_BYTES  # A record may be larger than a piece.
+        elif status == f.BAD or cursor[0] == 0:
+            head, room = view[int(cursor[0]) :][: RECORD.size].tobytes(), size - at
             if files.active and is_torn(head, room):
                 return
             decode_record_header(head, at=at, room=room, offset_min=offset_min)

@@ -145,9 +145,11 @@ def parse_strm(address, block, limits, cursor, arrays, sums):
     return status
 
 
-@njit(types.int64(_I, _I, _READ_I64, _I64, _READ_I64, _I64), cache=True, nogil=True)
-def parse_rustlog(address, end, limits, cursor, arrays, sums):
-    """Note the whole records in ``[0, end)``; the cursor holds the position and the least offset.
+@njit(types.int64(_I, _I, _I, _READ_I64, _I64, _READ_I64, _I64), cache=True, nogil=True)
+def parse_rustlog(address, end, stop, limits, cursor, arrays, sums):
+    """Note the whole records in ``[0, end)`` that begin before ``stop``.
+
+    The cursor holds the position and the least offset.
 
     Ends with DONE at the first record that is not all there: more bytes may bring the rest of it.
     """
@@ -158,7 +160,7 @@ def parse_rustlog(address, end, limits, cursor, arrays, sums):
     row = taken = types.int64(0)
     p, offset_min = cursor[0], cursor[1]
     status = DONE
-    while end - p >= _ROW_BYTES:
+    while p < stop and end - p >= _ROW_BYTES:
         length = i32(b, p) & 0xFFFFFFFF
         offset = i64(b, p + 4)
         if length > _PAYLOAD_BYTES_MAX:

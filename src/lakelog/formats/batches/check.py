@@ -67,13 +67,19 @@ class IndexCheck:
         else:
             self._last, self._entry = entry, next(self._entries, None)
 
-    def end(self) -> Iterator[Damage]:
-        """Yield a Damage when an entry leads behind the last batch."""
+    def end(self, *, active: bool = False) -> Iterator[Damage]:
+        """Yield a Damage when an entry leads behind the last batch.
+
+        With ``active`` it may, for batches that are not seen yet; but not for offsets that are.
+        """
         if self._skipped:
             return
         if self._entry is not None:
-            yield self._lie(self._entry, "the batches end before it")
-        elif self._last is not None and self._last.offset >= self._next_offset:
+            if not active:
+                yield self._lie(self._entry, "the batches end before it")
+            elif self._entry.offset < self._next_offset:
+                yield self._lie(self._entry, f"offset {self._next_offset} is still to come")
+        elif not active and self._last is not None and self._last.offset >= self._next_offset:
             yield self._lie(self._last, f"the batches end at offset {self._next_offset}")
 
     def _lie(self, entry: IndexEntry, why: str) -> Damage:

@@ -45,6 +45,7 @@ __all__ = [
     "Run",
     "find_offset",
     "find_time",
+    "first_batch",
     "pieces",
     "read_records",
     "walk_run",
@@ -162,8 +163,12 @@ class _Reader:
         """Return whether the run simply ends at ``at``, where no good batch stands."""
         if (yield from self.zeros_from(at)):
             return True
-        if not self.run.torn_end or isinstance(error, UnsupportedError):
+        if not self.run.torn_end:
             return False
+        if isinstance(error, UnsupportedError):
+            # Of a batch on its way only the first bytes may be there, and zeros where its magic
+            # will be. Any other magic, and a batch over the limit, is somebody's data.
+            return (yield from self.zeros_from(at + MAGIC_AT))
         return (yield from self.search(at + 1)) == self.run.end
 
     def zeros_from(self, at: int) -> Ranged[bool]:
@@ -304,6 +309,23 @@ def _begin(run: Run, at: int) -> _Reader:
     if at >= run.end and at != run.start and not run.torn_end:
         raise reader.corrupt(f"the index leads here, the batches end at {run.end}", at)
     return reader
+
+
+def first_batch(run: Run, at: int, position: int) -> Ranged[int]:
+    """Return where the first batch begins that is not before ``position``, or the run's end.
+
+    ``at`` is where some batch begins; only headers are read from there on.
+
+    Raises:
+        CorruptError, UnsupportedError: no batch stands where one must.
+    """
+    reader = _begin(run, at)
+    while at < position:
+        header = yield from reader.next(at)
+        if header is None:
+            return run.end
+        at += header.size
+    return at
 
 
 def find_offset(run: Run, at: int, offset: int) -> Ranged[Frame | None]:

@@ -63,6 +63,7 @@ _TIME_ENTRY = struct.Struct(">qi")
 _I32 = struct.Struct(">i")
 _I64 = struct.Struct(">q")
 _I32_MAX = (1 << 31) - 1
+_OFFSET_END = 1 << 64  # Above every offset there can be.
 
 
 class TimeEntry(NamedTuple):
@@ -92,14 +93,20 @@ class OffsetIndex:
         """Return where to begin looking for ``offset``."""
         relative = offset - self.base_offset
         number = bisect_right(range(len(self)), relative, key=self._relative) - 1
-        if number < 0:
-            return 0
-        position: int = _OFFSET_ENTRY.unpack_from(self.data, number * _OFFSET_ENTRY.size)[1]
-        return position
+        return self._position(number) if number >= 0 else 0
+
+    def position_at(self, position: int) -> int:
+        """Return the last position of an entry that is not behind ``position``, or 0."""
+        number = bisect_right(range(len(self)), position, key=self._position) - 1
+        return self._position(number) if number >= 0 else 0
 
     def _relative(self, number: int) -> int:
         relative: int = _I32.unpack_from(self.data, number * _OFFSET_ENTRY.size)[0]
         return relative
+
+    def _position(self, number: int) -> int:
+        position: int = _OFFSET_ENTRY.unpack_from(self.data, number * _OFFSET_ENTRY.size)[1]
+        return position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,9 +260,12 @@ class TimeCheck:
         yield from self._pass(self._next_offset - 1)
         self._latest = max(self._latest, found.header.max_timestamp)
 
-    def end(self) -> Iterator[Damage]:
-        """Yield a Damage when an entry leads behind the last batch."""
-        yield from self._pass(self._next_offset)
+    def end(self, *, active: bool = False) -> Iterator[Damage]:
+        """Yield a Damage when an entry leads behind the last batch.
+
+        With ``active`` it may, for batches that are not seen yet; but it speaks of these, too.
+        """
+        yield from self._pass(_OFFSET_END if active else self._next_offset)
         if self._entry is not None and not self._skipped:
             yield self._lie(self._entry, f"the batches end at offset {self._next_offset}")
 

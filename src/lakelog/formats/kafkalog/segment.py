@@ -61,7 +61,16 @@ from lakelog.formats.kafkalog.transactions import TXN_INDEX_SUFFIX, decode_txn_i
 from lakelog.model import Record
 from lakelog.records import HEADER_BYTES, BatchHeader, Codec
 
-__all__ = ["FORMAT", "LOG_BYTES_MAX", "LOG_SUFFIX", "KafkaSegment", "encode_segment"]
+__all__ = [
+    "FORMAT",
+    "LOG_BYTES_MAX",
+    "LOG_SUFFIX",
+    "KafkaSegment",
+    "encode",
+    "encode_segment",
+    "open_segment",
+    "walk",
+]
 
 T = TypeVar("T")
 
@@ -120,6 +129,10 @@ class KafkaSegment:
         """Return where the index says to begin looking for ``offset``; no bytes are read."""
         return 0 if self.index is None else self.index.position(offset)
 
+    def start_at(self, position: int) -> int:
+        """Return where some batch begins that is not behind ``position``: the nearest known."""
+        return 0 if self.index is None else self.index.position_at(position)
+
     def read_from(self, offset: int, limit: int) -> Ranged[tuple[Record, ...]]:
         """Return at most ``limit`` records from the first one at or after ``offset``."""
         return read_records(self.run, self.start(offset), offset, limit)
@@ -165,10 +178,9 @@ def walk(files: Files) -> Walk:
         yield from time_check.saw(found)
 
     yield from follow(walk_run(_run(files)), note)
-    if not files.active:
-        # While a segment is written to, its indexes may know of batches that we do not see yet.
-        yield from index_check.end()
-        yield from time_check.end()
+    # While a segment is written to, its indexes may know of batches that we do not see yet.
+    yield from index_check.end(active=files.active)
+    yield from time_check.end(active=files.active)
 
 
 def _run(files: Files) -> Run:

@@ -71,8 +71,14 @@ class Index:
     def position(self, offset: int) -> int:
         """Return where to begin looking for ``offset``."""
         number = bisect_right(range(len(self)), offset, key=self._offset) - 1
-        if number < 0:
-            return FIRST_POSITION
+        return self._position(number) if number >= 0 else FIRST_POSITION
+
+    def position_at(self, position: int) -> int:
+        """Return the last position of an entry that is not behind ``position``, or the first."""
+        number = bisect_right(range(len(self)), position, key=self._position) - 1
+        return self._position(number) if number >= 0 else FIRST_POSITION
+
+    def _position(self, number: int) -> int:
         position: int = _ENTRY.unpack_from(self.data, number * _ENTRY.size)[1]
         return position
 

@@ -68,9 +68,12 @@ __all__ = [
     "KafsSegment",
     "decode_footer",
     "decode_head",
+    "encode",
     "encode_footer",
     "encode_head",
     "encode_segment",
+    "open_segment",
+    "walk",
 ]
 
 SUFFIX = ".kfs"
@@ -225,6 +228,10 @@ class KafsSegment:
     def start(self, offset: int) -> int:
         """Return where the index says to begin looking for ``offset``; no bytes are read."""
         return HEADER_BYTES if self.index is None else self.index.position(offset)
+
+    def start_at(self, position: int) -> int:
+        """Return where some batch begins that is not behind ``position``: the nearest known."""
+        return HEADER_BYTES if self.index is None else self.index.position_at(position)
 
     def read_from(self, offset: int, limit: int) -> Ranged[tuple[Record, ...]]:
         """Return at most ``limit`` records from the first one at or after ``offset``."""

@@ -32,10 +32,15 @@ __all__ = [
     "PAYLOAD_BYTES_MAX",
     "IndexEntry",
     "LogRecord",
+    "RecordHeader",
     "build_index",
     "decode_index",
     "decode_log",
+    "decode_record_header",
     "encode_log",
+    "is_torn",
+    "looks_untimed",
+    "refuse_untimed",
     "times_back",
 ]
 

@@ -107,6 +107,25 @@ class RustLogSegment:
         yield from self._check_entry(log, number)
         return self.entries[number].position, self.entries[number].offset
 
+    def seek_record(self, log: Window, position: int) -> Ranged[tuple[int, int]]:
+        """Return where the first record begins that is not before ``position``, and its least
+        offset; the end of the log when there is none.
+
+        Raises:
+            CorruptError: what it met is no record, or not the one the index promised.
+        """
+        number = bisect_right(self.entries, position, key=lambda entry: entry.position) - 1
+        at, offset_min = 0, self.base_offset
+        if number >= 0:
+            yield from self._check_entry(log, number)
+            at, offset_min = self.entries[number].position, self.entries[number].offset
+        while at < position:
+            header = yield from self._header(log, at, offset_min)
+            if header is None:
+                return self.size, offset_min
+            at, offset_min = at + header.size, header.offset + 1
+        return at, offset_min
+
     def offset_at(self, timestamp: int) -> Ranged[int | None]:
         """Return the first offset whose record is not older than ``timestamp``, or None.
 

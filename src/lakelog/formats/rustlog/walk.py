@@ -166,6 +166,8 @@ class _Walker:
 
     def _is_ahead(self, entry: IndexEntry) -> Ranged[bool]:
         """Whether ``entry`` is of a record that has not reached the disk yet, or not all of it."""
+        if entry.offset < self.offset_min:
+            return False
         if entry.position >= self.size:
             return True
         head = yield from self.log.read(self.at, self.at + RECORD.size)

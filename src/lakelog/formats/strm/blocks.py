@@ -52,7 +52,7 @@ from lakelog.records import (
     encode_varint,
 )
 
-__all__ = ["RawBlock", "decode_records", "encode_block", "open_block"]
+__all__ = ["RawBlock", "check_times", "decode_records", "encode_block", "open_block"]
 
 _LZ4_SIZE = struct.Struct("<I")
 

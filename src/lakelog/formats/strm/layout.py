@@ -49,7 +49,11 @@ __all__ = [
     "decode_footer",
     "decode_header",
     "decode_index",
+    "encode_footer",
+    "encode_index",
+    "header_faults",
     "topic_hash",
+    "unpack_header",
 ]
 
 SUFFIX = ".seg"
