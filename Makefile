@@ -38,7 +38,7 @@ test: setup ## unit, golden, property and architecture tests: no process is star
 	$(BIN)/python -m pytest tests/unit tests/golden tests/property tests/architecture
 
 e2e: setup ## tests against the real parts: Kafka, SeaweedFS, Spark
-	$(BIN)/python -m pytest tests/e2e
+	$(BIN)/python -m pytest tests/contract tests/e2e
 
 nightly: setup ## the laws with many more examples, and an hour of fuzzing
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest tests/property --timeout 3600

@@ -29,6 +29,11 @@ class Store:
         self.sizes = {name: len(data) for name, data in files.items()} if sizes is None else sizes
         self.asked: list[Range] = []
 
+    @property
+    def is_honest(self) -> bool:
+        """Whether the files are as large as they are said to be."""
+        return all(self.sizes[name] == len(data) for name, data in self.files.items())
+
     def give(self, wish: Range) -> bytes:
         assert 0 <= wish.start < wish.end <= self.sizes[wish.suffix], wish
         assert wish.end - wish.start <= RANGE_BYTES_MAX, wish

@@ -64,7 +64,7 @@ def _kafka_metadata(_: int, data: bytes) -> None:
 def _rustlog_index(told: int, data: bytes) -> None:
     size, active = (told >> 1) * 20, bool(told & 1)
     entries = rustlog.decode_index(data, base_offset=BASE_OFFSET, log_size=size, active=active)
-    assert all(BASE_OFFSET <= entry.offset for entry in entries)
+    assert all(entry.offset >= BASE_OFFSET for entry in entries)
     assert all(0 <= entry.position <= size - 20 for entry in entries)
     assert all(a.offset < b.offset and a.position < b.position for a, b in pairwise(entries))
 
@@ -96,8 +96,7 @@ def _strm_index(told: int, data: bytes) -> None:
 def _target(check: Callable[[int, bytes], None], data: bytes) -> bool:
     try:
         check(data[0] if data else 0, data[1:])
-    except (CorruptError, UnsupportedError) as error:
-        assert 0 <= error.at <= len(data) + 100 + 64 + 8 * 255
+    except (CorruptError, UnsupportedError):
         return False
     return True
 

@@ -22,7 +22,7 @@ CORPUS = Path(__file__).parent / "corpus"
 
 _MODULES = {
     "batches": ("record-batch", "gzip", "snappy", "lz4", "zstd"),
-    "columns": ("columns",),
+    "columns": ("columns", "kafkalog-scan", "rustlog-scan", "strm-scan"),
     "formats": (
         "kafs-walk",
         "kafs-lookup",

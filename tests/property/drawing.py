@@ -103,6 +103,7 @@ _STOCK = {
     count: st.lists(st.integers(0, (1 << 16) - 1), min_size=count, max_size=6)
     for count in range(1, _PIECES_MAX + 1)
 }
+_BASES = st.sampled_from((0, 1)) | base_offsets
 _LAYOUT = st.integers(0, (1 << 40) - 1)
 
 
@@ -121,7 +122,7 @@ class _Choices:
 def segments(draw: st.DrawFn, name: str, *, min_pieces: int = 1) -> Drawn:
     """Good segments of the format called ``name``."""
     fmt = FORMATS[name]
-    offset, items = draw(base_offsets), draw(_STOCK[min_pieces])
+    offset, items = draw(_BASES), draw(_STOCK[min_pieces])
     layout = _Choices(draw(_LAYOUT))
     found = []
     for item in map(_Choices, items):

@@ -490,6 +490,42 @@ def test_a_damaged_side_file_is_reported_or_harmless(fmt: Format, data: st.DataO
                 assert opened.offset_at(time) == first_not_older(drawn.records, time)
 
 
+@given(drawn=segments("kafkalog", min_pieces=3), data=st.data())
+def test_a_forged_kafka_index_is_reported_or_harmless(drawn: Drawn, data: st.DataObject) -> None:
+    """Entries that could be true, each by itself, beside a log that may still be written to."""
+    log, active = drawn.data, data.draw(st.booleans())
+    if active:
+        log = log[: data.draw(st.sampled_from([0, 1, *(p.end for p in drawn.pieces)]))]
+    whole = [piece for piece in drawn.pieces if piece.end <= len(log)]
+    kept = tuple(record for piece in whole for record in piece.records)
+    count = data.draw(st.integers(0, 2))
+    reach = st.integers(0, drawn.records[-1].offset + 2 - drawn.base_offset)
+    places = st.sampled_from([piece.position for piece in drawn.pieces[1:]])
+    times = st.sampled_from([max(0, r.timestamp + at) for r in drawn.records for at in (-1, 0, 1)])
+
+    def column(values: st.SearchStrategy[int]) -> list[int]:
+        # In order, as columns are: nothing but the log can tell whether an entry is true.
+        unique = values is not reach
+        drawn_values = st.lists(values, min_size=count, max_size=count, unique=unique)
+        return sorted(data.draw(drawn_values))
+
+    index = zip(sorted(set(column(reach))), column(places), strict=False)
+    entries = zip(column(times), column(reach), strict=True)
+    files = {
+        ".log": log,
+        ".index": b"".join(struct.pack(">ii", *entry) for entry in index),
+        ".timeindex": b"".join(struct.pack(">qi", *entry) for entry in entries),
+    }
+    walked = walk_files(drawn.fmt, Store(files), base_offset=drawn.base_offset, active=active)
+    assert walked.records == kept
+    if not walked.damages:
+        opened = open_files(drawn.fmt, Store(files), base_offset=drawn.base_offset, active=active)
+        for number, record in enumerate(kept):
+            assert opened.read_from(record.offset, 100) == kept[number:]
+            for time in (record.timestamp, record.timestamp + 1):
+                assert opened.offset_at(time) == first_not_older(kept, time)
+
+
 @half
 @given(drawn=segments("kafkalog").filter(lambda drawn: ".snapshot" in drawn.files), data=st.data())
 def test_every_flipped_bit_of_a_snapshot_is_noticed(drawn: Drawn, data: st.DataObject) -> None:
@@ -506,23 +542,30 @@ def test_every_flipped_bit_of_a_snapshot_is_noticed(drawn: Drawn, data: st.DataO
 )
 @given(data=st.data())
 def test_damage_in_one_piece_leaves_the_others(fmt: Format, data: st.DataObject) -> None:
-    """A base offset is not under the checksum of its batch: a wrong one casts doubt on others."""
+    """A base offset is not under the checksum of its batch. A wrong one costs the next batch, too:
+    of two that contradict each other nobody can tell which is right."""
     drawn = segment_of(data, fmt, min_pieces=2)
-    hit = data.draw(st.sampled_from(drawn.pieces))
+    number = data.draw(st.integers(0, len(drawn.pieces) - 1))
+    hit = drawn.pieces[number]
     whole = bytearray(drawn.data)
-    for _ in range(data.draw(st.integers(1, 3))):
-        at = data.draw(st.integers(8 if fmt.name in BATCHED else 0, hit.size - 1))
+    places = data.draw(st.lists(st.integers(0, hit.size - 1), min_size=1, max_size=3))
+    for at in places:
         whole[hit.position + at] = data.draw(st.integers(0, 255))
     if _leads_to_another(fmt, bytes(whole), hit, drawn.pieces):
         return
+    lost = {hit.position}
+    moved = fmt.name in BATCHED and min(places) < 8
+    if moved:
+        lost |= {piece.position for piece in drawn.pieces[number + 1 : number + 2]}
     files = drawn.with_file(fmt.suffix, bytes(whole))
     walked = walk_files(fmt, Store(files), base_offset=drawn.base_offset)
-    others = [(p.position, p.records) for p in drawn.pieces if p is not hit]
-    found = [(b.position, b.records) for b in walked.blocks if b.position != hit.position]
+    others = [(p.position, p.records) for p in drawn.pieces if p.position not in lost]
+    found = [(b.position, b.records) for b in walked.blocks if b.position not in lost]
     assert found == others
-    kept = [block.records for block in walked.blocks if block.position == hit.position]
-    assert kept in ([], [hit.records])
-    assert kept or any(damage.size for damage in walked.damages)
+    if not moved:
+        kept = [block.records for block in walked.blocks if block.position == hit.position]
+        assert kept in ([], [hit.records])
+        assert kept or any(damage.size for damage in walked.damages)
 
 
 def _leads_to_another(fmt: Format, data: bytes, hit: Piece, pieces: Iterable[Piece]) -> bool:

@@ -15,11 +15,15 @@ from crc32c import crc32c
 from lakelog.cli.files import OpenSegment
 from lakelog.cli.shallow import BatchSegment, check_sums, open_batches, walk_headers
 from lakelog.errors import CorruptError, UnsupportedError
-from lakelog.formats import Block, Damage, Range, Walk, drive, kafs, walk_blocks
-from lakelog.formats.batches import Run, find_offset, walk_run
+from lakelog.formats import Block, Damage, Range, Walk, batches, drive, kafs, walk_blocks
 from lakelog.model import Record
-from lakelog.records import HEADER_BYTES, BatchHeader, decode_header, decode_records
-from lakelog.records.header import CRC_START
+from lakelog.records import (
+    CRC_START,
+    HEADER_BYTES,
+    BatchHeader,
+    decode_header,
+    decode_records,
+)
 
 __all__ = ["Fault", "Shown", "Wanted", "read_segment"]
 
@@ -103,10 +107,10 @@ def _walk(opened: OpenSegment, wanted: Wanted) -> tuple[Walk, int]:
         run = _run_from(opened, segment, wanted.offset_from)
     if run is None:
         return opened.file.format.walk(opened.files), _start(opened)
-    return (walk_run(run) if wanted.records else walk_headers(run)), run.start
+    return (batches.walk_run(run) if wanted.records else walk_headers(run)), run.start
 
 
-def _run_from(opened: OpenSegment, segment: BatchSegment, offset: int) -> Run | None:
+def _run_from(opened: OpenSegment, segment: BatchSegment, offset: int) -> batches.Run | None:
     """Return the batches from ``offset`` on; None when they are not to be found without a walk."""
     run = segment.run
     try:
@@ -114,7 +118,7 @@ def _run_from(opened: OpenSegment, segment: BatchSegment, offset: int) -> Run | 
         first = decode_header(opened.give(Range(run.suffix, at, at + HEADER_BYTES)))
         # An index may lie. One that leads too far back only costs time.
         at = at if first.base_offset <= offset else run.start
-        frame = drive(find_offset(run, at, offset), opened.give)
+        frame = drive(batches.find_offset(run, at, offset), opened.give)
     except (CorruptError, UnsupportedError):
         return None
     if frame is None:

@@ -12,10 +12,8 @@ from crc32c import crc32c
 
 from lakelog.cli.files import OpenSegment
 from lakelog.errors import CorruptError, UnsupportedError
-from lakelog.formats import Block, Damage, Range, Walk, drive, kafkalog, kafs
-from lakelog.formats.batches import Piece, Run, pieces, walk_run
-from lakelog.records import decode_header
-from lakelog.records.header import CRC_START
+from lakelog.formats import Block, Damage, Range, Walk, batches, drive, kafkalog, kafs
+from lakelog.records import CRC_START, decode_header
 
 __all__ = ["BatchSegment", "check_sums", "open_batches", "walk_headers"]
 
@@ -33,10 +31,10 @@ def open_batches(opened: OpenSegment) -> BatchSegment | None:
     return segment if isinstance(segment, BatchSegment) else None
 
 
-def walk_headers(run: Run) -> Walk:
+def walk_headers(run: batches.Run) -> Walk:
     """Yield every batch of a run, its records left out, and what is wrong with it."""
     at, next_offset = run.start, run.base_offset
-    feed = pieces(run)
+    feed = batches.pieces(run)
     answer: bytes | None = None
     while True:
         try:
@@ -56,10 +54,10 @@ def walk_headers(run: Run) -> Walk:
             at, next_offset = block.position + block.size, block.header.next_offset
         if at != piece_end:
             break
-    yield from walk_run(replace(run, start=at, base_offset=next_offset))
+    yield from batches.walk_run(replace(run, start=at, base_offset=next_offset))
 
 
-def _blocks(piece: Piece, next_offset: int) -> Iterator[Block]:
+def _blocks(piece: batches.Piece, next_offset: int) -> Iterator[Block]:
     """Yield the batches of a piece, up to the first that is not good."""
     at, data = 0, piece.data
     while at < len(data):

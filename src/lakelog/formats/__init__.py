@@ -11,7 +11,7 @@
 FORMATS is the table: what is true of every format is tested, dumped and converted over its rows.
 """
 
-from lakelog.formats import kafkalog, kafs, rustlog, strm
+from lakelog.formats import batches, kafkalog, kafs, rustlog, strm
 from lakelog.formats.contract import (
     Block,
     Carries,
@@ -43,6 +43,7 @@ __all__ = [
     "Segment",
     "Walk",
     "Window",
+    "batches",
     "buffers",
     "decode",
     "drive",

@@ -8,6 +8,7 @@ matter of a walk.
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -148,14 +149,15 @@ def _scan_strm(
     made = Columns(columns, **settings)
     segment = yield from fmt.open(files)
     assert isinstance(segment, StrmSegment)
+    made.expect(segment.header.count)
     for number in segment.numbers_from(part.low):
         entry = segment.entries[number]
         if entry.offset >= part.high or entry.position >= part.end:
-            return
-        if entry.position < part.start:
-            continue
-        block = yield from segment.read_block(number)
-        yield from _strm_block(segment, number, block, made)
+            break
+        if entry.position >= part.start:
+            block = yield from segment.read_block(number)
+            yield from _strm_block(segment, number, block, made)
+    yield from made.flush()
 
 
 def _strm_block(
@@ -168,18 +170,17 @@ def _strm_block(
     about[k.B_MIN_TIME], about[k.B_MAX_TIME] = header.min_timestamp, header.max_timestamp
     about[k.B_TOMBSTONES], about[k.B_HEADERS] = header.has_tombstones, header.has_headers
     cursor = np.array([0, 0, -1, 0, -(1 << 63)], np.int64)
-    status = f.FULL
-    # A record takes four bytes at least, so no more are made room for than there can be.
-    while status == f.FULL:
-        made.begin(max(1, min(block.count, len(raw) // 4) - int(cursor[0])))
-        status = k.parse_strm(raw.ctypes.data, about, made.limits, cursor, made.arrays, made.sums)
-        if made.rows:
-            yield made.take(raw.ctypes.data)
+    parse = partial(
+        k.parse_strm, raw.ctypes.data, about, made.limits, cursor, made.arrays, made.sums
+    )
+    status = yield from made.collect(parse, raw.ctypes.data, len(raw))
+    if status == f.DONE and block.base_offset + int(cursor[2]) < segment.end_offset(number):
+        return
+    yield from made.flush()
     if status == f.TIME_OVERFLOW:
         raise time_overflow(block.position, STRM.suffix)
-    if status == f.BAD or block.base_offset + int(cursor[2]) >= segment.end_offset(number):
-        segment.read_records(block, number)  # It says what is wrong.
-        raise AssertionError(f"the compiled and the plain codec disagree at {block.position}")
+    segment.read_records(block, number)  # It says what is wrong.
+    raise AssertionError(f"the compiled and the plain codec disagree at {block.position}")
 
 
 def _scan_rustlog(
@@ -198,15 +199,13 @@ def _scan_rustlog(
         data = yield from window.read(at, at + reach)
         view = np.frombuffer(data, np.uint8)
         cursor = np.array([0, offset_min], np.int64)
-        status = f.FULL
-        while status == f.FULL:
-            made.begin(max(1, (len(view) - int(cursor[0])) // RECORD.size))
-            status = k.parse_rustlog(
-                view.ctypes.data, len(view), min(part.end - at, len(view)),
-                made.limits, cursor, made.arrays, made.sums,
-            )  # fmt: skip
-            if made.rows:
-                yield made.take(view.ctypes.data)
+        made.expect(len(view) // RECORD.size)
+        parse = partial(
+            k.parse_rustlog, view.ctypes.data, len(view), min(part.end - at, len(view)),
+            made.limits, cursor, made.arrays, made.sums,
+        )  # fmt: skip
+        status = yield from made.collect(parse, view.ctypes.data, LARGEST_RECORD_BYTES)
+        yield from made.flush()
         at, offset_min = at + int(cursor[0]), int(cursor[1])
         if status == f.TIME_OVERFLOW:
             raise time_overflow(at, suffix)

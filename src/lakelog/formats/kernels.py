@@ -15,6 +15,7 @@ from lakelog.records.kernels.fields import (
     DONE,
     FULL,
     L_BYTES_MAX,
+    L_HELD,
     L_OFFSET_FROM,
     L_OFFSET_TO,
     L_ROWS_MAX,
@@ -26,6 +27,7 @@ from lakelog.records.kernels.fields import (
     N_KEY_BYTES,
     N_KEYS,
     N_ROWS,
+    N_TAKEN,
     N_VALUE_BYTES,
     N_VALUES,
     TIME_OVERFLOW,
@@ -45,7 +47,7 @@ from lakelog.records.kernels.primitives import (
 
 __all__ = ["parse_rustlog", "parse_strm"]
 
-BUILT_FROM = "5046172af4db"
+BUILT_FROM = "2294f577456d"
 """Digest of what is compiled in from other files; see ``records.kernels.decode``."""
 
 # What ``parse_strm`` is told of a block and its segment.
@@ -70,7 +72,7 @@ def parse_strm(address, block, limits, cursor, arrays, sums):
     b, notes = u8_pointer(address), i32_pointer(arrays[A_NOTES])
     offsets, times = i64_pointer(arrays[A_OFFSETS]), i64_pointer(arrays[A_TIMES])
     kinds = i32_pointer(arrays[A_KINDS])
-    rows_max, bytes_max = limits[L_ROWS_MAX], limits[L_BYTES_MAX]
+    rows_max, bytes_max, held = limits[L_ROWS_MAX], limits[L_BYTES_MAX], limits[L_HELD]
     row = taken = types.int64(0)
     end, base_offset = block[B_END], block[B_BASE_OFFSET]
     min_time, max_time = block[B_MIN_TIME], block[B_MAX_TIME]
@@ -115,7 +117,7 @@ def parse_strm(address, block, limits, cursor, arrays, sums):
         status = DONE
         offset = base_offset + delta
         if limits[L_OFFSET_FROM] <= offset < limits[L_OFFSET_TO]:
-            if row == rows_max or (row > 0 and taken + q - p > bytes_max):
+            if row == rows_max or (row + held > 0 and taken + q - p > bytes_max):
                 status = FULL
                 break
             if is_absurd(time) and limits[L_TIMES]:
@@ -141,7 +143,7 @@ def parse_strm(address, block, limits, cursor, arrays, sums):
     if status == DONE and p != end:
         status = BAD
     cursor[0], cursor[1], cursor[2], cursor[3], cursor[4] = record, p, last, origin, oldest
-    sums[N_ROWS] = row
+    sums[N_ROWS], sums[N_TAKEN] = row, taken
     return status
 
 
@@ -156,7 +158,7 @@ def parse_rustlog(address, end, stop, limits, cursor, arrays, sums):
     b, notes = u8_pointer(address), i32_pointer(arrays[A_NOTES])
     offsets, times = i64_pointer(arrays[A_OFFSETS]), i64_pointer(arrays[A_TIMES])
     kinds = i32_pointer(arrays[A_KINDS])
-    rows_max, bytes_max = limits[L_ROWS_MAX], limits[L_BYTES_MAX]
+    rows_max, bytes_max, held = limits[L_ROWS_MAX], limits[L_BYTES_MAX], limits[L_HELD]
     row = taken = types.int64(0)
     p, offset_min = cursor[0], cursor[1]
     status = DONE
@@ -173,7 +175,7 @@ def parse_rustlog(address, end, stop, limits, cursor, arrays, sums):
             break
         if limits[L_OFFSET_FROM] <= offset < limits[L_OFFSET_TO]:
             millis = types.int64(types.uint64(i64(b, p + 12)) // types.uint64(1000))
-            if row == rows_max or (row > 0 and taken + length > bytes_max):
+            if row == rows_max or (row + held > 0 and taken + length > bytes_max):
                 status = FULL
                 break
             if is_absurd(millis) and limits[L_TIMES]:
@@ -188,5 +190,5 @@ def parse_rustlog(address, end, stop, limits, cursor, arrays, sums):
         offset_min = offset + 1
         p += _ROW_BYTES + length
     cursor[0], cursor[1] = p, offset_min
-    sums[N_ROWS], sums[N_KEYS], sums[N_VALUE_BYTES] = row, -1, taken
+    sums[N_ROWS], sums[N_KEYS], sums[N_VALUE_BYTES], sums[N_TAKEN] = row, -1, taken, taken
     return status

@@ -19,9 +19,8 @@ Arrow batches have at most ``rows_max`` rows and about ``bytes_max`` bytes; none
 run into the next. They may be kept: their memory is used again only when they are gone.
 """
 
-import ctypes
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -32,16 +31,17 @@ from crc32c import crc32c
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.records.batch import decode_batch
 from lakelog.records.compression import DECOMPRESSED_BYTES_MAX, Codec, decompress
+from lakelog.records.filling import TURN_ROWS, TYPES, Filling
 from lakelog.records.header import BATCH_BYTES_MAX, CODEC_MASK, CRC_START, OFFSET_MAX, Bytes
 from lakelog.records.kernels import decode as k
 from lakelog.records.kernels import fields as f
-from lakelog.records.kernels.gather import gather_bytes, gather_headers
 from lakelog.records.memory import Pool
 
 __all__ = [
     "BYTES_MAX",
     "COLUMNS",
     "ROWS_MAX",
+    "TYPES",
     "BatchDecoder",
     "Columns",
     "arrow_schema",
@@ -52,20 +52,10 @@ __all__ = [
 ROWS_MAX = 65_536
 BYTES_MAX = 16 * 1024 * 1024
 
-HEADER_TYPE = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
-
-TYPES: dict[str, pa.DataType] = {
-    "key": pa.binary(),
-    "value": pa.binary(),
-    "offset": pa.int64(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "timestampType": pa.int32(),
-    "headers": pa.list_(pa.field("element", HEADER_TYPE)),
-}
 COLUMNS = tuple(TYPES)
 
 _TABLE_ROWS = 4096
-_GROUP_BYTES = 8 * 1024 * 1024
+_GROUP_BYTES = 1024 * 1024
 _RECORD_BYTES_MIN = 7
 _RUN_BYTES_MAX = (1 << 31) - 1
 
@@ -86,7 +76,7 @@ def arrow_schema(columns: Iterable[str] = COLUMNS) -> pa.Schema:
 
 
 class Columns:
-    """Makes Arrow batches out of what a parser notes."""
+    """Makes Arrow batches out of what parsers note."""
 
     def __init__(
         self,
@@ -101,103 +91,48 @@ class Columns:
         if rows_max < 1 or bytes_max < 1:
             raise InvalidInputError("rows_max and bytes_max must be at least 1")
         self.schema = arrow_schema(columns)
-        self._rows_max = rows_max
+        self._rows_max, self._bytes_max = rows_max, bytes_max
         self.limits = np.zeros(f.LIMITS, np.int64)
-        self.limits[f.L_BYTES_MAX] = bytes_max
         self.limits[f.L_OFFSET_FROM], self.limits[f.L_OFFSET_TO] = offset_from, offset_to
         self.limits[f.L_CONTROL] = control
         self.limits[f.L_TIMES] = "timestamp" in self.schema.names
         self.arrays = np.zeros(f.ARRAYS, np.int64)
         self.sums = np.zeros(f.SUMS, np.int64)
         self._pool = Pool()
-        self._memory: list[pa.Buffer] = []
+        self.notes = self._pool.lend(TURN_ROWS * 4 * f.NOTE_WIDTH)
+        self._room = 0
+        self._filling: Filling | None = None
 
-    def begin(self, rows: int) -> None:
-        """Make room for what remains: ``rows`` records, in pieces of about the same size."""
-        pieces = -(-rows // self._rows_max)
-        room = -(-rows // pieces)
-        self.limits[f.L_ROWS_MAX] = room
-        self.sums[:] = 0
-        self._memory = [self._pool.lend(room * width) for width in _ARRAY_WIDTHS]
-        self.arrays[:] = [memory.address for memory in self._memory]
+    def expect(self, rows: int) -> None:
+        """Prepare for so many records: batches will be of about the same size."""
+        self._room = -(-rows // max(1, -(-rows // self._rows_max)))
 
-    def take(self, address: int) -> pa.RecordBatch:
-        """Return what has been noted, whose bytes are at ``address``, as one Arrow batch."""
-        columns = [self._column(name, address) for name in self.schema.names]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+    def collect(
+        self, parse: Callable[[], int], address: int, largest: int
+    ) -> Generator[pa.RecordBatch, None, int]:
+        """Call a parser until it has ended, and yield the batches that become full.
 
-    @property
-    def rows(self) -> int:
-        return int(self.sums[f.N_ROWS])
+        What it notes lies at ``address``, in pieces (batches, blocks) of ``largest`` bytes at the
+        most. Returns what it ended with.
+        """
+        while True:
+            if self._filling is None:
+                room, bytes_room = max(1, self._room), max(self._bytes_max, largest)
+                self._filling = Filling(self, self._pool.lend, room, self._bytes_max, bytes_room)
+            filling = self._filling
+            turn = filling.begin_turn()
+            status = parse()
+            filling.end_turn(address)
+            if status != f.FULL:
+                return status
+            if int(self.sums[f.N_ROWS]) < turn or filling.rows == filling.room:
+                yield from self.flush()
 
-    def _column(self, name: str, address: int) -> pa.Array:
-        match name:
-            case "key":
-                return self._bytes(address, f.NOTE_KEY, f.N_KEY_BYTES, f.N_KEYS)
-            case "value":
-                return self._bytes(address, f.NOTE_VALUE, f.N_VALUE_BYTES, f.N_VALUES)
-            case "headers":
-                return self._headers(address)
-            case _:
-                memory = self._memory[_ARRAY_OF[name]]
-                return pa.Array.from_buffers(TYPES[name], self.rows, [None, memory], 0)
-
-    def _ones(self, items: int) -> pa.Buffer:
-        """A bitmap of ones, in which a kernel clears those of nulls."""
-        bits = self._pool.lend((items + 7) // 8)
-        ctypes.memset(bits.address, 0xFF, bits.size)
-        return bits
-
-    def _bytes(self, address: int, field: int, total: int, sign: int) -> pa.Array:
-        rows = self.rows
-        ends, data = self._pool.lend(4 * (rows + 1)), self._pool.lend(int(self.sums[total]))
-        bits = self._ones(rows) if self.sums[sign] < 0 else None
-        nulls = gather_bytes(
-            address, rows, self._memory[f.A_NOTES].address, field,
-            ends.address, data.address, bits.address if bits else 0,
-        )  # fmt: skip
-        return pa.Array.from_buffers(pa.binary(), rows, [bits, ends, data], nulls)
-
-    def _headers(self, address: int) -> pa.Array:
-        rows, count, headed = (int(self.sums[i]) for i in (f.N_ROWS, f.N_HEADERS, f.N_HEADED_ROWS))
-        if headed == 0:
-            return pa.nulls(rows, TYPES["headers"])
-        lend = self._pool.lend
-        lists, key_ends, value_ends = lend(4 * rows + 4), lend(4 * count + 4), lend(4 * count + 4)
-        keys = lend(int(self.sums[f.N_HEADER_KEY_BYTES]))
-        values = lend(int(self.sums[f.N_HEADER_VALUE_BYTES]))
-        list_bits, value_bits = self._ones(rows), self._ones(count)
-        nulls = gather_headers(
-            address, rows, self._memory[f.A_NOTES].address,
-            lists.address, list_bits.address, key_ends.address, keys.address,
-            value_ends.address, values.address, value_bits.address,
-        )  # fmt: skip
-        key_parts = [None, key_ends, keys]
-        if nulls < 0:
-            nulls = -1 - nulls
-            key_parts = [None, *_mend_utf8(key_ends, keys, count)]
-        pairs = pa.StructArray.from_arrays(
-            [
-                pa.Array.from_buffers(pa.string(), count, key_parts, 0),
-                pa.Array.from_buffers(pa.binary(), count, [value_bits, value_ends, values], nulls),
-            ],
-            fields=list(HEADER_TYPE),
-        )
-        parts = [list_bits, lists]
-        return pa.Array.from_buffers(TYPES["headers"], rows, parts, rows - headed, 0, [pairs])
-
-
-_ARRAY_WIDTHS = (8, 8, 4, 4 * f.NOTE_WIDTH)
-_ARRAY_OF = {"offset": f.A_OFFSETS, "timestamp": f.A_TIMES, "timestampType": f.A_KINDS}
-
-
-def _mend_utf8(ends: pa.Buffer, data: pa.Buffer, count: int) -> tuple[pa.Buffer, pa.Buffer]:
-    """Replace what is not UTF-8 in strings, as a Java consumer does."""
-    raw, at = data.to_pybytes(), np.frombuffer(ends, np.int32, count + 1).tolist()
-    mended = [raw[a:b].decode("utf-8", "replace").encode() for a, b in pairwise(at)]
-    return pa.py_buffer(np.cumsum([0, *map(len, mended)], dtype=np.int32)), pa.py_buffer(
-        b"".join(mended)
-    )
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Yield what has been collected so far, if there is anything."""
+        filling, self._filling = self._filling, None
+        if filling is not None and filling.rows:
+            yield filling.batch()
 
 
 class BatchDecoder:
@@ -242,15 +177,20 @@ class BatchDecoder:
                 data.ctypes.data, position, len(data), self._batch_bytes_max, self._table, out
             )
             count, position = int(out[0]), int(out[1])
-            for first, last, body in self._groups(view, data, count, at, where):
+            self._columns.expect(int(self._table[:count, k.T_COUNT].sum()))
+            for first, last, body in self._groups(view, data, count):
                 yield from self._decode(view, body, self._table[first:last], at, where)
+            yield from self._columns.flush()
             if status == f.BAD:
                 self._judge(view, position, at, where)
 
     def _groups(
-        self, view: memoryview, data: Array, count: int, at: int, where: str
-    ) -> Iterator[tuple[int, int, Array]]:
-        """Check CRCs; yield ranges of table rows with the array their bodies lie in."""
+        self, view: memoryview, data: Array, count: int
+    ) -> Iterator[tuple[int, int, Array | None]]:
+        """Check CRCs; yield ranges of table rows with the array their bodies lie in.
+
+        A row of its own, without an array, is a batch to be judged: something is wrong with it.
+        """
         table = self._table
         rows = table[:count].tolist()
         first = 0
@@ -282,8 +222,9 @@ class BatchDecoder:
             if last > first:
                 body_array = np.frombuffer(b"".join(bodies), np.uint8) if compressed else data
                 yield first, last, body_array
-            if last < count and last == first:
-                self._judge(view, rows[first][k.T_POSITION], at, where)
+            elif last < count:
+                last += 1
+                yield first, last, None
             first = last
 
     def _decompress(self, row: list[int], view: memoryview) -> bytes:
@@ -294,25 +235,24 @@ class BatchDecoder:
         return decompress(codec, body, size_max=self._decompressed_bytes_max)
 
     def _decode(
-        self, view: memoryview, body: Array, table: Array, at: int, where: str
+        self, view: memoryview, body: Array | None, table: Array, at: int, where: str
     ) -> Iterator[pa.RecordBatch]:
         columns, cursor = self._columns, np.zeros(4, np.int64)
-        left = int(table[:, k.T_COUNT].sum())
-        address = body.ctypes.data
-        status = f.FULL
-        while status == f.FULL and left:
-            columns.begin(left)
-            status = k.parse_batches(
-                address, table, columns.limits, cursor, columns.arrays, columns.sums
-            )
-            if columns.rows:
-                yield columns.take(address)
-            left = int(table[int(cursor[0]) :, k.T_COUNT].sum()) - int(cursor[1])
-        position = int(table[min(int(cursor[0]), len(table) - 1), k.T_POSITION])
-        if status == f.BAD:
+        status = f.BAD
+        if body is not None:
+            parse = partial(
+                k.parse_batches, body.ctypes.data, table,
+                columns.limits, cursor, columns.arrays, columns.sums,
+            )  # fmt: skip
+            largest = int((table[:, k.T_BODY_END] - table[:, k.T_BODY]).max())
+            status = yield from columns.collect(parse, body.ctypes.data, largest)
+        if status != f.DONE:
+            # What was read before the damage is handed out first.
+            yield from columns.flush()
+            position = int(table[int(cursor[0]), k.T_POSITION])
+            if status == f.TIME_OVERFLOW:
+                raise time_overflow(at + position, where)
             self._judge(view, position, at, where)
-        if status == f.TIME_OVERFLOW:
-            raise time_overflow(at + position, where)
 
     def _judge(self, view: memoryview, position: int, at: int, where: str) -> NoReturn:
         """Let the reference codec say what is wrong with the batch at ``position``."""

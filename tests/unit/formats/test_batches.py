@@ -394,6 +394,20 @@ def test_pieces_end_where_the_run_does() -> None:
     assert [bytes(p.data) for p in cut_up(A + B[:-1], 1000, **ends)] == [A]
 
 
+@pytest.mark.parametrize("bytes_max", [50, 1000])
+def test_pieces_end_before_a_batch_whose_bytes_are_not_all_there_yet(bytes_max: int) -> None:
+    """As in a file of full size (log.preallocate), where a batch on its way has its length."""
+    torn = B[:-5] + bytes(5)
+    ends = {"zeros_end": True, "torn_end": True}
+    assert [bytes(p.data) for p in cut_up(A + torn + bytes(50), bytes_max, **ends)] == [A]
+    # But not when more stands behind it, nor when nobody is writing: then it is for the decoder.
+    for found in (
+        cut_up(A + torn + C, bytes_max, **ends),
+        cut_up(A + torn, bytes_max, zeros_end=True),
+    ):
+        assert torn in b"".join(p.data for p in found)
+
+
 # ---------------------------------------------------------------------------- in memory
 
 

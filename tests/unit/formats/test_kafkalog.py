@@ -249,6 +249,34 @@ def test_an_index_that_knows_more_is_damage_only_when_nobody_writes() -> None:
     assert damages(ahead, active=True) == []
 
 
+@pytest.mark.parametrize(
+    ("suffix", "entry"),
+    [
+        pytest.param(".index", struct.pack(">ii", 7, 6 * SIZE), id="an offset that was seen"),
+        pytest.param(".timeindex", struct.pack(">qi", 80, 29), id="a time that was passed"),
+    ],
+)
+def test_an_index_that_contradicts_the_active_segment_is_damage(suffix: str, entry: bytes) -> None:
+    """A search would begin behind records that are there, and miss them."""
+    files = {".log": LOG[: 5 * SIZE], suffix: entry}
+    (damage,) = damages(files, active=True)
+    assert (damage.error.where, damage.error.at) == (suffix, 0)
+
+
+def test_a_header_of_which_only_the_first_bytes_are_there_is_on_its_way() -> None:
+    """In a file of full size, zeros follow where the magic would be."""
+    whole = LOG[: 4 * SIZE]
+    for cut in range(1, SIZE - 1):  # The last byte is a zero, too.
+        files = {".log": whole + BATCHES[4][:cut] + bytes(100)}
+        assert damages(files, active=True) == []
+        assert offsets(files, active=True) == list(range(1000, 1012))
+        found = opened(files, active=True)
+        assert len(drive(found.read_from(BASE, 99), buffers(files))) == 12
+        assert damages(files) != [] or not any(BATCHES[4][:cut])
+    (damage,) = damages({".log": whole + put(BATCHES[4], 16, "B", 1)}, active=True)
+    assert isinstance(damage.error, UnsupportedError)
+
+
 def test_a_side_file_over_the_limit_is_unsupported() -> None:
     sizes = {".log": len(LOG), ".index": INDEX_BYTES_MAX + 1}
     with pytest.raises(UnsupportedError, match="over the limit"):

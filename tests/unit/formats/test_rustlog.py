@@ -310,6 +310,35 @@ def test_r4_the_index_of_the_active_segment_may_be_ahead() -> None:
     assert drive(opened(data, active=True).read_from(3 * 849, 9), buffers(data)) == (MANY[849],)
 
 
+@pytest.mark.parametrize(
+    ("offset", "position"),
+    [
+        pytest.param(9, 21, id="another offset than the torn record has"),
+        pytest.param(8, 25, id="inside the torn record"),
+        pytest.param(0, 0, id="the same record again"),
+        pytest.param(0, 155, id="not written yet, but an offset that was seen"),
+    ],
+)
+def test_r4_an_index_that_contradicts_the_active_segment_is_damage(
+    offset: int, position: int
+) -> None:
+    log = entry(1, 0, b"x") + entry(100, 8, b"on its way, and not all of it here")
+    index = struct.pack(">QQQQ", 0, 0, offset, position)
+    records, (damage,) = walked({".log": log, ".index": index}, active=True)
+    assert [record.offset for record in records] == [0]
+    assert (damage.error.where, damage.error.at) == (".index", 16)
+    good = struct.pack(">QQQQQQ", 0, 0, 8, 21, 9, 141)
+    assert walked({".log": log, ".index": good}, active=True)[1] == []
+
+
+def test_an_index_that_names_a_record_twice_is_refused_by_walks_as_by_lookups() -> None:
+    data = {".log": entry(1, 5, b"x"), ".index": struct.pack(">QQQQ", 5, 0, 5, 0)}
+    (damage,) = walked(data, 5)[1]
+    assert (damage.error.where, damage.error.at) == (".index", 16)
+    with pytest.raises(CorruptError):
+        opened(data, 5)
+
+
 def test_r5_what_a_checksum_would_notice_is_not_noticed() -> None:
     log = bytearray(MANY_FILES[".log"])
     log[STARTS[50] + 25] ^= 0xFF

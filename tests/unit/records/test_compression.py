@@ -78,7 +78,7 @@ def test_zstd_without_a_content_size_is_read() -> None:
 
 
 def test_raw_snappy_is_read() -> None:
-    assert decompress(Codec.SNAPPY, cramjam.snappy.compress_raw(TEXT)) == TEXT
+    assert decompress(Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(TEXT))) == TEXT
 
 
 def test_xerial_streams_may_follow_one_another() -> None:

@@ -20,6 +20,7 @@ from lakelog.records.kernels.fields import (
     FULL,
     L_BYTES_MAX,
     L_CONTROL,
+    L_HELD,
     L_OFFSET_FROM,
     L_OFFSET_TO,
     L_ROWS_MAX,
@@ -31,6 +32,7 @@ from lakelog.records.kernels.fields import (
     N_KEY_BYTES,
     N_KEYS,
     N_ROWS,
+    N_TAKEN,
     N_VALUE_BYTES,
     N_VALUES,
     TIME_OVERFLOW,
@@ -52,7 +54,7 @@ from lakelog.records.kernels.primitives import (
 
 __all__ = ["parse_batches", "scan_batches"]
 
-BUILT_FROM = "5046172af4db"
+BUILT_FROM = "2294f577456d"
 """Digest of what is compiled into these kernels from other files. The kernel cache knows a kernel
 by the text of its own file alone, so that text must change when those do; a test compares."""
 
@@ -126,7 +128,7 @@ def parse_batches(address, table, limits, cursor, arrays, sums):
     b = u8_pointer(address)
     offsets, times = i64_pointer(arrays[A_OFFSETS]), i64_pointer(arrays[A_TIMES])
     kinds, notes = i32_pointer(arrays[A_KINDS]), i32_pointer(arrays[A_NOTES])
-    rows_max, bytes_max = limits[L_ROWS_MAX], limits[L_BYTES_MAX]
+    rows_max, bytes_max, held = limits[L_ROWS_MAX], limits[L_BYTES_MAX], limits[L_HELD]
     offset_from, offset_to, want_times = limits[L_OFFSET_FROM], limits[L_OFFSET_TO], limits[L_TIMES]
     index, record, p, last = cursor[0], cursor[1], cursor[2], cursor[3]
     row = taken = key_bytes = value_bytes = keys = values = types.int64(0)
@@ -172,7 +174,7 @@ def parse_batches(address, table, limits, cursor, arrays, sums):
             status = DONE
             offset = base_offset + delta
             if wanted and offset_from <= offset < offset_to:
-                if row == rows_max or (row > 0 and taken + length > bytes_max):
+                if row == rows_max or (row + held > 0 and taken + length > bytes_max):
                     status = FULL
                     break
                 if append_time:
@@ -207,5 +209,6 @@ def parse_batches(address, table, limits, cursor, arrays, sums):
             index += 1
     cursor[0], cursor[1], cursor[2], cursor[3] = index, record, p, last
     sums[N_ROWS], sums[N_KEY_BYTES], sums[N_VALUE_BYTES] = row, key_bytes, value_bytes
+    sums[N_TAKEN] = taken
     sums[N_KEYS], sums[N_VALUES] = keys, values
     return status

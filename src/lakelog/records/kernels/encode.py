@@ -18,7 +18,7 @@ from lakelog.records.kernels.primitives import (
 
 __all__ = ["encode_batches"]
 
-BUILT_FROM = "5046172af4db"
+BUILT_FROM = "2294f577456d"
 """Digest of what is compiled into these kernels from other files; see ``decode``."""
 
 # What ``encode_batches`` is told, in one array.

@@ -10,6 +10,9 @@ the sums that a parser leaves say exactly how large the buffers must be.
     notes                   six numbers per record: where, and how long
     sums                    what all of them come to
     limits                  how many records a parser may take, and of which offsets
+
+The two steps take turns, a few thousand records at a time, so that the second finds in the cache
+what the first has read.
 """
 
 from numba import njit, types
@@ -30,15 +33,16 @@ NOTE_HEADERS, NOTE_HEADER_COUNT = 4, 5
 NOTE_WIDTH = 6
 
 # The sums. A row is headed when it has headers. N_KEYS and N_VALUES are negative when there is a
-# null among them.
+# null among them. N_TAKEN is the bytes of the records.
 N_ROWS, N_KEY_BYTES, N_VALUE_BYTES, N_KEYS, N_VALUES = 0, 1, 2, 3, 4
-N_HEADERS, N_HEADER_KEY_BYTES, N_HEADER_VALUE_BYTES, N_HEADED_ROWS = 5, 6, 7, 8
-SUMS = 9
+N_HEADERS, N_HEADER_KEY_BYTES, N_HEADER_VALUE_BYTES, N_HEADED_ROWS, N_TAKEN = 5, 6, 7, 8, 9
+SUMS = 10
 
-# The limits. Bytes are those of whole records. Records outside the offsets are checked but not
+# The limits. Bytes are those of whole records; the first record of all is taken whatever its size,
+# and L_HELD says whether there is one already. Records outside the offsets are checked but not
 # noted, and absurd times are refused only where times are wanted.
-L_ROWS_MAX, L_BYTES_MAX, L_OFFSET_FROM, L_OFFSET_TO, L_CONTROL, L_TIMES = 0, 1, 2, 3, 4, 5
-LIMITS = 6
+L_ROWS_MAX, L_BYTES_MAX, L_HELD, L_OFFSET_FROM, L_OFFSET_TO, L_CONTROL, L_TIMES = range(7)
+LIMITS = 7
 
 _MILLIS_MAX = ((1 << 63) - 1) // 1000
 

@@ -14,22 +14,23 @@ from lakelog.records.kernels.primitives import (
 
 __all__ = ["gather_bytes", "gather_headers"]
 
-BUILT_FROM = "5046172af4db"
+BUILT_FROM = "2294f577456d"
 """Digest of what is compiled into these kernels from other files; see ``decode``."""
 
 _I = types.int64
 
 
-@njit(types.int64(_I, _I, _I, _I, _I, _I, _I), cache=True, nogil=True)
-def gather_bytes(address, rows, notes_address, field, end_address, data_address, bits):
-    """Copy one field of all records, and return how many are null.
-
-    Their bits are cleared, unless there are none (``bits`` = 0).
+@njit(types.int64(_I, _I, _I, _I, _I, _I, _I, _I, _I), cache=True, nogil=True)
+def gather_bytes(
+    address, rows, notes_address, field, end_address, data_address, bits, first_row, at
+):  # fmt: skip
+    """Copy one field of some records behind what is there: rows from ``first_row``, bytes from
+    ``at``. Clear the bits of nulls, unless there are none (``bits`` = 0); return how many.
     """
     b, notes = u8_pointer(address), i32_pointer(notes_address)
     ends, data, valid = i32_pointer(end_address), u8_pointer(data_address), u8_pointer(bits)
-    at = nulls = types.int64(0)
-    ends[0] = 0
+    nulls = types.int64(0)
+    ends[first_row] = types.int32(at)
     for row in range(rows):
         start = types.int64(notes[row * NOTE_WIDTH + field])
         length = types.int64(notes[row * NOTE_WIDTH + field + 1])
@@ -37,9 +38,9 @@ def gather_bytes(address, rows, notes_address, field, end_address, data_address,
             copy(data, at, b, start, length)
             at += length
         elif length < 0:
-            clear_bit(valid, row)
+            clear_bit(valid, first_row + row)
             nulls += 1
-        ends[row + 1] = at
+        ends[first_row + row + 1] = types.int32(at)
     return nulls
 
 

@@ -1,0 +1,104 @@
+"""What of a log is wanted: which topics and partitions, from where, up to where.
+
+The words and their meanings are those of Spark's Kafka source, so that a query can be moved over by
+changing its format. A place in a partition is
+
+    "earliest" or "latest"
+    an offset for each partition; -2 stands for earliest, -1 for latest
+    a time in milliseconds, for all partitions or for each: the first record that is not older
+
+Where a time is later than every record, a beginning is an error or the end, as the strategy says;
+an end is the end.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakelog.errors import InvalidInputError
+from lakelog.records import OFFSET_MAX
+
+__all__ = ["EARLIEST", "LATEST", "Place", "Selection", "place_in"]
+
+EARLIEST, LATEST = -2, -1
+
+Partition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which partitions: those of named topics, of topics like a pattern, or named one by one."""
+
+    topics: frozenset[str] | None = None
+    pattern: str | None = None
+    partitions: frozenset[Partition] | None = None
+
+    def __post_init__(self) -> None:
+        given = [self.topics, self.pattern, self.partitions]
+        if sum(one is not None for one in given) > 1:
+            raise InvalidInputError("give one of subscribe, subscribePattern and assign")
+        if self.pattern is not None:
+            try:
+                re.compile(self.pattern)
+            except re.error as error:
+                raise InvalidInputError(f"subscribePattern {self.pattern!r}: {error}") from error
+
+    def wants(self, topic: str, partition: int) -> bool:
+        if self.topics is not None:
+            return topic in self.topics
+        if self.pattern is not None:
+            return re.fullmatch(self.pattern, topic) is not None
+        if self.partitions is not None:
+            return (topic, partition) in self.partitions
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where to begin or to end, in every partition."""
+
+    offset: int = EARLIEST
+    """For partitions that are not named otherwise: EARLIEST, or LATEST."""
+
+    offsets: Mapping[Partition, int] | None = None
+    timestamp: int | None = None
+    timestamps: Mapping[Partition, int] | None = None
+    or_latest: bool = True
+    """Whether a time that no record reaches means the end, and is not an error."""
+
+    def time_in(self, partition: Partition) -> int | None:
+        """Return the time asked for in a partition, if it is by time."""
+        if self.timestamp is not None:
+            return self.timestamp
+        if self.timestamps is None:
+            return None
+        if partition not in self.timestamps:
+            raise _missing(partition, "a timestamp")
+        return self.timestamps[partition]
+
+
+def place_in(place: Place, partition: Partition) -> int:
+    """Return the offset of a place that is not by time; the end is OFFSET_MAX.
+
+    Raises:
+        InvalidInputError: offsets are given, but not for this partition.
+    """
+    offset = place.offset
+    if place.offsets is not None:
+        if partition not in place.offsets:
+            raise _missing(partition, "an offset")
+        offset = place.offsets[partition]
+    if offset == EARLIEST:
+        return 0
+    if offset == LATEST:
+        return OFFSET_MAX
+    if offset < 0:
+        raise InvalidInputError(f"offset {offset} for {partition[0]}-{partition[1]}")
+    return offset
+
+
+def _missing(partition: Partition, what: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"no {what.split()[-1]} for {partition[0]}-{partition[1]}: when some partitions are named, "
+        "all that are read must be"
+    )

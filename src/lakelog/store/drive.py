@@ -1,0 +1,83 @@
+"""The places where a flow meets the world.
+
+``run`` and ``run_async`` perform what a flow asks for until it returns. An error by remedy is
+thrown into the flow, which may know what to do; any other is a bug or a cancellation and ends it.
+``each_object`` is for callers outside flows: a listing as an iterator, a page in memory at a time.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from typing import Any, TypeVar
+
+from lakelog.errors import LakelogError
+from lakelog.store.operations import ListPage, ObjectInfo, Op, Page
+
+__all__ = ["Perform", "PerformAsync", "each_object", "each_object_async", "run", "run_async"]
+
+T = TypeVar("T")
+W = TypeVar("W")
+
+Perform = Callable[[Op], Any]
+"""Performs one operation. Retries, meters and faults are functions around one of these."""
+
+PerformAsync = Callable[[Op], Awaitable[Any]]
+
+
+def run(flow: Generator[W, Any, T], perform: Callable[[W], Any]) -> T:
+    """Drive ``flow`` to its end and return what it returns."""
+    answer: Any = None
+    error: LakelogError | None = None
+    try:
+        while True:
+            try:
+                wish = flow.send(answer) if error is None else flow.throw(error)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            try:
+                answer, error = perform(wish), None
+            except LakelogError as raised:
+                answer, error = None, raised
+    finally:
+        flow.close()
+
+
+async def run_async(flow: Generator[W, Any, T], perform: Callable[[W], Awaitable[Any]]) -> T:
+    """Drive ``flow`` to its end on the running loop and return what it returns."""
+    answer: Any = None
+    error: LakelogError | None = None
+    try:
+        while True:
+            try:
+                wish = flow.send(answer) if error is None else flow.throw(error)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            try:
+                answer, error = await perform(wish), None
+            except LakelogError as raised:
+                answer, error = None, raised
+    finally:
+        flow.close()
+
+
+def each_object(perform: Perform, prefix: str = "", after: str = "") -> Iterator[ObjectInfo]:
+    """Yield every object below ``prefix`` that comes behind ``after``."""
+    more = True
+    while more:
+        page: Page = perform(ListPage(prefix, after))
+        yield from page.objects
+        more = page.more and bool(page.objects)
+        after = page.objects[-1].key if page.objects else after
+
+
+async def each_object_async(
+    perform: PerformAsync, prefix: str = "", after: str = ""
+) -> AsyncIterator[ObjectInfo]:
+    """Yield every object below ``prefix`` that comes behind ``after``."""
+    more = True
+    while more:
+        page: Page = await perform(ListPage(prefix, after))
+        for info in page.objects:
+            yield info
+        more = page.more and bool(page.objects)
+        after = page.objects[-1].key if page.objects else after

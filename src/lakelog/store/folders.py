@@ -1,0 +1,187 @@
+"""Folders of a local store: opened without following links, listed in the order of keys.
+
+A folder is opened one segment at a time, each below the last, and no link is followed: nothing a
+key says leads out of the root, even while somebody swaps folders for links. A link is therefore
+neither a folder nor an object. (The root itself may be one.)
+
+The order of keys is not the order of names in a folder. ``a-b`` comes before ``a/x``, because
+``-`` comes before ``/``, so folders are sorted with their slash:
+
+    names in the folder   a      a-b   a.txt        (a is a folder)
+    sorted for keys       a-b    a.txt a/
+
+A page of a listing reads only the folders it touches, but has to read such a folder whole, since
+the file system keeps no order. With a million files in one folder every page would sort a million
+names. So the sorted names of a folder at which a page was cut are kept for the page after it, as
+long as the folder has not changed: the time of its last change is the same, and was already past
+when the names were read. A folder that is being written to is simply read again.
+"""
+
+import contextlib
+import errno
+import os
+import stat
+import threading
+import time
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+
+from lakelog.store.keys import KEY_BYTES_MAX, STAGING, is_name
+from lakelog.store.operations import ObjectInfo
+
+__all__ = ["MISSING", "Folders", "describe"]
+
+MISSING = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
+"""What the kernel says when a path leads to no file of ours: nothing there, a link, a socket."""
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_KEPT_MAX = 64
+_SETTLED_NS = 2_000_000_000
+"""File systems stamp changes with a clock that ticks coarsely; two seconds are more than any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Names:
+    stamp: tuple[int, int]
+    names: list[str]
+
+
+class Folders:
+    """The folders below one root."""
+
+    def __init__(self, root: str, *, now_ns: Callable[[], int] = time.time_ns) -> None:
+        self.root = root
+        self._now_ns = now_ns
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, _Names] = OrderedDict()
+        self._durable: set[str] = set()
+
+    @contextlib.contextmanager
+    def open(self, folder: str) -> Iterator[int]:
+        """Open a folder, ``""`` or ``a/b/``, and close it afterwards.
+
+        Raises:
+            OSError: it is not there, or not a folder.
+        """
+        handle = os.open(self.root, _FOLDER & ~os.O_NOFOLLOW)
+        try:
+            for segment in folder.split("/")[:-1]:
+                below = os.open(segment, _FOLDER, dir_fd=handle)
+                os.close(handle)
+                handle = below
+            yield handle
+        finally:
+            os.close(handle)
+
+    def make(self, folder: str) -> None:
+        """Make a folder where there is none, so that it survives a crash.
+
+        A folder is durable when the one above it was synced. It may have been made by a process
+        that died before that, so the first use by this process syncs, whoever made it.
+        """
+        if folder in self._durable:
+            return
+        if not folder:
+            os.makedirs(self.root, exist_ok=True)  # noqa: PTH103 (handles and bytes, not Paths)
+            _sync(os.path.dirname(self.root))  # noqa: PTH120
+        else:
+            above, name = _split(folder)
+            self.make(above)
+            with self.open(above) as handle:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=handle)
+                os.fsync(handle)
+        if len(self._durable) >= 100_000:
+            self._durable.clear()
+        self._durable.add(folder)
+
+    def walk(self, folder: str, after: str) -> Generator[ObjectInfo, None, None]:
+        """Yield the objects below ``folder`` whose key is behind ``after``, in order."""
+        if after > folder and not after.startswith(folder):
+            return
+        with contextlib.ExitStack() as closing:
+            try:
+                handle = closing.enter_context(self.open(folder))
+            except OSError as error:
+                if error.errno in MISSING:
+                    return
+                raise
+            names = self._names(folder, handle)
+            rest = after[len(folder) :] if after.startswith(folder) else ""
+            at = bisect_right(names, rest)
+            if at and names[at - 1].endswith("/") and rest.startswith(names[at - 1]):
+                at -= 1  # ``after`` is inside this folder, and not everything in it is behind it.
+            for index in range(at, len(names)):
+                key = folder + names[index]
+                if len(key.encode()) > KEY_BYTES_MAX:
+                    continue
+                if key.endswith("/"):
+                    yield from self.walk(key, after)
+                elif info := _info(key, names[index], handle):
+                    yield info
+        # Walked to its end: nobody will ask where to go on.
+        with self._lock:
+            self._kept.pop(folder, None)
+
+    def _names(self, folder: str, handle: int) -> list[str]:
+        """Return the names in a folder, sorted for keys; those of folders end in a slash."""
+        read_ns = self._now_ns()
+        status = os.fstat(handle)
+        stamp = status.st_ino, status.st_mtime_ns
+        with self._lock:
+            kept = self._kept.get(folder)
+        if kept is not None and kept.stamp == stamp:
+            return kept.names
+        names = sorted(_scan(handle, top=not folder))
+        with self._lock:
+            self._kept.pop(folder, None)
+            if read_ns - status.st_mtime_ns > _SETTLED_NS:
+                self._kept[folder] = _Names(stamp=stamp, names=names)
+            while len(self._kept) > _KEPT_MAX:
+                self._kept.popitem(last=False)
+        return names
+
+
+def describe(key: str, status: os.stat_result) -> ObjectInfo:
+    """Return what a file says of the object in it."""
+    return ObjectInfo(
+        key=key,
+        size=status.st_size,
+        etag=f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}",
+        modified_ms=status.st_mtime_ns // 1_000_000,
+    )
+
+
+def _scan(handle: int, *, top: bool) -> Iterator[str]:
+    with os.scandir(handle) as entries:
+        for entry in entries:
+            name = entry.name
+            if not is_name(name) or (top and name == STAGING):
+                continue  # No key leads there, so it is not an object of ours.
+            if entry.is_dir(follow_symlinks=False):
+                yield name + "/"
+            elif entry.is_file(follow_symlinks=False):
+                yield name
+
+
+def _info(key: str, name: str, handle: int) -> ObjectInfo | None:
+    try:
+        status = os.stat(name, dir_fd=handle, follow_symlinks=False)
+    except FileNotFoundError:
+        return None  # Deleted since its name was read.
+    return describe(key, status) if stat.S_ISREG(status.st_mode) else None
+
+
+def _split(folder: str) -> tuple[str, str]:
+    above, _, name = folder[:-1].rpartition("/")
+    return (above + "/" if above else ""), name
+
+
+def _sync(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,110 @@
+"""A store in memory: for tests, and for a laptop that may forget.
+
+One lock makes every operation atomic. Etags are numbers that only go up, so a key that was deleted
+and created again never has an old one.
+"""
+
+import threading
+import time
+from bisect import bisect_right, insort
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from lakelog.errors import InvalidInputError, NotFoundError
+from lakelog.store.operations import (
+    Changed,
+    Created,
+    Delete,
+    Exists,
+    Fetched,
+    Get,
+    GetRange,
+    GetSuffix,
+    Head,
+    ListPage,
+    ObjectInfo,
+    Op,
+    Page,
+    PutIfAbsent,
+    PutIfMatch,
+    Replaced,
+)
+from lakelog.store.pieces import check_size, span
+
+__all__ = ["MemoryStore"]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class MemoryStore:
+    """Objects in a dictionary of this process."""
+
+    url = "memory:"
+
+    def __init__(self, *, now_ms: Callable[[], int] = _now_ms) -> None:
+        self._now_ms = now_ms
+        self._lock = threading.Lock()
+        self._objects: dict[str, tuple[ObjectInfo, bytes]] = {}
+        self._keys: list[str] = []
+        self._versions = 0
+
+    def perform(self, op: Op) -> Any:
+        """Perform one operation."""
+        with self._lock:
+            match op:
+                case ListPage():
+                    return self._list(op)
+                case Head():
+                    return self._found(op.key)[0]
+                case Get() | GetRange() | GetSuffix():
+                    return self._fetch(op)
+                case PutIfAbsent():
+                    if op.key in self._objects:
+                        return Exists()
+                    insort(self._keys, op.key)
+                    return Created(etag=self._store(op.key, op.body))
+                case PutIfMatch():
+                    held = self._objects.get(op.key)
+                    if held is None or held[0].etag != op.etag:
+                        return Changed()
+                    return Replaced(etag=self._store(op.key, op.body))
+                case Delete():
+                    if self._objects.pop(op.key, None):
+                        self._keys.remove(op.key)
+                    return None
+
+    async def perform_async(self, op: Op) -> Any:
+        """Perform one operation; nothing here waits."""
+        return self.perform(op)
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidInputError(
+            "a memory store cannot leave its process: use file:// or an object store"
+        )
+
+    def _list(self, op: ListPage) -> Page:
+        at = bisect_right(self._keys, max(op.after, op.prefix))
+        keys = self._keys[at : at + op.limit]
+        below = tuple(self._objects[key][0] for key in keys if key.startswith(op.prefix))
+        return Page(objects=below, more=len(below) == op.limit)
+
+    def _found(self, key: str) -> tuple[ObjectInfo, bytes]:
+        if key not in self._objects:
+            raise NotFoundError(f"there is no object {key!r} in memory: check the key")
+        return self._objects[key]
+
+    def _fetch(self, op: Get | GetRange | GetSuffix) -> Fetched:
+        info, body = self._found(op.key)
+        check_size(op, info)
+        start, end = span(op, info.size)
+        return Fetched(info=info, start=start, body=body[start:end])
+
+    def _store(self, key: str, body: bytes) -> str:
+        self._versions += 1
+        etag = str(self._versions)
+        now_ms = self._now_ms()
+        info = ObjectInfo(key=key, size=len(body), etag=etag, modified_ms=now_ms)
+        self._objects[key] = info, bytes(body)
+        return etag

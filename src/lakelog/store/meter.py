@@ -1,0 +1,130 @@
+"""What the store is asked for, how many bytes that moves, and about what it costs.
+
+Put the meter inside the retries, ``retrying(metered(store.perform, meter))``: a repeated request
+is paid for as well.
+
+The prices are those of S3 Standard in us-east-1 (2025), per request. Storage and traffic are not
+in them; within a region traffic to S3 is free. It is an estimate: S3 does not charge for a 5xx.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakelog.errors import LakelogError
+from lakelog.store.drive import Perform, PerformAsync
+from lakelog.store.operations import (
+    Delete,
+    Fetched,
+    Get,
+    GetRange,
+    GetSuffix,
+    Head,
+    ListPage,
+    Op,
+    PutIfAbsent,
+    PutIfMatch,
+)
+
+__all__ = ["PRICES_NANO_USD", "Meter", "Usage", "metered", "metered_async"]
+
+_KINDS: dict[type[Op], str] = {
+    ListPage: "list",
+    Head: "head",
+    Get: "get",
+    GetRange: "get",
+    GetSuffix: "get",
+    PutIfAbsent: "put",
+    PutIfMatch: "put",
+    Delete: "delete",
+}
+
+PRICES_NANO_USD: Mapping[str, int] = {
+    "list": 5_000,
+    "head": 400,
+    "get": 400,
+    "put": 5_000,
+    "delete": 0,
+}
+"""Billionths of a dollar for one request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Requests and bytes up to some moment. Workers send theirs home, and they add up."""
+
+    requests: Mapping[str, int] = field(default_factory=dict)
+    """By kind: list, head, get, put, delete."""
+    failures: int = 0
+    """Requests that ended in an error, a missing object included."""
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+    @property
+    def price_usd(self) -> float:
+        """About what these requests cost."""
+        return sum(PRICES_NANO_USD[kind] * n for kind, n in self.requests.items()) / 1e9
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            requests=dict(Counter(self.requests) + Counter(other.requests)),
+            failures=self.failures + other.failures,
+            bytes_read=self.bytes_read + other.bytes_read,
+            bytes_written=self.bytes_written + other.bytes_written,
+        )
+
+
+class Meter:
+    """Counts for all threads of a process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._usage = Usage()
+
+    @property
+    def usage(self) -> Usage:
+        """What was counted so far."""
+        return self._usage
+
+    def count(self, op: Op, answer: Any) -> None:
+        """Count one request; ``answer`` is the error if it failed."""
+        one = Usage(
+            requests={_KINDS[type(op)]: 1},
+            failures=int(isinstance(answer, LakelogError)),
+            bytes_read=len(answer.body) if isinstance(answer, Fetched) else 0,
+            bytes_written=len(op.body) if isinstance(op, PutIfAbsent | PutIfMatch) else 0,
+        )
+        with self._lock:
+            self._usage += one
+
+
+def metered(perform: Perform, meter: Meter) -> Perform:
+    """Return ``perform``, counted by ``meter``."""
+
+    def counted(op: Op) -> Any:
+        try:
+            answer = perform(op)
+        except LakelogError as error:
+            meter.count(op, error)
+            raise
+        meter.count(op, answer)
+        return answer
+
+    return counted
+
+
+def metered_async(perform: PerformAsync, meter: Meter) -> PerformAsync:
+    """Return ``perform``, counted by ``meter``."""
+
+    async def counted(op: Op) -> Any:
+        try:
+            answer = await perform(op)
+        except LakelogError as error:
+            meter.count(op, error)
+            raise
+        meter.count(op, answer)
+        return answer
+
+    return counted

@@ -1,0 +1,79 @@
+"""From an address to a store.
+
+    s3://bucket/folder   gs://bucket/folder   az://container/folder
+    file:///path   /path   path
+    memory:
+
+Options are words for words, as a command line or Spark hands them over. Those of remote stores are
+obstore's: ``endpoint``, ``region``, ``access_key_id``, ``secret_access_key``, ``allow_http``,
+``timeout``, and so on. What is not given the library takes from where the clouds' own tools look:
+variables of the environment, then the instance's own identity.
+
+A ``StoreSpec`` is what crosses process borders. Opening it does no input or output; a remote store
+connects with its first operation.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from lakelog.errors import InvalidInputError
+from lakelog.store.local import LocalStore
+from lakelog.store.memory import MemoryStore
+from lakelog.store.operations import Op
+from lakelog.store.remote import SCHEMES, RemoteStore
+
+__all__ = ["Store", "StoreSpec", "open_store"]
+
+
+class Store(Protocol):
+    """Whatever performs operations."""
+
+    @property
+    def url(self) -> str: ...
+
+    def perform(self, op: Op) -> Any:
+        """Perform one operation and wait for it."""
+        ...
+
+    async def perform_async(self, op: Op) -> Any:
+        """Perform one operation on the running loop."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSpec:
+    """An address and its options; can be pickled, and does not show secrets."""
+
+    url: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def open(self) -> Store:
+        """Return the store, which connects when it is first used."""
+        return open_store(self.url, self.options)
+
+
+def open_store(url: str, options: Mapping[str, str] | None = None) -> Store:
+    """Return the store at ``url``.
+
+    Raises:
+        InvalidInputError: the address or an option is wrong.
+    """
+    scheme, colon, rest = url.partition(":")
+    if scheme in SCHEMES and rest.startswith("//"):
+        return RemoteStore(url, options)
+    if options:
+        raise InvalidInputError(f"{url!r} takes no options, and got {', '.join(sorted(options))}")
+    if url == "memory:":
+        return MemoryStore()
+    if scheme == "file" and colon:
+        parts = urlsplit(url)
+        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+            raise InvalidInputError(f"{url!r} is no address: use file:///path")
+        return LocalStore(unquote(parts.path))
+    if "://" in url or not url:
+        raise InvalidInputError(
+            f"{url!r} is no address: use s3://, gs://, az://, file://, a path, or memory:"
+        )
+    return LocalStore(url)

@@ -1,0 +1,313 @@
+"""What can be asked of an object store, as values, and the flows that ask for it.
+
+    operation                          answer
+    ListPage(prefix, after, limit)     Page       up to ``limit`` objects
+    Head(key)                          ObjectInfo
+    Get(key)                           Fetched    the whole object
+    GetRange(key, start, end)          Fetched    [start, end), less where the object ends
+    GetSuffix(key, length)             Fetched    the last bytes, all if there are fewer
+    PutIfAbsent(key, body)             Created | Exists
+    PutIfMatch(key, body, etag)        Replaced | Changed
+    Delete(key)                        None, also when nothing was there
+
+A flow yields operations and is sent answers; whoever drives it decides what performs them. The
+functions at the end are flows of one operation, so that callers see types and not ``Any``:
+``data = yield from get_range(key, 0, 32)``.
+
+Two errors are raised into a flow. NotFoundError: there is no such object. UnavailableError: there
+is no answer, and *nothing is known*; a write that ends so may have been stored. A lost answer, a
+timeout, a 5xx and a 409 are all of this kind. ``Exists`` and ``Changed`` are never guesses: the
+store has said so.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from lakelog.errors import InvalidInputError
+from lakelog.store.keys import check_key, check_prefix
+
+__all__ = [
+    "GET_BYTES_MAX",
+    "LIST_LIMIT_MAX",
+    "Changed",
+    "Created",
+    "Delete",
+    "Exists",
+    "Fetched",
+    "Flow",
+    "Get",
+    "GetRange",
+    "GetSuffix",
+    "Head",
+    "ListPage",
+    "ObjectInfo",
+    "Op",
+    "Page",
+    "PutIfAbsent",
+    "PutIfMatch",
+    "Read",
+    "Replaced",
+    "Write",
+    "delete",
+    "fetch",
+    "get",
+    "get_range",
+    "get_suffix",
+    "head",
+    "list_page",
+    "put_if_absent",
+    "put_if_match",
+]
+
+T = TypeVar("T")
+
+LIST_LIMIT_MAX = 1000
+"""What S3 returns for one LIST request."""
+
+GET_BYTES_MAX = 256 << 20
+"""The largest object that is fetched whole unless a caller says otherwise; ranges have no cap."""
+
+
+# ---------------------------------------------------------------------------- operations
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage:
+    """The objects below ``prefix`` that come behind the key ``after``.
+
+    Every object is listed once, in the order of the bytes of its key. That is the order of S3,
+    GCS, Azure, files and memory; SeaweedFS goes folder by folder (``a/x`` before ``a-b``). Within
+    one folder the order is the same everywhere.
+    """
+
+    prefix: str = ""
+    after: str = ""
+    limit: int = LIST_LIMIT_MAX
+
+    def __post_init__(self) -> None:
+        check_prefix(self.prefix)
+        if self.after:
+            check_key(self.after)
+        if not 1 <= self.limit <= LIST_LIMIT_MAX:
+            raise InvalidInputError(f"limit {self.limit}: use 1 to {LIST_LIMIT_MAX}")
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What is known of an object without its bytes."""
+
+    key: str
+
+    def __post_init__(self) -> None:
+        check_key(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """A whole object."""
+
+    key: str
+    size_bytes_max: int = GET_BYTES_MAX
+
+    def __post_init__(self) -> None:
+        check_key(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class GetRange:
+    """Bytes ``[start, end)`` of an object; the answer is shorter only where the object ends."""
+
+    key: str
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        check_key(self.key)
+        if not 0 <= self.start <= self.end:
+            raise InvalidInputError(f"range [{self.start}, {self.end}): use 0 <= start <= end")
+
+
+@dataclass(frozen=True, slots=True)
+class GetSuffix:
+    """The last ``length`` bytes of an object; the whole object if it is shorter."""
+
+    key: str
+    length: int
+
+    def __post_init__(self) -> None:
+        check_key(self.key)
+        if self.length < 0:
+            raise InvalidInputError(f"a suffix of {self.length} bytes: use 0 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class PutIfAbsent:
+    """Create an object, unless there is one with this key."""
+
+    key: str
+    body: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        check_key(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class PutIfMatch:
+    """Replace an object, if it still is the one that ``etag`` names."""
+
+    key: str
+    body: bytes = field(repr=False)
+    etag: str
+
+    def __post_init__(self) -> None:
+        check_key(self.key)
+        if not self.etag:
+            raise InvalidInputError(f"no etag for {self.key!r}: take it from a head, get or put")
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove an object, or find that it is gone."""
+
+    key: str
+
+    def __post_init__(self) -> None:
+        check_key(self.key)
+
+
+Read = ListPage | Head | Get | GetRange | GetSuffix
+Write = PutIfAbsent | PutIfMatch | Delete
+Op = Read | Write
+Flow = Generator[Op, Any, T]
+
+
+# ---------------------------------------------------------------------------- answers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectInfo:
+    """What a store knows of an object."""
+
+    key: str
+    size: int
+    etag: str
+    """Names this version of the object. Opaque; in a listing of GCS it is empty."""
+    modified_ms: int
+    """By the store's clock, which may tick in seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Some objects of a listing."""
+
+    objects: tuple[ObjectInfo, ...]
+    more: bool
+    """Whether to ask again behind the last of them. There may turn out to be nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """Bytes of an object, where they begin in it, and what it was when they were read."""
+
+    info: ObjectInfo
+    start: int
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Created:
+    """This call made the object."""
+
+    etag: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exists:
+    """There is an object with this key. It may be from an earlier call whose answer was lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replaced:
+    """This call replaced the object."""
+
+    etag: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """The object is another one now, or gone."""
+
+
+# ---------------------------------------------------------------------------- flows
+
+
+def list_page(prefix: str = "", after: str = "", limit: int = LIST_LIMIT_MAX) -> Flow[Page]:
+    """Return some objects below ``prefix`` that come behind ``after``."""
+    page: Page = yield ListPage(prefix, after, limit)
+    return page
+
+
+def head(key: str) -> Flow[ObjectInfo]:
+    """Return what is known of an object.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    info: ObjectInfo = yield Head(key)
+    return info
+
+
+def fetch(op: Get | GetRange | GetSuffix) -> Flow[Fetched]:
+    """Return bytes together with the size and the etag of the object they are from.
+
+    Raises:
+        NotFoundError: there is no such object.
+    """
+    fetched: Fetched = yield op
+    return fetched
+
+
+def get(key: str) -> Flow[bytes]:
+    """Return the bytes of an object.
+
+    Raises:
+        NotFoundError: there is none.
+        UnsupportedError: it is larger than ``GET_BYTES_MAX``; read it by ranges.
+    """
+    return (yield from fetch(Get(key))).body
+
+
+def get_range(key: str, start: int, end: int) -> Flow[bytes]:
+    """Return ``[start, end)`` of an object, less where it ends."""
+    return (yield from fetch(GetRange(key, start, end))).body
+
+
+def get_suffix(key: str, length: int) -> Flow[bytes]:
+    """Return the last ``length`` bytes of an object, or all of them."""
+    return (yield from fetch(GetSuffix(key, length))).body
+
+
+def put_if_absent(key: str, body: bytes) -> Flow[Created | Exists]:
+    """Create an object unless there is one.
+
+    Raises:
+        UnavailableError: no answer; it may be stored. Put the same bytes again.
+    """
+    answer: Created | Exists = yield PutIfAbsent(key, body)
+    return answer
+
+
+def put_if_match(key: str, body: bytes, etag: str) -> Flow[Replaced | Changed]:
+    """Replace an object if it still is the one that ``etag`` names.
+
+    Raises:
+        UnavailableError: no answer; it may be replaced. Read it to find out.
+    """
+    answer: Replaced | Changed = yield PutIfMatch(key, body, etag)
+    return answer
+
+
+def delete(key: str) -> Flow[None]:
+    """Remove an object, or find that it is gone."""
+    yield Delete(key)

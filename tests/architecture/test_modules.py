@@ -1,0 +1,103 @@
+"""What every module looks like: it says what it is, lists what it offers, and fits one head."""
+
+import ast
+
+import pytest
+
+from lakelog import errors
+from tests.architecture.house import MODULES, Module
+
+LINES_MAX = 420
+FUNCTION_LINES_MAX = 70
+
+LONG_FUNCTIONS = {
+    "lakelog.formats.kernels.parse_strm": "a kernel: one pass over the bytes, state in registers",
+    "lakelog.records.kernels.decode.parse_batches": "a kernel, likewise",
+    "lakelog.records.kernels.encode.encode_batches": "a kernel, likewise",
+}
+
+VAGUE = {"base", "common", "core", "helper", "helpers", "lib", "manager", "misc", "util", "utils"}
+
+every_module = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
+
+
+@every_module
+def test_it_begins_by_saying_what_it_is(module: Module) -> None:
+    said = ast.get_docstring(module.tree)
+    assert said, f"{module.path} has no docstring"
+    assert said.splitlines()[0].endswith((".", ":")), "a docstring opens with a sentence"
+
+
+@every_module
+def test_it_lists_what_it_offers(module: Module) -> None:
+    """Functions and classes without an underscore are public. Constants need not be."""
+    if module.listed is None:
+        assert module.is_package or module.name == "lakelog.__main__"
+        return
+    listed = set(module.listed)
+    public = {node.name for node in module.definitions() if not node.name.startswith("_")}
+    assert listed <= module.bound(), "__all__ lists what is not there"
+    assert public <= listed, "public, but not in __all__"
+    assert not [name for name in listed if name.startswith("_")]
+
+
+@every_module
+def test_a_package_offers_all_that_it_imports(module: Module) -> None:
+    """Its ``__init__`` is the front door, and has no other use."""
+    if module.is_package and module.listed is not None:
+        bound = {name for name in module.bound() if not name.startswith("_")}
+        assert bound == set(module.listed)
+
+
+@every_module
+def test_its_name_says_what_is_in_it(module: Module) -> None:
+    assert not VAGUE & set(module.name.split("."))
+
+
+@every_module
+def test_it_fits_one_head(module: Module) -> None:
+    assert len(module.text.splitlines()) <= LINES_MAX, "find the second noun"
+    for function in module.functions():
+        name = f"{module.name}.{function.name}"
+        lines = (function.end_lineno or 0) - function.lineno + 1
+        if name not in LONG_FUNCTIONS:
+            assert lines <= FUNCTION_LINES_MAX, f"{name} has {lines} lines"
+
+
+def test_every_exception_to_the_length_of_functions_is_needed() -> None:
+    long = {
+        f"{module.name}.{function.name}"
+        for module in MODULES
+        for function in module.functions()
+        if (function.end_lineno or 0) - function.lineno + 1 > FUNCTION_LINES_MAX
+    }
+    assert long == set(LONG_FUNCTIONS)
+
+
+def test_the_tree_of_errors() -> None:
+    """A new class needs a caller who would act differently: this test is where to defend it."""
+    parents = {
+        name: [
+            # One class that nobody catches stands between two of them and the root.
+            parent.__name__.replace("_ByteError", "LakelogError")
+            for parent in getattr(errors, name).__bases__
+        ]
+        for name in errors.__all__
+    }
+    assert parents == {
+        "LakelogError": ["Exception"],
+        "InvalidInputError": ["LakelogError", "ValueError"],
+        "UnsupportedError": ["LakelogError"],
+        "CorruptError": ["LakelogError"],
+        "NotFoundError": ["LakelogError", "KeyError"],
+        "ConflictError": ["LakelogError"],
+        "FencedError": ["ConflictError"],
+        "UnavailableError": ["LakelogError"],
+    }
+
+
+def test_every_error_is_defined_in_one_place() -> None:
+    for module in MODULES:
+        if module.name != "lakelog.errors":
+            for node in module.definitions():
+                assert not node.name.endswith(("Error", "Exception")), f"{module.name}.{node.name}"

@@ -1,0 +1,154 @@
+"""Writes the corpus: ``python -m tests.fuzz.seeds``. A few tiny inputs for each target.
+
+They are what our encoders make, so that a run begins with bytes that are accepted and damages
+those. Names begin with ``seed-``; what a run found and kept is called ``crash-`` and stays.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping
+from uuid import UUID
+
+from lakelog.formats import FORMATS, Format, kafkalog, kafs, rustlog, strm
+from lakelog.formats.batches import Frame, frames
+from lakelog.model import Header, Record, TimestampType
+from lakelog.records import Codec, NewBatch, compress, encode_batch
+from tests.fuzz.formats import ACTIVE, BASE_OFFSET, LIE, RESEAL, pack
+from tests.fuzz.targets import CORPUS, TARGETS
+
+NOON = 1_700_000_000_000
+
+RECORDS = (
+    Record(offset=BASE_OFFSET, timestamp=NOON, key=b"k", value=b"hello"),
+    Record(offset=BASE_OFFSET + 1, timestamp=NOON + 5, key=None, value=b""),
+    Record(offset=BASE_OFFSET + 5, timestamp=NOON + 3, key=b"", value=b"again " * 6),
+)
+RICH = Record(
+    offset=BASE_OFFSET + 7,
+    timestamp=-1,
+    key=b"\xff",
+    value=None,
+    headers=(Header("h", b"1"), Header("n", None)),
+)
+
+
+def _batches() -> Iterator[tuple[str, bytes]]:
+    for codec in Codec:
+        yield codec.name.lower(), encode_batch(NewBatch(records=RECORDS, codec=codec))
+    yield "rich", encode_batch(NewBatch(records=(RICH,), is_transactional=True, producer_id=7))
+    yield "empty", encode_batch(NewBatch(records=(), base_offset=1010, next_offset=1020))
+    kind = TimestampType.LOG_APPEND_TIME
+    yield "append-time", encode_batch(NewBatch(records=RECORDS[:1], timestamp_type=kind))
+
+
+def _run() -> bytes:
+    """Three batches, one behind the other."""
+    groups = (RECORDS[:2], RECORDS[2:], (RICH,))
+    return b"".join(encode_batch(NewBatch(records=group)) for group in groups)
+
+
+def _rust_log(index_interval: int) -> dict[str, bytes]:
+    log = [
+        rustlog.LogRecord(
+            offset=record.offset, timestamp_us=(NOON + at) * 1000, payload=record.value or b""
+        )
+        for at, record in enumerate(RECORDS)
+    ]
+    return rustlog.encode_log(log, index_interval=index_interval)
+
+
+def _side_files() -> dict[str, bytes]:
+    """The two that the encoder of a Kafka log does not make."""
+    aborted = kafkalog.AbortedTxn(
+        producer_id=1, first_offset=1000, last_offset=1001, last_stable_offset=1002
+    )
+    producer = kafkalog.ProducerState(producer_id=1, epoch=0, last_sequence=4, last_offset=998)
+    return {
+        ".txnindex": kafkalog.encode_txn_index([aborted]),
+        ".snapshot": kafkalog.encode_snapshot([producer]),
+    }
+
+
+def _segments(fmt: Format) -> Iterator[tuple[str, Mapping[str, bytes]]]:
+    for codec in sorted(fmt.carries.codecs) if fmt.carries.keys else ():
+        yield codec.name.lower(), fmt.encode((*RECORDS, RICH), codec)
+    match fmt.name:
+        case "kafs":
+            run = _run()
+            placed = [Frame(kafs.HEADER_BYTES + at, header) for at, header in frames(run)]
+            segment = kafs.encode_segment(run, created_ms=NOON)
+            yield "pieces", {".kfs": segment, ".index": kafs.encode_index(placed, interval=1)}
+        case "strm":
+            yield "pieces", {".seg": strm.encode_segment(RECORDS, block_bytes=1)}
+        case "rustlog":
+            yield "dense", _rust_log(1)
+            yield "sparse", _rust_log(2)
+        case "kafkalog":
+            yield "pieces", kafkalog.encode_segment(_run(), interval_bytes=0) | _side_files()
+
+
+def _formats() -> Iterator[tuple[str, str, bytes]]:
+    for fmt in FORMATS.values():
+        for label, files in _segments(fmt):
+            yield f"{fmt.name}-walk", label, pack(fmt, files, RESEAL)
+            yield f"{fmt.name}-lookup", label, b"\x08\x09" + pack(fmt, files, RESEAL)
+            if f"{fmt.name}-scan" in TARGETS:
+                yield f"{fmt.name}-scan", label, b"\x3f\x22" + pack(fmt, files, RESEAL)
+        cut = {**files, fmt.suffix: files[fmt.suffix][:-3]}
+        yield f"{fmt.name}-walk", "cut", pack(fmt, cut, ACTIVE | RESEAL)
+        yield f"{fmt.name}-walk", "lie", pack(fmt, files, LIE | 9 << 3)
+        if f"{fmt.name}-scan" in TARGETS:
+            yield f"{fmt.name}-scan", "cut", b"\x3f\x22" + pack(fmt, cut, ACTIVE | RESEAL)
+        yield f"{fmt.name}-lookup", "lie", b"\x08\x09" + pack(fmt, files, LIE | 9 << 3)
+
+
+def _sides() -> Iterator[tuple[str, str, bytes]]:
+    run = _run()
+    placed = [Frame(kafs.HEADER_BYTES + at, header) for at, header in frames(run)]
+    yield "kafs-index", "three", b"\0" + kafs.encode_index(placed, interval=1)
+    log = kafkalog.encode_segment(run, interval_bytes=0) | _side_files()
+    for name in ("index", "timeindex", "txnindex"):
+        yield f"kafka-{name}", "some", b"\0" + log[f".{name}"]
+        yield f"kafka-{name}", "odd", b"\0" + log[f".{name}"] + b"\1"
+    yield "kafka-snapshot", "one", b"\1" + log[".snapshot"]
+    epochs = (kafkalog.EpochStart(0, 0), kafkalog.EpochStart(3, 1042))
+    yield "kafka-leader-epochs", "two", b"\0" + kafkalog.encode_leader_epochs(epochs)
+    yield "kafka-metadata", "one", b"\0" + kafkalog.encode_metadata(UUID(int=1 << 100))
+    yield "rustlog-index", "three", b"\x0e" + _rust_log(1)[".index"]
+    checkpoint = rustlog.CleanerCheckpoint(last_cleaned_offset=5, retention_horizon_ms=NOON)
+    yield "rustlog-checkpoint", "json", b"\0" + rustlog.encode_checkpoint(checkpoint)
+    yield "rustlog-checkpoint", "binary", b"\0" + struct.pack(">QQ", 5, NOON)
+    segment = strm.encode_segment(RECORDS, block_bytes=1)
+    (at,) = struct.unpack_from(">Q", segment, len(segment) - 32)
+    yield "strm-header", "one", b"\0" + segment[:64]
+    yield "strm-footer", "one", bytes((len(segment) - 100,)) + segment[-32:]
+    yield "strm-index", "three", bytes((-(-(at - 64) // 8),)) + segment[at:-32]
+
+
+def seeds() -> Iterator[tuple[str, str, bytes]]:
+    """Yield target, label and bytes of every seed."""
+    for label, batch in _batches():
+        yield "record-batch", label, b"\1" + batch
+        yield "columns", label, b"\1\x3f\xff" + batch
+    yield "record-batch", "run", b"\1" + _run()
+    yield "columns", "run", b"\1\x3f\x12" + _run()
+    for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD):
+        for label, plain in (("empty", b""), ("word", b"hello"), ("again", b"again " * 40)):
+            yield codec.name.lower(), label, compress(codec, plain)
+    yield from _formats()
+    yield from _sides()
+    for target in ("gzip", "snappy", "lz4", "zstd", "kafka-snapshot", "kafka-metadata",
+                   "kafka-leader-epochs", "kafs-index", "strm-header", "strm-footer",
+                   "strm-index", "rustlog-index", "rustlog-checkpoint"):  # fmt: skip
+        yield target, "bad", b"\0no such thing"
+
+
+def main() -> None:
+    for old in CORPUS.glob("*/seed-*"):
+        old.unlink()
+    for target, label, data in seeds():
+        (CORPUS / target).mkdir(parents=True, exist_ok=True)
+        (CORPUS / target / f"seed-{label}").write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()
