@@ -38,7 +38,7 @@ every_codec = pytest.mark.parametrize(
     ids=lambda one: one.name.lower(),
 )
 fewer = settings(max_examples=max(10, settings().max_examples // 8))
-"""For laws that are tried on every format with every codec."""
+"""For laws that are tried on every format with every codec, or that have little to draw."""
 half = settings(max_examples=settings().max_examples // 2)
 """For laws that are tried on every format, and have many ways to fail on each example."""
 
@@ -110,7 +110,7 @@ def test_a_segment_without_records_is_refused_or_reads_as_one(fmt: Format) -> No
 
 
 @every_format
-@half
+@fewer
 @given(found=records(max_size=4), codec=st.sampled_from(Codec))
 def test_what_a_format_does_not_carry_is_refused_not_dropped(
     fmt: Format, found: list[Record], codec: Codec
@@ -192,7 +192,7 @@ def test_side_files_are_never_needed(fmt: Format, data: st.DataObject) -> None:
 
 
 @every_format
-@half
+@fewer
 @given(offset=base_offsets | st.integers(0, OFFSET_MAX - 1))
 def test_a_name_gives_back_its_base_offset(fmt: Format, offset: int) -> None:
     stem = fmt.file_stem(offset)
@@ -201,7 +201,7 @@ def test_a_name_gives_back_its_base_offset(fmt: Format, offset: int) -> None:
 
 
 @every_format
-@half
+@fewer
 @given(
     stem=st.text(max_size=30)
     | st.from_regex(r"(segment-)?[0-9]{19,21}(-[0-9a-z]{0,4}){0,2}.?", fullmatch=True)
@@ -676,7 +676,7 @@ def test_any_bytes_give_records_or_an_error_of_ours(fmt: Format, data: st.DataOb
 
 
 @every_format
-@half
+@fewer
 @given(head=st.binary(max_size=80), base_offset=base_offsets)
 def test_sniffing_never_raises(fmt: Format, head: bytes, base_offset: int) -> None:
     assert fmt.sniff(head, base_offset) in (True, False)
