@@ -13,6 +13,8 @@ SIDE_DOORS = {
     "lakelog.records.kernels.fields": "compiled into the kernels of the formats",
     "lakelog.records.kernels.primitives": "likewise",
     "lakelog.formats.columns": "brings NumPy, Numba and Arrow",
+    "lakelog.history.read": "likewise",
+    "lakelog.history.scan": "likewise",
 }
 
 HEAVY = ("llvmlite", "numba", "numpy", "pandas", "pyarrow", "pyspark")

@@ -115,6 +115,8 @@ def _scan_batches(
                 if not (yield from _is_torn(run, item)):
                     raise
                 return
+            if decoder.next_offset >= part.high:
+                return
 
 
 def _end_of_part(segment: KafsSegment | KafkaSegment, run: Run, part: _Part) -> Ranged[int]:

@@ -156,6 +156,8 @@ class BatchDecoder:
         self._batch_bytes_max = batch_bytes_max
         self._decompressed_bytes_max = decompressed_bytes_max
         self._table = np.empty((_TABLE_ROWS, k.TABLE_WIDTH), np.int64)
+        self.next_offset = 0
+        """Where the last batch that was fed ends."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -178,6 +180,9 @@ class BatchDecoder:
             )
             count, position = int(out[0]), int(out[1])
             self._columns.expect(int(self._table[:count, k.T_COUNT].sum()))
+            if count:
+                last = self._table[count - 1]
+                self.next_offset = int(last[k.T_BASE_OFFSET] + last[k.T_LAST_DELTA]) + 1
             for first, last, body in self._groups(view, data, count):
                 yield from self._decode(view, body, self._table[first:last], at, where)
             yield from self._columns.flush()
