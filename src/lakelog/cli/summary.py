@@ -14,6 +14,7 @@ __all__ = ["TOTAL", "Summary", "title"]
 TOTAL = "total"
 """In place of a format, where segments are summed up."""
 
+_NAMES_WIDTH = 11
 _COLUMNS = (
     ("FORMAT", "<8"),
     ("BASE", ">12"),
@@ -21,7 +22,7 @@ _COLUMNS = (
     ("RECORDS", ">11"),
     ("BATCHES", ">9"),
     ("BYTES", ">13"),
-    ("CODECS", "<11"),
+    ("CODECS", f"<{_NAMES_WIDTH}"),
     ("EARLIEST", "<24"),
     ("LATEST", "<24"),
     ("PRODUCERS", ">9"),
@@ -98,7 +99,7 @@ class Summary:
             self.records,
             self.batches,
             self.size,
-            ",".join(sorted(self.codecs)) or "-",
+            _few(sorted(self.codecs)),
             _time(self.min_timestamp),
             _time(self.max_timestamp),
             len(self.producers),
@@ -135,6 +136,12 @@ class Summary:
 def title() -> str:
     """Return the line above the others."""
     return _row(*(name for name, _ in _COLUMNS))
+
+
+def _few(names: list[str]) -> str:
+    """As many names as the column holds; rows are printed as they come, so it cannot grow."""
+    text = ",".join(names) or "-"
+    return text if len(text) <= _NAMES_WIDTH else f"{names[0]}+{len(names) - 1}"
 
 
 def _row(*cells: object) -> str:

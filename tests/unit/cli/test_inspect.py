@@ -7,8 +7,17 @@ import pytest
 
 from lakelog.formats import FORMATS
 from lakelog.model import Record
-from lakelog.records import NewBatch, encode_batch
-from tests.unit.cli.making import TIME, VALUE_AT, batch, flipped, run, write_log, write_segment
+from lakelog.records import Codec, NewBatch, encode_batch
+from tests.unit.cli.making import (
+    TIME,
+    VALUE_AT,
+    batch,
+    flipped,
+    records,
+    run,
+    write_log,
+    write_segment,
+)
 
 INDEX_ENTRIES = {"kafkalog": 0, "kafs": 1, "strm": 1, "rustlog": 3}
 
@@ -118,3 +127,14 @@ def test_an_empty_log_is_whole(tmp_path: Path) -> None:
 
     assert (line["records"], line["next_offset"], line["min_timestamp"]) == (0, None, None)
     assert run("inspect", path).exit_code == 0
+
+
+def test_many_codecs_keep_the_columns_in_line(tmp_path: Path) -> None:
+    batches = [
+        encode_batch(NewBatch(records=records(offset, 1), codec=codec))
+        for offset, codec in enumerate(Codec)
+    ]
+    title, row, *_ = run("inspect", write_log(tmp_path, batches)).stdout.splitlines()
+    at = title.index("CODECS")
+    assert row[at:].split()[0] == "gzip+4"
+    assert title.index("EARLIEST") == row.index("20", at)
