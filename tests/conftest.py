@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from tests.parts.kafka import Kafka
     from tests.parts.seaweedfs import SeaweedFS
+    from tests.parts.spark_cluster import SparkCluster
 
 # A shared machine makes both of Hypothesis' clocks lie.
 _NO_CLOCKS = hypothesis.settings(
@@ -61,3 +62,19 @@ def spark() -> Iterator["SparkSession"]:
 
     with running_spark(jvm=QUICK) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def one_spark_cluster() -> Iterator["SparkCluster"]:
+    """The cluster behind `spark_cluster`, whatever the last test has left of it."""
+    from tests.parts.spark_cluster import running_cluster
+
+    with running_cluster(jvm=QUICK) as running:
+        yield running
+
+
+@pytest.fixture
+def spark_cluster(one_spark_cluster: "SparkCluster") -> "SparkCluster":
+    """A standalone Spark cluster with all its workers. A test may kill some."""
+    one_spark_cluster.heal()
+    return one_spark_cluster
