@@ -48,7 +48,7 @@ oracle: setup ## the comparison with a real Kafka, over a million records
 	LAKELOG_ORACLE_RECORDS=1000000 $(BIN)/python -m pytest tests/e2e/test_kafka_oracle.py --timeout 1800
 
 fuzz: setup ## every decoder against atheris, 60 seconds in all
-	$(BIN)/python -m tests.fuzz --seconds 60
+	$(BIN)/python -m tests.fuzz --seconds 60 --seed 1
 
 bench: setup ## every figure, in full
 	$(BIN)/python -m benchmarks

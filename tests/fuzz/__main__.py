@@ -45,7 +45,8 @@ class Result:
 class Plan:
     """Divides the time that is left among the targets that are left."""
 
-    def __init__(self, targets: list[str], seconds: float) -> None:
+    def __init__(self, targets: list[str], seconds: float, seed: int) -> None:
+        self.seed = seed
         self._deadline = time.monotonic() + seconds
         self._left = list(targets)
         self._start_seconds = dict(START_SECONDS)
@@ -79,6 +80,7 @@ def fuzz(target: str, plan: Plan) -> Result:
         crashes.mkdir()
         command = [sys.executable, "-m", "tests.fuzz.worker", target, *LIMITS]
         command += [f"-max_total_time={seconds}", f"-artifact_prefix={crashes}/"]
+        command += [f"-seed={plan.seed}"]
         done = subprocess.run(
             [*command, str(found), str(kept)], cwd=ROOT, capture_output=True, check=False
         )
@@ -117,10 +119,10 @@ def replay(target: str, file: Path) -> None:
     sys.stdout.write(f"{target}: {'accepted' if accepted else 'refused'}, as it should be\n")
 
 
-def run_all(targets: list[str], seconds: float) -> int:
+def run_all(targets: list[str], seconds: float, seed: int) -> int:
     began = time.monotonic()
     sys.stdout.write(f"{'target':<22}{'runs':>10}{'runs/s':>10}  result\n")
-    plan = Plan(targets, seconds)
+    plan = Plan(targets, seconds, seed)
     failed = 0
     with ThreadPoolExecutor(JOBS) as pool:
         for result in pool.map(lambda name: fuzz(name, plan), targets):
@@ -141,6 +143,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("what", nargs="*", help=f"targets, or one and a file: {', '.join(TARGETS)}")
     parser.add_argument("--seconds", type=float, default=60, help="for all of them together")
+    parser.add_argument("--seed", type=int, default=0, help="the same inputs again; 0 is any")
     arguments = parser.parse_args()
     what: list[str] = arguments.what
     if len(what) == 2 and what[0] in TARGETS and what[1] not in TARGETS:
@@ -149,7 +152,7 @@ def main() -> int:
     unknown = [name for name in what if name not in TARGETS]
     if unknown:
         parser.error(f"no target {', '.join(unknown)}; there are {', '.join(TARGETS)}")
-    return run_all(what or list(TARGETS), arguments.seconds)
+    return run_all(what or list(TARGETS), arguments.seconds, arguments.seed)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from lakelog.errors import CorruptError
 from lakelog.formats import kernels as k
-from lakelog.formats.batches import Piece, Run, first_batch, pieces, walk_run
-from lakelog.formats.contract import Damage, Files, Format, Range, Ranged, Window
+from lakelog.formats.batches import Run, first_batch, pieces
+from lakelog.formats.contract import Files, Format, Range, Ranged, Window
 from lakelog.formats.kafkalog import KafkaSegment
 from lakelog.formats.kafs import KafsSegment
 from lakelog.formats.rustlog import RustLogSegment
@@ -29,7 +29,7 @@ from lakelog.formats.rustlog.layout import (
 )
 from lakelog.formats.strm import FORMAT as STRM
 from lakelog.formats.strm import RawBlock, StrmSegment
-from lakelog.records import OFFSET_MAX, decode_header
+from lakelog.records import OFFSET_MAX
 from lakelog.records.columns import COLUMNS, BatchDecoder, Columns, time_overflow
 from lakelog.records.kernels import fields as f
 
@@ -106,15 +106,10 @@ def _scan_batches(
         answer = None
         if isinstance(item, Range):
             answer = yield item
-        elif decode_header(item.data, where=run.suffix).base_offset >= part.high:
+        elif int.from_bytes(item.data[:8], "big", signed=True) >= part.high:
             return
         else:
-            try:
-                yield from decoder.feed(item.data, at=item.position, where=run.suffix)
-            except CorruptError:
-                if not (yield from _is_torn(run, item)):
-                    raise
-                return
+            yield from decoder.feed(item.data, at=item.position, where=run.suffix)
             if decoder.next_offset >= part.high:
                 return
 
@@ -125,24 +120,6 @@ def _end_of_part(segment: KafsSegment | KafkaSegment, run: Run, part: _Part) -> 
         return run.end
     near = max(run.start, segment.start_at(part.end))
     return (yield from first_batch(run, near, part.end))
-
-
-def _is_torn(run: Run, piece: Piece) -> Ranged[bool]:
-    """Return whether what is wrong with ``piece`` is only that a writer is still at work."""
-    if not run.torn_end:
-        return False
-    walk = walk_run(replace(run, start=piece.position))
-    answer: bytes | None = None
-    while True:
-        try:
-            item = walk.send(answer)
-        except StopIteration:
-            return True
-        answer = None
-        if isinstance(item, Range):
-            answer = yield item
-        elif isinstance(item, Damage):
-            return False
 
 
 def _scan_strm(
@@ -218,6 +195,9 @@ def _scan_rustlog(
             if files.active and is_torn(head, room):
                 return
             decode_record_header(head, at=at, room=room, offset_min=offset_min)
+            end = at - int(cursor[0]) + len(view)
+            if end < size:
+                raise CorruptError(f"the file ends here, not at {size}", at=end, where=suffix)
             raise AssertionError(f"the compiled and the plain codec disagree at {at}")
 
 

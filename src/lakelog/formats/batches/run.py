@@ -370,7 +370,10 @@ def pieces(
     at = run.start if at is None else at
     while at < run.end:
         data = yield from reader.window.read(at, at + bytes_max)
-        size = _framed(data, checked=run.torn_end)
+        size, last = _framed(data, checked=run.torn_end)
+        if run.torn_end and size:
+            # What stands behind a torn end counts only if it goes on from here.
+            reader.next_offset = decode_header(data, last).next_offset
         if size == 0:
             # One batch is larger than a piece, or this is no batch: the header knows.
             header = yield from reader.next(at)
@@ -382,17 +385,20 @@ def pieces(
         at += size
 
 
-def _framed(data: memoryview, *, checked: bool) -> int:
-    """Return how many bytes of ``data`` are whole batches; with ``checked``, of a good CRC."""
-    at = 0
+def _framed(data: memoryview, *, checked: bool) -> tuple[int, int]:
+    """Return how many bytes of ``data`` are whole batches, and where the last of them begins.
+
+    With ``checked``, only those of a good CRC count.
+    """
+    at = last = 0
     while len(data) - at >= HEADER_BYTES:
         size = LENGTH_END + int.from_bytes(data[at + LENGTH_END - 4 : at + LENGTH_END], "big")
         if data[at + MAGIC_AT] != MAGIC or not HEADER_BYTES <= size <= len(data) - at:
             break
         if checked and not _is_sound(data[at : at + size]):
             break
-        at += size
-    return at
+        at, last = at + size, at
+    return at, last
 
 
 def _is_sound(batch: memoryview) -> bool:
