@@ -30,6 +30,8 @@ class ScanRequest:
     starting: Place = field(default_factory=Place)
     ending: Place = field(default_factory=lambda: Place(offset=LATEST))
     split_bytes: int = SPLIT_BYTES
+    splits_min: int = 1
+    """At least so many tasks, where there are bytes for them."""
 
 
 def plan_scan(store: Store, request: ScanRequest) -> list[Split]:
@@ -51,7 +53,14 @@ def plan_scan(store: Store, request: ScanRequest) -> list[Split]:
         place: list(group) for place, group in groupby(segments, key=_place_of)
     }
     offsets = run(resolve_offsets(partitions, request.starting, request.ending), perform)
-    return list(plan_splits(segments, split_bytes=request.split_bytes, offsets=offsets))
+    splits = list(plan_splits(segments, split_bytes=request.split_bytes, offsets=offsets))
+    if len(splits) < request.splits_min:
+        # Bytes decide here, too: smaller splits, until there are enough.
+        smaller = max(1, sum(split.size for split in splits) // request.splits_min)
+        splits = list(
+            plan_splits(segments, split_bytes=min(request.split_bytes, smaller), offsets=offsets)
+        )
+    return splits
 
 
 def _place_of(segment: SegmentRef) -> tuple[str, int]:

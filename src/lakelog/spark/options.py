@@ -47,7 +47,7 @@ class ReadOptions:
     include_headers: bool
     columns: tuple[str, ...] | None
     split_bytes: int
-    min_partitions: int | None
+    min_partitions: int
     store_options: Mapping[str, str]
 
 
@@ -76,7 +76,7 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
         include_headers=_boolean(given, "includeHeaders"),
         columns=None if columns is None else tuple(c.strip() for c in columns.split(",")),
         split_bytes=_number(given, "splitBytes", SPLIT_BYTES),
-        min_partitions=_number(given, "minPartitions", 0) or None,
+        min_partitions=_number(given, "minPartitions", 1),
         store_options=store_options,
     )
 

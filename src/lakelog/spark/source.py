@@ -10,14 +10,13 @@ the option ``columns``, or a ``.schema(...)`` that leaves some out, is what save
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from lakelog.errors import InvalidInputError
-from lakelog.history import SPLIT_BYTES, Split
+from lakelog.history import Split
 from lakelog.history.read import PLACED_COLUMNS, read_split
 from lakelog.history.scan import ScanRequest, plan_scan
 from lakelog.spark.options import ReadOptions, parse_options
@@ -79,13 +78,9 @@ class SegmentReader(DataSourceReader):
             starting=options.starting,
             ending=options.ending,
             split_bytes=options.split_bytes,
+            splits_min=options.min_partitions,
         )
         splits = plan_scan(store, request)
-        if options.min_partitions and len(splits) < options.min_partitions:
-            # Bytes decide here, too: smaller splits, until there are enough.
-            total = sum(split.size for split in splits)
-            smaller = max(1, min(SPLIT_BYTES, total // options.min_partitions))
-            splits = plan_scan(store, replace(request, split_bytes=smaller))
         return [SplitPartition(split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from lakelog.formats.batches import Frame, Piece, frames, pieces
-from lakelog.formats.contract import Damage, Files, Range, drive, walk_blocks
+from lakelog.formats.contract import Damage, Files, Range, drive, drive_items, walk_blocks
 from lakelog.formats.kafkalog import (
     FORMAT,
     KafkaSegment,
@@ -98,18 +98,7 @@ class Partition:
         return rows
 
     def _pieces(self, files: Files) -> Iterator[Piece]:
-        flow, give = pieces(self.open(files).run), self.give(files)
-        answer: bytes | None = None
-        while True:
-            try:
-                item = flow.send(answer)
-            except StopIteration:
-                return
-            answer = None
-            if isinstance(item, Range):
-                answer = give(item)
-            else:
-                yield item
+        return drive_items(pieces(self.open(files).run), self.give(files))
 
     def frames(self, files: Files) -> list[Frame]:
         return list(frames(self.data(files)))

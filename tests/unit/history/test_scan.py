@@ -44,6 +44,13 @@ def test_all_of_it_comes_in_order(store: MemoryStore, split_bytes: int) -> None:
     assert offsets_of(store, request) == list(range(30_000))
 
 
+def test_there_are_as_many_tasks_as_asked_for(store: MemoryStore) -> None:
+    request = ScanRequest(layout="kafka", splits_min=11)
+    assert len(plan_scan(store, ScanRequest(layout="kafka"))) == 1
+    assert len(plan_scan(store, request)) >= 11
+    assert offsets_of(store, request) == list(range(30_000))
+
+
 def test_a_time_is_the_first_record_that_is_not_older(store: MemoryStore) -> None:
     request = ScanRequest(
         layout="kafka",
