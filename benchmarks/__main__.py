@@ -10,7 +10,7 @@ import sys
 
 import benchmarks
 
-SUPPORT = {"__main__", "data", "measure"}
+SUPPORT = {"__main__", "data", "measure", "spark"}
 
 
 def main() -> None:

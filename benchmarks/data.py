@@ -1,19 +1,39 @@
 """The records that figures are measured on: short keys, values that look like JSON, real times."""
 
-import json
 import random
+import struct
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 import pyarrow as pa
+from crc32c import crc32c
 
-from lakelog.records import Codec
+from lakelog.formats.batches import frames
+from lakelog.formats.kafkalog import encode_segment
+from lakelog.records import Codec, rebase
 from lakelog.records.columns import arrow_schema
 from lakelog.records.encoder import encode_columns
 
-__all__ = ["Shape", "columns_of", "run_of"]
+__all__ = [
+    "RECORDS_PER_MS",
+    "START_MS",
+    "Shape",
+    "columns_of",
+    "run_of",
+    "write_kafs",
+    "write_partition",
+]
 
 START_MS = 1_760_000_000_000
+RECORDS_PER_MS = 10
+
+_CRC = struct.Struct(">I")
+_CRC_AT, _CRC_START = 17, 21
+_TIMES = struct.Struct(">qq")
+_TIMES_AT = 27
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +63,7 @@ def _columns(records: int, value_bytes: int, headers: int) -> pa.RecordBatch:
             "key": [b"key-%08d" % draw.randrange(10**8) for _ in rows],
             "value": [values[i % len(values)] for i in rows],
             "offset": list(rows),
-            "timestamp": [(START_MS + i // 10) * 1000 for i in rows],
+            "timestamp": [(START_MS + i // RECORDS_PER_MS) * 1000 for i in rows],
             "timestampType": [0] * records,
             "headers": [header] * records,
         },
@@ -61,12 +81,62 @@ def run_of(shape: Shape, columns: pa.RecordBatch | None = None) -> bytes:
     return data
 
 
-def _value(draw: random.Random, size: int) -> bytes:
-    fields: dict[str, object] = {"id": draw.randrange(10**9), "user": f"u{draw.randrange(5000)}"}
+def write_partition(
+    folder: Path, shape: Shape, *, size: int, segment_bytes: int = 256 << 20
+) -> int:
+    """Write a partition in Kafka's layout, of at least ``size`` bytes; return its records.
+
+    The records of ``shape`` again and again, each time with the offsets and times that come next.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    segment, held, records = bytearray(), 0, 0
+    for batch in _batches_for_ever(shape):
+        if len(segment) + len(batch) > segment_bytes or held >= size:
+            for suffix, data in encode_segment(segment).items():
+                name = f"{int.from_bytes(segment[:8], 'big'):020}{suffix}"
+                (folder / name).write_bytes(data)
+            segment = bytearray()
+        if held >= size:
+            return records
+        segment += batch
+        held += len(batch)
+        records += shape.batch_records
+    raise AssertionError("unreachable")
+
+
+def write_kafs(root: Path, shape: Shape, *, size: int, segment_bytes: int) -> None:
+    """Write the same as KAFS segments of topic ``bench``."""
+    from lakelog.pipeline import Convert, run_here
+    from lakelog.store import StoreSpec
+
+    with tempfile.TemporaryDirectory(prefix="lakelog-bench-") as folder:
+        write_partition(Path(folder, "bench-0"), shape, size=size, segment_bytes=segment_bytes)
+        source, target = StoreSpec(folder), StoreSpec(str(root))
+        job = Convert(source=source, layout="kafka", target=target, target_layout="kafs")
+        assert run_here(job).is_good
+
+
+def _batches_for_ever(shape: Shape) -> Iterator[bytearray]:
+    """Yield one batch after another; the caller is done with each before it takes the next."""
+    run = run_of(shape)
+    batches = [bytearray(run[at : at + header.size]) for at, header in frames(run)]
+    offset, span = 0, (shape.batch_records - 1) // RECORDS_PER_MS
     while True:
-        text = json.dumps(fields).encode()
-        if len(text) >= size:
-            return text[: size - 1] + b"}"
-        fields[f"f{len(fields)}"] = draw.choice(("paid", "open", "sent", "gone")) + str(
-            draw.randrange(10**6)
-        )
+        for batch in batches:
+            time = START_MS + offset // RECORDS_PER_MS
+            rebase(batch, base_offset=offset, leader_epoch=0)
+            _TIMES.pack_into(batch, _TIMES_AT, time, time + span)
+            _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[_CRC_START:]))
+            yield batch
+            offset += shape.batch_records
+
+
+def _value(draw: random.Random, size: int) -> bytes:
+    fields = [f'"id": {draw.randrange(10**9)}', f'"user": "u{draw.randrange(5000)}"']
+    length = len(", ".join(fields)) + 2
+    while length < size:
+        state = draw.choice(("paid", "open", "sent", "gone")) + str(draw.randrange(10**6))
+        fields.append(f'"f{len(fields)}": "{state}"')
+        length += len(fields[-1]) + 2
+    text = "{" + ", ".join(fields) + "}"
+    return text[: size - 1].encode() + b"}"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.parts.kafka import Kafka
+    from tests.parts.kafka_cluster import KafkaCluster
     from tests.parts.seaweedfs import SeaweedFS
     from tests.parts.spark_cluster import SparkCluster
 
@@ -43,6 +44,15 @@ def kafka() -> Iterator["Kafka"]:
     from tests.parts.kafka import running_kafka
 
     with running_kafka(jvm=QUICK) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def kafka_cluster() -> Iterator["KafkaCluster"]:
+    """Three brokers. They go as soon as the tests of a module are through: they take room."""
+    from tests.parts.kafka_cluster import running_kafka_cluster
+
+    with running_kafka_cluster(jvm=QUICK) as running:
         yield running
 
 

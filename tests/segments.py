@@ -8,7 +8,18 @@ are not endless ones) is checked wherever a segment is read at all.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakelog.formats import Block, Damage, Files, Format, Range, Segment, drive, walk_blocks
+from lakelog.formats import (
+    EVERYTHING,
+    Block,
+    Damage,
+    Files,
+    Format,
+    Range,
+    Segment,
+    Span,
+    drive,
+    walk_blocks,
+)
 from lakelog.model import Record
 from lakelog.records import BATCH_BYTES_MAX
 
@@ -59,12 +70,14 @@ class Walked:
         return {damage.error.where for damage in self.damages}
 
 
-def walk_files(fmt: Format, store: Store, *, base_offset: int, active: bool = False) -> Walked:
+def walk_files(
+    fmt: Format, store: Store, *, base_offset: int, active: bool = False, span: Span = EVERYTHING
+) -> Walked:
     """Walk a segment to its end. A walk reports damage; nothing makes it raise."""
     files = Files(base_offset=base_offset, sizes=store.sizes, active=active)
     blocks: list[Block] = []
     damages: list[Damage] = []
-    for found in walk_blocks(fmt.walk(files), store.give):
+    for found in walk_blocks(fmt.walk(files, span=span), store.give):
         if isinstance(found, Block):
             blocks.append(found)
         else:

@@ -29,6 +29,6 @@ else:
             return schema_of(dict(self.options))
 
         def reader(self, schema: "StructType") -> "DataSourceReader":
-            from lakelog.spark import SegmentReader
+            from lakelog.spark import reader_of
 
-            return SegmentReader(schema, dict(self.options))
+            return reader_of(schema, dict(self.options))

@@ -12,9 +12,16 @@ SIDE_DOORS = {
     "lakelog.records.encoder": "likewise",
     "lakelog.records.kernels.fields": "compiled into the kernels of the formats",
     "lakelog.records.kernels.primitives": "likewise",
+    "lakelog.records.kernels.source": "likewise",
     "lakelog.formats.columns": "brings NumPy, Numba and Arrow",
+    "lakelog.formats.writing": "likewise",
+    "lakelog.history.mend": "likewise",
     "lakelog.history.read": "likewise",
     "lakelog.history.scan": "likewise",
+    "lakelog.spark.doctor": "starts Spark, so it is asked for by name",
+    "lakelog.spark.jobs": "likewise",
+    "lakelog.spark.session": "likewise",
+    "lakelog.history.tables": "likewise",
 }
 
 HEAVY = ("llvmlite", "numba", "numpy", "pandas", "pyarrow", "pyspark")

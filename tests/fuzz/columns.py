@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -85,7 +86,7 @@ def _scan(fmt: Format, data: bytes) -> bool:
     return refused is None and bool(records)
 
 
-def _settings(columns: int, limits: int) -> tuple[tuple[str, ...], dict[str, int]]:
+def _settings(columns: int, limits: int) -> tuple[tuple[str, ...], dict[str, Any]]:
     wanted = tuple(name for bit, name in enumerate(COLUMNS) if columns >> bit & 1) or COLUMNS
     return wanted, {"rows_max": 1 + (limits & 0x0F), "bytes_max": 1 + 16 * (limits >> 4)}
 

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import pairwise
 
 from lakelog.errors import CorruptError, UnsupportedError
-from lakelog.formats import FORMATS, Format
+from lakelog.formats import FORMATS, NOTHING, Format
 from lakelog.model import Record
 from tests.fuzz.reseal import reseal_kafs, reseal_run, reseal_strm
 from tests.fuzz.targets import Target
@@ -86,8 +86,11 @@ def _walk(fmt: Format, data: bytes) -> bool:
 
 
 def _agree(fmt: Format, store: Store, walked: Walked, active: bool) -> None:
-    """Where a walk finds nothing wrong, lookups find what it found."""
+    """Where a walk finds nothing wrong, one without records and lookups find what it found."""
     records = walked.records
+    bare = walk_files(fmt, store, base_offset=BASE_OFFSET, active=active, span=NOTHING)
+    assert bare.damages == ()
+    assert bare.blocks == tuple(block._replace(records=()) for block in walked.blocks)
     opened = open_files(fmt, store, base_offset=BASE_OFFSET, active=active)
     assert opened.read_from(0, _RECORDS_MAX) == records
     for number in {0, len(records) // 2, len(records) - 1} if records else ():

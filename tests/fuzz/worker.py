@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2] / "src"
 
 def kernels() -> list[str]:
     """Every module of lakelog that Numba compiles, by name."""
-    files = [*ROOT.glob("lakelog/**/kernels/*.py"), *ROOT.glob("lakelog/**/kernels.py")]
+    files = [*ROOT.glob("lakelog/**/kernels/*.py"), *ROOT.glob("lakelog/**/kernels*.py")]
     names = (".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files)
     return [name.removesuffix(".__init__") for name in names]
 

@@ -1,4 +1,5 @@
-"""The jars of Apache Kafka and the compiled Java oracle, in a cache outside the checkout.
+"""The jars of Apache Kafka, of Spark's reader of it, and the compiled Java oracle, in a cache
+outside the checkout.
 
 `python -m tests.parts.jars` fills the cache ahead of time. Each entry is keyed by the hash of all
 that goes into it and appears by one rename, so an entry that exists is complete, two runs may race
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tests.parts.jvm import jdk_tool
@@ -19,6 +21,7 @@ from tests.parts.process import FailedPartError, MissingPartError
 
 _HERE = Path(__file__).parent
 _POM = _HERE / "pom.xml"
+_SPARK_POM = _HERE / "pom-spark.xml"
 _ORACLE = _HERE / "java" / "ReadAll.java"
 
 
@@ -30,7 +33,13 @@ def cache() -> Path:
 
 def kafka_jars() -> Path:
     """A folder with the jars named by pom.xml and all they need."""
-    return _entry("jars", _POM.read_bytes(), _copy_dependencies)
+    return _entry("jars", _POM.read_bytes(), partial(_copy_dependencies, _POM))
+
+
+def spark_kafka_jars() -> list[Path]:
+    """The jars that give Spark its ``format("kafka")``, for ``spark.jars``."""
+    make = partial(_copy_dependencies, _SPARK_POM)
+    return sorted(_entry("spark-jars", _SPARK_POM.read_bytes(), make).glob("*.jar"))
 
 
 def classpath() -> str:
@@ -44,11 +53,11 @@ def classpath() -> str:
     return f"{oracle}:{jars}/*"
 
 
-def _copy_dependencies(into: Path) -> None:
+def _copy_dependencies(pom: Path, into: Path) -> None:
     if shutil.which("mvn") is None:
         raise MissingPartError("`mvn` is missing: install Maven (Debian: apt-get install maven)")
     goal = ["dependency:copy-dependencies", f"-DoutputDirectory={into}"]
-    _run(["mvn", "--batch-mode", "--quiet", "--strict-checksums", "--file", str(_POM), *goal])
+    _run(["mvn", "--batch-mode", "--quiet", "--strict-checksums", "--file", str(pom), *goal])
 
 
 def _entry(kind: str, ingredients: bytes, make: Callable[[Path], None]) -> Path:
@@ -77,4 +86,5 @@ def _run(argv: list[str]) -> None:
 
 if __name__ == "__main__":
     classpath()
+    spark_kafka_jars()
     sys.stdout.write(f"{kafka_jars()}\n")

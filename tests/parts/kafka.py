@@ -123,8 +123,16 @@ class Kafka:
         }
 
     def start(self) -> None:
+        self.launch()
+        self.wait()
+
+    def launch(self) -> None:
+        """Start, without waiting: nodes of a cluster answer only when there are enough of them."""
         argv = [java(), "-Xmx512m", *self._jvm, _QUIET, "-cp", classpath(), "kafka.Kafka"]
         self._process = Process([*argv, str(self._properties)], self._home / "kafka.log")
+
+    def wait(self) -> None:
+        assert self._process is not None
         self._process.wait_until(self._answers, within_s=60)
 
     def stop(self) -> None:

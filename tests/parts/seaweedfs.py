@@ -110,6 +110,17 @@ class SeaweedFS:
             raise FailedPartError(f"no bucket {name!r}: {made.status} {made.body!r}")
         return name
 
+    @property
+    def options(self) -> dict[str, str]:
+        """What lakelog's store needs to know to work with it."""
+        return {
+            "endpoint": self.endpoint,
+            "access_key_id": self.access_key,
+            "secret_access_key": self.secret_key,
+            "region": "us-east-1",
+            "allow_http": "true",
+        }
+
     def request(
         self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
     ) -> Response:

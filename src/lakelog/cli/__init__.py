@@ -3,13 +3,14 @@
 commands    the table of subcommands, each a module that is imported only when it is asked for
 dump        every batch and record of any segment, as kafka-dump-log prints them
 inspect     one line per segment: what is inside, and is it whole
+doctor      what usually breaks
+pipeline    verbs on whole topics, by Spark; view: what they show
 arguments   what subcommands that read segments have in common
 
 find        paths -> segments and side files, in order
 recognize   which format a file is in
 files       bytes by ranges, from files
 reading     a segment, from a file to its blocks
-shallow     the same without looking inside batches
 
 text, jsonl and control     what is printed of a segment
 side                        what is printed of the files beside it

@@ -13,7 +13,7 @@ from lakelog.cli.report import Report
 from lakelog.errors import InvalidInputError
 from lakelog.formats import FORMATS
 
-__all__ = ["format_option", "json_option", "paths_argument", "readable", "streams"]
+__all__ = ["format_option", "json_option", "named_values", "paths_argument", "readable", "streams"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,6 +37,14 @@ def format_option(command: F) -> F:
         help="Of data files; recognized by name and first bytes unless given.",
     )
     return option(command)
+
+
+def named_values(texts: tuple[str, ...]) -> dict[str, str]:
+    """Return what was given as NAME=VALUE."""
+    for text in texts:
+        if "=" not in text:
+            raise click.UsageError(f"{text!r} is not NAME=VALUE")
+    return dict(text.partition("=")[::2] for text in texts)
 
 
 @contextmanager

@@ -22,6 +22,8 @@ class _Row(NamedTuple):
 COMMANDS = {
     "dump": _Row("lakelog.cli.dump", "Print every batch and record of segments of any format."),
     "inspect": _Row("lakelog.cli.inspect", "Say what segments hold, and whether they are whole."),
+    "doctor": _Row("lakelog.cli.doctor", "Find out what is wrong with an installation."),
+    "pipeline": _Row("lakelog.cli.pipeline", "Verify, reindex and convert whole topics, on Spark."),
 }
 
 

@@ -1,8 +1,8 @@
 """inspect: one line per segment: what is inside, and is it whole.
 
-Every byte is checked, as `dump` would. With --quick only the headers of batches are looked at and
-their CRCs checked; the earliest time is then that of the first record of some batch, since only
-the records tell whether a later one was earlier.
+Every byte is checked, as `dump` would. With --quick the records inside batches are left out; the
+earliest time is then that of the first record of some batch, since only the records tell whether a
+later one was earlier.
 """
 
 from contextlib import suppress

@@ -13,9 +13,20 @@ from dataclasses import dataclass, replace
 from crc32c import crc32c
 
 from lakelog.cli.files import OpenSegment
-from lakelog.cli.shallow import BatchSegment, check_sums, open_batches, walk_headers
 from lakelog.errors import CorruptError, UnsupportedError
-from lakelog.formats import Block, Damage, Range, Walk, batches, drive, kafs, walk_blocks
+from lakelog.formats import (
+    EVERYTHING,
+    NOTHING,
+    Block,
+    Damage,
+    Range,
+    Walk,
+    batches,
+    drive,
+    kafkalog,
+    kafs,
+    walk_blocks,
+)
 from lakelog.model import Record
 from lakelog.records import (
     CRC_START,
@@ -71,50 +82,35 @@ class Fault:
 
 def read_segment(opened: OpenSegment, wanted: Wanted) -> Iterator[Shown | Fault]:
     """Yield what is asked for, in order, and all that is wrong with what was read."""
-    walk, at = _walk(opened, wanted)
-    count = next_offset = 0
-    is_whole = at == _start(opened)
-    for found in walk_blocks(walk, opened.give):
+    for found in walk_blocks(_walk(opened, wanted), opened.give):
         if isinstance(found, Damage):
-            is_whole = False
-            yield from _damaged(opened, found, at, wanted)
-            if found.error.where == opened.file.format.suffix:
-                at += found.size
+            yield from _damaged(opened, found, wanted)
             continue
-        at = found.position + found.size
         shown = _shown(found)
-        count, next_offset = count + shown.count, shown.next_offset
         if wanted.offset_to is not None and shown.base_offset >= wanted.offset_to:
             return
         if shown.next_offset > wanted.offset_from:
             yield _cut(shown, wanted)
-    segment = None if wanted.records or not is_whole else open_batches(opened)
-    if segment is not None:
-        for damage in check_sums(segment, count, next_offset):
-            yield _fault(opened, damage)
 
 
-def _start(opened: OpenSegment) -> int:
-    return kafs.HEADER_BYTES if opened.file.format.name == "kafs" else 0
+def _walk(opened: OpenSegment, wanted: Wanted) -> Walk:
+    """Return the cheapest walk that meets what is asked for."""
+    has_batches = opened.file.format.name in ("kafkalog", "kafs")
+    # Blocks that are not batches have no header that would tell of their records.
+    span = EVERYTHING if wanted.records or not has_batches else NOTHING
+    if has_batches and wanted.offset_from > opened.file.base_offset:
+        run = _run_from(opened, wanted.offset_from)
+        if run is not None:
+            return batches.walk_run(run, span=span)
+    return opened.file.format.walk(opened.files, span=span)
 
 
-def _walk(opened: OpenSegment, wanted: Wanted) -> tuple[Walk, int]:
-    """Return the cheapest walk that meets what is asked for, and where it begins."""
-    is_far = wanted.offset_from > opened.file.base_offset
-    segment = open_batches(opened) if is_far or not wanted.records else None
-    run = None if segment is None else segment.run
-    if segment is not None and is_far:
-        run = _run_from(opened, segment, wanted.offset_from)
-    if run is None:
-        return opened.file.format.walk(opened.files), _start(opened)
-    return (batches.walk_run(run) if wanted.records else walk_headers(run)), run.start
-
-
-def _run_from(opened: OpenSegment, segment: BatchSegment, offset: int) -> batches.Run | None:
+def _run_from(opened: OpenSegment, offset: int) -> batches.Run | None:
     """Return the batches from ``offset`` on; None when they are not to be found without a walk."""
-    run = segment.run
     try:
-        at = segment.start(offset)
+        segment = drive(opened.file.format.open(opened.files), opened.give)
+        assert isinstance(segment, kafkalog.KafkaSegment | kafs.KafsSegment)
+        run, at = segment.run, segment.start(offset)
         first = decode_header(opened.give(Range(run.suffix, at, at + HEADER_BYTES)))
         # An index may lie. One that leads too far back only costs time.
         at = at if first.base_offset <= offset else run.start
@@ -130,15 +126,14 @@ def _shown(block: Block) -> Shown:
     header = block.header
     if header is None:
         base, following = block.records[0].offset, block.records[-1].offset + 1
-        count = len(block.records)
     else:
-        base, following, count = header.base_offset, header.next_offset, header.count
+        base, following = header.base_offset, header.next_offset
     return Shown(
         position=block.position,
         size=block.size,
         base_offset=base,
         next_offset=following,
-        count=count,
+        count=block.count,
         records=block.records,
         header=header,
     )
@@ -157,21 +152,9 @@ def _cut(shown: Shown, wanted: Wanted) -> Shown:
     return replace(shown, records=kept)
 
 
-def _fault(opened: OpenSegment, damage: Damage, *, is_end: bool = False) -> Fault:
-    return Fault(
-        path=opened.file.beside(damage.error.where),
-        position=damage.error.at,
-        size=damage.size,
-        what=damage.error.what,
-        is_end=is_end,
-    )
-
-
-def _damaged(
-    opened: OpenSegment, damage: Damage, at: int, wanted: Wanted
-) -> Iterator[Shown | Fault]:
+def _damaged(opened: OpenSegment, damage: Damage, wanted: Wanted) -> Iterator[Shown | Fault]:
     """Yield what is left of a batch that is damaged, and then the damage."""
-    header = damage.header
+    header, at = damage.header, damage.position
     data = b""
     if header is not None:
         data = opened.give(Range(opened.file.format.suffix, at, at + header.size))
@@ -179,7 +162,13 @@ def _damaged(
             yield _cut(_salvage(at, header, data, wanted), wanted)
     is_lost = header is None or len(data) < header.size
     is_end = is_lost and damage.size > 0 and at + damage.size == opened.size
-    yield _fault(opened, damage, is_end=is_end)
+    yield Fault(
+        path=opened.file.beside(damage.error.where),
+        position=damage.error.at,
+        size=damage.size,
+        what=damage.error.what,
+        is_end=is_end,
+    )
 
 
 def _salvage(at: int, header: BatchHeader, data: bytes, wanted: Wanted) -> Shown:

@@ -7,12 +7,15 @@
     batches    what kafs and kafkalog share: runs of record batches in a file
     contract   what every format offers, and how its bytes are asked for
     columns    any of them as Arrow; imported only when asked for, because it brings LLVM
+    writing    any of them from Arrow, likewise
 
 FORMATS is the table: what is true of every format is tested, dumped and converted over its rows.
 """
 
 from lakelog.formats import batches, kafkalog, kafs, rustlog, strm
 from lakelog.formats.contract import (
+    EVERYTHING,
+    NOTHING,
     Block,
     Carries,
     Damage,
@@ -21,6 +24,7 @@ from lakelog.formats.contract import (
     Range,
     Ranged,
     Segment,
+    Span,
     Walk,
     Window,
     buffers,
@@ -32,7 +36,9 @@ from lakelog.formats.contract import (
 )
 
 __all__ = [
+    "EVERYTHING",
     "FORMATS",
+    "NOTHING",
     "Block",
     "Carries",
     "Damage",
@@ -41,6 +47,7 @@ __all__ = [
     "Range",
     "Ranged",
     "Segment",
+    "Span",
     "Walk",
     "Window",
     "batches",

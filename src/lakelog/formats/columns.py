@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakelog.errors import CorruptError
+from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats import kernels as k
-from lakelog.formats.batches import Run, first_batch, pieces
+from lakelog.formats.batches import Run, find_offset, first_batch, pieces
 from lakelog.formats.contract import Files, Format, Range, Ranged, Window
 from lakelog.formats.kafkalog import KafkaSegment
 from lakelog.formats.kafs import KafsSegment
@@ -38,6 +38,9 @@ __all__ = ["Scan", "scan_columns"]
 PIECE_BYTES = 8 * 1024 * 1024
 """What a scan asks for at a time: some 65,000 records of a hundred bytes."""
 
+SEEK_BYTES = 256 * 1024
+"""About what it takes to find where an offset is, by an index and a few headers."""
+
 LARGEST_RECORD_BYTES = RECORD.size + PAYLOAD_BYTES_MAX
 
 Scan = Generator[Range | pa.RecordBatch, Any, None]
@@ -51,6 +54,7 @@ def scan_columns(
     byte_from: int = 0,
     byte_to: int = OFFSET_MAX,
     piece_bytes: int = PIECE_BYTES,
+    saw: Callable[[memoryview], None] | None = None,
     **settings: Any,
 ) -> Scan:
     """Yield the records of a segment as Arrow; settings are those of records.columns.Columns.
@@ -58,7 +62,8 @@ def scan_columns(
     With ``offset_from`` the scan begins where the index says, with ``offset_to`` it ends early.
     ``[byte_from, byte_to)`` is a part of the data file: the records of the batches (blocks, single
     records) that begin in it. Parts that do not overlap share no record, and parts without a gap
-    miss none, so a segment can be cut anywhere and read by many.
+    miss none, so a segment can be cut anywhere and read by many. ``saw`` is shown the batches, as
+    they stand, before their records come; formats that have none do not call it.
 
     Raises:
         CorruptError, UnsupportedError: as the plain readers would, after what is before it.
@@ -69,6 +74,7 @@ def scan_columns(
         start=byte_from,
         end=byte_to,
         piece_bytes=piece_bytes,
+        saw=saw,
     )
     return _SCANS[fmt.name](fmt, files, tuple(columns), part, settings)
 
@@ -82,6 +88,7 @@ class _Part:
     start: int
     end: int
     piece_bytes: int
+    saw: Callable[[memoryview], None] | None
 
 
 def _scan_batches(
@@ -92,11 +99,16 @@ def _scan_batches(
     assert isinstance(segment, KafsSegment | KafkaSegment)
     run: Run = segment.run
     at = segment.start(part.low) if part.low > segment.base_offset else run.start
+    end = yield from _end_of_part(segment, run, part)
+    if part.start >= end:
+        return
     if part.start > at:
         near = max(at, segment.start_at(part.start))
         at = yield from first_batch(run, near, part.start)
-    end = yield from _end_of_part(segment, run, part)
-    source = pieces(replace(run, end=end), at=at, bytes_max=part.piece_bytes)
+    if end < run.end:
+        # A batch stands behind the part, so nothing in it is an end: what looks so is damage.
+        run = replace(run, end=end, torn_end=False, zeros_end=False)
+    source = pieces(run, at=at, bytes_max=part.piece_bytes)
     answer: bytes | None = None
     while True:
         try:
@@ -109,13 +121,25 @@ def _scan_batches(
         elif int.from_bytes(item.data[:8], "big", signed=True) >= part.high:
             return
         else:
+            if part.saw is not None:
+                part.saw(item.data)
             yield from decoder.feed(item.data, at=item.position, where=run.suffix)
+            del item  # The next piece takes its memory.
             if decoder.next_offset >= part.high:
                 return
 
 
 def _end_of_part(segment: KafsSegment | KafkaSegment, run: Run, part: _Part) -> Ranged[int]:
-    """Return where the first batch behind the part begins."""
+    """Return where the first batch behind the part begins, or one behind that."""
+    ends_within = segment.start(part.high) < segment.start(OFFSET_MAX)
+    if ends_within and part.piece_bytes > SEEK_BYTES:
+        # It pays to find the last batch that is wanted before the first is fetched.
+        try:
+            last = yield from find_offset(run, segment.start(part.high - 1), part.high - 1)
+        except (CorruptError, UnsupportedError):
+            last = None  # Whoever reads up to there says so.
+        if last is not None and last.position + last.header.size < part.end:
+            return last.position + last.header.size
     if part.end >= run.end:
         return run.end
     near = max(run.start, segment.start_at(part.end))

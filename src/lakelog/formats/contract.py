@@ -11,27 +11,37 @@ file, a range GET, an event loop.
 A ``Walk`` is the one full reader of a format: it checks everything the format lets it check, goes
 on behind damage where it can, and holds no more than a few blocks at a time. ``decode`` is a walk
 that stops at the first damage.
+
+Of blocks outside its ``span`` a walk checks all that can be checked without looking at records:
+framing, checksums, order, counts, and what header, footer and side files say of them. That is a
+hundred times faster, so who wants both cuts a segment into spans: every walk checks the whole, and
+each one the records of its part.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.model import Record
 from lakelog.records import BatchHeader, Codec
 
 __all__ = [
+    "EVERYTHING",
+    "NOTHING",
     "Block",
     "Bytes",
     "Carries",
     "Damage",
     "Files",
     "Format",
+    "Found",
     "Range",
     "Ranged",
     "Segment",
+    "Span",
     "Walk",
+    "Walker",
     "Window",
     "buffers",
     "decode",
@@ -46,6 +56,15 @@ Bytes = bytes | bytearray | memoryview
 
 CHUNK_BYTES = 1 << 20
 """What a walk asks for at a time: large enough for an object store, small enough for a laptop."""
+
+SWEEP_BYTES = 8 << 20
+"""The same, where records are not looked at: bytes go by too fast for many small requests."""
+
+Span = tuple[int, int]
+"""Positions ``[start, end)`` of the data file."""
+
+EVERYTHING: Span = (0, 1 << 63)
+NOTHING: Span = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +93,20 @@ class Files:
     """Whether a writer may still be appending: then an incomplete end is not damage."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """Neighbouring records that a format stores as one piece: a batch, a block, a single record."""
+class Block(NamedTuple):
+    """Neighbouring records that a format stores as one piece: a batch, a block, a single record.
+
+    A tuple, for there are many: see BatchHeader.
+    """
 
     position: int
     size: int
-    records: tuple[Record, ...]
+    count: int  # type: ignore[assignment]  # It hides a method of tuples that nobody needs.
+    """How many records it holds; outside the walk's span, how many it says it holds."""
+
+    records: tuple[Record, ...] = ()
+    """None, outside the walk's span."""
+
     header: BatchHeader | None = None
     """The header, where the piece is a Kafka record batch."""
 
@@ -90,7 +116,10 @@ class Damage:
     """Something that no correct writer made, or that this reader cannot read."""
 
     error: CorruptError | UnsupportedError
-    """``error.at`` is the position; ``error.where`` is the suffix of the file."""
+    """``error.at`` is where it shows; ``error.where`` is the suffix of the file."""
+
+    position: int
+    """Where that begins which is skipped because of it; ``error.at`` when nothing is."""
 
     size: int = 0
     """How many bytes are skipped because of it; 0 when nothing is."""
@@ -99,7 +128,16 @@ class Damage:
     """The header, where it could be read and only what follows it is bad."""
 
 
-Walk = Generator[Range | Block | Damage, Any, None]
+Found = Block | Damage
+Walk = Generator[Range | Found, Any, None]
+
+
+class Walker(Protocol):
+    """Begins a walk."""
+
+    def __call__(self, files: Files, *, span: Span = EVERYTHING) -> Walk:
+        """Walk a segment; records are read of blocks whose position lies in ``span``."""
+        ...
 
 
 class Segment(Protocol):
@@ -131,6 +169,8 @@ class Carries:
     """Offsets that are missing between two records."""
     time_order: bool = False
     """Whether timestamps may not go down."""
+    timestamp_types: bool = True
+    """Whether create time and log append time are told apart."""
     codecs: frozenset[Codec] = field(default_factory=lambda: frozenset(Codec))
 
 
@@ -160,7 +200,7 @@ class Format:
     encode: Callable[[Sequence[Record], Codec], dict[str, bytes]]
     """Records -> the bytes of each file. Equal input gives equal bytes."""
 
-    walk: Callable[[Files], Walk]
+    walk: Walker
     open: Callable[[Files], Ranged[Segment]]
 
 
@@ -200,6 +240,20 @@ class Window:
             self._start = start
         at = start - self._start
         return self._held[at : at + end - start]
+
+    def ahead(self, start: int, least: int) -> Ranged[memoryview]:
+        """Return all that is held from ``start`` on: ``least`` bytes, or to where the file ends.
+
+        Where less is held it is asked for again together with what follows: to ask twice for the
+        beginning of a block is cheaper than to copy all that comes behind it.
+        """
+        least = min(least, self.size - start)
+        if not self._start <= start <= self._start + len(self._held) - least:
+            self._held = memoryview(b"")  # Let go first, so that its memory is used again.
+            end = min(self.size, start + max(least, self._chunk_bytes))
+            self._held = memoryview((yield from fetch(self.suffix, start, end)))
+            self._start = start
+        return self._held[start - self._start :]
 
 
 # ---------------------------------------------------------------------------- giving bytes

@@ -2,17 +2,23 @@ r"""History: segments in a store, found, planned and read.
 
 segments   a segment in a store, a part of it, and what one task reads
 layout     names of objects -> segments of topics and partitions
+copies     directories of several brokers -> one log
+starts     where logs begin, after DeleteRecords
+logs       all of that: a listing -> the log of each partition
 select     which partitions are wanted, from where and up to where
 times      times -> offsets
 plan       segments -> tasks, by bytes
-read       a task -> Arrow batches   \  imported only when asked for,
-scan       all of it, in this process /  because they bring LLVM
+read       a part of a segment -> Arrow batches     \
+mend       the same, behind damage; a whole task      | imported only when asked for,
+scan       all of it, in this process                 | because they bring Arrow and LLVM
+tables     segments and batches as tables            /
 """
 
 from lakelog.history.layout import LAYOUTS, Layout, find_segments, layout_named
-from lakelog.history.plan import SPLIT_BYTES, OffsetRange, plan_splits
+from lakelog.history.logs import find_logs
+from lakelog.history.plan import SPLIT_BYTES, OffsetRange, plan_splits, plan_tasks
 from lakelog.history.segments import Part, SegmentRef, Split
-from lakelog.history.select import EARLIEST, LATEST, Place, Selection
+from lakelog.history.select import EARLIEST, LATEST, Mode, Place, Selection, mode_named
 from lakelog.history.times import find_offset_at, resolve_offsets
 
 __all__ = [
@@ -21,15 +27,19 @@ __all__ = [
     "LAYOUTS",
     "SPLIT_BYTES",
     "Layout",
+    "Mode",
     "OffsetRange",
     "Part",
     "Place",
     "SegmentRef",
     "Selection",
     "Split",
+    "find_logs",
     "find_offset_at",
     "find_segments",
     "layout_named",
+    "mode_named",
     "plan_splits",
+    "plan_tasks",
     "resolve_offsets",
 ]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from lakelog.errors import InvalidInputError
-from lakelog.formats import FORMATS, Format, kafkalog
+from lakelog.formats import FORMATS, Format, kafkalog, rustlog
 from lakelog.history.segments import SegmentRef
 from lakelog.records import OFFSET_MAX
 
@@ -33,6 +33,9 @@ class Layout:
     place: Callable[[str], tuple[str, int] | None]
     """Directory -> topic and partition, or None when it holds no partition."""
 
+    directory: Callable[[str, int], str]
+    """Topic and partition -> directory."""
+
     active: bool = False
     """Whether a writer may be at work on the last segment of a partition."""
 
@@ -46,6 +49,12 @@ def _nested_place(directory: str) -> tuple[str, int] | None:
     if len(parts) < 2 or not parts[-2]:
         return None
     return _place(parts[-2], parts[-1])
+
+
+def _nested_directory(topic: str, partition: int) -> str:
+    if topic in ("", ".", "..") or "/" in topic or "\0" in topic:
+        raise InvalidInputError(f"{topic!r} cannot be the name of a directory")
+    return f"{topic}/{partition}"
 
 
 def _rustlog_place(directory: str) -> tuple[str, int] | None:
@@ -64,10 +73,22 @@ def _place(topic: str, partition: str) -> tuple[str, int] | None:
 LAYOUTS: dict[str, Layout] = {
     row.name: row
     for row in (
-        Layout(name="kafka", format="kafkalog", place=_kafka_place, active=True),
-        Layout(name="kafs", format="kafs", place=_nested_place),
-        Layout(name="strm", format="strm", place=_nested_place),
-        Layout(name="rustlog", format="rustlog", place=_rustlog_place, active=True),
+        Layout(
+            name="kafka",
+            format="kafkalog",
+            place=_kafka_place,
+            directory=kafkalog.directory_name,
+            active=True,
+        ),
+        Layout(name="kafs", format="kafs", place=_nested_place, directory=_nested_directory),
+        Layout(name="strm", format="strm", place=_nested_place, directory=_nested_directory),
+        Layout(
+            name="rustlog",
+            format="rustlog",
+            place=_rustlog_place,
+            directory=rustlog.partition_path,
+            active=True,
+        ),
     )
 }
 
@@ -102,11 +123,13 @@ def _partition_segments(
     objects: Iterable[tuple[str, int]],
 ) -> Iterator[SegmentRef]:
     sizes: dict[str, dict[str, int]] = {}
-    wanted = (fmt.suffix, *fmt.side_suffixes)
+    # All segments share the words for their suffixes: a million copies of them would be felt.
+    wanted = {suffix: suffix for suffix in (fmt.suffix, *fmt.side_suffixes)}
     for key, size in objects:
         stem, dot, suffix = key.rpartition(".")
-        if dot + suffix in wanted:
-            sizes.setdefault(stem, {})[dot + suffix] = size
+        shared = wanted.get(dot + suffix)
+        if shared is not None:
+            sizes.setdefault(stem, {})[shared] = size
     found = sorted(
         (base, stem)
         for stem, held in sizes.items()

@@ -1,10 +1,11 @@
 """Reading: a task's parts of segments become Arrow batches, through whatever store they are in.
 
 The columns are those of records, and where they lie: ``topic`` and ``partition``, which are the
-same for all records of a part.
+same for all records of a part. A read that goes on behind damage has one more, ``_corrupt``: see
+``mend``.
 """
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -12,11 +13,16 @@ import pyarrow as pa
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats import Range
 from lakelog.formats.columns import scan_columns
-from lakelog.history.segments import Part, SegmentRef, Split
+from lakelog.history.segments import Part, SegmentRef
+from lakelog.history.select import Mode
 from lakelog.records.columns import ROWS_MAX, TYPES
-from lakelog.store import Fetched, GetRange, Op, Perform
+from lakelog.store import Fetched, GetRange, Op
 
-__all__ = ["PLACED_COLUMNS", "placed_schema", "read_part", "read_split"]
+__all__ = ["CORRUPT", "PLACED_COLUMNS", "PLACED_TYPES", "placed_schema", "read_part"]
+
+CORRUPT = "_corrupt"
+"""Null for a record; for damage, what is wrong and where. All else of such a row is null then,
+except topic and partition."""
 
 PLACED_TYPES: dict[str, pa.DataType] = {
     "key": TYPES["key"],
@@ -31,17 +37,19 @@ PLACED_TYPES: dict[str, pa.DataType] = {
 PLACED_COLUMNS = tuple(PLACED_TYPES)
 
 
-def placed_schema(columns: Iterable[str] = PLACED_COLUMNS) -> pa.Schema:
+def placed_schema(columns: Iterable[str] = PLACED_COLUMNS, mode: Mode = Mode.FAILFAST) -> pa.Schema:
     """Return the schema of ``columns``, in that order.
 
     Raises:
         InvalidInputError: one of them is not a column of records.
     """
+    types = PLACED_TYPES if mode is Mode.FAILFAST else {**PLACED_TYPES, CORRUPT: pa.string()}
     chosen = tuple(columns)
     for name in chosen:
-        if name not in PLACED_TYPES:
-            raise InvalidInputError(f"no column {name!r}; there are {', '.join(PLACED_COLUMNS)}")
-    return pa.schema([pa.field(name, PLACED_TYPES[name]) for name in chosen])
+        if name not in types:
+            hint = f"; mode={Mode.PERMISSIVE} adds it" if name == CORRUPT else ""
+            raise InvalidInputError(f"no column {name!r}; there are {', '.join(types)}{hint}")
+    return pa.schema([pa.field(name, types[name]) for name in chosen])
 
 
 def read_part(
@@ -69,12 +77,12 @@ def read_part(
         except StopIteration:
             return
         except (CorruptError, UnsupportedError) as error:
-            key = segment.key(error.where or segment.fmt.suffix)
-            raise type(error)(error.what, at=error.at, where=key) from error
+            raise segment.named(error) from error
         answer = None
         if isinstance(item, Range):
             fetched: Fetched = yield GetRange(segment.key(item.suffix), item.start, item.end)
             answer = fetched.body
+            del fetched  # The next piece takes its memory.
         else:
             yield place.add_to(item)
 
@@ -102,23 +110,3 @@ class _Place:
         if name not in self._made or len(self._made[name]) < rows:
             self._made[name] = pa.repeat(self._values[name], max(rows, min(2 * rows, ROWS_MAX)))
         return self._made[name].slice(0, rows)
-
-
-def read_split(
-    split: Split, perform: Perform, columns: Iterable[str] = PLACED_COLUMNS, **settings: Any
-) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a task, its parts one after another."""
-    chosen = tuple(columns)
-    for part in split.parts:
-        flow = read_part(part, chosen, **settings)
-        answer: Any = None
-        while True:
-            try:
-                item = flow.send(answer)
-            except StopIteration:
-                break
-            answer = None
-            if isinstance(item, pa.RecordBatch):
-                yield item
-            else:
-                answer = perform(item)

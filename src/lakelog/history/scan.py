@@ -6,17 +6,18 @@ else takes Arrow take what it returns.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain
 
 import pyarrow as pa
 
-from lakelog.history.layout import find_segments, layout_named
-from lakelog.history.plan import SPLIT_BYTES, plan_splits
-from lakelog.history.read import PLACED_COLUMNS, placed_schema, read_split
-from lakelog.history.segments import SegmentRef, Split
-from lakelog.history.select import LATEST, Place, Selection
+from lakelog.history.logs import find_logs
+from lakelog.history.mend import read_split
+from lakelog.history.plan import SPLIT_BYTES, plan_tasks
+from lakelog.history.read import CORRUPT, PLACED_COLUMNS, placed_schema
+from lakelog.history.segments import Split
+from lakelog.history.select import LATEST, Mode, Place, Selection, mode_named
 from lakelog.history.times import resolve_offsets
-from lakelog.store import Store, each_object, open_store, retrying, run
+from lakelog.store import Store, open_store, retrying, run
 
 __all__ = ["ScanRequest", "plan_scan", "scan"]
 
@@ -33,6 +34,8 @@ class ScanRequest:
     splits_min: int = 1
     """At least so many tasks, where there are bytes for them."""
 
+    mode: Mode = Mode.FAILFAST
+
 
 def plan_scan(store: Store, request: ScanRequest) -> list[Split]:
     """List a store, and return the tasks that read what is wanted.
@@ -40,31 +43,17 @@ def plan_scan(store: Store, request: ScanRequest) -> list[Split]:
     Raises:
         InvalidInputError: an unknown layout, or places that cannot be resolved.
     """
-    layout, selection = layout_named(request.layout), request.selection
     perform = retrying(store.perform)
-    listed = ((info.key, info.size) for info in each_object(perform))
-    segments = [
-        segment
-        for segment in find_segments(layout, listed)
-        if selection.wants(segment.topic, segment.partition)
-    ]
-    segments.sort(key=_place_of)  # Stores do not agree on the order of folders.
-    partitions: Mapping[tuple[str, int], list[SegmentRef]] = {
-        place: list(group) for place, group in groupby(segments, key=_place_of)
-    }
-    offsets = run(resolve_offsets(partitions, request.starting, request.ending), perform)
-    splits = list(plan_splits(segments, split_bytes=request.split_bytes, offsets=offsets))
-    if len(splits) < request.splits_min:
-        # Bytes decide here, too: smaller splits, until there are enough.
-        smaller = max(1, sum(split.size for split in splits) // request.splits_min)
-        splits = list(
-            plan_splits(segments, split_bytes=min(request.split_bytes, smaller), offsets=offsets)
-        )
-    return splits
-
-
-def _place_of(segment: SegmentRef) -> tuple[str, int]:
-    return segment.topic, segment.partition
+    partitions = find_logs(perform, request.layout, request.selection)
+    wanted = resolve_offsets(partitions, request.starting, request.ending, request.mode)
+    offsets = run(wanted, perform)
+    segments = list(chain.from_iterable(partitions.values()))
+    return plan_tasks(
+        segments,
+        splits_min=request.splits_min,
+        split_bytes=request.split_bytes,
+        offsets=offsets,
+    )
 
 
 def scan(
@@ -75,24 +64,30 @@ def scan(
     topics: Iterable[str] | None = None,
     starting: Place | None = None,
     ending: Place | None = None,
+    mode: str = Mode.FAILFAST,
     options: Mapping[str, str] | None = None,
 ) -> pa.RecordBatchReader:
     """Return the records of segments below ``url`` as a stream of Arrow batches.
 
-    ``url`` is a path, or ``s3://``, ``gs://``, ``az://``; ``options`` go to the store.
+    ``url`` is a path, or ``s3://``, ``gs://``, ``az://``; ``options`` go to the store. With mode
+    PERMISSIVE there is a last column ``_corrupt``: see ``mend``.
 
     Raises:
         InvalidInputError: the call is wrong. The stream raises CorruptError on damage.
     """
+    how = mode_named(mode)
     chosen = tuple(columns)
-    schema = placed_schema(chosen)
+    if how is Mode.PERMISSIVE and CORRUPT not in chosen:
+        chosen += (CORRUPT,)
+    schema = placed_schema(chosen, how)
     store = open_store(url, options)
     request = ScanRequest(
         layout=layout,
         selection=Selection(topics=None if topics is None else frozenset(topics)),
         starting=starting or Place(),
         ending=ending or Place(offset=LATEST),
+        mode=how,
     )
     splits, perform = plan_scan(store, request), retrying(store.perform)
-    batches = (batch for split in splits for batch in read_split(split, perform, chosen))
+    batches = (batch for split in splits for batch in read_split(split, perform, chosen, mode=how))
     return pa.RecordBatchReader.from_batches(schema, batches)

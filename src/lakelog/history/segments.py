@@ -6,10 +6,15 @@ them, so they are small, and they cross process borders, so they are plain value
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
-from lakelog.formats import FORMATS, Files, Format
+from lakelog.errors import CorruptError, UnsupportedError
+from lakelog.formats import FORMATS, Files, Format, Range, Ranged
+from lakelog.store import Flow, get_range
 
-__all__ = ["Part", "SegmentRef", "Split"]
+__all__ = ["Part", "SegmentRef", "Split", "through_store"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +25,7 @@ class SegmentRef:
     partition: int
     base_offset: int
     next_offset_max: int
-    """No record of it lies here or above: the next segment begins here, if there is one."""
+    """What lies here or above belongs to another segment, or to no log at all."""
 
     format: str
     stem: str
@@ -29,6 +34,9 @@ class SegmentRef:
     sizes: Mapping[str, int]
     active: bool = False
     """Whether a writer may still be appending."""
+
+    offset_min: int = 0
+    """What lies below was deleted, and only its bytes are left."""
 
     @property
     def fmt(self) -> Format:
@@ -43,8 +51,17 @@ class SegmentRef:
     def files(self) -> Files:
         return Files(base_offset=self.base_offset, sizes=self.sizes, active=self.active)
 
+    @property
+    def directory(self) -> str:
+        return self.stem.rpartition("/")[0]
+
     def key(self, suffix: str) -> str:
         return self.stem + suffix
+
+    def named(self, error: CorruptError | UnsupportedError) -> CorruptError | UnsupportedError:
+        """Return the error of a format's reader with the key of the object it is about."""
+        key = self.key(error.where or self.fmt.suffix)
+        return type(error)(error.what, at=error.at, where=key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,3 +88,21 @@ class Split:
     @property
     def size(self) -> int:
         return sum(part.size for part in self.parts)
+
+
+def through_store(segment: SegmentRef, flow: Ranged[T]) -> Flow[T]:
+    """Turn the wishes of a format's flow into reads of a segment's objects.
+
+    Raises:
+        CorruptError, UnsupportedError: as the flow does; ``where`` is the key of the object.
+    """
+    answer: bytes | None = None
+    while True:
+        try:
+            wish: Range = flow.send(answer)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        except (CorruptError, UnsupportedError) as error:
+            raise segment.named(error) from error
+        answer = yield from get_range(segment.key(wish.suffix), wish.start, wish.end)

@@ -14,15 +14,38 @@ an end is the end.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from lakelog.errors import InvalidInputError
 from lakelog.records import OFFSET_MAX
 
-__all__ = ["EARLIEST", "LATEST", "Place", "Selection", "place_in"]
+__all__ = ["EARLIEST", "LATEST", "Mode", "Place", "Selection", "mode_named", "place_in"]
 
 EARLIEST, LATEST = -2, -1
 
 Partition = tuple[str, int]
+
+
+class Mode(StrEnum):
+    """What damage means to a read; the words are Spark's."""
+
+    FAILFAST = "FAILFAST"
+    """The end of it."""
+
+    PERMISSIVE = "PERMISSIVE"
+    """A row that tells of it. What can be read before and behind it is read."""
+
+
+def mode_named(name: str) -> Mode:
+    """Return the mode of a name, whatever its case.
+
+    Raises:
+        InvalidInputError: there is none of that name.
+    """
+    try:
+        return Mode(name.upper())
+    except ValueError as error:
+        raise InvalidInputError(f"no mode {name!r}; there are {', '.join(Mode)}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,53 +7,86 @@ index may lag behind, so that one is always opened.
 
 import struct
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from lakelog.errors import InvalidInputError
-from lakelog.formats import Range, Ranged
+from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
+from lakelog.formats import Block, Range, Ranged, Segment
 from lakelog.history.plan import OffsetRange
-from lakelog.history.segments import SegmentRef
-from lakelog.history.select import Place, place_in
+from lakelog.history.segments import SegmentRef, through_store
+from lakelog.history.select import Mode, Place, place_in
 from lakelog.records import OFFSET_MAX
-from lakelog.store import Flow, get_range, get_suffix
+from lakelog.store import Flow, get_suffix
 
 __all__ = ["find_offset_at", "resolve_offsets"]
 
 _TIME_INDEX = ".timeindex"
 _TIME_ENTRY = struct.Struct(">qi")
+_RECORDS = 1000  # What is read at a time behind deleted ones.
 
 
-def find_offset_at(segments: Iterable[SegmentRef], timestamp: int) -> Flow[int | None]:
+def find_offset_at(
+    segments: Iterable[SegmentRef], timestamp: int, mode: Mode = Mode.FAILFAST
+) -> Flow[int | None]:
     """Return the first offset of a partition whose record is not older, or None.
 
     Raises:
-        CorruptError, UnsupportedError: something is wrong with a segment on the way.
+        CorruptError, UnsupportedError: something is wrong with a segment on the way, and the mode
+            is not to read on.
     """
     for segment in segments:
         if not segment.active and segment.sizes.get(_TIME_INDEX, 0) >= _TIME_ENTRY.size:
             tail = yield from get_suffix(segment.key(_TIME_INDEX), _TIME_ENTRY.size)
             if _TIME_ENTRY.unpack(tail)[0] < timestamp:
                 continue
-        opened = yield from _through_store(segment, segment.fmt.open(segment.files))
-        found: int | None = yield from _through_store(segment, opened.offset_at(timestamp))
+        try:
+            found = yield from _first_at(segment, timestamp)
+        except (CorruptError, UnsupportedError):
+            if mode is Mode.FAILFAST:
+                raise
+            found = yield from through_store(segment, _first_readable(segment, timestamp))
         if found is not None:
             return found
     return None
 
 
-def _through_store(segment: SegmentRef, flow: Ranged[Any]) -> Flow[Any]:
-    """Turn the wishes of a format's flow into reads of a segment's objects."""
+def _first_at(segment: SegmentRef, timestamp: int) -> Flow[int | None]:
+    """Return the first offset in a segment that counts and is not older, or None."""
+    opened: Segment = yield from through_store(segment, segment.fmt.open(segment.files))
+    found = yield from through_store(segment, opened.offset_at(timestamp))
+    # The first one may have been deleted. Times need not rise, so those behind it are looked at.
+    at = segment.offset_min
+    while found is not None and found < segment.offset_min:
+        records = yield from through_store(segment, opened.read_from(at, _RECORDS))
+        if not records:
+            return None
+        at = records[-1].offset + 1
+        found = next((r.offset for r in records if r.timestamp >= timestamp), found)
+    return found if found is not None and found < segment.next_offset_max else None
+
+
+def _first_readable(segment: SegmentRef, timestamp: int) -> Ranged[int | None]:
+    """Return the same for a damaged segment: every record is looked at that can be read."""
+    walk = segment.fmt.walk(segment.files)
     answer: bytes | None = None
     while True:
         try:
-            wish: Range = flow.send(answer)
-        except StopIteration as done:
-            return done.value
-        answer = yield from get_range(segment.key(wish.suffix), wish.start, wish.end)
+            item = walk.send(answer)
+        except StopIteration:
+            return None
+        answer = None
+        if isinstance(item, Range):
+            answer = yield item
+        elif isinstance(item, Block):
+            for record in item.records:
+                wanted = segment.offset_min <= record.offset < segment.next_offset_max
+                if wanted and record.timestamp >= timestamp:
+                    return record.offset
 
 
 def resolve_offsets(
-    partitions: Mapping[tuple[str, int], list[SegmentRef]], starting: Place, ending: Place
+    partitions: Mapping[tuple[str, int], list[SegmentRef]],
+    starting: Place,
+    ending: Place,
+    mode: Mode = Mode.FAILFAST,
 ) -> Flow[dict[tuple[str, int], OffsetRange]]:
     """Return which offsets of each partition are wanted.
 
@@ -63,17 +96,19 @@ def resolve_offsets(
     """
     ranges: dict[tuple[str, int], OffsetRange] = {}
     for partition, segments in partitions.items():
-        low = yield from _resolve(starting, partition, segments)
-        high = yield from _resolve(ending, partition, segments)
+        low = yield from _resolve(starting, partition, segments, mode)
+        high = yield from _resolve(ending, partition, segments, mode)
         ranges[partition] = low, high
     return ranges
 
 
-def _resolve(place: Place, partition: tuple[str, int], segments: list[SegmentRef]) -> Flow[int]:
+def _resolve(
+    place: Place, partition: tuple[str, int], segments: list[SegmentRef], mode: Mode
+) -> Flow[int]:
     timestamp = place.time_in(partition)
     if timestamp is None:
         return place_in(place, partition)
-    found = yield from find_offset_at(segments, timestamp)
+    found = yield from find_offset_at(segments, timestamp, mode)
     if found is None and not place.or_latest:
         raise InvalidInputError(
             f"no record of {partition[0]}-{partition[1]} is as late as {timestamp}; "

@@ -15,7 +15,13 @@ from lakelog.records.batch import (
     decode_records,
     encode_batch,
 )
-from lakelog.records.compression import DECOMPRESSED_BYTES_MAX, Codec, compress, decompress
+from lakelog.records.compression import (
+    DECOMPRESSED_BYTES_MAX,
+    Codec,
+    compress,
+    compressor,
+    decompress,
+)
 from lakelog.records.header import (
     BATCH_BYTES_MAX,
     CRC_START,
@@ -44,6 +50,7 @@ __all__ = [
     "Codec",
     "NewBatch",
     "compress",
+    "compressor",
     "decode_batch",
     "decode_batches",
     "decode_header",

@@ -16,7 +16,9 @@ stops with UnsupportedError there. Bytes behind the end of the compressed stream
 
 import struct
 import zlib
+from collections.abc import Callable
 from enum import IntEnum
+from functools import partial
 
 import cramjam
 import lz4.frame
@@ -24,7 +26,7 @@ import zstandard
 
 from lakelog.errors import CorruptError, UnsupportedError
 
-__all__ = ["DECOMPRESSED_BYTES_MAX", "Codec", "compress", "decompress"]
+__all__ = ["DECOMPRESSED_BYTES_MAX", "Codec", "compress", "compressor", "decompress"]
 
 DECOMPRESSED_BYTES_MAX = 512 * 1024 * 1024
 """What one batch may hold when it is decompressed, unless the caller says otherwise."""
@@ -72,7 +74,18 @@ def compress(codec: Codec, data: _Bytes, *, level: int | None = None) -> bytes:
             )
             return done
         case Codec.ZSTD:
-            return zstandard.ZstdCompressor(level=3 if level is None else level).compress(data)
+            return compressor(codec, level=level)(data)
+
+
+def compressor(codec: Codec, *, level: int | None = None) -> Callable[[_Bytes], bytes]:
+    """Return a function that compresses as ``compress`` does, and keeps its memory for the next.
+
+    Zstandard wants some megabytes to work in, and getting them anew for each batch costs a good
+    part of the compressing. The function belongs to one thread.
+    """
+    if codec is Codec.ZSTD:
+        return zstandard.ZstdCompressor(level=3 if level is None else level).compress
+    return partial(compress, codec, level=level)
 
 
 def decompress(codec: Codec, data: _Bytes, *, size_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:

@@ -18,13 +18,14 @@ from crc32c import crc32c
 
 from lakelog.errors import InvalidInputError
 from lakelog.records.columns import TYPES
-from lakelog.records.compression import Codec, compress
+from lakelog.records.compression import Codec, compressor
 from lakelog.records.header import CRC_START, HEADER_BYTES, LENGTH_END, OFFSET_MAX
 from lakelog.records.kernels import encode as k
+from lakelog.records.kernels import source as s
 from lakelog.records.kernels.fields import FULL, TIME_OVERFLOW
 from lakelog.records.memory import Pool
 
-__all__ = ["BatchEncoder", "encode_columns"]
+__all__ = ["BatchEncoder", "Source", "encode_columns"]
 
 RECORDS_MAX = 10_000
 BATCH_BYTES = 1024 * 1024
@@ -57,7 +58,7 @@ class BatchEncoder:
         """
         if records_max < 1 or batch_bytes < 1:
             raise InvalidInputError("records_max and batch_bytes must be at least 1")
-        self._codec, self._level = codec, level
+        self._codec, self._compress = codec, compressor(codec, level=level)
         self._records_max, self._batch_bytes = records_max, batch_bytes
         self._leader_epoch = leader_epoch
         self._table = np.empty((_TABLE_ROWS, 2), np.int64)
@@ -71,10 +72,10 @@ class BatchEncoder:
         Raises:
             InvalidInputError: a column is missing, of another type, or holds what no batch can.
         """
-        source = _Source(columns, base_offset)
+        source = Source(columns, base_offset)
         plan = source.plan
-        plan[k.E_RECORDS_MAX], plan[k.E_BYTES_MAX] = self._records_max, self._batch_bytes
-        plan[k.E_CODEC], plan[k.E_LEADER_EPOCH] = self._codec, self._leader_epoch
+        plan[s.E_RECORDS_MAX], plan[s.E_BYTES_MAX] = self._records_max, self._batch_bytes
+        plan[s.E_CODEC], plan[s.E_LEADER_EPOCH] = self._codec, self._leader_epoch
         room = columns.nbytes + _ROOM_PER_ROW * columns.num_rows + HEADER_BYTES * _TABLE_ROWS
         out = self._pool.lend(room)
         table, cursor = self._table, np.zeros(3, np.int64)
@@ -103,7 +104,7 @@ class BatchEncoder:
     def _squeeze(self, out: memoryview, batches: list[list[int]]) -> Iterator[bytes]:
         """Yield each batch with its records compressed, its length and its CRC put right."""
         for start, end in batches:
-            body = compress(self._codec, out[start + HEADER_BYTES : end], level=self._level)
+            body = self._compress(out[start + HEADER_BYTES : end])
             head = bytearray(out[start : start + HEADER_BYTES])
             _U32.pack_into(head, LENGTH_END - 4, HEADER_BYTES - LENGTH_END + len(body))
             _U32.pack_into(head, CRC_START - 4, crc32c(body, crc32c(head[CRC_START:])))
@@ -125,24 +126,24 @@ def _sign(out: pa.Buffer, batches: list[list[int]]) -> None:
         _U32.pack_into(view, start + CRC_START - 4, crc32c(view[start + CRC_START : end]))
 
 
-class _Source:
+class Source:
     """The columns as the kernel sees them: addresses of buffers, and a plan of how to read them."""
 
     def __init__(self, columns: pa.RecordBatch, base_offset: int | None) -> None:
         self._columns = columns
         self._rows = columns.num_rows
         self._held: list[Any] = []  # What the addresses point into must outlive the kernel.
-        self.plan = np.zeros(k.ENCODE_WIDTH, np.int64)
-        self.addresses = np.full(k.SOURCE_WIDTH, _NOTHING.address, np.int64)
+        self.plan = np.zeros(s.ENCODE_WIDTH, np.int64)
+        self.addresses = np.full(s.SOURCE_WIDTH, _NOTHING.address, np.int64)
         for name in columns.schema.names:
             if name not in TYPES:
                 raise InvalidInputError(f"no column {name!r} in a record; {_KNOWN}")
-        self.plan[k.E_ROWS] = self._rows
+        self.plan[s.E_ROWS] = self._rows
         self._take_offsets(base_offset)
-        self._take_numbers("timestamp", k.S_TIMESTAMPS)
+        self._take_numbers("timestamp", s.S_TIMESTAMPS)
         self._take_types()
-        self._take_bytes("key", k.S_KEY_ENDS, k.E_KEY_NULLS, k.E_KEY_BIT)
-        self._take_bytes("value", k.S_VALUE_ENDS, k.E_VALUE_NULLS, k.E_VALUE_BIT)
+        self._take_bytes("key", s.S_KEY_ENDS, s.E_KEY_NULLS, s.E_KEY_BIT)
+        self._take_bytes("value", s.S_VALUE_ENDS, s.E_VALUE_NULLS, s.E_VALUE_BIT)
         self._take_headers()
 
     def _column(self, name: str) -> pa.Array | None:
@@ -165,19 +166,19 @@ class _Source:
         if column is None or column.null_count:
             raise InvalidInputError(f"column {name} is missing or has nulls; {_KNOWN}")
         width = column.type.bit_width // 8
-        data = column.buffers()[1] if self._rows else _NOTHING
-        self.addresses[slot] = data.address + column.offset * width
+        data, start = (column.buffers()[1], column.offset * width) if self._rows else (_NOTHING, 0)
+        self.addresses[slot] = data.address + start
         kind = np.int64 if width == 8 else np.int32
-        return np.frombuffer(data, kind, self._rows, column.offset * width)
+        return np.frombuffer(data, kind, self._rows, start)
 
     def _take_offsets(self, base_offset: int | None) -> None:
         if base_offset is not None:
             if not 0 <= base_offset <= OFFSET_MAX - self._rows:
                 raise InvalidInputError(f"base offset {base_offset}")
-            self.plan[k.E_BASE_OFFSET] = base_offset
+            self.plan[s.E_BASE_OFFSET] = base_offset
             return
-        offsets = self._take_numbers("offset", k.S_OFFSETS)
-        self.plan[k.E_HAS_OFFSETS] = 1
+        offsets = self._take_numbers("offset", s.S_OFFSETS)
+        self.plan[s.E_HAS_OFFSETS] = 1
         if self._rows and not (
             offsets[0] >= 0 and offsets[-1] < OFFSET_MAX and bool(np.all(np.diff(offsets) > 0))
         ):
@@ -185,8 +186,8 @@ class _Source:
 
     def _take_types(self) -> None:
         if "timestampType" in self._columns.schema.names:
-            types = self._take_numbers("timestampType", k.S_TIMESTAMP_TYPES)
-            self.plan[k.E_HAS_TYPES] = 1
+            types = self._take_numbers("timestampType", s.S_TIMESTAMP_TYPES)
+            self.plan[s.E_HAS_TYPES] = 1
             if bool(np.any((types < 0) | (types > 1))):
                 raise InvalidInputError("timestampType is 0 (create time) or 1 (log append time)")
 
@@ -206,13 +207,13 @@ class _Source:
         if pairs.null_count or keys.null_count:
             raise InvalidInputError("a header, and its key, cannot be null")
         self._held += [pairs, keys, values]
-        self.plan[k.E_HAS_HEADERS] = 1
+        self.plan[s.E_HAS_HEADERS] = 1
         bits, ends = lists.buffers()[:2]
-        self._point_at_bits(bits, lists, k.S_LIST_BITS, k.E_LIST_NULLS, k.E_LIST_BIT)
+        self._point_at_bits(bits, lists, s.S_LIST_BITS, s.E_LIST_NULLS, s.E_LIST_BIT)
         if ends is not None and ends.size:
-            self.addresses[k.S_LISTS] = ends.address + 4 * lists.offset
-        self._point(keys, k.S_HEADER_KEY_ENDS, None, None)
-        self._point(values, k.S_HEADER_VALUE_ENDS, k.E_HEADER_VALUE_NULLS, k.E_HEADER_VALUE_BIT)
+            self.addresses[s.S_LISTS] = ends.address + 4 * lists.offset
+        self._point(keys, s.S_HEADER_KEY_ENDS, None, None)
+        self._point(values, s.S_HEADER_VALUE_ENDS, s.E_HEADER_VALUE_NULLS, s.E_HEADER_VALUE_BIT)
 
     def _point(self, column: pa.Array, slot: int, nulls: int | None, bit: int | None) -> None:
         """Point three slots at the ends, the bytes and the bits of a binary column."""

@@ -4,7 +4,9 @@
     subscribe | subscribePattern | assign
     startingOffsets, startingTimestamp, startingOffsetsByTimestamp,
     startingOffsetsByTimestampStrategy, endingOffsets, endingTimestamp, endingOffsetsByTimestamp
+    table                                records, or what they lie in: segments, batches
     includeHeaders, columns              what is decoded
+    mode                                 what damage means: FAILFAST or PERMISSIVE
     splitBytes, minPartitions            how many tasks
     store.*                              passed to the store: endpoint, region, credentials
 
@@ -19,9 +21,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakelog.errors import InvalidInputError
-from lakelog.history import EARLIEST, LATEST, SPLIT_BYTES, Place, Selection
+from lakelog.history import EARLIEST, LATEST, SPLIT_BYTES, Mode, Place, Selection, mode_named
 
-__all__ = ["ReadOptions", "parse_options"]
+__all__ = ["ReadOptions", "is_new_table", "parse_options"]
 
 _STORE_PREFIX = "store."
 _KNOWN = {
@@ -30,9 +32,14 @@ _KNOWN = {
         "path", "layout", "subscribe", "subscribePattern", "assign", "startingOffsets",
         "startingTimestamp", "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
         "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "includeHeaders",
-        "columns", "splitBytes", "minPartitions",
+        "columns", "splitBytes", "minPartitions", "table", "mode",
     )
 }  # fmt: skip
+IN_THE_QUERY = "give them in the query: SELECT * FROM t WITH (path = ..., layout = ...)"
+"""What Spark hands to the reader of a table in its catalog."""
+
+TABLES = ("records", "segments", "batches")
+_ABOUT_RECORDS = ("starting", "ending", "includeHeaders", "mode")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +55,8 @@ class ReadOptions:
     columns: tuple[str, ...] | None
     split_bytes: int
     min_partitions: int
+    table: str
+    mode: Mode
     store_options: Mapping[str, str]
 
 
@@ -60,7 +69,7 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
     if not options:
         raise InvalidInputError(
             "Spark passed no options: for a table in its catalog it keeps them to itself; "
-            "use CREATE TEMPORARY VIEW ... USING lakelog OPTIONS (...)"
+            f"{IN_THE_QUERY}"
         )
     given, store_options = _sort(options)
     for name in ("path", "layout"):
@@ -77,8 +86,28 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
         columns=None if columns is None else tuple(c.strip() for c in columns.split(",")),
         split_bytes=_number(given, "splitBytes", SPLIT_BYTES),
         min_partitions=_number(given, "minPartitions", 1),
+        table=_table(given),
+        mode=mode_named(given.get("mode", Mode.FAILFAST)),
         store_options=store_options,
     )
+
+
+def is_new_table(options: Mapping[str, str]) -> bool:
+    """Whether Spark asks on behalf of CREATE TABLE: then it passes the table's properties.
+
+    Raises:
+        InvalidInputError: there are options among them, which no reader of the table would see.
+    """
+    if "provider" not in options:
+        return False
+    lost = [name for name in options if name.startswith("option.") or name == "location"]
+    if lost:
+        name = lost[0].removeprefix("option.")
+        raise InvalidInputError(
+            f"Spark would keep {name!r} to itself and not tell the reader of this table; "
+            f"create the table without it, and {IN_THE_QUERY}"
+        )
+    return True
 
 
 def _sort(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -109,6 +138,17 @@ def _selection(given: Mapping[str, str]) -> Selection:
         named = _json(given, "assign")
         return Selection(partitions=frozenset((t, int(p)) for t, ps in named.items() for p in ps))
     return Selection()
+
+
+def _table(given: Mapping[str, str]) -> str:
+    table = given.get("table", TABLES[0]).lower()
+    if table not in TABLES:
+        raise InvalidInputError(f"no table {table!r}; there are {', '.join(TABLES)}")
+    if table != TABLES[0]:
+        for name in given:
+            if name.startswith(_ABOUT_RECORDS):
+                raise InvalidInputError(f"option {name} is about records, not {table}")
+    return table
 
 
 def _starting(given: Mapping[str, str]) -> Place:

@@ -16,25 +16,27 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from lakelog.errors import InvalidInputError
-from lakelog.history import Split
-from lakelog.history.read import PLACED_COLUMNS, read_split
+from lakelog.history import Mode, Split
+from lakelog.history.mend import read_split
+from lakelog.history.read import CORRUPT, PLACED_COLUMNS, PLACED_TYPES, placed_schema
 from lakelog.history.scan import ScanRequest, plan_scan
-from lakelog.spark.options import ReadOptions, parse_options
+from lakelog.history.tables import TABLES, table_schema
+from lakelog.spark.options import ReadOptions, is_new_table, parse_options
+from lakelog.spark.tables import BatchesReader, SegmentsReader, SplitPartition
 from lakelog.store import StoreSpec, retrying
 
-__all__ = ["SegmentReader", "SplitPartition", "schema_of"]
+__all__ = ["RecordsReader", "reader_of", "schema_of"]
 
-_DDL = {
-    "key": "binary",
-    "value": "binary",
-    "topic": "string",
-    "partition": "int",
-    "offset": "bigint",
-    "timestamp": "timestamp",
-    "timestampType": "int",
-    "headers": "array<struct<key:string,value:binary>>",
+_DDL: dict[pa.DataType, str] = {
+    pa.binary(): "binary",
+    pa.string(): "string",
+    pa.bool_(): "boolean",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    PLACED_TYPES["timestamp"]: "timestamp",
+    PLACED_TYPES["headers"]: "array<struct<key:string,value:binary>>",
 }
-assert tuple(_DDL) == PLACED_COLUMNS
+_DEFAULT = tuple(name for name in PLACED_COLUMNS if name != "headers")
 
 
 def schema_of(options: Mapping[str, str]) -> str:
@@ -43,35 +45,53 @@ def schema_of(options: Mapping[str, str]) -> str:
     Raises:
         InvalidInputError: an option cannot be understood.
     """
+    if is_new_table(options):
+        return _ddl(placed_schema(_DEFAULT))
     parsed = parse_options(options)
-    columns = parsed.columns or tuple(
-        name for name in PLACED_COLUMNS if parsed.include_headers or name != "headers"
-    )
-    for name in columns:
-        if name not in _DDL:
-            raise InvalidInputError(f"no column {name!r}; there are {', '.join(PLACED_COLUMNS)}")
-    return ", ".join(f"{name} {_DDL[name]}" for name in columns)
+    if parsed.table in TABLES:
+        return _ddl(table_schema(parsed.table, parsed.columns))
+    columns = parsed.columns or (PLACED_COLUMNS if parsed.include_headers else _DEFAULT)
+    if parsed.mode is Mode.PERMISSIVE and CORRUPT not in columns:
+        columns += (CORRUPT,)
+    return _ddl(placed_schema(columns, parsed.mode))
 
 
-class SplitPartition(InputPartition):
-    """One task: what it reads."""
-
-    def __init__(self, split: Split) -> None:
-        super().__init__(split)
-        self.split = split
+def _ddl(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {_DDL[field.type]}" for field in schema)
 
 
-class SegmentReader(DataSourceReader):
+def reader_of(schema: StructType, options: Mapping[str, str]) -> DataSourceReader:
+    """Return the reader of the table that the options name.
+
+    Raises:
+        InvalidInputError: an option cannot be understood, or the schema is not a part of ours.
+    """
+    parsed, columns = parse_options(options), tuple(schema.fieldNames())
+    if parsed.table in TABLES:
+        _check_schema(schema, table_schema(parsed.table, columns))
+        kind = SegmentsReader if parsed.table == "segments" else BatchesReader
+        return kind(parsed, columns)
+    _check_schema(schema, placed_schema(columns, parsed.mode))
+    return RecordsReader(parsed, columns)
+
+
+def _check_schema(given: StructType, ours: pa.Schema) -> None:
+    """Check that the types of a schema given by the user are ours; its names are."""
+    for field, known in zip(given.fields, ours, strict=True):
+        kind, expected = field.dataType.simpleString(), _DDL[known.type]
+        if kind != expected:
+            raise InvalidInputError(f"column {field.name} is {expected}, not {kind}")
+
+
+class RecordsReader(DataSourceReader):
     """Plans on the driver, reads on the executors."""
 
-    def __init__(self, schema: StructType, options: Mapping[str, str]) -> None:
-        self._options: ReadOptions = parse_options(options)
-        self._columns = tuple(schema.fieldNames())
-        _check_schema(schema)
-        self._store = StoreSpec(self._options.path, dict(self._options.store_options))
+    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
+        self._options, self._columns = options, columns
+        self._store = StoreSpec(options.path, dict(options.store_options))
 
     def partitions(self) -> list[InputPartition]:
-        options, store = self._options, self._store.open()
+        options = self._options
         request = ScanRequest(
             layout=options.layout,
             selection=options.selection,
@@ -79,25 +99,13 @@ class SegmentReader(DataSourceReader):
             ending=options.ending,
             split_bytes=options.split_bytes,
             splits_min=options.min_partitions,
+            mode=options.mode,
         )
-        splits = plan_scan(store, request)
+        splits: list[Split] = plan_scan(self._store.open(), request)
         return [SplitPartition(split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark asks even where there is nothing to read, with a partition of its own.
         if isinstance(partition, SplitPartition):
             perform = retrying(self._store.open().perform)
-            yield from read_split(partition.split, perform, self._columns)
-
-
-def _check_schema(schema: StructType) -> None:
-    """Check that a schema given by the user is a part of ours.
-
-    Raises:
-        InvalidInputError: another column, or another type.
-    """
-    for field in schema.fields:
-        kind = field.dataType.simpleString()
-        if _DDL.get(field.name) != kind:
-            columns = ", ".join(f"{name} {kind}" for name, kind in _DDL.items())
-            raise InvalidInputError(f"no column {field.name} {kind}; there are {columns}")
+            yield from read_split(partition.split, perform, self._columns, mode=self._options.mode)

@@ -75,6 +75,15 @@ class Usage:
             bytes_written=self.bytes_written + other.bytes_written,
         )
 
+    def __sub__(self, earlier: "Usage") -> "Usage":
+        """Return what came since ``earlier``."""
+        return Usage(
+            requests=dict(Counter(self.requests) - Counter(earlier.requests)),
+            failures=self.failures - earlier.failures,
+            bytes_read=self.bytes_read - earlier.bytes_read,
+            bytes_written=self.bytes_written - earlier.bytes_written,
+        )
+
 
 class Meter:
     """Counts for all threads of a process."""

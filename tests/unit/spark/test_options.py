@@ -3,8 +3,8 @@
 import pytest
 
 from lakelog.errors import InvalidInputError
-from lakelog.history import EARLIEST, LATEST
-from lakelog.spark.options import ReadOptions, parse_options
+from lakelog.history import EARLIEST, LATEST, Mode
+from lakelog.spark.options import ReadOptions, is_new_table, parse_options
 
 
 def parsed(**options: str) -> ReadOptions:
@@ -62,6 +62,10 @@ def test_options_of_the_store_keep_their_case() -> None:
         ({"subscribePattern": "("}, "subscribePattern"),
         ({"includeHeaders": "yes"}, "not true or false"),
         ({"splitBytes": "many"}, "not a number"),
+        ({"mode": "DROPMALFORMED"}, "there are FAILFAST, PERMISSIVE"),
+        ({"table": "topics"}, "there are records, segments, batches"),
+        ({"table": "batches", "startingOffsets": "earliest"}, "startingOffsets is about records"),
+        ({"table": "segments", "mode": "PERMISSIVE"}, "mode is about records, not segments"),
         ({"subscrib": "a"}, "no option 'subscrib'; there are path, layout"),
     ],
 )
@@ -78,6 +82,20 @@ def test_where_and_how_must_be_said(missing: str) -> None:
         parse_options(options)
 
 
-def test_a_table_without_options_says_what_to_use_instead() -> None:
-    with pytest.raises(InvalidInputError, match="CREATE TEMPORARY VIEW"):
+def test_a_table_without_options_says_where_to_give_them() -> None:
+    with pytest.raises(InvalidInputError, match=r"SELECT \* FROM t WITH \(path"):
         parse_options({})
+
+
+def test_a_new_table_may_have_no_options_because_they_would_be_lost() -> None:
+    assert not is_new_table({"path": "/d", "layout": "kafka"})
+    assert is_new_table({"owner": "me", "provider": "lakelog"})
+    for lost, name in (("option.layout", "layout"), ("location", "location")):
+        with pytest.raises(InvalidInputError, match=f"keep '{name}' to itself.* WITH"):
+            is_new_table({"owner": "me", "provider": "lakelog", lost: "x"})
+
+
+def test_damage_and_other_tables_are_options() -> None:
+    assert (parsed().mode, parsed().table) == (Mode.FAILFAST, "records")
+    assert parsed(mode="permissive").mode is Mode.PERMISSIVE
+    assert parsed(table="Segments", columns="topic, bytes").table == "segments"

@@ -1,11 +1,12 @@
 """Runs of record batches: what a KAFS segment and a Kafka log file have in common.
 
-run      reading a run: walk, look up, hand out in pieces
+run      reading a run: look up, hand out in pieces, find the next batch behind damage
+walk     every batch of a run, in order, on behind damage; with records or without
 check    holding an index against the batches it speaks of
 encode   framing a run at hand, and writing records as one
 """
 
-from lakelog.formats.batches.check import IndexCheck, IndexEntry, follow
+from lakelog.formats.batches.check import IndexCheck, IndexEntry, Told, follow
 from lakelog.formats.batches.encode import (
     BATCH_BYTES_GOAL,
     BATCH_RECORDS_MAX,
@@ -22,8 +23,8 @@ from lakelog.formats.batches.run import (
     first_batch,
     pieces,
     read_records,
-    walk_run,
 )
+from lakelog.formats.batches.walk import walk_run
 
 __all__ = [
     "BATCH_BYTES_GOAL",
@@ -34,6 +35,7 @@ __all__ = [
     "IndexEntry",
     "Piece",
     "Run",
+    "Told",
     "encode_run",
     "find_offset",
     "find_time",

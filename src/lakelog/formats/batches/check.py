@@ -5,14 +5,15 @@ a reader miss records, so a walk checks each entry against the batch it points t
 first that cannot be true.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
+from typing import NamedTuple, Protocol
 
 from lakelog.errors import CorruptError
-from lakelog.formats.contract import Block, Damage, Range, Walk
+from lakelog.formats.contract import Block, Damage, Found
 from lakelog.records import BatchHeader
 
-__all__ = ["IndexCheck", "IndexEntry", "follow"]
+__all__ = ["Check", "IndexCheck", "IndexEntry", "Told", "follow"]
 
 
 class IndexEntry(NamedTuple):
@@ -23,6 +24,18 @@ class IndexEntry(NamedTuple):
 
     offset: int
     position: int
+
+
+Told = tuple[int, Damage]
+"""A damage, and the number of the finding behind which it stands."""
+
+
+class Check(Protocol):
+    """Holds something against the batches that come by."""
+
+    def saw(self, found: Sequence[Found]) -> Sequence[Told]:
+        """Take note of what a walk found; tell what contradicts it."""
+        ...
 
 
 class IndexCheck:
@@ -43,29 +56,37 @@ class IndexCheck:
         self._entry = next(self._entries, None)
         self._skipped = False
         self._last: IndexEntry | None = None
-        self._next_offset = 0
+        self._seen: BatchHeader | None = None
 
-    def saw(self, found: Block | Damage) -> Iterator[Damage]:
-        """Take note of a batch; yield a Damage when an entry contradicts it."""
-        if isinstance(found, Damage):
-            self._skipped = True
-            return
-        assert found.header is not None
-        self._next_offset = found.header.next_offset
-        while self._skipped and self._entry is not None and self._entry.position < found.position:
-            self._entry = next(self._entries, None)
-        self._skipped = False
-        entry = self._entry
-        if entry is None or entry.position > found.position:
-            return
-        if entry.position < found.position:
-            yield self._lie(entry, "no batch begins there")
-        elif not self._agrees(found.header, entry.offset):
-            yield self._lie(entry, f"that batch begins at offset {found.header.base_offset}")
-        elif self._last is not None and self._last.offset >= found.header.base_offset:
-            yield self._lie(self._last, f"position {found.position} still holds older offsets")
-        else:
-            self._last, self._entry = entry, next(self._entries, None)
+    def saw(self, found: Sequence[Found]) -> list[Told]:
+        """Take note of batches; tell of an entry that contradicts one."""
+        told: list[Told] = []
+        for number, one in enumerate(found):
+            if isinstance(one, Damage):
+                self._skipped = True
+                continue
+            self._seen = one.header
+            while self._skipped and self._entry is not None and self._entry.position < one.position:
+                self._entry = next(self._entries, None)
+            self._skipped = False
+            if self._entry is not None and self._entry.position <= one.position:
+                lie = self._judge(self._entry, one)
+                if lie is not None:
+                    told.append((number, lie))
+        return told
+
+    def _judge(self, entry: IndexEntry, batch: Block) -> Damage | None:
+        """Hold an entry against the first batch that does not begin before it."""
+        header = batch.header
+        assert header is not None
+        if entry.position < batch.position:
+            return self._lie(entry, "no batch begins there")
+        if not self._agrees(header, entry.offset):
+            return self._lie(entry, f"that batch begins at offset {header.base_offset}")
+        if self._last is not None and self._last.offset >= header.base_offset:
+            return self._lie(self._last, f"position {batch.position} still holds older offsets")
+        self._last, self._entry = entry, next(self._entries, None)
+        return None
 
     def end(self, *, active: bool = False) -> Iterator[Damage]:
         """Yield a Damage when an entry leads behind the last batch.
@@ -74,28 +95,25 @@ class IndexCheck:
         """
         if self._skipped:
             return
+        next_offset = 0 if self._seen is None else self._seen.next_offset
         if self._entry is not None:
             if not active:
                 yield self._lie(self._entry, "the batches end before it")
-            elif self._entry.offset < self._next_offset:
-                yield self._lie(self._entry, f"offset {self._next_offset} is still to come")
-        elif not active and self._last is not None and self._last.offset >= self._next_offset:
-            yield self._lie(self._last, f"the batches end at offset {self._next_offset}")
+            elif self._entry.offset < next_offset:
+                yield self._lie(self._entry, f"offset {next_offset} is still to come")
+        elif not active and self._last is not None and self._last.offset >= next_offset:
+            yield self._lie(self._last, f"the batches end at offset {next_offset}")
 
     def _lie(self, entry: IndexEntry, why: str) -> Damage:
         self._entries, self._entry, self._last = iter(()), None, None
         what = f"offset {entry.offset} -> position {entry.position}: {why}"
-        return Damage(error=CorruptError(what, at=entry.at, where=self._where))
+        error = CorruptError(what, at=entry.at, where=self._where)
+        return Damage(error=error, position=entry.at)
 
 
-def follow(walk: Walk, then: Callable[[Block | Damage], Iterable[Damage]]) -> Walk:
-    """Pass on what ``walk`` yields, and behind each finding what ``then`` makes of it."""
-    answer: bytes | None = None
-    while True:
-        try:
-            item = walk.send(answer)
-        except StopIteration:
-            return
-        answer = yield item
-        if not isinstance(item, Range):
-            yield from then(item)
+def follow(found: Sequence[Found], checks: Sequence[Check]) -> Sequence[Found]:
+    """Return what a walk found, and behind each finding what the checks make of it."""
+    told = [one for check in checks for one in check.saw(found)]
+    if not told:
+        return found
+    return [one for _, one in sorted([*enumerate(found), *told], key=itemgetter(0))]

@@ -3,8 +3,8 @@
     run => batch*      one behind the other, in [start, end) of a file
 
 A run has no frame of its own: each batch says how long it is, and the next one begins there. So one
-wrong length loses everything behind it, unless the reader looks for the next batch. ``walk_run``
-does: behind damage it goes on where the damaged batch says it ends, if a batch stands there; if not
+wrong length loses everything behind it, unless the reader looks for the next batch. A walk does:
+behind damage it goes on where the damaged batch says it ends, if a batch stands there; if not
 it searches forward for a place where a plausible header carries a good CRC. The search does
 work in proportion to the bytes it skips, plus at most ``SEARCH_BYTES_MAX`` bytes of checksums for
 places that only looked like a batch; then it gives the rest up.
@@ -17,14 +17,14 @@ At most one batch and one piece of the file are held at a time.
 """
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from crc32c import crc32c
 
 from lakelog.errors import CorruptError, UnsupportedError
-from lakelog.formats.contract import CHUNK_BYTES, Block, Damage, Range, Ranged, Walk, Window
+from lakelog.formats.contract import CHUNK_BYTES, Range, Ranged, Window
 from lakelog.model import Record
 from lakelog.records import (
     BATCH_BYTES_MAX,
@@ -42,13 +42,13 @@ __all__ = [
     "SEARCH_BYTES_MAX",
     "Frame",
     "Piece",
+    "Reader",
     "Run",
     "find_offset",
     "find_time",
     "first_batch",
     "pieces",
     "read_records",
-    "walk_run",
 ]
 
 SEARCH_BYTES_MAX = 4 * BATCH_BYTES_MAX
@@ -96,7 +96,7 @@ class Piece(NamedTuple):
     data: memoryview
 
 
-class _Reader:
+class Reader:
     """Reads a run batch by batch; holds the window, and what the search may still spend."""
 
     def __init__(self, run: Run, *, chunk_bytes: int = CHUNK_BYTES) -> None:
@@ -237,43 +237,6 @@ class _Reader:
         return f"base offset {header.base_offset}, the batch before ends at {self.next_offset}"
 
 
-def walk_run(run: Run, *, saw: Callable[[memoryview], None] | None = None) -> Walk:
-    """Yield the batches of a run in order, and what is wrong with it; go on behind damage.
-
-    ``saw`` is called with the bytes of each batch whose CRC is right, before it is yielded.
-    """
-    reader = _Reader(run)
-    at = run.start
-    while at < run.end:
-        header: BatchHeader | None = None
-        try:
-            header = yield from reader.header(at)
-            data = yield from reader.body(at, header)
-        except (CorruptError, UnsupportedError) as error:
-            if (yield from reader.ends_at(at, error)):
-                return
-            behind = yield from reader.resume(at, header)
-            yield Damage(error=error, size=behind - at, header=header)
-            at = behind
-            continue
-        if saw is not None:
-            saw(data)
-        yield _judge(reader, at, header, data)
-        at += header.size
-        reader.next_offset = header.next_offset
-
-
-def _judge(reader: _Reader, at: int, header: BatchHeader, data: memoryview) -> Block | Damage:
-    """Return what a batch holds; its CRC is right, so where it ends is beyond doubt."""
-    try:
-        if header.base_offset < reader.next_offset:
-            raise reader.corrupt(reader.disorder(header), at)
-        records = decode_records(header, data[HEADER_BYTES:], at=at, where=reader.run.suffix)
-    except (CorruptError, UnsupportedError) as error:
-        return Damage(error=error, size=header.size, header=header)
-    return Block(position=at, size=header.size, records=records, header=header)
-
-
 def read_records(run: Run, at: int, offset: int, limit: int) -> Ranged[tuple[Record, ...]]:
     """Return at most ``limit`` records from ``offset`` on; ``at`` is where an index says to begin.
 
@@ -303,8 +266,8 @@ def read_records(run: Run, at: int, offset: int, limit: int) -> Ranged[tuple[Rec
     return tuple(found[:limit])
 
 
-def _begin(run: Run, at: int) -> _Reader:
-    reader = _Reader(run, chunk_bytes=_READ_PIECE_BYTES)
+def _begin(run: Run, at: int) -> Reader:
+    reader = Reader(run, chunk_bytes=_READ_PIECE_BYTES)
     # The index of a run that still grows may know of batches that we do not see yet.
     if at >= run.end and at != run.start and not run.torn_end:
         raise reader.corrupt(f"the index leads here, the batches end at {run.end}", at)
@@ -366,10 +329,10 @@ def pieces(
     Raises:
         CorruptError, UnsupportedError: no batch stands where one must; all before it was yielded.
     """
-    reader = _Reader(run, chunk_bytes=bytes_max)
+    reader = Reader(run, chunk_bytes=bytes_max)
     at = run.start if at is None else at
     while at < run.end:
-        data = yield from reader.window.read(at, at + bytes_max)
+        data = yield from reader.window.ahead(at, bytes_max)
         size, last = _framed(data, checked=run.torn_end)
         if run.torn_end and size:
             # What stands behind a torn end counts only if it goes on from here.
@@ -381,7 +344,9 @@ def pieces(
                 return
             size = header.size
             data = yield from reader.window.read(at, at + size)
-        yield Piece(at, data[:size])
+        piece, data = Piece(at, data[:size]), memoryview(b"")
+        yield piece
+        del piece  # Nobody holds it when the next one is asked for, which takes its memory.
         at += size
 
 

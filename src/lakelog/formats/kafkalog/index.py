@@ -24,13 +24,13 @@ Specification: docs/reference/formats/kafka-log-directory.md
 
 import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.formats.batches import Frame, IndexEntry
-from lakelog.formats.contract import Block, Bytes, Damage, Files, Ranged, fetch
+from lakelog.formats.batches import Frame, IndexEntry, Told
+from lakelog.formats.contract import Bytes, Damage, Files, Found, Ranged, fetch
 
 __all__ = [
     "INDEX_BYTES_MAX",
@@ -250,15 +250,19 @@ class TimeCheck:
         self._next_offset = 0
         self._skipped = False
 
-    def saw(self, found: Block | Damage) -> Iterator[Damage]:
-        """Take note of a batch; yield a Damage when an entry contradicts it."""
-        if isinstance(found, Damage):
-            self._skipped = True
-            return
-        assert found.header is not None
-        self._next_offset = found.header.next_offset
-        yield from self._pass(self._next_offset - 1)
-        self._latest = max(self._latest, found.header.max_timestamp)
+    def saw(self, found: Sequence[Found]) -> list[Told]:
+        """Take note of batches; tell of an entry that contradicts one."""
+        told: list[Told] = []
+        for number, one in enumerate(found):
+            if isinstance(one, Damage):
+                self._skipped = True
+                continue
+            assert one.header is not None
+            self._next_offset = one.header.next_offset
+            if self._entry is not None:
+                told += ((number, lie) for lie in self._pass(self._next_offset - 1))
+            self._latest = max(self._latest, one.header.max_timestamp)
+        return told
 
     def end(self, *, active: bool = False) -> Iterator[Damage]:
         """Yield a Damage when an entry leads behind the last batch.
@@ -280,4 +284,5 @@ class TimeCheck:
     def _lie(self, entry: TimeEntry, why: str) -> Damage:
         self._entries, self._entry = iter(()), None
         what = f"time {entry.timestamp} -> offset {entry.offset}: {why}"
-        return Damage(error=CorruptError(what, at=entry.at, where=TIME_INDEX_SUFFIX))
+        error = CorruptError(what, at=entry.at, where=TIME_INDEX_SUFFIX)
+        return Damage(error=error, position=entry.at)

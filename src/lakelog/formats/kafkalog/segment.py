@@ -17,8 +17,9 @@ Specification: docs/reference/formats/kafka-log-directory.md
 
 import re
 import struct
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
@@ -33,15 +34,17 @@ from lakelog.formats.batches import (
     walk_run,
 )
 from lakelog.formats.contract import (
-    Block,
+    EVERYTHING,
     Bytes,
     Carries,
     Damage,
     Files,
     Format,
+    Found,
     Range,
     Ranged,
     Segment,
+    Span,
     Walk,
 )
 from lakelog.formats.kafkalog.index import (
@@ -159,8 +162,11 @@ def open_segment(files: Files) -> Ranged[Segment]:
     )
 
 
-def walk(files: Files) -> Walk:
-    """Yield every batch, and every contradiction between the log and the files beside it."""
+def walk(files: Files, *, span: Span = EVERYTHING) -> Walk:
+    """Yield every batch, and every contradiction between the log and the files beside it.
+
+    Records are read of batches that begin in ``span``.
+    """
     base = files.base_offset
     offsets = yield from _side(
         files, INDEX_SUFFIX, lambda d: decode_offset_index(d, base_offset=base)
@@ -172,12 +178,8 @@ def walk(files: Files) -> Walk:
     yield from _side(files, SNAPSHOT_SUFFIX, lambda d: decode_snapshot(d, next_offset=base))
     index_check = IndexCheck(INDEX_SUFFIX, offsets or (), _within)
     time_check = TimeCheck(times or ())
-
-    def note(found: Block | Damage) -> Iterable[Damage]:
-        yield from index_check.saw(found)
-        yield from time_check.saw(found)
-
-    yield from follow(walk_run(_run(files)), note)
+    note = partial(follow, checks=(index_check, time_check))
+    yield from walk_run(_run(files), span=span, note=note)
     # While a segment is written to, its indexes may know of batches that we do not see yet.
     yield from index_check.end(active=files.active)
     yield from time_check.end(active=files.active)
@@ -196,13 +198,13 @@ def _run(files: Files) -> Run:
 
 def _side(
     files: Files, suffix: str, decode: Callable[[bytes], T]
-) -> Generator[Range | Block | Damage, Any, T | None]:
+) -> Generator[Range | Found, Any, T | None]:
     """Return what a side file holds; None, and a Damage on the way, when it is bad."""
     try:
         data = yield from read_side_file(files, suffix)
         return None if data is None else decode(data)
     except (CorruptError, UnsupportedError) as error:
-        yield Damage(error=error)
+        yield Damage(error=error, position=error.at)
         return None
 
 

@@ -133,8 +133,9 @@ def decode_index(data: Bytes) -> Index:
         raise UnsupportedError(f"reserved bytes {reserved.hex()}", at=14, where=INDEX_SUFFIX)
     index = Index(interval=interval, data=bytes(memoryview(data)[_INDEX_HEAD.size :]))
     last_offset, last_position = -1, FIRST_POSITION - 1
-    for at, offset, position in index:
+    for number, (offset, position) in enumerate(_ENTRY.iter_unpack(index.data)):
         if offset <= last_offset or position <= last_position:
+            at = _INDEX_HEAD.size + number * _ENTRY.size
             what = f"offset {offset} -> position {position} behind {last_offset} -> {last_position}"
             raise CorruptError(what, at=at, where=INDEX_SUFFIX)
         last_offset, last_position = offset, position

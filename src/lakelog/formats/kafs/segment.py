@@ -25,7 +25,7 @@ Specification: docs/reference/formats/kafs.md
 
 import re
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from crc32c import crc32c
@@ -43,20 +43,23 @@ from lakelog.formats.batches import (
     walk_run,
 )
 from lakelog.formats.contract import (
+    EVERYTHING,
     Block,
     Bytes,
     Carries,
     Damage,
     Files,
     Format,
+    Found,
     Ranged,
     Segment,
+    Span,
     Walk,
     fetch,
 )
 from lakelog.formats.kafs.index import INDEX_SUFFIX, Index, encode_index, read_index
 from lakelog.model import Record
-from lakelog.records import Codec
+from lakelog.records import BatchHeader, Codec
 
 __all__ = [
     "FOOTER_BYTES",
@@ -279,22 +282,23 @@ class _Sum:
     """What the header and the footer claim of the batches, counted while they come by."""
 
     def __init__(self) -> None:
-        self.crc = self.count = self.next_offset = 0
+        self.crc = self.count = 0
+        self.last: BatchHeader | None = None
         self.whole = True
 
     def bytes(self, data: memoryview) -> None:
         self.crc = crc32c(data, self.crc)
 
-    def saw(self, found: Block | Damage) -> None:
-        if isinstance(found, Damage):
+    def saw(self, found: Sequence[Found]) -> None:
+        last = found[-1]
+        if isinstance(last, Damage):
             self.whole = False
         else:
-            assert found.header is not None
-            self.count += found.header.count
-            self.next_offset = found.header.next_offset
+            self.count += sum([one.count for one in found if isinstance(one, Block)])
+            self.last = last.header
 
     def contradictions(self, head: Head | None, footer: Footer, at: int) -> Iterator[CorruptError]:
-        if self.next_offset == 0:
+        if self.last is None:
             yield CorruptError("no batches", at=HEADER_BYTES, where=SUFFIX)
             return
         if self.crc != footer.crc:
@@ -303,14 +307,15 @@ class _Sum:
         if head is not None and self.count != head.count:
             what = f"{self.count} records, the header says {head.count}"
             yield CorruptError(what, at=16, where=SUFFIX)
-        if footer.last_offset != self.next_offset - 1:
-            yield _other_end(footer, self.next_offset, at)
+        if footer.last_offset != self.last.next_offset - 1:
+            yield _other_end(footer, self.last.next_offset, at)
 
 
-def walk(files: Files) -> Walk:
+def walk(files: Files, *, span: Span = EVERYTHING) -> Walk:
     """Yield every batch, and everything in which header, batches, footer and index disagree.
 
-    Damage behind which no claim about all batches can be judged silences those claims.
+    Records are read of batches that begin in ``span``. Damage behind which no claim about all
+    batches can be judged silences those claims.
     """
     size = files.sizes.get(SUFFIX, 0)
     head: Head | None = None
@@ -321,34 +326,34 @@ def walk(files: Files) -> Walk:
         _check_name(head, files)
     except UnsupportedError as error:
         # Another version may lay out everything else in another way.
-        yield Damage(error=error, size=size)
+        yield Damage(error=error, position=0, size=size)
         return
     except CorruptError as error:
-        yield Damage(error=error)
+        yield Damage(error=error, position=error.at)
     end = max(size - FOOTER_BYTES, HEADER_BYTES)
     try:
         footer = decode_footer((yield from _bytes(end, size)), at=end)
     except CorruptError as error:
-        yield Damage(error=error)
+        yield Damage(error=error, position=error.at)
         end = max(size, HEADER_BYTES)
     try:
         index = yield from read_index(files)
     except (CorruptError, UnsupportedError) as error:
-        yield Damage(error=error)
+        yield Damage(error=error, position=error.at)
     total = _Sum()
     check = IndexCheck(
         INDEX_SUFFIX, index or (), lambda header, offset: header.base_offset == offset
     )
 
-    def note(found: Block | Damage) -> Iterable[Damage]:
+    def note(found: Sequence[Found]) -> Sequence[Found]:
         total.saw(found)
-        return check.saw(found)
+        return follow(found, (check,))
 
     run = Run(suffix=SUFFIX, start=HEADER_BYTES, end=end, base_offset=files.base_offset)
-    yield from follow(walk_run(run, saw=total.bytes), note)
+    yield from walk_run(run, span=span, saw=total.bytes, note=note)
     if footer is not None and total.whole:
         for contradiction in total.contradictions(head, footer, end):
-            yield Damage(error=contradiction)
+            yield Damage(error=contradiction, position=contradiction.at)
     yield from check.end()
 
 

@@ -12,6 +12,7 @@ if it were right, and a file cut between two records is a shorter valid file.
 layout      records and index: bytes <-> values; records -> a segment
 walk        every byte of a segment, in order, on behind damage
 lookup      a few records of a segment, through the index
+writer      Arrow columns -> a segment; imported only when asked for
 checkpoint  the cleaner's file
 row         the row of FORMATS
 
@@ -32,6 +33,7 @@ from lakelog.formats.rustlog.layout import (
     build_index,
     decode_index,
     decode_log,
+    encode_index,
     encode_log,
     times_back,
 )
@@ -53,6 +55,7 @@ __all__ = [
     "decode_index",
     "decode_log",
     "encode_checkpoint",
+    "encode_index",
     "encode_log",
     "open_segment",
     "partition_path",

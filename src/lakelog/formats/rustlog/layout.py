@@ -37,6 +37,7 @@ __all__ = [
     "decode_index",
     "decode_log",
     "decode_record_header",
+    "encode_index",
     "encode_log",
     "is_torn",
     "looks_untimed",
@@ -180,6 +181,11 @@ def decode_log(data: Bytes, *, base_offset: int = 0, active: bool = False) -> tu
         UnsupportedError: a payload over the limit, or a log without timestamps.
     """
     return tuple(record for _, record in _each_record(memoryview(data), base_offset, active))
+
+
+def encode_index(entries: Iterable[IndexEntry]) -> bytes:
+    """Return an index of these entries."""
+    return b"".join(ENTRY.pack(entry.offset, entry.position) for entry in entries)
 
 
 def build_index(data: Bytes, base_offset: int, *, index_interval: int = INDEX_INTERVAL) -> bytes:

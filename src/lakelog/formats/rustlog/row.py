@@ -84,6 +84,7 @@ FORMAT = Format(
         null_values=False,
         headers=False,
         time_order=True,
+        timestamp_types=False,
         codecs=frozenset({Codec.NONE}),
     ),
     sealed=False,

@@ -6,16 +6,32 @@ the damaged one. (Behind a record that is only too large, the walk goes on at on
 
 Log and index go by once, side by side. Of the index only the first fault is reported: it can be
 built again from the log, so to know of more would not help anybody.
+
+Outside the span only headers are looked at, up to the next record that the index knows, or that is
+not as it must be: that one is read with care.
 """
 
 from collections.abc import Iterator
 
 from lakelog.errors import CorruptError, UnsupportedError
-from lakelog.formats.contract import Block, Damage, Files, Ranged, Walk, Window
+from lakelog.formats.contract import (
+    CHUNK_BYTES,
+    EVERYTHING,
+    SWEEP_BYTES,
+    Block,
+    Damage,
+    Files,
+    Ranged,
+    Span,
+    Walk,
+    Window,
+)
 from lakelog.formats.rustlog.layout import (
     ENTRY,
     INDEX_SUFFIX,
     LOG_SUFFIX,
+    OFFSET_MAX,
+    PAYLOAD_BYTES_MAX,
     RECORD,
     SNIFF_BYTES,
     IndexEntry,
@@ -29,6 +45,7 @@ from lakelog.model import Record
 __all__ = ["to_record", "walk"]
 
 US_PER_MS = 1000
+STRIDE_BYTES = 512 * 1024
 
 
 def to_record(header: RecordHeader, payload: bytes) -> Record:
@@ -41,23 +58,29 @@ def to_record(header: RecordHeader, payload: bytes) -> Record:
     )
 
 
-def walk(files: Files) -> Walk:
-    """Yield every record of a segment, and what is wrong with it."""
+def walk(files: Files, *, span: Span = EVERYTHING) -> Walk:
+    """Yield every record of a segment, and what is wrong with it.
+
+    Payloads are read of records that begin in ``span``.
+    """
     if LOG_SUFFIX not in files.sizes:
         error = CorruptError("there is no log", at=0, where=LOG_SUFFIX)
-        yield Damage(error=error)
+        yield Damage(error=error, position=0)
         return
-    yield from _Walker(files).run()
+    yield from _Walker(files, span).run()
 
 
 class _Walker:
     """One walk. State that lives from record to record, and nothing else."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, span: Span) -> None:
         self.base_offset = files.base_offset
         self.active = files.active
         self.size = files.sizes[LOG_SUFFIX]
-        self.log = Window(LOG_SUFFIX, self.size)
+        self.span = span
+        is_all = span[0] == 0 and self.size <= span[1]
+        chunk_bytes = CHUNK_BYTES if is_all else SWEEP_BYTES
+        self.log = Window(LOG_SUFFIX, self.size, chunk_bytes=chunk_bytes)
         self.at = 0
         self.offset_min = files.base_offset
         self.index = Window(INDEX_SUFFIX, files.sizes.get(INDEX_SUFFIX, 0))
@@ -71,7 +94,7 @@ class _Walker:
         try:
             refuse_untimed(head, self.base_offset)
         except UnsupportedError as error:
-            yield Damage(error=error, size=self.size)
+            yield Damage(error=error, position=0, size=self.size)
             return
         rest = self.index.size % ENTRY.size
         if rest and not self.active:
@@ -79,34 +102,73 @@ class _Walker:
             yield from self._index_damage(what, self.index.size - rest)
         yield from self._next_entry()
         while self.at < self.size:
+            if blocks := (yield from self._sweep()):
+                yield from blocks
+                continue
             start = self.at
             try:
-                block = yield from self._read_record(start)
+                header = yield from self._read_header(start)
+                if header is None:
+                    break
+                block = yield from self._read_record(start, header)
             except (CorruptError, UnsupportedError) as error:
                 yield from self._resume_behind(start, error)
-                yield Damage(error=error, size=self.at - start)
+                yield Damage(error=error, position=start, size=self.at - start)
                 continue
-            if block is None:
-                break
-            offset = block.records[0].offset
-            yield from self._check_entry(start, offset)
+            yield from self._check_entry(start, header.offset)
             yield block
-            self.at, self.offset_min = start + block.size, offset + 1
+            self.at, self.offset_min = start + block.size, header.offset + 1
         yield from self._check_rest()
 
-    def _read_record(self, start: int) -> Ranged[Block | None]:
-        """Return the record at ``start``, or None where a writer is still at work."""
+    def _sweep(self) -> Ranged[list[Block]]:
+        """Pass good records outside the span, as many as are at hand, and return them.
+
+        None, where a record is to be read, or held against the index, or something is wrong.
+        """
+        start, end = self.at, min(self.size, self.at + STRIDE_BYTES)
+        if self.span[0] <= start < self.span[1]:
+            return []
+        if start < self.span[0]:
+            end = min(end, self.span[0])
+        if self.entry is not None:
+            end = min(end, self.entry.position)
+        blocks: list[Block] = []
+        if start >= end:
+            return blocks
+        data = yield from self.log.ahead(start, RECORD.size)
+        at, room, offset_min = 0, len(data), self.offset_min
+        stop = min(end - start, room - RECORD.size + 1)
+        while at < stop:
+            length, offset, _ = RECORD.unpack_from(data, at)
+            size = RECORD.size + length
+            if length > PAYLOAD_BYTES_MAX or size > room - at:
+                break
+            if not offset_min <= offset <= OFFSET_MAX:
+                break
+            # Block's own constructor would take as long as all else here.
+            blocks.append(tuple.__new__(Block, (start + at, size, 1, (), None)))
+            at += size
+            offset_min = offset + 1
+        self.at, self.offset_min = start + at, offset_min
+        return blocks
+
+    def _read_header(self, start: int) -> Ranged[RecordHeader | None]:
+        """Return the header of the record at ``start``, or None where a writer is at work."""
         room = self.size - start
         head = yield from self.log.read(start, start + RECORD.size)
         if self.active and is_torn(head, room):
             return None
-        header = decode_record_header(head, at=start, room=room, offset_min=self.offset_min)
+        return decode_record_header(head, at=start, room=room, offset_min=self.offset_min)
+
+    def _read_record(self, start: int, header: RecordHeader) -> Ranged[Block]:
         data = yield from self.log.read(start, start + header.size)
         if len(data) < header.size:
             what = f"the file ends here, not at {self.size}"
             raise CorruptError(what, at=start + len(data), where=LOG_SUFFIX)
-        record = to_record(header, bytes(data[RECORD.size :]))
-        return Block(position=start, size=header.size, records=(record,))
+        records: tuple[Record, ...] = ()
+        if self.span[0] <= start < self.span[1]:
+            records = (to_record(header, bytes(data[RECORD.size :])),)
+        return Block(position=start, size=header.size, count=1, records=records)
 
     def _resume_behind(self, start: int, error: CorruptError | UnsupportedError) -> Walk:
         """Move to the next place where the index promises a record and one stands."""
@@ -181,4 +243,5 @@ class _Walker:
     def _index_damage(self, what: str, at: int) -> Iterator[Damage]:
         if not self.has_bad_index:
             self.has_bad_index = True
-            yield Damage(error=CorruptError(f"{what}; rebuild it", at=at, where=INDEX_SUFFIX))
+            error = CorruptError(f"{what}; rebuild it", at=at, where=INDEX_SUFFIX)
+            yield Damage(error=error, position=at)

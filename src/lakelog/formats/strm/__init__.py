@@ -13,6 +13,7 @@ index, and a file whose index is lost is readable only as far as its offsets hav
 layout   header, block header, index and footer: bytes <-> values
 blocks   the records of one block <-> bytes
 encode   records -> a segment
+writer   Arrow columns -> a segment; imported only when asked for
 tail     footer and index, by ranges from the end
 walk     every byte of a segment, in order, on behind damage
 lookup   a few records of a segment, by ranges

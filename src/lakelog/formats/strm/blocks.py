@@ -18,13 +18,14 @@ timestamp: it wrote 0, its distance from itself. Such a block is recognised when
 an oldest timestamp above 0, and then takes that one: a little wrong instead of 1970, and never
 older than the oldest.
 
-``open_block`` ends at the decompressed bytes, for those who have a faster way to read them than
-``decode_records``.
+``open_block`` ends at the decompressed bytes, and ``seal_block`` begins with them, for those who
+have a faster way to read or write records.
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from zlib import crc32
 
 import lz4.block
@@ -45,16 +46,26 @@ from lakelog.formats.strm.layout import (
 from lakelog.model import Header, Record
 from lakelog.records import (
     Codec,
-    compress,
+    compressor,
     decode_varint,
     decode_varlong,
     decompress,
     encode_varint,
 )
 
-__all__ = ["RawBlock", "check_times", "decode_records", "encode_block", "open_block"]
+__all__ = [
+    "RawBlock",
+    "block_compressor",
+    "check_block",
+    "check_times",
+    "decode_records",
+    "encode_block",
+    "open_block",
+    "seal_block",
+]
 
 _LZ4_SIZE = struct.Struct("<I")
+_LZ4_SLOW_LEVEL = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,18 +90,8 @@ def open_block(
         CorruptError: a wrong checksum, or not the bytes the block header promises.
         UnsupportedError: over a limit.
     """
-    data = memoryview(data)
-    block = decode_block_header(data, at=position, room=len(data) if room is None else room)
-    if block.size > len(data):
-        raise CorruptError(
-            f"a block of {block.size} bytes, {len(data)} there", at=position, where=SUFFIX
-        )
-    body = data[BLOCK.size : block.size]
-    found = crc32(body)
-    if found != block.crc:
-        raise CorruptError(
-            f"CRC-32 is {found}, the block says {block.crc}", at=position, where=SUFFIX
-        )
+    block = check_block(data, position=position, room=len(data) if room is None else room)
+    body = memoryview(data)[BLOCK.size : block.size]
     try:
         raw = _decompress(header.codec, body, block)
     except CorruptError as error:
@@ -98,6 +99,25 @@ def open_block(
     return RawBlock(
         position=position, size=block.size, base_offset=base_offset, count=block.count, raw=raw
     )
+
+
+def check_block(data: Bytes, *, position: int, room: int) -> BlockHeader:
+    """Return the header of a block whose checksum is right; nothing is decompressed.
+
+    Raises:
+        CorruptError, UnsupportedError: as ``open_block``.
+    """
+    block = decode_block_header(data, at=position, room=room)
+    if block.size > len(data):
+        raise CorruptError(
+            f"a block of {block.size} bytes, {len(data)} there", at=position, where=SUFFIX
+        )
+    found = crc32(memoryview(data)[BLOCK.size : block.size])
+    if found != block.crc:
+        raise CorruptError(
+            f"CRC-32 is {found}, the block says {block.crc}", at=position, where=SUFFIX
+        )
+    return block
 
 
 def _decompress(codec: Codec, body: memoryview, block: BlockHeader) -> bytes:
@@ -264,16 +284,48 @@ def encode_block(records: Sequence[Record], codec: Codec, *, has_headers: bool) 
             for key, value in record.headers:
                 parts += _field(key.encode("utf-8", "surrogateescape"))
                 parts += _field(value)
-    raw = b"".join(parts)
+    raw, squeeze = b"".join(parts), block_compressor(codec)
+    return b"".join(seal_block(raw, squeeze, count=len(records), base_offset=base))
+
+
+def seal_block(
+    raw: Bytes, squeeze: Callable[[Bytes], Bytes], *, count: int, base_offset: int
+) -> tuple[bytes, Bytes]:
+    """Return the header and the body of the block that holds ``count`` records, written as ``raw``.
+
+    ``squeeze`` is what ``block_compressor`` gives.
+
+    Raises:
+        InvalidInputError: they take more than a block may hold.
+    """
     if len(raw) > BLOCK_BYTES_MAX:
         raise InvalidInputError(
-            f"the record at offset {base} takes {len(raw)} bytes, a block holds {BLOCK_BYTES_MAX}"
+            f"the record at offset {base_offset} takes {len(raw)} bytes, a block holds "
+            f"{BLOCK_BYTES_MAX}"
         )
-    if codec is Codec.LZ4:
-        body: bytes = lz4.block.compress(raw, store_size=True)
+    body = squeeze(raw)
+    return BLOCK.pack(len(raw), len(body), count, crc32(body)), body
+
+
+def block_compressor(codec: Codec, *, level: int | None = None) -> Callable[[Bytes], Bytes]:
+    """Return what compresses the records of one block after another; it belongs to one thread."""
+    match codec:
+        case Codec.NONE:
+            return lambda raw: raw
+        case Codec.LZ4:
+            return partial(_compress_lz4, level=level or 0)
+        case _:
+            return compressor(codec, level=level)
+
+
+def _compress_lz4(raw: Bytes, *, level: int) -> bytes:
+    # Levels mean what they mean for LZ4 frames: from 3 on the slow compressor, below 0 haste.
+    if level < _LZ4_SLOW_LEVEL:
+        pace = {"mode": "fast", "acceleration": max(1, -level)}
     else:
-        body = compress(codec, raw)
-    return BLOCK.pack(len(raw), len(body), len(records), crc32(body)) + body
+        pace = {"mode": "high_compression", "compression": level}
+    done: bytes = lz4.block.compress(raw, store_size=True, **pace)
+    return done
 
 
 def _field(value: bytes | None) -> tuple[bytes, bytes]:

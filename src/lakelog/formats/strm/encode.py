@@ -15,7 +15,6 @@ from lakelog.formats.strm.blocks import encode_block
 from lakelog.formats.strm.layout import (
     CODECS,
     EXTENDED_VERSION,
-    FOOTER,
     HEADER,
     HEADERS_BIT,
     I64_MAX,
@@ -34,7 +33,13 @@ from lakelog.formats.strm.layout import (
 from lakelog.model import Record
 from lakelog.records import Codec
 
-__all__ = ["BLOCK_TARGET_BYTES", "encode_segment"]
+__all__ = [
+    "BLOCK_TARGET_BYTES",
+    "check_settings",
+    "encode_end",
+    "encode_segment",
+    "version_and_flags",
+]
 
 BLOCK_TARGET_BYTES = 1024 * 1024
 """Where a block ends, before compression, unless the caller says otherwise."""
@@ -64,16 +69,16 @@ def encode_segment(
         InvalidInputError: no records, offsets that do not rise, or something out of range.
     """
     _check_records(records)
-    _check_settings(codec, partition, created_ms, block_bytes)
+    check_settings(codec, partition, created_ms, block_bytes)
     has_headers = any(record.headers for record in records)
-    flags = _CODEC_IDS[codec]
-    if any(record.value is None for record in records):
-        flags |= TOMBSTONES_BIT
-    if has_headers:
-        flags |= HEADERS_BIT
     timestamps = [record.timestamp for record in records]
+    version, flags = version_and_flags(
+        codec,
+        has_tombstones=any(record.value is None for record in records),
+        has_headers=has_headers,
+    )
     header = SegmentHeader(
-        version=EXTENDED_VERSION if flags & (TOMBSTONES_BIT | HEADERS_BIT) else PLAIN_VERSION,
+        version=version,
         flags=flags,
         topic_hash=topic_hash(topic),
         partition=partition,
@@ -92,22 +97,30 @@ def encode_segment(
         entries.append(IndexEntry(offset=run[0].offset, position=position))
         parts.append(block)
         position += len(block)
+    body = b"".join(parts)
+    return body + encode_end(entries, position, crc32(body))
+
+
+def version_and_flags(codec: Codec, *, has_tombstones: bool, has_headers: bool) -> tuple[int, int]:
+    """Return the lowest version that can say what is in a segment, and its flags."""
+    extended = TOMBSTONES_BIT * has_tombstones | HEADERS_BIT * has_headers
+    return EXTENDED_VERSION if extended else PLAIN_VERSION, _CODEC_IDS[codec] | extended
+
+
+def encode_end(entries: list[IndexEntry], position: int, crc: int) -> bytes:
+    """Return index and footer, which stand at ``position`` behind bytes whose CRC is ``crc``.
+
+    Raises:
+        InvalidInputError: more blocks than an index may have.
+    """
     if len(entries) > INDEX_ENTRIES_MAX:
         raise InvalidInputError(
             f"{len(entries)} blocks, a segment holds {INDEX_ENTRIES_MAX}; use larger blocks"
         )
     index = encode_index(entries)
-    return _seal(b"".join((*parts, index)), position, len(index))
-
-
-def _seal(body: bytes, index_position: int, index_size: int) -> bytes:
-    """Return ``body`` with its footer."""
-    unsigned = Footer(index_position=index_position, index_size=index_size, crc=0)
-    crc = crc32(encode_footer(unsigned)[:_FOOTER_BYTES_UNDER_CRC], crc32(body))
-    footer = Footer(index_position=index_position, index_size=index_size, crc=crc)
-    sealed = body + encode_footer(footer)
-    assert len(sealed) == index_position + index_size + FOOTER.size
-    return sealed
+    unsigned = encode_footer(Footer(index_position=position, index_size=len(index), crc=0))
+    crc = crc32(unsigned[:_FOOTER_BYTES_UNDER_CRC], crc32(index, crc))
+    return index + encode_footer(Footer(index_position=position, index_size=len(index), crc=crc))
 
 
 def _runs(records: Sequence[Record], block_bytes: int) -> Iterator[Sequence[Record]]:
@@ -127,7 +140,8 @@ def _runs(records: Sequence[Record], block_bytes: int) -> Iterator[Sequence[Reco
 def _estimate(record: Record) -> int:
     size = _RECORD_BYTES_ESTIMATED + len(record.key or b"") + len(record.value or b"")
     for key, value in record.headers:
-        size += _HEADER_BYTES_ESTIMATED + len(key) + len(value or b"")
+        size += _HEADER_BYTES_ESTIMATED + len(key.encode("utf-8", "surrogateescape"))
+        size += len(value or b"")
     return size
 
 
@@ -143,7 +157,12 @@ def _check_records(records: Sequence[Record]) -> None:
         raise InvalidInputError("a timestamp must fit 64 bits")
 
 
-def _check_settings(codec: Codec, partition: int, created_ms: int, block_bytes: int) -> None:
+def check_settings(codec: Codec, partition: int, created_ms: int, block_bytes: int) -> None:
+    """Check what a segment is to be made with.
+
+    Raises:
+        InvalidInputError: something is out of range.
+    """
     if codec not in _CODEC_IDS:
         raise InvalidInputError(f"STRM knows none, lz4 and zstd, not {codec.name.lower()}")
     if not 0 <= partition <= U32_MAX:

@@ -40,7 +40,7 @@ FORMAT = Format(
     title="STRM segment",
     suffix=SUFFIX,
     side_suffixes=(),
-    carries=Carries(codecs=frozenset(CODECS.values())),
+    carries=Carries(timestamp_types=False, codecs=frozenset(CODECS.values())),
     sealed=True,
     file_stem=_file_stem,
     base_offset=_base_offset,

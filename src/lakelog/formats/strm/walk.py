@@ -11,6 +11,9 @@ the file goes by once, from its header to its end. What can be damaged, and what
     block    unreadable                 skipped: to where it says it ends, if a block begins there,
                                         else to the next block the index knows
 
+A block outside the span is not decompressed. Its last offset is then known only if no offset is
+missing in the segment; if some are, the header's last offset and its times go unjudged.
+
 The CRC of the whole file is judged last, and only when nothing else was wrong: it then tells of
 damage in fields that nothing else guards, such as the topic hash.
 """
@@ -21,8 +24,19 @@ from typing import Any, TypeVar
 from zlib import crc32
 
 from lakelog.errors import CorruptError, UnsupportedError
-from lakelog.formats.contract import CHUNK_BYTES, Block, Damage, Files, Range, Walk, Window
-from lakelog.formats.strm.blocks import check_times, decode_records, open_block
+from lakelog.formats.contract import (
+    CHUNK_BYTES,
+    EVERYTHING,
+    SWEEP_BYTES,
+    Block,
+    Damage,
+    Files,
+    Range,
+    Span,
+    Walk,
+    Window,
+)
+from lakelog.formats.strm.blocks import check_block, check_times, decode_records, open_block
 from lakelog.formats.strm.layout import (
     BLOCK,
     COUNT,
@@ -48,23 +62,28 @@ T = TypeVar("T")
 _Step = Generator[Range | Block | Damage, Any, T]
 
 
-def walk(files: Files) -> Walk:
-    """Yield every block of a segment, and what is wrong with it."""
+def walk(files: Files, *, span: Span = EVERYTHING) -> Walk:
+    """Yield every block of a segment, and what is wrong with it.
+
+    Records are read of blocks that begin in ``span``.
+    """
     size = files.sizes.get(SUFFIX, 0)
     if size < SIZE_MIN:
         error = CorruptError(f"{size} bytes, a segment has {SIZE_MIN}", at=size, where=SUFFIX)
-        yield Damage(error=error, size=size)
+        yield Damage(error=error, position=0, size=size)
         return
-    yield from _Walker(files.base_offset, size).run()
+    yield from _Walker(files.base_offset, size, span).run()
 
 
 class _Walker:
     """One walk. State that lives from block to block, and nothing else."""
 
-    def __init__(self, base_offset: int, size: int) -> None:
+    def __init__(self, base_offset: int, size: int, span: Span) -> None:
         self.base_offset = base_offset
         self.size = size
-        self.window = Window(SUFFIX, size)
+        self.span = span
+        is_all = span[0] <= HEADER.size and size <= span[1]
+        self.window = Window(SUFFIX, size, chunk_bytes=CHUNK_BYTES if is_all else SWEEP_BYTES)
         self.header: SegmentHeader
         self.footer: Footer | None = None
         self.entries: tuple[IndexEntry, ...] = ()
@@ -78,6 +97,8 @@ class _Walker:
         self.next_offset: int | None = None
         """Where the next block begins, as far as it follows from the one before."""
         self.last_offset = -1
+        """Of the last block; where its records are not looked at, the least it can be."""
+        self.is_exact = True
         self.claimed_end: int | None = None
         self.crc = self.crc_at = 0
         self.is_damaged = self.has_lost = self.has_wrong_times = False
@@ -90,10 +111,13 @@ class _Walker:
         yield from self._check_totals()
         yield from self._check_crc()
 
-    def _damage(self, error: CorruptError | UnsupportedError, size: int = 0) -> Damage:
+    def _damage(self, error: CorruptError | UnsupportedError) -> Damage:
         self.is_damaged = True
-        self.has_lost |= size > 0
-        return Damage(error=error, size=size)
+        return Damage(error=error, position=error.at)
+
+    def _loss(self, error: CorruptError | UnsupportedError, start: int, end: int) -> Damage:
+        self.is_damaged = self.has_lost = True
+        return Damage(error=error, position=start, size=end - start)
 
     # ------------------------------------------------------------------------ both ends
 
@@ -105,7 +129,7 @@ class _Walker:
             self.end = self.footer.index_position
             self.entries = yield from read_index(self.footer, tail, self.size)
         except UnsupportedError as error:
-            yield self._damage(error, self.size)
+            yield self._loss(error, 0, self.size)
             return False
         except CorruptError as error:
             yield self._damage(error)
@@ -118,13 +142,16 @@ class _Walker:
     def _read_header(self) -> _Step[bool]:
         data = yield from self.window.read(0, HEADER.size)
         if len(data) < HEADER.size:
-            yield self._damage(self._cut(len(data)), self.size)
+            yield self._loss(self._cut(len(data)), 0, self.size)
             return False
         self.header = header = unpack_header(data)
         yield from self._add_to_crc(HEADER.size)
         for fault in header_faults(header):
-            # Another version or flag means that no block can be read.
-            yield self._damage(fault, self.size if isinstance(fault, UnsupportedError) else 0)
+            if isinstance(fault, UnsupportedError):
+                # Another version or flag means that no block can be read.
+                yield self._loss(fault, 0, self.size)
+            else:
+                yield self._damage(fault)
         if header.is_readable and header.base_offset != self.base_offset:
             what = f"base offset {header.base_offset}, the name says {self.base_offset}"
             yield self._damage(CorruptError(what, at=20, where=SUFFIX))
@@ -148,11 +175,10 @@ class _Walker:
         except (CorruptError, UnsupportedError) as error:
             self.at = self._resume_at(start)
             self.next_offset = None
-            yield self._damage(error, self.at - start)
+            yield self._loss(error, start, self.at)
         else:
             self.at = start + block.size
-            self.count += len(block.records)
-            self.last_offset = block.records[-1].offset
+            self.count += block.count
             self.next_offset = self.last_offset + 1 if self.header.is_dense else None
             yield block
             yield from self._check_times(block)
@@ -177,8 +203,15 @@ class _Walker:
         if base <= self.last_offset:
             what = f"a block with offset {base} after {self.last_offset}"
             raise CorruptError(what, at=start, where=SUFFIX)
+        self.is_exact = self.span[0] <= start < self.span[1]
+        if not self.is_exact:
+            count = check_block(data, position=start, room=room).count
+            self.last_offset = base + count - 1
+            return Block(position=start, size=size, count=count)
         raw = open_block(data, self.header, position=start, base_offset=base, room=room)
-        return Block(position=start, size=size, records=decode_records(raw, self.header))
+        records = decode_records(raw, self.header)
+        self.last_offset = records[-1].offset
+        return Block(position=start, size=size, count=len(records), records=records)
 
     def _resume_at(self, start: int) -> int:
         """Return where to go on behind a bad block."""
@@ -213,7 +246,9 @@ class _Walker:
         if self.entries and self.entries[0].offset != header.base_offset:
             what = f"base offset {header.base_offset}, the index says {self.entries[0].offset}"
             yield self._damage(CorruptError(what, at=20, where=SUFFIX))
-        if self.last_offset != header.max_offset:
+        # The least that the last offset can be is also what it is, if none is missing.
+        is_known = self.is_exact or header.is_dense or self.last_offset > header.max_offset
+        if is_known and self.last_offset != header.max_offset:
             what = f"last offset {header.max_offset}, the last record has {self.last_offset}"
             yield self._damage(CorruptError(what, at=28, where=SUFFIX))
         if self.count != header.count:

@@ -8,34 +8,56 @@ from numba import njit, types
 
 from lakelog.records.kernels.fields import DONE, FULL, TIME_OVERFLOW
 from lakelog.records.kernels.primitives import (
-    copy,
     i32_pointer,
     i64_pointer,
     is_null,
     move,
+    put_field,
+    put_int,
+    put_varint,
     u8_pointer,
+)
+from lakelog.records.kernels.source import (
+    E_BASE_OFFSET,
+    E_BYTES_MAX,
+    E_CODEC,
+    E_HAS_HEADERS,
+    E_HAS_OFFSETS,
+    E_HAS_TYPES,
+    E_HEADER_VALUE_BIT,
+    E_HEADER_VALUE_NULLS,
+    E_KEY_BIT,
+    E_KEY_NULLS,
+    E_LEADER_EPOCH,
+    E_LIST_BIT,
+    E_LIST_NULLS,
+    E_RECORDS_MAX,
+    E_ROWS,
+    E_VALUE_BIT,
+    E_VALUE_NULLS,
+    S_HEADER_KEY_ENDS,
+    S_HEADER_KEYS,
+    S_HEADER_VALUE_BITS,
+    S_HEADER_VALUE_ENDS,
+    S_HEADER_VALUES,
+    S_KEY_BITS,
+    S_KEY_ENDS,
+    S_KEYS,
+    S_LIST_BITS,
+    S_LISTS,
+    S_OFFSETS,
+    S_TIMESTAMP_TYPES,
+    S_TIMESTAMPS,
+    S_VALUE_BITS,
+    S_VALUE_ENDS,
+    S_VALUES,
+    length_of,
 )
 
 __all__ = ["encode_batches"]
 
-BUILT_FROM = "2294f577456d"
+BUILT_FROM = "e28f28e1f4e1"
 """Digest of what is compiled into these kernels from other files; see ``decode``."""
-
-# What ``encode_batches`` is told, in one array.
-E_ROWS, E_RECORDS_MAX, E_BYTES_MAX, E_CODEC, E_LEADER_EPOCH, E_BASE_OFFSET = 0, 1, 2, 3, 4, 5
-E_HAS_OFFSETS, E_HAS_TYPES, E_HAS_HEADERS, E_KEY_NULLS, E_VALUE_NULLS = 6, 7, 8, 9, 10
-E_LIST_NULLS, E_HEADER_VALUE_NULLS = 11, 12
-# Where in its first byte a sliced array's bits begin.
-E_KEY_BIT, E_VALUE_BIT, E_LIST_BIT, E_HEADER_VALUE_BIT = 13, 14, 15, 16
-ENCODE_WIDTH = 17
-
-
-# The buffers of the columns, by address, as Arrow lays them out.
-S_TIMESTAMPS, S_OFFSETS, S_TIMESTAMP_TYPES = 0, 1, 2
-S_KEY_ENDS, S_KEYS, S_KEY_BITS, S_VALUE_ENDS, S_VALUES, S_VALUE_BITS = 3, 4, 5, 6, 7, 8
-S_LISTS, S_LIST_BITS, S_HEADER_KEY_ENDS, S_HEADER_KEYS = 9, 10, 11, 12
-S_HEADER_VALUE_ENDS, S_HEADER_VALUES, S_HEADER_VALUE_BITS = 13, 14, 15
-SOURCE_WIDTH = 16
 
 _READ_I64 = types.Array(types.int64, 1, "C", readonly=True)
 _I64, _TABLE = types.int64[::1], types.int64[:, ::1]
@@ -57,48 +79,6 @@ def _size(value):
         u >>= types.uint64(7)
         n += 1
     return n
-
-
-@njit(forceinline=True)
-def _put_varint(out, p, value):
-    u = types.uint64((value << 1) ^ (value >> 63))
-    if u < types.uint64(0x80):
-        out[p] = types.uint8(u)
-        return p + 1
-    if u < types.uint64(0x4000):
-        out[p] = types.uint8(u | types.uint64(0x80))
-        out[p + 1] = types.uint8(u >> types.uint64(7))
-        return p + 2
-    while u >= types.uint64(0x80):
-        out[p] = types.uint8(u | types.uint64(0x80))
-        u >>= types.uint64(7)
-        p += 1
-    out[p] = types.uint8(u)
-    return p + 1
-
-
-@njit(forceinline=True)
-def _put_int(out, p, value, width):
-    """Write ``value`` big-endian in ``width`` bytes."""
-    for i in range(width):
-        out[p + i] = types.uint8((value >> (8 * (width - 1 - i))) & 0xFF)
-
-
-@njit(forceinline=True)
-def _put_field(out, p, data, start, length):
-    p = _put_varint(out, p, length)
-    if length > 0:
-        copy(out, p, data, start, length)
-        p += length
-    return p
-
-
-@njit(forceinline=True)
-def _length(ends, bits, nulls, bit, i):
-    """Length of item ``i`` of a column, -1 when it is null."""
-    if is_null(bits, nulls, i + bit):
-        return types.int64(-1)
-    return types.int64(ends[i + 1]) - types.int64(ends[i])
 
 
 @njit(
@@ -161,8 +141,8 @@ def encode_batches(plan, source, address, room, table, cursor):
             if ((time ^ base_time) & (time ^ time_delta)) < 0:
                 status = TIME_OVERFLOW
                 break
-            key_length = _length(key_ends, key_bits, key_nulls, key_bit, row)
-            value_length = _length(value_ends, value_bits, value_nulls, value_bit, row)
+            key_length = length_of(key_ends, key_bits, key_nulls, key_bit, row)
+            value_length = length_of(value_ends, value_bits, value_nulls, value_bit, row)
             # Room for the longest forms of all varints, so that nothing is measured beforehand.
             most = _FRAME_BYTES_MAX + max(key_length, 0) + max(value_length, 0)
             header_from = header_to = types.int64(0)
@@ -170,7 +150,7 @@ def encode_batches(plan, source, address, room, table, cursor):
                 header_from, header_to = types.int64(lists[row]), types.int64(lists[row + 1])
                 most += _HEADER_FRAME_BYTES_MAX * (header_to - header_from)
                 for h in range(header_from, header_to):
-                    n = _length(header_value_ends, header_value_bits, header_nulls, header_bit, h)
+                    n = length_of(header_value_ends, header_value_bits, header_nulls, header_bit, h)
                     most += types.int64(header_key_ends[h + 1]) - types.int64(header_key_ends[h])
                     most += max(n, 0)
             if p + most > room:
@@ -180,16 +160,16 @@ def encode_batches(plan, source, address, room, table, cursor):
             # it did, nearly always; if not, the record moves.
             q = p + length_bytes
             out[q] = 0
-            q = _put_varint(out, q + 1, time_delta)
-            q = _put_varint(out, q, next_delta)
-            q = _put_field(out, q, keys, types.int64(key_ends[row]), key_length)
-            q = _put_field(out, q, values, types.int64(value_ends[row]), value_length)
-            q = _put_varint(out, q, header_to - header_from)
+            q = put_varint(out, q + 1, time_delta)
+            q = put_varint(out, q, next_delta)
+            q = put_field(out, q, keys, types.int64(key_ends[row]), key_length)
+            q = put_field(out, q, values, types.int64(value_ends[row]), value_length)
+            q = put_varint(out, q, header_to - header_from)
             for h in range(header_from, header_to):
                 n = types.int64(header_key_ends[h + 1]) - types.int64(header_key_ends[h])
-                q = _put_field(out, q, header_keys, types.int64(header_key_ends[h]), n)
-                n = _length(header_value_ends, header_value_bits, header_nulls, header_bit, h)
-                q = _put_field(out, q, header_values, types.int64(header_value_ends[h]), n)
+                q = put_field(out, q, header_keys, types.int64(header_key_ends[h]), n)
+                n = length_of(header_value_ends, header_value_bits, header_nulls, header_bit, h)
+                q = put_field(out, q, header_values, types.int64(header_value_ends[h]), n)
             length = q - p - length_bytes
             needed = _size(length)
             if row > first and p + needed + length - start > bytes_max:
@@ -197,7 +177,7 @@ def encode_batches(plan, source, address, room, table, cursor):
             if needed != length_bytes:
                 move(out, p + needed, p + length_bytes, length)
                 length_bytes = needed
-            _put_varint(out, p, length)
+            put_varint(out, p, length)
             p += needed + length
             delta = next_delta
             max_time = max(max_time, time)
@@ -205,17 +185,17 @@ def encode_batches(plan, source, address, room, table, cursor):
         if status != DONE:
             row = first
             break
-        _put_int(out, start, base_offset, 8)
-        _put_int(out, start + 8, p - start - 12, 4)
-        _put_int(out, start + 12, plan[E_LEADER_EPOCH], 4)
+        put_int(out, start, base_offset, 8)
+        put_int(out, start + 8, p - start - 12, 4)
+        put_int(out, start + 12, plan[E_LEADER_EPOCH], 4)
         out[start + 16] = 2
-        _put_int(out, start + 21, plan[E_CODEC] | append_time << 3, 2)
-        _put_int(out, start + 23, delta, 4)
-        _put_int(out, start + 27, base_time, 8)
-        _put_int(out, start + 35, max_time, 8)
+        put_int(out, start + 21, plan[E_CODEC] | append_time << 3, 2)
+        put_int(out, start + 23, delta, 4)
+        put_int(out, start + 27, base_time, 8)
+        put_int(out, start + 35, max_time, 8)
         for i in range(43, 57):
             out[start + i] = 0xFF
-        _put_int(out, start + 57, row - first, 4)
+        put_int(out, start + 57, row - first, 4)
         table[batches, 0], table[batches, 1] = start, p
         batches += 1
         op = p

@@ -20,6 +20,9 @@ __all__ = [
     "i64_pointer",
     "is_null",
     "move",
+    "put_field",
+    "put_int",
+    "put_varint",
     "skip_field",
     "u8_pointer",
     "varint",
@@ -190,6 +193,42 @@ def _long_varlong(b, p, end):
             half = types.int64(raw >> types.uint64(1))
             return half ^ -types.int64(raw & types.uint64(1)), p + i + 1
     return types.int64(0), types.int64(-1)
+
+
+@njit(forceinline=True)
+def put_varint(out, p, value):
+    """Write ``value``, of up to 64 bits, and return the position behind it."""
+    u = types.uint64((value << 1) ^ (value >> 63))
+    if u < types.uint64(0x80):
+        out[p] = types.uint8(u)
+        return p + 1
+    if u < types.uint64(0x4000):
+        out[p] = types.uint8(u | types.uint64(0x80))
+        out[p + 1] = types.uint8(u >> types.uint64(7))
+        return p + 2
+    while u >= types.uint64(0x80):
+        out[p] = types.uint8(u | types.uint64(0x80))
+        u >>= types.uint64(7)
+        p += 1
+    out[p] = types.uint8(u)
+    return p + 1
+
+
+@njit(forceinline=True)
+def put_int(out, p, value, width):
+    """Write ``value`` big-endian in ``width`` bytes."""
+    for i in range(width):
+        out[p + i] = types.uint8((value >> (8 * (width - 1 - i))) & 0xFF)
+
+
+@njit(forceinline=True)
+def put_field(out, p, data, start, length):
+    """Write a nullable field; a length of -1 is null."""
+    p = put_varint(out, p, length)
+    if length > 0:
+        copy(out, p, data, start, length)
+        p += length
+    return p
 
 
 @njit(forceinline=True)

@@ -1,0 +1,169 @@
+"""What a run of the pipeline shows: its plan, how far it is, and its report.
+
+Progress goes to stderr and only to a terminal, so that stdout can be piped. A report closes with
+what was found, and with a command to try next.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+if TYPE_CHECKING:
+    from lakelog.pipeline import Plan, Report
+    from lakelog.spark.jobs import Progress as Done
+
+__all__ = ["RunView", "plan_json"]
+
+FINDINGS_SHOWN = 20
+_NEXT = {
+    "verify": "lakelog inspect PATH shows a damaged file; lakelog pipeline reindex mends indexes",
+    "reindex": "lakelog pipeline verify tells what is wrong with the data",
+    "convert": "--lose WHAT allows a loss; lakelog pipeline verify tells of damage",
+    "compare": "lakelog dump PATH shows the records of either side",
+}
+
+
+def plan_json(verb: str, plan: "Plan", task_bytes: int) -> dict[str, Any]:
+    """Return a plan as JSON has it."""
+    from lakelog.pipeline import pack
+
+    return {
+        "verb": verb,
+        "dry_run": True,
+        "units": len(plan.units),
+        "tasks": sum(1 for _ in pack(plan.units, task_bytes)),
+        "objects_read": plan.objects_read,
+        "objects_written": plan.objects_written,
+        "bytes_read": plan.expected.bytes_read,
+        "requests": dict(plan.expected.requests),
+        "price_usd": round(plan.expected.price_usd, 6),
+    }
+
+
+class RunView:
+    """What one run shows."""
+
+    def __init__(self, verb: str, url: str, *, quiet: bool) -> None:
+        self._verb, self._url = verb, url
+        self._out = Console(highlight=False)
+        self._err = Console(file=sys.stderr, highlight=False)
+        self._bar: Progress | None = None
+        self._draws = self._err.is_terminal and not quiet
+
+    def plan(self, plan: "Plan", task_bytes: int) -> None:
+        """Show what a run would take."""
+        told = plan_json(self._verb, plan, task_bytes)
+        rows = {
+            "segments": f"{told['units']:,}, tasks: {told['tasks']:,}",
+            "read": f"{told['objects_read']:,} objects, {_size(told['bytes_read'])}",
+            "write": f"{told['objects_written']:,} objects"
+            if told["objects_written"]
+            else "nothing",
+            "requests": _requests(told["requests"]),
+            "price": _price(plan.expected.price_usd),
+        }
+        self._print(f"[bold]{self._verb}[/] {self._url}, a dry run", rows)
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """Draw progress while the block runs."""
+        if not self._draws:
+            yield
+            return
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("[bold]{task.description}"),
+            BarColumn(),
+            DownloadColumn(binary_units=True),
+            TransferSpeedColumn(),
+            TextColumn("{task.fields[records]:,} records"),
+            TimeRemainingColumn(),
+            console=self._err,
+            transient=True,
+        )
+        with self._bar:
+            self._task = self._bar.add_task(self._verb, total=None, records=0)
+            yield
+
+    def progress(self, done: "Done") -> None:
+        """Show how far the run is."""
+        if self._bar is not None:
+            self._bar.update(
+                self._task,
+                total=done.bytes_total,
+                completed=done.bytes_done,
+                records=done.records,
+            )
+
+    def report(self, report: "Report") -> None:
+        """Show how the run ended."""
+        usage = report.usage
+        rows = {
+            "segments": ", ".join(f"{n:,} {outcome}" for outcome, n in report.outcomes.items())
+            or "none",
+            "records": f"{report.records:,}",
+            "read": _size(usage.bytes_read),
+        }
+        if usage.bytes_written:
+            rows["written"] = _size(usage.bytes_written)
+        rows["requests"] = f"{_requests(usage.requests)}, {_price(usage.price_usd)}"
+        rows["took"] = _took(report.seconds)
+        end = "[green]good[/]" if report.is_good else "[red]not good[/]"
+        self._print(f"[bold]{report.verb}[/] {self._url}: {end}", rows)
+        if report.findings_count:
+            self._findings(report)
+
+    def _findings(self, report: "Report") -> None:
+        for found in report.findings(FINDINGS_SHOWN):
+            lost = f"; {found.size:,} bytes lost" if found.size else ""
+            self._say(f"{found.object} at {found.position}: {found.what}{lost}")
+        more = report.findings_count - FINDINGS_SHOWN
+        if more > 0:
+            self._say(f"... and {more:,} more; --report PATH saves them")
+        if not report.is_good:
+            self._say(f"next: {_NEXT[report.verb]}")
+
+    def _say(self, line: str) -> None:
+        """Print a line as it is: not folded, and without looking for markup in it."""
+        self._out.print(line, soft_wrap=True, markup=False)
+
+    def _print(self, title: str, rows: Mapping[str, str]) -> None:
+        self._out.print(title, soft_wrap=True)
+        for name, text in rows.items():
+            self._say(f"  {name:<10} {text}")
+
+
+def _size(count: int) -> str:
+    size = float(count)
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            return f"{count:,} bytes" if unit == "bytes" else f"{size:,.1f} {unit}"
+        size /= 1024
+    raise AssertionError
+
+
+def _requests(requests: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {kind.upper()}" for kind, count in sorted(requests.items()))
+
+
+def _price(usd: float) -> str:
+    if usd < 0.0001:
+        return "under $0.0001" if usd else "$0"
+    return f"${usd:,.2f}" if usd >= 0.1 else f"${usd:.4f}"
+
+
+def _took(seconds: float) -> str:
+    minutes, rest = divmod(seconds, 60)
+    return f"{int(minutes)} min {rest:.0f} s" if minutes else f"{rest:.1f} s"

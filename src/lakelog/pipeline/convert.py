@@ -1,0 +1,223 @@
+"""convert: from one layout into another, every record with its offset.
+
+    kafka <-> kafs            batches are copied as they are, unless a codec or block size is given
+    any -> any other          records are decoded, and encoded again
+    any <-> parquet           files by day
+
+Segments keep their bounds, unless a segment size is given: then neighbours of a partition are put
+together, and cut where they reach it. Names and bytes follow from the source and the options alone,
+so a run that was killed is completed by running it again: what is there already is found to be the
+same. What the target cannot hold is refused, unless that loss is allowed (see ``losses``).
+
+A segment is held in memory while it is made, because a store takes an object whole or not at all.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakelog.errors import ConflictError, CorruptError, InvalidInputError, UnsupportedError
+from lakelog.history import LAYOUTS, SegmentRef, Selection
+from lakelog.pipeline.frame import Finding, Plan, Result, Step, Wish
+from lakelog.pipeline.listing import SOURCE
+from lakelog.pipeline.losses import LossGuard
+from lakelog.pipeline.parquet import ParquetGroup
+from lakelog.pipeline.sides import (
+    LIVE,
+    PARQUET,
+    carries_of,
+    expected_reads,
+    list_pieces,
+    object_of,
+    read_piece,
+)
+from lakelog.pipeline.targets import TARGET, BatchTarget, DayTarget, RecordTarget
+from lakelog.records import HEADER_BYTES, Codec, decode_header
+from lakelog.store import StoreSpec, Usage
+
+__all__ = ["Conversion", "Convert"]
+
+BATCHED = frozenset({"kafka", "kafs"})
+"""Layouts whose segments are runs of record batches."""
+
+SEGMENT_BYTES_MAX = 1 << 30
+"""What is decoded can grow: no segment is made larger than this."""
+
+COLUMNS = ("key", "value", "offset", "timestamp", "timestampType", "headers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversion:
+    """Neighbours of one partition that are converted together."""
+
+    pieces: tuple[SegmentRef | ParquetGroup, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(piece.size for piece in self.pieces)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Convert:
+    """Convert what one store holds into another."""
+
+    source: StoreSpec
+    layout: str
+    target: StoreSpec
+    target_layout: str
+    selection: Selection = field(default_factory=Selection)
+    codec: Codec | None = None
+    """None: batches that are copied keep theirs; what is encoded is not compressed."""
+    level: int | None = None
+    block_bytes: int | None = None
+    """Of a batch, or of an STRM block, before compression."""
+    segment_bytes: int | None = None
+    """About how large segments become. None: they keep their bounds."""
+    lose: frozenset[str] = frozenset()
+
+    verb = "convert"
+
+    def __post_init__(self) -> None:
+        if self.layout not in (*LAYOUTS, PARQUET):
+            raise InvalidInputError(_no_layout(self.layout))
+        if self.target_layout not in (*LAYOUTS, PARQUET):
+            raise InvalidInputError(_no_layout(self.target_layout))
+        if self.target.url.rstrip("/") == self.source.url.rstrip("/"):
+            raise InvalidInputError(f"{self.target.url} is the source: choose another target")
+        carried = carries_of(self.target_layout).codecs
+        if self.codec is not None and self.codec not in carried:
+            names = ", ".join(sorted(codec.name.lower() for codec in carried))
+            raise InvalidInputError(
+                f"{self.target_layout} does not know {self.codec.name.lower()}: choose from {names}"
+            )
+        for name in ("block_bytes", "segment_bytes"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise InvalidInputError(f"{name} is {value}: use 1 or more")
+
+    @property
+    def stores(self) -> Mapping[str, StoreSpec]:
+        return {SOURCE: self.source, TARGET: self.target}
+
+    @property
+    def copies(self) -> bool:
+        """Whether batches are copied as they are."""
+        kept = self.codec is None and self.block_bytes is None
+        return kept and {self.layout, self.target_layout} <= BATCHED
+
+    def plan(self, connect: Callable[[str], Callable[[Any], Any]]) -> Plan:
+        """List the source, and decide what is converted together."""
+        found = list_pieces(connect(SOURCE), self.layout, self.selection)
+        assert self.layout != LIVE
+        units = [Conversion(pieces=pieces) for pieces in _runs(found, self.segment_bytes)]
+        objects, reads = expected_reads(found)
+        made = len(units) if self.target_layout == PARQUET else len(units) * self._objects_each
+        return Plan(
+            units=units,
+            objects_read=objects,
+            objects_written=made,
+            expected=reads + Usage(requests={"put": made} if made else {}),
+        )
+
+    @property
+    def _objects_each(self) -> int:
+        """Objects of one segment."""
+        return {"kafka": 3, "kafs": 2, "strm": 1, "rustlog": 2}[self.target_layout]
+
+    def step(self, unit: Conversion) -> Step[Result]:
+        """Convert some neighbours."""
+        first = unit.pieces[0]
+        result = Result(
+            topic=first.topic,
+            partition=first.partition,
+            base_offset=first.base_offset,
+            object=object_of(first),
+            outcome="empty",
+        )
+        target = self._target(first)
+        try:
+            for piece in unit.pieces:
+                if isinstance(target, BatchTarget):
+                    assert isinstance(piece, SegmentRef)
+                    yield from target.copy(piece)
+                else:
+                    yield from self._convert(piece, target)
+            yield from target.close()
+        except (CorruptError, UnsupportedError) as error:
+            finding = Finding(error.where or result.object, error.at, 0, error.what)
+            return replace(result, outcome="damaged", findings=(finding,), findings_count=1)
+        except (InvalidInputError, ConflictError) as error:
+            finding = Finding(result.object, 0, 0, str(error))
+            return replace(result, outcome="refused", findings=(finding,), findings_count=1)
+        if target.created or target.present:
+            result = replace(result, outcome="written" if target.created else "present")
+        return replace(result, records=target.records, batches=target.batches)
+
+    def _target(self, first: SegmentRef | ParquetGroup) -> BatchTarget | RecordTarget | DayTarget:
+        place = first.topic, first.partition, first.base_offset
+        size = self.segment_bytes or SEGMENT_BYTES_MAX
+        if self.target_layout == PARQUET:
+            return DayTarget(*place, self.codec)
+        if self.copies:
+            return BatchTarget(*place, size, self.target_layout)
+        return RecordTarget(
+            *place,
+            size,
+            self.target_layout,
+            codec=self.codec or Codec.NONE,
+            level=self.level,
+            block_bytes=self.block_bytes,
+        )
+
+    def _convert(
+        self, piece: SegmentRef | ParquetGroup, target: RecordTarget | DayTarget
+    ) -> Step[None]:
+        guard = LossGuard(
+            target=self.target_layout,
+            carries=carries_of(self.target_layout),
+            allowed=self.lose,
+        )
+        settings: dict[str, Any] = {}
+        if self.layout in BATCHED and guard.minds_headers:
+            settings["saw"] = lambda data: _look(data, guard)
+        stream = read_piece(piece, SOURCE, COLUMNS, **settings)
+        answer: Any = None
+        while True:
+            try:
+                item = stream.send(answer)
+            except StopIteration:
+                return
+            answer = None
+            if isinstance(item, Wish):
+                answer = yield item
+            else:
+                yield from target.add(guard.columns(item))
+
+
+def _look(data: memoryview, guard: LossGuard) -> None:
+    """Show the guard every batch of a piece."""
+    at = 0
+    while len(data) - at >= HEADER_BYTES:
+        header = decode_header(data, at)
+        guard.header(header)
+        at += header.size
+
+
+def _runs(
+    found: Iterable[Any], segment_bytes: int | None
+) -> Iterator[tuple[SegmentRef | ParquetGroup, ...]]:
+    """Yield what is converted together: neighbours of a partition, up to a segment's size."""
+    held: list[SegmentRef | ParquetGroup] = []
+    size = 0
+    for piece in found:
+        same = held and (held[0].topic, held[0].partition) == (piece.topic, piece.partition)
+        if held and (not same or segment_bytes is None or size + piece.size > segment_bytes):
+            yield tuple(held)
+            held, size = [], 0
+        held.append(piece)
+        size += piece.size
+    if held:
+        yield tuple(held)
+
+
+def _no_layout(name: str) -> str:
+    return f"no layout {name!r}; there are {', '.join((*LAYOUTS, PARQUET))}"

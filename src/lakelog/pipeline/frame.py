@@ -1,0 +1,189 @@
+"""The frame of every verb: plan, steps, report.
+
+    plan     listings in, units of work and their price out      the driver, before anything runs
+    step     a unit -> a Result; a flow                          an executor, or this process
+    report   all Results, summed up                              the driver
+
+A unit is the smallest work that can be done, and done again, by itself: mostly one segment. Units
+are packed into tasks by bytes. A step may be killed anywhere and run twice at once: what it writes
+it creates under a name and with bytes that follow from its input alone.
+
+A step asks for what it needs by yielding a ``Wish``: an operation, and the name of the store it is
+for. So the same step runs in a Spark task, in a worker process of a broker, and in the simulator.
+What is wrong with the data is a Finding in its Result. What is wrong with the world (a store that
+does not answer) is an error: the task fails, and Spark tries it again.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from lakelog.errors import InvalidInputError, LakelogError
+from lakelog.store import Flow, StoreSpec, Usage
+
+__all__ = [
+    "FINDINGS_MAX",
+    "Finding",
+    "Job",
+    "Notes",
+    "Plan",
+    "Result",
+    "Step",
+    "Task",
+    "Unit",
+    "Wish",
+    "at_store",
+    "pack",
+]
+
+T = TypeVar("T")
+
+FINDINGS_MAX = 100
+"""How many findings of one unit are kept. All are counted."""
+
+BAD = frozenset({"damaged", "different", "refused"})
+"""Outcomes after which a run has not done what was asked for."""
+
+
+class Wish(NamedTuple):
+    """Something a step asks for: an operation, and the store it is for."""
+
+    store: str
+    op: Any
+
+
+Step = Generator[Wish, Any, T]
+
+
+def at_store(store: str, flow: Flow[T]) -> Step[T]:
+    """Run a flow of store operations as a part of a step."""
+    answer: Any = None
+    error: LakelogError | None = None
+    while True:
+        try:
+            op = flow.send(answer) if error is None else flow.throw(error)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        try:
+            answer, error = (yield Wish(store, op)), None
+        except LakelogError as raised:
+            answer, error = None, raised
+
+
+class Finding(NamedTuple):
+    """Something that is not as it should be."""
+
+    object: str
+    position: int
+    size: int
+    """Bytes that are lost by it; 0 when none are."""
+    what: str
+
+
+class Notes:
+    """Findings on their way into a Result: counted all, kept some."""
+
+    def __init__(self) -> None:
+        self.kept: list[Finding] = []
+        self.count = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more are kept."""
+        return self.count >= FINDINGS_MAX
+
+    def add(self, finding: Finding) -> None:
+        self.count += 1
+        if len(self.kept) < FINDINGS_MAX:
+            self.kept.append(finding)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What became of one unit."""
+
+    topic: str
+    partition: int
+    base_offset: int
+    object: str
+    outcome: str
+    """One word; those in BAD mean that the run did not do what was asked for."""
+
+    records: int = 0
+    batches: int = 0
+    findings: tuple[Finding, ...] = ()
+    findings_count: int = 0
+    usage: Usage = field(default_factory=Usage)
+    """Filled in by whoever runs the step."""
+
+    @property
+    def is_bad(self) -> bool:
+        return self.outcome in BAD
+
+
+class Unit(Protocol):
+    """The smallest piece of work; can be pickled."""
+
+    @property
+    def size(self) -> int:
+        """Bytes it reads, about: what tasks are balanced by."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What one executor does in one go."""
+
+    units: tuple[Any, ...]
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All work of a run, and what it will take."""
+
+    units: Sequence[Any]
+    objects_read: int
+    objects_written: int = 0
+    expected: Usage
+    """Requests and bytes, about; listing what is there is among them."""
+
+    results: tuple[Result, ...] = ()
+    """What is known without any work."""
+
+
+class Job(Protocol):
+    """A verb and what it is to work on: a value, so that it reaches executors as it is."""
+
+    @property
+    def verb(self) -> str: ...
+
+    @property
+    def stores(self) -> Mapping[str, StoreSpec]:
+        """The stores its wishes are for, by name."""
+        ...
+
+    def plan(self, connect: Callable[[str], Callable[[Any], Any]]) -> Plan:
+        """Look at what is there and decide. ``connect`` opens a store by its name."""
+        ...
+
+    def step(self, unit: Any) -> Step[Result]:
+        """Do one unit."""
+        ...
+
+
+def pack(units: Iterable[Unit], task_bytes: int) -> Iterator[Task]:
+    """Yield tasks of about ``task_bytes`` each; a larger unit is a task by itself."""
+    if task_bytes < 1:
+        raise InvalidInputError(f"tasks of {task_bytes} bytes: use 1 or more")
+    held: list[Unit] = []
+    size = 0
+    for unit in units:
+        if held and size + unit.size > task_bytes:
+            yield Task(units=tuple(held), size=size)
+            held, size = [], 0
+        held.append(unit)
+        size += unit.size
+    if held:
+        yield Task(units=tuple(held), size=size)

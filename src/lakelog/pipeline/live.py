@@ -1,0 +1,179 @@
+"""A running Kafka as the other side of a comparison.
+
+Its partitions are read by a consumer of librdkafka, one piece of a partition after another, without
+a group. The consumer is a port of its own kind: what is asked of it are values, too, so that the
+steps that ask stay flows.
+
+    ListPartitions()                               [(topic, partition, first, end)]
+    ReadRecords(topic, partition, offset, end)     Arrow batch; empty at the end
+"""
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+
+from lakelog.errors import InvalidInputError, UnavailableError
+from lakelog.history import Selection
+from lakelog.history.read import placed_schema
+from lakelog.pipeline.frame import Wish
+
+__all__ = ["ListPartitions", "LiveKafka", "LivePartition", "ReadRecords", "list_live", "read_live"]
+
+SCHEME = "kafka"
+_WAIT_S = 30.0
+_ROWS_MAX = 10_000
+_LOG_APPEND_TIME = 2
+_GROUP = "lakelog-verify"
+
+
+@dataclass(frozen=True, slots=True)
+class ListPartitions:
+    """Ask for every partition, its first offset, and the offset behind its last record."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRecords:
+    """Ask for some records of a partition from ``offset`` on, below ``end``."""
+
+    topic: str
+    partition: int
+    offset: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LivePartition:
+    """A partition of a running Kafka, as it was when it was listed."""
+
+    topic: str
+    partition: int
+    base_offset: int
+    next_offset_max: int
+
+    @property
+    def size(self) -> int:
+        return 0
+
+    @property
+    def object(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def list_live(perform: Callable[[Any], Any], selection: Selection) -> list[LivePartition]:
+    """Return the partitions that are wanted."""
+    return [
+        LivePartition(topic=topic, partition=number, base_offset=first, next_offset_max=end)
+        for topic, number, first, end in perform(ListPartitions())
+        if selection.wants(topic, number)
+    ]
+
+
+def read_live(
+    piece: LivePartition, store: str, columns: Iterable[str], offset_from: int, offset_to: int
+) -> Generator[Wish | pa.RecordBatch, Any, None]:
+    """Yield the records of a range of offsets."""
+    at = max(offset_from, piece.base_offset)
+    end = min(offset_to, piece.next_offset_max)
+    names = list(columns)
+    while at < end:
+        batch = yield Wish(store, ReadRecords(piece.topic, piece.partition, at, end))
+        if not batch.num_rows:
+            return
+        yield batch.select(names)
+        at = batch.column("offset")[-1].as_py() + 1
+
+
+class LiveKafka:
+    """Performs what is asked of a running Kafka at ``kafka://host:port``."""
+
+    def __init__(self, url: str, options: Mapping[str, str] | None = None) -> None:
+        """``options`` go to librdkafka: security.protocol and the like.
+
+        Raises:
+            InvalidInputError: no address, or confluent-kafka is not installed.
+        """
+        parts = urlsplit(url)
+        if parts.scheme != SCHEME or not parts.netloc:
+            raise InvalidInputError(f"{url!r} is no address: use kafka://host:port")
+        try:
+            from confluent_kafka import Consumer
+        except ImportError as error:
+            raise InvalidInputError(
+                "a running Kafka is read with confluent-kafka: pip install 'lakelog[kafka]'"
+            ) from error
+        self.url = url
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": parts.netloc,
+                "group.id": _GROUP,
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "error",
+                "isolation.level": "read_uncommitted",
+                **(options or {}),
+            }
+        )
+        self._place: tuple[str, int, int] | None = None
+        """Topic, partition, and the offset that comes next, of what is being read."""
+        self._is_through = False
+        """Whether nothing below the end is left there: a consumer tells that only once."""
+
+    def perform(self, op: ListPartitions | ReadRecords) -> Any:
+        """Do what is asked for."""
+        if isinstance(op, ListPartitions):
+            return list(self._partitions())
+        return self._read(op)
+
+    def _partitions(self) -> Iterable[tuple[str, int, int, int]]:
+        from confluent_kafka import KafkaException, TopicPartition
+
+        try:
+            topics = self._consumer.list_topics(timeout=_WAIT_S).topics
+            for topic, about in sorted(topics.items()):
+                for number in sorted(about.partitions):
+                    place = TopicPartition(topic, number)
+                    low, high = self._consumer.get_watermark_offsets(place, timeout=_WAIT_S)
+                    yield topic, number, low, high
+        except KafkaException as error:
+            raise UnavailableError(f"{self.url} does not answer: {error}") from error
+
+    def _read(self, op: ReadRecords) -> pa.RecordBatch:
+        from confluent_kafka import KafkaError, TopicPartition
+
+        place = op.topic, op.partition, op.offset
+        if self._place != place:
+            self._consumer.assign([TopicPartition(*place)])
+            self._is_through = False
+        rows: list[dict[str, Any]] = []
+        while not rows and not self._is_through:
+            messages = self._consumer.consume(_ROWS_MAX, timeout=_WAIT_S)
+            if not messages:
+                raise UnavailableError(f"{self.url} sent nothing of {op.topic}-{op.partition}")
+            for message in messages:
+                error = message.error()
+                if error is None and message.offset() < op.end:
+                    rows.append(_row(message))
+                elif error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+                    self._is_through = True
+                else:
+                    raise UnavailableError(f"{op.topic}-{op.partition} at {op.offset}: {error}")
+        self._place = (*place[:2], rows[-1]["offset"] + 1) if rows else place
+        return pa.RecordBatch.from_pylist(rows, schema=placed_schema())
+
+
+def _row(message: Any) -> dict[str, Any]:
+    kind, timestamp_ms = message.timestamp()
+    headers = message.headers()
+    return {
+        "key": message.key(),
+        "value": message.value(),
+        "topic": message.topic(),
+        "partition": message.partition(),
+        "offset": message.offset(),
+        "timestamp": timestamp_ms * 1000,
+        "timestampType": int(kind == _LOG_APPEND_TIME),
+        "headers": headers and [{"key": key, "value": value} for key, value in headers],
+    }

@@ -1,0 +1,158 @@
+"""Where records come from, for a conversion or a comparison.
+
+    a layout (kafka, kafs, strm, rustlog)   segments in a store
+    parquet                                 files by day in a store
+    live                                    a running Kafka
+
+Each lists what it has as pieces (a segment, the files of one, a partition), each piece with its
+topic, partition and first offset, and reads a range of offsets of a piece as Arrow. A read is a
+generator of Wishes and of batches.
+"""
+
+from collections.abc import Callable, Generator, Iterable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.errors import CorruptError, InvalidInputError
+from lakelog.formats import FORMATS, Carries
+from lakelog.history import LAYOUTS, SegmentRef, Selection
+from lakelog.history.read import read_part
+from lakelog.pipeline.frame import Wish
+from lakelog.pipeline.listing import list_segments, whole
+from lakelog.pipeline.live import LivePartition, list_live, read_live
+from lakelog.pipeline.parquet import ParquetGroup, list_groups, read_group
+from lakelog.records import OFFSET_MAX
+from lakelog.store import LIST_LIMIT_MAX, Usage
+
+__all__ = [
+    "SIDES",
+    "Piece",
+    "Stream",
+    "carries_of",
+    "expected_reads",
+    "list_pieces",
+    "object_of",
+    "read_piece",
+]
+
+Piece = SegmentRef | ParquetGroup | LivePartition
+Stream = Generator[Wish | pa.RecordBatch, Any, None]
+
+PARQUET, LIVE = "parquet", "live"
+SIDES = (*LAYOUTS, PARQUET, LIVE)
+"""Everything that can be read."""
+
+PIECE_BYTES = 8 * 1024 * 1024
+"""What one request reads, about."""
+
+
+def carries_of(layout: str) -> Carries:
+    """Return what of a record survives on a side.
+
+    Raises:
+        InvalidInputError: there is no such side.
+    """
+    if layout in LAYOUTS:
+        return FORMATS[LAYOUTS[layout].format].carries
+    if layout in (PARQUET, LIVE):
+        return Carries()
+    raise InvalidInputError(f"no layout {layout!r}; there are {', '.join(SIDES)}")
+
+
+def list_pieces(
+    perform: Callable[[Any], Any], layout: str, selection: Selection
+) -> list[SegmentRef] | list[ParquetGroup] | list[LivePartition]:
+    """Return the pieces of a side, partition by partition, in the order of offsets."""
+    if layout == PARQUET:
+        return list_groups(perform, selection)
+    if layout == LIVE:
+        return list_live(perform, selection)
+    return list_segments(perform, layout, selection)
+
+
+def expected_reads(pieces: Iterable[Piece], *, passes: int = 1) -> tuple[int, Usage]:
+    """Return how many objects there are to read, and about what that takes, listing included."""
+    objects = total = gets = 0
+    for piece in pieces:
+        for size in _sizes(piece):
+            objects += 1
+            gets += passes * -(-size // PIECE_BYTES)
+            total += passes * size
+    lists = objects // LIST_LIMIT_MAX + 1
+    return objects, Usage(requests={"get": gets, "list": lists}, bytes_read=total)
+
+
+def _sizes(piece: Piece) -> Iterable[int]:
+    if isinstance(piece, SegmentRef):
+        return piece.sizes.values()
+    return (size for _, size in piece.objects) if isinstance(piece, ParquetGroup) else ()
+
+
+def object_of(piece: Piece) -> str:
+    """Return the name by which people know a piece."""
+    return piece.key(piece.fmt.suffix) if isinstance(piece, SegmentRef) else piece.object
+
+
+def read_piece(
+    piece: Piece,
+    store: str,
+    columns: Iterable[str],
+    *,
+    offset_from: int = 0,
+    offset_to: int = OFFSET_MAX,
+    **settings: Any,
+) -> Stream:
+    """Yield the records of a piece, and on the way what it takes to read them.
+
+    Settings are those of history.read_part, and for segments only.
+
+    Raises:
+        CorruptError, UnsupportedError: something is wrong with a segment.
+    """
+    chosen = tuple(columns)
+    if isinstance(piece, SegmentRef):
+        yield from _read_segment(piece, store, chosen, offset_from, offset_to, settings)
+    elif isinstance(piece, ParquetGroup):
+        yield from _within(read_group(piece, store, chosen), offset_from, offset_to)
+    else:
+        yield from read_live(piece, store, chosen, offset_from, offset_to)
+
+
+def _read_segment(
+    segment: SegmentRef,
+    store: str,
+    columns: tuple[str, ...],
+    offset_from: int,
+    offset_to: int,
+    settings: dict[str, Any],
+) -> Stream:
+    flow = read_part(whole(segment, offset_from, offset_to), columns, **settings)
+    answer: Any = None
+    while True:
+        try:
+            item = flow.send(answer)
+        except StopIteration:
+            return
+        answer = (yield item) if isinstance(item, pa.RecordBatch) else (yield Wish(store, item))
+
+
+def _within(stream: Stream, offset_from: int, offset_to: int) -> Stream:
+    """Yield only records of a range of offsets."""
+    answer: Any = None
+    while True:
+        try:
+            item = stream.send(answer)
+        except StopIteration:
+            return
+        except pa.ArrowInvalid as error:
+            raise CorruptError(f"not Parquet: {error}", at=0) from error
+        answer = None
+        if isinstance(item, Wish):
+            answer = yield item
+        else:
+            offsets = item.column("offset")
+            wanted = pc.and_(pc.greater_equal(offsets, offset_from), pc.less(offsets, offset_to))
+            if (kept := item.filter(wanted)).num_rows:
+                yield kept

@@ -1,0 +1,66 @@
+"""Readers of the tables about a log: its segments, and its batches.
+
+The segments are known from a listing, which one task does, page by page: the driver never holds
+them. For the batches the driver plans tasks of whole segments, because a walk tells of a segment's
+damage only when it has seen all of it.
+"""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from lakelog.history import Split, plan_tasks
+from lakelog.history.tables import each_segment, read_batches, read_segments
+from lakelog.spark.options import ReadOptions
+from lakelog.store import StoreSpec, retrying
+
+__all__ = ["BatchesReader", "SegmentsReader", "SplitPartition"]
+
+
+class SplitPartition(InputPartition):
+    """One task: what it reads."""
+
+    def __init__(self, split: Split) -> None:
+        super().__init__(split)
+        self.split = split
+
+
+class SegmentsReader(DataSourceReader):
+    """One task lists everything."""
+
+    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
+        self._options, self._columns = options, columns
+        self._store = StoreSpec(options.path, dict(options.store_options))
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(None)]
+
+    def read(self, _: InputPartition) -> Iterator[pa.RecordBatch]:
+        options, perform = self._options, retrying(self._store.open().perform)
+        segments = each_segment(perform, options.layout, options.selection)
+        yield from read_segments(segments, self._columns)
+
+
+class BatchesReader(DataSourceReader):
+    """Tasks of whole segments."""
+
+    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
+        self._options, self._columns = options, columns
+        self._store = StoreSpec(options.path, dict(options.store_options))
+
+    def partitions(self) -> list[InputPartition]:
+        options, perform = self._options, retrying(self._store.open().perform)
+        segments = list(each_segment(perform, options.layout, options.selection))
+        splits = plan_tasks(
+            segments,
+            splits_min=options.min_partitions,
+            split_bytes=options.split_bytes,
+            whole=True,
+        )
+        return [SplitPartition(split) for split in splits]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition, SplitPartition):
+            perform = retrying(self._store.open().perform)
+            yield from read_batches(partition.split, perform, self._columns)

@@ -1,0 +1,189 @@
+"""verify and its comparison, step by step and without Spark."""
+
+from pathlib import Path
+
+import pytest
+
+from lakelog.history import LAYOUTS, Selection
+from lakelog.model import Record
+from lakelog.pipeline import Compare, Verify, plan_job, run_here
+from lakelog.records import CRC_START, Codec
+from lakelog.store import StoreSpec
+from tests.stores import make_records, write_partition, write_topic
+
+
+@pytest.fixture(params=LAYOUTS)
+def layout(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+def verify(root: Path, layout: str, **settings: object) -> Verify:
+    return Verify(source=StoreSpec(str(root)), layout=layout, **settings)  # type: ignore[arg-type]
+
+
+def compare(left: Path, layout: str, right: Path, other: str) -> Compare:
+    return Compare(
+        source=StoreSpec(str(left)),
+        layout=layout,
+        against=StoreSpec(str(right)),
+        against_layout=other,
+    )
+
+
+def data_files(root: Path) -> list[Path]:
+    return sorted(p for p in root.rglob("*") if p.suffix in (".log", ".kfs", ".seg"))
+
+
+@pytest.mark.parametrize("records", [False, True])
+def test_what_is_whole_is_good(tmp_path: Path, layout: str, records: bool) -> None:
+    report = run_here(verify(write_topic(tmp_path, layout), layout, records=records, closed=True))
+    assert report.is_good
+    assert report.outcomes == {"good": 6}
+    assert (report.records, report.findings_count) == (2000, 0)
+
+
+def test_damage_is_found_in_its_object_at_its_place(tmp_path: Path, layout: str) -> None:
+    write_topic(tmp_path, layout)
+    victim = data_files(tmp_path)[1]
+    data = bytearray(victim.read_bytes())
+    # RustLog has no checksum: only what breaks its structure shows.
+    at = 0 if layout == "rustlog" else len(data) // 2
+    data[at] ^= 0x40
+    victim.write_bytes(data)
+    report = run_here(verify(tmp_path, layout, closed=True))
+    assert report.outcomes == {"damaged": 1, "good": 5}
+    key = str(victim.relative_to(tmp_path))
+    found = [finding for finding in report.findings(10) if finding.object == key]
+    assert any(one.position <= at < one.position + max(1, one.size) for one in found)
+
+
+def test_a_dry_run_tells_what_the_run_takes(tmp_path: Path, layout: str) -> None:
+    job = verify(write_topic(tmp_path, layout), layout, closed=True)
+    plan, _ = plan_job(job)
+    report = run_here(job)
+    assert len(plan.units) == 6
+    assert plan.objects_read == sum(1 for path in tmp_path.rglob("*") if path.is_file())
+    assert plan.expected.requests["list"] == report.usage.requests["list"]
+    assert plan.expected.bytes_read >= report.usage.bytes_read / 2
+    assert plan.expected.price_usd > 0
+
+
+def test_an_index_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    write_partition(tmp_path, "kafs", make_records("kafs", 4000), segment_records=4000)
+    (index,) = tmp_path.rglob("*.index")
+    data = bytearray(index.read_bytes())
+    data[-1] ^= 1
+    index.write_bytes(data)
+    (found,) = run_here(verify(tmp_path, "kafs")).findings(10)
+    assert found.object.endswith(".index")
+
+
+def test_a_segment_that_reaches_into_the_next_is_found(tmp_path: Path) -> None:
+    records = make_records("kafka", 800)
+    write_partition(tmp_path, "kafka", records[:500], segment_records=500)
+    write_partition(tmp_path, "kafka", records[400:], segment_records=400)
+    (found,) = run_here(verify(tmp_path, "kafka")).findings(10)
+    assert "the next segment begins at 400" in found.what
+
+
+def test_a_torn_end_is_damage_only_where_nobody_writes(tmp_path: Path) -> None:
+    write_topic(tmp_path, "kafka", partitions=1)
+    last = data_files(tmp_path)[-1]
+    last.write_bytes(last.read_bytes()[:-10])
+    for path in tmp_path.rglob(f"{last.stem}.*index"):
+        path.unlink()
+    assert run_here(verify(tmp_path, "kafka")).is_good
+    assert not run_here(verify(tmp_path, "kafka", closed=True)).is_good
+
+
+def test_nonsense_under_a_good_checksum_is_found_by_reading_records(tmp_path: Path) -> None:
+    from crc32c import crc32c
+
+    write_partition(tmp_path, "kafka", make_records("kafka", 10))
+    (path,) = data_files(tmp_path)
+    data = bytearray(path.read_bytes())
+    data[61] ^= 0x7F  # The length of the first record.
+    data[CRC_START - 4 : CRC_START] = crc32c(data[CRC_START:]).to_bytes(4, "big")
+    path.write_bytes(data)
+    assert run_here(verify(tmp_path, "kafka", closed=True)).is_good
+    (found,) = run_here(verify(tmp_path, "kafka", closed=True, records=True)).findings(10)
+    assert found.object == "orders-0/00000000000000000000.log"
+
+
+def test_only_the_topics_that_are_wanted(tmp_path: Path) -> None:
+    write_topic(tmp_path, "kafs")
+    write_partition(tmp_path, "kafs", make_records("kafs", 10), topic="others")
+    chosen = Selection(topics=frozenset({"others"}))
+    assert run_here(verify(tmp_path, "kafs", selection=chosen)).records == 10
+
+
+def test_every_copy_is_verified(tmp_path: Path) -> None:
+    write_topic(tmp_path / "broker-1", "kafka", partitions=1)
+    write_topic(tmp_path / "broker-2", "kafka", partitions=1)
+    assert run_here(verify(tmp_path, "kafka")).records == 2000
+
+
+# ---------------------------------------------------------------------------- against
+
+
+def test_the_same_records_in_two_layouts_are_the_same(tmp_path: Path, layout: str) -> None:
+    records = make_records(layout, 1000)
+    write_partition(tmp_path / "a", layout, records, segment_records=300)
+    write_partition(tmp_path / "b", "kafka", records, segment_records=450, codec=Codec.ZSTD)
+    for job in (
+        compare(tmp_path / "a", layout, tmp_path / "b", "kafka"),
+        compare(tmp_path / "b", "kafka", tmp_path / "a", layout),
+    ):
+        report = run_here(job)
+        assert (report.is_good, report.records) == (True, 1000)
+
+
+def test_what_is_missing_or_other_is_told_by_offset(tmp_path: Path) -> None:
+    records = make_records("kafka", 1000)
+    write_partition(tmp_path / "a", "kafka", records, segment_records=300)
+    changed = [
+        Record(offset=r.offset, timestamp=r.timestamp, key=r.key, value=b"other", headers=r.headers)
+        if r.offset == 700
+        else r
+        for r in records
+        if r.offset not in (0, 10, 299, 300, 999)
+    ]
+    write_partition(tmp_path / "b", "kafka", changed, segment_records=250)
+    report = run_here(compare(tmp_path / "a", "kafka", tmp_path / "b", "kafka"))
+    assert not report.is_good
+    assert [found.what for found in report.findings(10)] == [
+        "offset 0: missing there",
+        "offset 10: missing there",
+        "offset 299: missing there",
+        "offset 300: missing there",
+        "offset 700: other value there",
+        "offset 999: missing there",
+    ]
+    back = run_here(compare(tmp_path / "b", "kafka", tmp_path / "a", "kafka"))
+    assert {found.position for found in back.findings(10)} == {0, 10, 299, 300, 700, 999}
+
+
+def test_a_partition_that_only_one_side_has_is_told(tmp_path: Path) -> None:
+    write_topic(tmp_path / "a", "kafka", partitions=1, count=5)
+    write_topic(tmp_path / "b", "kafka", partitions=2, count=5)
+    for left, right, said in (("a", "b", "missing here"), ("b", "a", "missing there")):
+        report = run_here(compare(tmp_path / left, "kafka", tmp_path / right, "kafka"))
+        assert report.outcomes == {"different": 1, "good": 1}
+        assert report.findings_count == 5
+        assert all(said in found.what for found in report.findings(9))
+
+
+def test_columns_that_one_side_cannot_hold_are_not_compared(tmp_path: Path) -> None:
+    job = compare(tmp_path, "kafka", tmp_path, "rustlog")
+    assert job.columns == ("offset", "value", "timestamp")
+    assert "timestampType" not in compare(tmp_path, "kafka", tmp_path, "strm").columns
+    assert len(compare(tmp_path, "kafka", tmp_path, "parquet").columns) == 6
+
+
+def test_findings_are_counted_and_not_all_kept(tmp_path: Path) -> None:
+    write_partition(tmp_path / "a", "kafka", make_records("kafka", 1000), segment_records=1000)
+    write_partition(tmp_path / "b", "kafka", make_records("kafka", 1))
+    report = run_here(compare(tmp_path / "a", "kafka", tmp_path / "b", "kafka"))
+    assert report.findings_count == 100
+    assert len(report.findings(1000)) == 100
