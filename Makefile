@@ -15,7 +15,7 @@ setup: $(VENV)/ready ## build .venv from the locked requirements and fetch the j
 $(VENV)/ready: requirements/uv.txt requirements/dev.txt pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --require-hashes -r requirements/uv.txt
-	$(UV) install -q --require-hashes -r requirements/dev.txt
+	$(UV) install -q --compile-bytecode --require-hashes -r requirements/dev.txt
 	$(UV) install -q --no-deps --no-build-isolation -e .
 	$(BIN)/python -m tests.parts.jars
 	touch $@

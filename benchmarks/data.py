@@ -104,16 +104,25 @@ def write_partition(
     raise AssertionError("unreachable")
 
 
-def write_kafs(root: Path, shape: Shape, *, size: int, segment_bytes: int) -> None:
-    """Write the same as KAFS segments of topic ``bench``."""
+def write_kafs(root: Path, shape: Shape, *, partitions: int, size: int, segments: int) -> None:
+    """Write topic ``bench`` as KAFS segments; each partition has ``size`` bytes in ``segments``.
+
+    The partitions hold the same records, in the very same files by other names.
+    """
     from lakelog.pipeline import Convert, run_here
     from lakelog.store import StoreSpec
 
     with tempfile.TemporaryDirectory(prefix="lakelog-bench-") as folder:
-        write_partition(Path(folder, "bench-0"), shape, size=size, segment_bytes=segment_bytes)
+        each = -(-size // segments)
+        write_partition(Path(folder, "bench-0"), shape, size=size, segment_bytes=each)
         source, target = StoreSpec(folder), StoreSpec(str(root))
         job = Convert(source=source, layout="kafka", target=target, target_layout="kafs")
         assert run_here(job).is_good
+    for number in range(1, partitions):
+        place = root / "bench" / str(number)
+        place.mkdir()
+        for path in (root / "bench" / "0").iterdir():
+            (place / path.name).hardlink_to(path)
 
 
 def _batches_for_ever(shape: Shape) -> Iterator[bytearray]:

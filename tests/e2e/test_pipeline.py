@@ -47,7 +47,7 @@ def test_a_dry_run_starts_no_spark_and_tells_the_price(tmp_path: Path) -> None:
     assert plan["price_usd"] > 0
     assert not (tmp_path / "b").exists()
     told = pipeline("convert", *where, "--dry-run").stdout
-    assert "6, tasks: 1" in told
+    assert "segments   6\n" in told
     assert "12 objects" in told
 
 

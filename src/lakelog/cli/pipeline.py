@@ -218,20 +218,19 @@ def _go(
 ) -> None:
     """Plan, then run, then report; or plan only."""
     from lakelog.pipeline import plan_job
-    from lakelog.spark.jobs import TASK_BYTES, report_table, run_job
+    from lakelog.spark.jobs import report_table, run_job
     from lakelog.spark.session import spark_session
 
-    size = task_bytes or TASK_BYTES
     view = RunView(job.verb, url, quiet=as_json)
     planned = plan_job(job)
     if dry_run:
         if as_json:
-            _print_json(plan_json(job.verb, planned[0], size))
+            _print_json(plan_json(job.verb, planned[0]))
         else:
-            view.plan(planned[0], size)
+            view.plan(planned[0])
         return
     with view.starting(), spark_session(master, named_values(settings)) as spark:
-        report = run_job(spark, job, task_bytes=size, watch=view.progress, planned=planned)
+        report = run_job(spark, job, task_bytes=task_bytes, watch=view.progress, planned=planned)
         if report_path is not None:
             report_table(spark, report).write.mode("overwrite").parquet(report_path)
     if as_json:

@@ -35,15 +35,12 @@ _NEXT = {
 }
 
 
-def plan_json(verb: str, plan: "Plan", task_bytes: int) -> dict[str, Any]:
+def plan_json(verb: str, plan: "Plan") -> dict[str, Any]:
     """Return a plan as JSON has it."""
-    from lakelog.pipeline import pack
-
     return {
         "verb": verb,
         "dry_run": True,
         "units": len(plan.units),
-        "tasks": sum(1 for _ in pack(plan.units, task_bytes)),
         "objects_read": plan.objects_read,
         "objects_written": plan.objects_written,
         "bytes_read": plan.expected.bytes_read,
@@ -62,11 +59,11 @@ class RunView:
         self._bar: Progress | None = None
         self._draws = self._err.is_terminal and not quiet
 
-    def plan(self, plan: "Plan", task_bytes: int) -> None:
+    def plan(self, plan: "Plan") -> None:
         """Show what a run would take."""
-        told = plan_json(self._verb, plan, task_bytes)
+        told = plan_json(self._verb, plan)
         rows = {
-            "segments": f"{told['units']:,}, tasks: {told['tasks']:,}",
+            "segments": f"{told['units']:,}",
             "read": f"{told['objects_read']:,} objects, {_size(told['bytes_read'])}",
             "write": f"{told['objects_written']:,} objects"
             if told["objects_written"]

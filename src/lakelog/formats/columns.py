@@ -108,6 +108,15 @@ def _scan_batches(
     if end < run.end:
         # A batch stands behind the part, so nothing in it is an end: what looks so is damage.
         run = replace(run, end=end, torn_end=False, zeros_end=False)
+    try:
+        yield from _decode_run(decoder, run, at, part)
+    except (CorruptError, UnsupportedError):
+        yield from decoder.flush()
+        raise
+    yield from decoder.flush()
+
+
+def _decode_run(decoder: BatchDecoder, run: Run, at: int, part: _Part) -> Scan:
     source = pieces(run, at=at, bytes_max=part.piece_bytes)
     answer: bytes | None = None
     while True:

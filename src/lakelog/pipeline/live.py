@@ -113,13 +113,14 @@ class LiveKafka:
                 "enable.partition.eof": True,
                 "auto.offset.reset": "error",
                 "isolation.level": "read_uncommitted",
+                "fetch.wait.max.ms": 20,  # Nobody is producing: an end is an end.
                 **(options or {}),
             }
         )
         self._place: tuple[str, int, int] | None = None
         """Topic, partition, and the offset that comes next, of what is being read."""
-        self._is_through = False
-        """Whether nothing below the end is left there: a consumer tells that only once."""
+        self._through: tuple[str, int, int] | None = None
+        """Topic, partition and end of the range that was last read to its end."""
 
     def perform(self, op: ListPartitions | ReadRecords) -> Any:
         """Do what is asked for."""
@@ -144,23 +145,26 @@ class LiveKafka:
         from confluent_kafka import KafkaError, TopicPartition
 
         place = op.topic, op.partition, op.offset
-        if self._place != place:
+        range_end = op.topic, op.partition, op.end
+        if self._place != place and self._through != range_end:
             self._consumer.assign([TopicPartition(*place)])
-            self._is_through = False
         rows: list[dict[str, Any]] = []
-        while not rows and not self._is_through:
-            messages = self._consumer.consume(_ROWS_MAX, timeout=_WAIT_S)
-            if not messages:
+        while not rows and self._through != range_end:
+            first = self._consumer.poll(_WAIT_S)
+            if first is None:
                 raise UnavailableError(f"{self.url} sent nothing of {op.topic}-{op.partition}")
-            for message in messages:
+            # What is there already comes at once; to wait for more would be to wait in vain.
+            for message in (first, *self._consumer.consume(_ROWS_MAX, timeout=0)):
                 error = message.error()
                 if error is None and message.offset() < op.end:
                     rows.append(_row(message))
                 elif error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-                    self._is_through = True
+                    self._through = range_end
                 else:
                     raise UnavailableError(f"{op.topic}-{op.partition} at {op.offset}: {error}")
-        self._place = (*place[:2], rows[-1]["offset"] + 1) if rows else place
+        # A consumer that went past the range, or told its end, does neither again.
+        is_through = self._through == range_end or not rows
+        self._place = None if is_through else (*place[:2], rows[-1]["offset"] + 1)
         return pa.RecordBatch.from_pylist(rows, schema=placed_schema())
 
 

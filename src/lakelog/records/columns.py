@@ -100,12 +100,12 @@ class Columns:
         self.sums = np.zeros(f.SUMS, np.int64)
         self._pool = Pool()
         self.notes = self._pool.lend(TURN_ROWS * 4 * f.NOTE_WIDTH)
-        self._room = 0
+        self._room = rows_max
         self._filling: Filling | None = None
 
     def expect(self, rows: int) -> None:
         """Prepare for so many records: batches will be of about the same size."""
-        self._room = -(-rows // max(1, -(-rows // self._rows_max)))
+        self._room = max(1, -(-rows // max(1, -(-rows // self._rows_max))))
 
     def collect(
         self, parse: Callable[[], int], address: int, largest: int
@@ -117,7 +117,7 @@ class Columns:
         """
         while True:
             if self._filling is None:
-                room, bytes_room = max(1, self._room), max(self._bytes_max, largest)
+                room, bytes_room = self._room, max(self._bytes_max, largest)
                 self._filling = Filling(self, self._pool.lend, room, self._bytes_max, bytes_room)
             filling = self._filling
             turn = filling.begin_turn()
@@ -164,7 +164,10 @@ class BatchDecoder:
         return self._columns.schema
 
     def feed(self, run: Bytes, *, at: int = 0, where: str = "") -> Iterator[pa.RecordBatch]:
-        """Take a run of whole batches, which stands at ``at`` of its file; yield its records.
+        """Take a run of whole batches, which stands at ``at`` of its file.
+
+        Yields Arrow batches as they become full; ``flush`` yields the last one. Large ones are
+        worth waiting for: whoever takes them pays for each.
 
         Raises:
             CorruptError, UnsupportedError: as the reference codec would, after what is before it.
@@ -179,15 +182,18 @@ class BatchDecoder:
                 data.ctypes.data, position, len(data), self._batch_bytes_max, self._table, out
             )
             count, position = int(out[0]), int(out[1])
-            self._columns.expect(int(self._table[:count, k.T_COUNT].sum()))
             if count:
                 last = self._table[count - 1]
                 self.next_offset = int(last[k.T_BASE_OFFSET] + last[k.T_LAST_DELTA]) + 1
             for first, last, body in self._groups(view, data, count):
                 yield from self._decode(view, body, self._table[first:last], at, where)
-            yield from self._columns.flush()
             if status == f.BAD:
+                yield from self._columns.flush()
                 self._judge(view, position, at, where)
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Yield what has been fed and not been yielded yet."""
+        return self._columns.flush()
 
     def _groups(
         self, view: memoryview, data: Array, count: int
@@ -290,3 +296,4 @@ def decode_columns(
     """Yield the records of a run of whole batches as Arrow; settings are those of BatchDecoder."""
     decoder = BatchDecoder(columns, **settings)
     yield from decoder.feed(run)
+    yield from decoder.flush()

@@ -40,6 +40,7 @@ from lakelog.pipeline import (
     run_task,
 )
 from lakelog.records import Codec
+from lakelog.spark.worker import settle
 from lakelog.store import StoreSpec, Usage, open_store
 
 if TYPE_CHECKING:
@@ -57,8 +58,11 @@ __all__ = [
     "verify",
 ]
 
-TASK_BYTES = 128 * 1024 * 1024
-"""What a task reads, unless one unit has more."""
+TASK_BYTES = 512 * 1024 * 1024
+"""The most that a task reads, unless a unit has more. Spark spends a tenth of a second on each."""
+
+TASKS_PER_SLOT = 4
+"""How many tasks there are for each that can run at a time, where there is enough to do."""
 
 _FINDING_DDL = "array<struct<object:string,position:bigint,size:bigint,what:string>>"
 _DDL_TYPES = {"string": "string", "int32": "int", "int64": "bigint"}
@@ -86,7 +90,7 @@ def run_job(
     spark: "SparkSession",
     job: Job,
     *,
-    task_bytes: int = TASK_BYTES,
+    task_bytes: int | None = None,
     watch: Watch | None = None,
     planned: tuple[Plan, Usage] | None = None,
 ) -> Report:
@@ -94,13 +98,24 @@ def run_job(
     began = monotonic()
     plan, planning = planned or plan_job(job)
     # Large tasks first: whoever is done early takes small ones.
-    tasks = sorted(pack(plan.units, task_bytes), key=lambda task: -task.size)
+    size = task_bytes or _task_bytes(spark, plan)
+    tasks = sorted(pack(plan.units, size), key=lambda task: -task.size)
     known = pa.Table.from_batches([results_to_arrow(plan.results)])
     found = _run_tasks(spark, job, tasks, watch) if tasks else known.slice(0, 0)
     table = pa.concat_tables([known, found.cast(RESULT_SCHEMA)]).sort_by(
         [("topic", "ascending"), ("partition", "ascending"), ("base_offset", "ascending")]
     )
     return Report(verb=job.verb, table=table, planning=planning, seconds=monotonic() - began)
+
+
+def _task_bytes(spark: "SparkSession", plan: Plan) -> int:
+    """Return how much a task should read, so that none is too small and no slot idles."""
+    try:
+        slots = int(spark.sparkContext.defaultParallelism)
+    except Exception:  # noqa: BLE001 (Spark Connect has none, and says so in its own way)
+        slots = 1
+    total: int = sum(unit.size for unit in plan.units)
+    return max(1, min(TASK_BYTES, total // (TASKS_PER_SLOT * slots)))
 
 
 def _run_tasks(spark: "SparkSession", job: Job, tasks: list[Task], watch: Watch | None) -> pa.Table:
@@ -130,6 +145,7 @@ def _perform(
     job: Job, counters: "_Counters | None", batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Do the tasks of a partition. Runs in a worker."""
+    settle()
     for batch in batches:
         for data in batch.column("task").to_pylist():
             task: Task = pickle.loads(data)  # noqa: S301 (this job's own driver made it)

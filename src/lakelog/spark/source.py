@@ -23,6 +23,7 @@ from lakelog.history.scan import ScanRequest, plan_scan
 from lakelog.history.tables import TABLES, table_schema
 from lakelog.spark.options import ReadOptions, is_new_table, parse_options
 from lakelog.spark.tables import BatchesReader, SegmentsReader, SplitPartition
+from lakelog.spark.worker import settle
 from lakelog.store import StoreSpec, retrying
 
 __all__ = ["RecordsReader", "reader_of", "schema_of"]
@@ -107,5 +108,6 @@ class RecordsReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark asks even where there is nothing to read, with a partition of its own.
         if isinstance(partition, SplitPartition):
+            settle()
             perform = retrying(self._store.open().perform)
             yield from read_split(partition.split, perform, self._columns, mode=self._options.mode)

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from lakelog.history import Split, plan_tasks
 from lakelog.history.tables import each_segment, read_batches, read_segments
 from lakelog.spark.options import ReadOptions
+from lakelog.spark.worker import settle
 from lakelog.store import StoreSpec, retrying
 
 __all__ = ["BatchesReader", "SegmentsReader", "SplitPartition"]
@@ -62,5 +63,6 @@ class BatchesReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, SplitPartition):
+            settle()
             perform = retrying(self._store.open().perform)
             yield from read_batches(partition.split, perform, self._columns)
