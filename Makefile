@@ -44,8 +44,8 @@ nightly: setup ## the laws with many more examples, and an hour of fuzzing
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest tests/property --timeout 3600
 	$(BIN)/python -m tests.fuzz --seconds 3600
 
-oracle: setup ## the comparison with a real Kafka, over a million records
-	LAKELOG_ORACLE_RECORDS=1000000 $(BIN)/python -m pytest tests/e2e/test_kafka_oracle.py --timeout 1800
+oracle: setup ## the comparison with a real Kafka, by hand and by Spark, over a million records
+	LAKELOG_ORACLE_RECORDS=1000000 $(BIN)/python -m pytest tests/e2e/test_kafka_oracle.py tests/e2e/test_kafka_pipeline.py --timeout 1800
 
 fuzz: setup ## every decoder against atheris, 60 seconds in all
 	$(BIN)/python -m tests.fuzz --seconds 60 --seed 1

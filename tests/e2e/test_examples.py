@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import lakelog
+from tests.parts.jvm import quick_environment
 from tests.stores import make_records, write_partition, write_topic
 
 pytestmark = pytest.mark.spark
@@ -17,7 +18,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def run(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=180)
+    return subprocess.run(
+        argv, capture_output=True, text=True, timeout=180, env=quick_environment()
+    )
 
 
 def test_sql_on_a_dead_brokers_disk(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from lakelog.records import Codec
 from lakelog.spark import jobs
+from tests.parts.jvm import quick_environment
 from tests.parts.seaweedfs import SeaweedFS
 from tests.parts.spark_cluster import SparkCluster
 from tests.stores import make_records, write_partition, write_topic
@@ -26,7 +27,9 @@ SEGMENTS = 24
 
 def lakelog(*arguments: object, within_s: float = 120) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "lakelog", *map(str, arguments)]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=within_s)
+    return subprocess.run(
+        argv, capture_output=True, text=True, timeout=within_s, env=quick_environment()
+    )
 
 
 def pipeline(verb: str, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -93,7 +96,7 @@ def test_spark_submit_runs_the_same_verbs(tmp_path: Path) -> None:
     done = subprocess.run(
         [submit, "--master", "local[2]", *settings, script,
          "verify", tmp_path / "a", "--layout", "kafka", "--json"],
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=120, env=quick_environment(),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.strip().splitlines()[-1])["records"] == 1000
@@ -116,18 +119,12 @@ def test_doctor_finds_a_broken_neighbour_and_a_store_out_of_reach(tmp_path: Path
              "--store", "secret_access_key=b", "--store", "region=us-east-1"]  # fmt: skip
     done = subprocess.run(
         [*argv, *store], capture_output=True, text=True, timeout=180,
-        env={**_environment(), "PYTHONPATH": str(tmp_path)},
+        env={**quick_environment(), "PYTHONPATH": str(tmp_path)},
     )  # fmt: skip
     bad = {one["name"]: one for one in json.loads(done.stdout)["checks"] if not one["good"]}
     assert done.returncode == 1
     assert "nothing_of_the_kind" in bad["pyspark_broken"]["found"]
     assert "--store" in bad["store"]["remedy"]
-
-
-def _environment() -> dict[str, str]:
-    import os
-
-    return dict(os.environ)  # noqa: TID251 (what a child inherits)
 
 
 # ---------------------------------------------------------------------------- S3

@@ -17,6 +17,12 @@ QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 _REMEDY = f"install a JDK {OLDEST} or later (Debian: apt-get install openjdk-17-jdk-headless)"
 
 
+def quick_environment() -> dict[str, str]:
+    """The environment of a child that starts a JVM of its own and will not live long."""
+    inherited = dict(os.environ)  # noqa: TID251 (what a child inherits)
+    return {**inherited, "JDK_JAVA_OPTIONS": " ".join(QUICK)}
+
+
 @functools.cache
 def java() -> str:
     """The path of a `java` that is new enough."""
