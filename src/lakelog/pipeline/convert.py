@@ -134,13 +134,18 @@ class Convert:
             outcome="empty",
         )
         target = self._target(first)
+        guard = LossGuard(
+            target=self.target_layout,
+            carries=carries_of(self.target_layout),
+            allowed=self.lose,
+        )
         try:
             for piece in unit.pieces:
                 if isinstance(target, BatchTarget):
                     assert isinstance(piece, SegmentRef)
                     yield from target.copy(piece)
                 else:
-                    yield from self._convert(piece, target)
+                    yield from self._convert(piece, target, guard)
             yield from target.close()
         except (CorruptError, UnsupportedError) as error:
             finding = Finding(error.where or result.object, error.at, 0, error.what)
@@ -169,13 +174,11 @@ class Convert:
         )
 
     def _convert(
-        self, piece: SegmentRef | ParquetGroup, target: RecordTarget | DayTarget
+        self,
+        piece: SegmentRef | ParquetGroup,
+        target: RecordTarget | DayTarget,
+        guard: LossGuard,
     ) -> Step[None]:
-        guard = LossGuard(
-            target=self.target_layout,
-            carries=carries_of(self.target_layout),
-            allowed=self.lose,
-        )
         settings: dict[str, Any] = {}
         if self.layout in BATCHED and guard.minds_headers:
             settings["saw"] = lambda data: _look(data, guard)

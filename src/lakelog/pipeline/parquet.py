@@ -142,7 +142,15 @@ class DayWriter:
         made: dict[str, bytes] = {}
         for day, (stream, writer) in sorted(self._days.items()):
             writer.close()
-            date = f"{_EPOCH + timedelta(days=day):%Y-%m-%d}"
-            key = f"topic={self._topic}/day={date}/{self._name}"
+            key = f"topic={self._topic}/day={_date(day)}/{self._name}"
             made[key] = stream.getvalue().to_pybytes()
         return made
+
+
+def _date(day: int) -> str:
+    try:
+        return f"{_EPOCH + timedelta(days=day):%Y-%m-%d}"
+    except OverflowError as error:
+        raise InvalidInputError(
+            f"a time {day} days from 1970 has no date: Parquet by day cannot hold it"
+        ) from error

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakelog.errors import InvalidInputError
 from lakelog.formats import FORMATS
 from lakelog.formats.batches import pieces
 from lakelog.formats.kafkalog import KafkaSegment
@@ -23,7 +24,7 @@ from lakelog.pipeline.frame import Step, at_store
 from lakelog.pipeline.listing import feed
 from lakelog.pipeline.output import put_once
 from lakelog.pipeline.parquet import DayWriter
-from lakelog.records import Codec, decode_header
+from lakelog.records import OFFSET_MAX, Codec, decode_header
 
 __all__ = ["TARGET", "BatchTarget", "DayTarget", "RecordTarget", "Target"]
 
@@ -134,6 +135,7 @@ class BatchTarget(Target):
         self._base: int | None = base
         self._created_ms: int | None = None
         self._size, self._layout = size, layout
+        self._wanted = 0, OFFSET_MAX
         self._held: list[bytes] = []
         self._held_bytes = 0
 
@@ -143,10 +145,11 @@ class BatchTarget(Target):
         assert isinstance(opened, KafkaSegment | KafsSegment)
         if isinstance(opened, KafsSegment):
             self._created_ms = opened.head.created_ms
+        self._wanted = segment.offset_min, segment.next_offset_max
         yield from feed(segment, pieces(opened.run, bytes_max=_PIECE_BYTES), self._take)
 
     def _take(self, piece: Any) -> Step[None]:
-        data: memoryview = piece.data
+        data = _within(piece.data, *self._wanted)
         while self._held_bytes + len(data) > self._size:
             cut = _cut(data, self._size - self._held_bytes, at_least_one=not self._held)
             self._hold(data[:cut])
@@ -182,6 +185,28 @@ def _starts(data: memoryview) -> Iterator[int]:
     while at < len(data):
         yield at
         at += decode_header(data, at).size
+
+
+def _within(data: memoryview, offset_from: int, offset_to: int) -> memoryview:
+    """Return the batches that hold offsets of a range; they stand one behind the other.
+
+    Raises:
+        InvalidInputError: one reaches past the end, where another copy of the log goes on.
+    """
+    start, end = 0, len(data)
+    for at in _starts(data):
+        header = decode_header(data, at)
+        if header.next_offset <= offset_from:
+            start = at + header.size
+        elif header.base_offset >= offset_to:
+            end = at
+            break
+        elif header.next_offset > offset_to:
+            raise InvalidInputError(
+                f"the batch at offset {header.base_offset} reaches past {offset_to}, where another "
+                "copy goes on: give a codec, so that records are encoded again"
+            )
+    return data[start:end]
 
 
 def _cut(data: memoryview, room: int, *, at_least_one: bool) -> int:

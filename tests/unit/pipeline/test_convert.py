@@ -137,6 +137,39 @@ def test_days_are_folders(tmp_path: Path) -> None:
     assert same(tmp_path / "a", "kafka", tmp_path / "c", "kafka")
 
 
+def test_copies_of_several_brokers_become_one_log(tmp_path: Path) -> None:
+    records = make_records("kafka", 1000)
+    write_partition(tmp_path / "a" / "broker-1", "kafka", records, segment_records=300)
+    # It came later, and has only the end.
+    write_partition(tmp_path / "a" / "broker-2", "kafka", records[500:], segment_records=250)
+    write_partition(tmp_path / "whole", "kafka", records)
+    for number, settings in enumerate(({}, {"codec": Codec.LZ4})):
+        target = tmp_path / f"b{number}"
+        report = convert(tmp_path / "a", "kafka", target, "kafs", **settings)
+        assert report.is_good, report.findings(3)
+        assert same(tmp_path / "whole", "kafka", target, "kafs")
+        source = StoreSpec(str(target))
+        assert run_here(Verify(source=source, layout="kafs")).records == 1000
+
+
+def test_times_go_back_across_segments_that_are_put_together(tmp_path: Path) -> None:
+    late = [Record(offset=0, timestamp=START_MS, key=None, value=b"")]
+    early = [Record(offset=1, timestamp=START_MS - 1, key=None, value=b"")]
+    write_partition(tmp_path / "a", "kafka", late)
+    write_partition(tmp_path / "a", "kafka", early)
+    report = convert(tmp_path / "a", "kafka", tmp_path / "b", "rustlog", segment_bytes=1 << 20)
+    assert "--lose time-order" in report.findings(1)[0].what
+    assert convert(tmp_path / "a", "kafka", tmp_path / "c", "rustlog").is_good
+
+
+def test_a_time_without_a_date_is_refused(tmp_path: Path) -> None:
+    far = [Record(offset=0, timestamp=1 << 52, key=None, value=b"")]
+    write_partition(tmp_path / "a", "kafka", far)
+    report = convert(tmp_path / "a", "kafka", tmp_path / "b", "parquet")
+    assert report.outcomes == {"refused": 1}
+    assert "has no date" in report.findings(1)[0].what
+
+
 # ---------------------------------------------------------------------------- losses
 
 ORDINARY = Record(offset=0, timestamp=START_MS, key=None, value=b"v")
