@@ -33,7 +33,7 @@ SEGMENT_RECORDS = {"kafka": 9000, "kafs": 9000, "strm": 18_000, "rustlog": 9500}
 
 def main() -> None:
     options = arguments(__doc__)
-    damages, total = (100, 120) if options.quick else (1000, 1040)
+    damages, total = (50, 60) if options.quick else (1000, 1040)
     found: dict[str, Any] = {}
     with running_spark() as spark:
         for layout in LAYOUTS:

@@ -128,7 +128,7 @@ def prepared(topics: dict[str, tuple[Shape, int, int]]) -> Iterator[tuple[Bench,
         kafka.stop()
         made = {name: _fill(kafka.data_dir, name, *topic) for name, topic in topics.items()}
         kafka.start()
-        with running_spark({"spark.jars": jars}) as spark:
+        with running_spark({"spark.jars": jars, "spark.driver.memory": "4g"}) as spark:
             yield Bench(spark, kafka.data_dir, kafka.bootstrap, Path(scratch)), made
 
 

@@ -1,4 +1,7 @@
-"""Spark Connect: the client sends a plan, and the server finds the format by its name."""
+"""Spark Connect: the client sends a plan, and the server finds the format by its name.
+
+Jobs of the pipeline run there, too.
+"""
 
 from pathlib import Path
 
@@ -8,6 +11,7 @@ from pyspark.sql import SparkSession
 from lakelog.formats import FORMATS
 from lakelog.model import Record
 from lakelog.records import Codec
+from lakelog.spark import jobs
 from tests.parts.jvm import QUICK
 from tests.parts.spark_connect import connect_job
 
@@ -31,6 +35,7 @@ def read(spark: SparkSession, folder: str) -> dict[str, object]:
         "rows": [(row.offset, row.value.decode()) for row in frame.orderBy("offset").collect()],
         "late": few.load(folder).where("offset >= 490").count(),
         "bytes": counted[0],
+        "verified": jobs.verify(spark, folder, layout="kafs").summary(),
     }
 
 
@@ -44,4 +49,5 @@ def test_a_client_reads_what_a_session_reads(tmp_path: Path) -> None:
     assert found["columns"][:2] == ["key", "value"]
     assert found["rows"] == [[r.offset, (r.value or b"").decode()] for r in RECORDS]
     assert found["late"] == 10
+    assert (found["verified"]["good"], found["verified"]["records"]) == (True, 500)
     assert found["bytes"] == (place / (fmt.file_stem(0) + fmt.suffix)).stat().st_size
