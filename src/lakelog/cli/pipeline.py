@@ -229,7 +229,7 @@ def _go(
         else:
             view.plan(planned[0])
         return
-    with view.starting(), spark_session(master, named_values(settings)) as spark:
+    with view.running(planned[0]), spark_session(master, named_values(settings)) as spark:
         report = run_job(spark, job, task_bytes=task_bytes, watch=view.progress, planned=planned)
         if report_path is not None:
             report_table(spark, report).write.mode("overwrite").parquet(report_path)

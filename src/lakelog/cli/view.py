@@ -74,8 +74,8 @@ class RunView:
         self._print(f"[bold]{self._verb}[/] {self._url}, a dry run", rows)
 
     @contextmanager
-    def starting(self) -> Iterator[None]:
-        """Draw progress while the block runs."""
+    def running(self, plan: "Plan") -> Iterator[None]:
+        """Draw progress while the block runs, from the start of Spark on."""
         if not self._draws:
             yield
             return
@@ -91,7 +91,8 @@ class RunView:
             transient=True,
         )
         with self._bar:
-            self._task = self._bar.add_task(self._verb, total=None, records=0)
+            total = sum(unit.size for unit in plan.units)
+            self._task = self._bar.add_task("starting Spark", total=total, records=0)
             yield
 
     def progress(self, done: "Done") -> None:
@@ -99,7 +100,7 @@ class RunView:
         if self._bar is not None:
             self._bar.update(
                 self._task,
-                total=done.bytes_total,
+                description=self._verb,
                 completed=done.bytes_done,
                 records=done.records,
             )
