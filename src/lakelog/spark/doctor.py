@@ -83,10 +83,12 @@ def _java(java_home: str | None) -> Check:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return Check(name="java", good=False, found=f"{command}: {error}", remedy=remedy)
-    line = (done.stderr or done.stdout).strip().partition("\n")[0]
-    number = re.search(r'"(?:1\.)?([0-9]+)', line)
-    good = number is not None and int(number[1]) >= JAVA_MIN
-    return Check(name="java", good=good, found=line or "no answer", remedy=remedy)
+    # Other lines may come first: Java tells of options that it found in the environment.
+    said = (done.stderr or done.stdout).strip()
+    told = re.search(r'^.*version "(?:1\.)?([0-9]+).*$', said, re.MULTILINE)
+    if told is None:
+        return Check(name="java", good=False, found=said or "no answer", remedy=remedy)
+    return Check(name="java", good=int(told[1]) >= JAVA_MIN, found=told[0], remedy=remedy)
 
 
 def _neighbours() -> Iterator[Check]:
