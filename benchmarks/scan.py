@@ -327,17 +327,17 @@ def _growth(bench: Bench) -> dict[str, float]:
 
 def main() -> None:
     options = arguments(__doc__)
-    size = 256 << 20 if options.quick else 512 << 20
+    size = 192 << 20 if options.quick else 512 << 20
     wanted = {name: (shape, 1, size) for name, shape in SHAPES.items()}
     if not options.quick:
         wanted["100 B, 8 partitions"] = SHAPES["100 B"], 8, size
     named = {name: f"t{number}" for number, name in enumerate(wanted)}
-    share = share_of_bytes(GIB // 4 if options.quick else 4 * GIB)
+    share = share_of_bytes(GIB // 8 if options.quick else 4 * GIB)
     more: dict[str, Any] = {}
     prepare = without_kafka if options.quick else prepared
     with prepare({named[name]: topic for name, topic in wanted.items()}) as (bench, made):
         topics = {name: made[named[name]] for name in wanted}
-        rounds, warm_up = (2, 2) if options.quick else (5, 3)
+        rounds, warm_up = (2, 1) if options.quick else (5, 3)
         took, of = measure(bench, topics, rounds=rounds, warm_up=warm_up)
         table = report(took, of)
         figures = {**figures_of(took, topics), "bytes": share, "tasks": tasks_of_4_gib(bench)}
