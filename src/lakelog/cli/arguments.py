@@ -13,7 +13,15 @@ from lakelog.cli.report import Report
 from lakelog.errors import InvalidInputError
 from lakelog.formats import FORMATS
 
-__all__ = ["format_option", "json_option", "named_values", "paths_argument", "readable", "streams"]
+__all__ = [
+    "format_option",
+    "json_option",
+    "missing",
+    "named_values",
+    "paths_argument",
+    "readable",
+    "streams",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,6 +45,11 @@ def format_option(command: F) -> F:
         help="Of data files; recognized by name and first bytes unless given.",
     )
     return option(command)
+
+
+def missing(error: ImportError) -> str:
+    """Return what to say of a package that is not installed here."""
+    return f"{error.name} is missing here: pip install 'lakelog[spark]'"
 
 
 def named_values(texts: tuple[str, ...]) -> dict[str, str]:

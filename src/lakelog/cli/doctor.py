@@ -15,7 +15,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from lakelog.cli.arguments import named_values
+from lakelog.cli.arguments import missing, named_values
 
 if TYPE_CHECKING:
     from lakelog.spark.doctor import Check
@@ -57,9 +57,11 @@ def _spark(
 def _spark_checks(
     master: str | None, settings: dict[str, str], url: str | None, options: dict[str, str]
 ) -> Iterator["Check"]:
-    from lakelog.spark.doctor import Check, check_here, check_workers
-    from lakelog.spark.session import spark_session
-
+    try:
+        from lakelog.spark.doctor import Check, check_here, check_workers
+        from lakelog.spark.session import spark_session
+    except ImportError as error:
+        raise click.UsageError(missing(error)) from error
     here = list(check_here(os.environ.get("JAVA_HOME")))  # noqa: TID251 (Java's own setting)
     yield from here
     if any(not one.good for one in here if one.name in ("pyspark", "java")):

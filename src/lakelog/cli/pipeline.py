@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from lakelog.cli.arguments import named_values
+from lakelog.cli.arguments import missing, named_values
 from lakelog.cli.view import RunView, plan_json
 from lakelog.errors import InvalidInputError, LakelogError
 
@@ -253,6 +253,8 @@ class _errors:  # noqa: N801 (it reads as a statement)
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         if isinstance(error, InvalidInputError):
             raise click.UsageError(str(error)) from error
+        if isinstance(error, ImportError):
+            raise click.UsageError(missing(error)) from error
         if isinstance(error, LakelogError):
             _fail(str(error))
         if error is not None and type(error).__module__.startswith(("pyspark", "py4j")):
