@@ -31,7 +31,6 @@ from lakelog.store import (
     StoreSpec,
     open_store,
 )
-from tests.contract.test_store import options
 from tests.parts.seaweedfs import SeaweedFS
 
 SILENCE, HANG_UP = 0, -1
@@ -193,7 +192,7 @@ def test_a_wrong_option_is_named() -> None:
 @pytest.mark.seaweedfs
 def test_wrong_credentials_are_named(seaweedfs: SeaweedFS) -> None:
     bucket = seaweedfs.bucket("contract")
-    wrong = {**options(seaweedfs), "secret_access_key": "wrong"}
+    wrong = {**seaweedfs.options, "secret_access_key": "wrong"}
     store = open_store(f"s3://{bucket}", wrong)
     for op in (Head("k"), Get("k"), ListPage(), PutIfAbsent("k", b"x"), Delete("k")):
         with pytest.raises(InvalidInputError, match="check credentials"):
@@ -203,7 +202,7 @@ def test_wrong_credentials_are_named(seaweedfs: SeaweedFS) -> None:
 @pytest.mark.seaweedfs
 def test_a_spec_is_opened_in_another_process(seaweedfs: SeaweedFS) -> None:
     bucket = seaweedfs.bucket("contract")
-    spec = StoreSpec(f"s3://{bucket}/elsewhere", options(seaweedfs))
+    spec = StoreSpec(f"s3://{bucket}/elsewhere", seaweedfs.options)
     assert isinstance(spec.open(), RemoteStore)
     spec.open().perform(PutIfAbsent("a/1", b"hello"))
     code = (

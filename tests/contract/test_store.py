@@ -63,17 +63,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
         return open_store(f"file://{tmp_path}/root")
     seaweedfs: SeaweedFS = request.getfixturevalue("seaweedfs")
     bucket = seaweedfs.bucket("contract")
-    return open_store(f"s3://{bucket}/test-{next(_numbers)}", options(seaweedfs))
-
-
-def options(seaweedfs: SeaweedFS) -> dict[str, str]:
-    return {
-        "endpoint": seaweedfs.endpoint,
-        "access_key_id": seaweedfs.access_key,
-        "secret_access_key": seaweedfs.secret_key,
-        "region": "us-east-1",
-        "allow_http": "true",
-    }
+    return open_store(f"s3://{bucket}/test-{next(_numbers)}", seaweedfs.options)
 
 
 def create(store: Store, *keys: str, body: bytes = b"x") -> None:

@@ -97,25 +97,24 @@ def _verify(
     records are compared with those in another place, or with a running Kafka: kafka://host:port.
     """
     with _errors():
-        from lakelog.pipeline import Compare, Verify
+        from lakelog.spark.jobs import compare_job, verify_job
 
         job: Job
+        common: dict[str, Any] = {
+            "layout": layout,
+            "topics": topics or None,
+            "options": named_values(store_options),
+        }
         if against is None:
-            job = Verify(
-                source=_spec(url, store_options),
-                layout=layout,
-                selection=_selection(topics),
-                records=records,
-                closed=closed,
-            )
+            job = verify_job(url, records=records, closed=closed, **common)
         else:
             is_live = against.startswith("kafka:")
-            job = Compare(
-                source=_spec(url, store_options),
-                layout=layout,
-                against=_spec(against, against_options),
+            job = compare_job(
+                url,
+                against=against,
                 against_layout="live" if is_live else against_layout or layout,
-                selection=_selection(topics),
+                against_options=named_values(against_options),
+                **common,
             )
         _go(job, url, **run)
 
@@ -137,13 +136,14 @@ def _reindex(
     They follow from the segments alone. Sound ones are left as they are.
     """
     with _errors():
-        from lakelog.pipeline import Reindex
+        from lakelog.spark.jobs import reindex_job
 
-        job = Reindex(
-            source=_spec(url, store_options),
+        job = reindex_job(
+            url,
             layout=layout,
-            selection=_selection(topics),
+            topics=topics or None,
             closed=closed,
+            options=named_values(store_options),
         )
         _go(job, url, **run)
 
@@ -184,20 +184,21 @@ def _convert(
     timestamp-types, producers, transactions.
     """
     with _errors():
-        from lakelog.pipeline import Convert, parse_losses
-        from lakelog.records import Codec
+        from lakelog.spark.jobs import convert_job
 
-        job = Convert(
-            source=_spec(url, store_options),
+        job = convert_job(
+            url,
             layout=layout,
-            target=_spec(target, to_options),
+            target=target,
             target_layout=to,
-            selection=_selection(topics),
-            codec=None if codec is None else Codec[codec.upper()],
+            topics=topics or None,
+            codec=codec,
             level=level,
             block_bytes=block_bytes,
             segment_bytes=segment_bytes,
-            lose=parse_losses(lose),
+            lose=lose,
+            options=named_values(store_options),
+            target_options=named_values(to_options),
         )
         _go(job, url, **run)
 
@@ -271,15 +272,3 @@ def _said(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     named = [line for line in lines if line.startswith(("lakelog.", "pyspark.", "java."))]
     return (named or lines or ["Spark failed without a word"])[-1 if named else 0]
-
-
-def _spec(url: str, options: tuple[str, ...]) -> Any:
-    from lakelog.spark.jobs import store_spec
-
-    return store_spec(url, named_values(options))
-
-
-def _selection(topics: tuple[str, ...]) -> Any:
-    from lakelog.history import Selection
-
-    return Selection(topics=frozenset(topics) or None)

@@ -15,7 +15,7 @@ tables     segments and batches as tables            /
 """
 
 from lakelog.history.layout import LAYOUTS, Layout, find_segments, layout_named
-from lakelog.history.logs import find_logs
+from lakelog.history.logs import each_segment, find_logs
 from lakelog.history.plan import SPLIT_BYTES, OffsetRange, plan_splits, plan_tasks
 from lakelog.history.segments import Part, SegmentRef, Split
 from lakelog.history.select import EARLIEST, LATEST, Mode, Place, Selection, mode_named
@@ -34,6 +34,7 @@ __all__ = [
     "SegmentRef",
     "Selection",
     "Split",
+    "each_segment",
     "find_logs",
     "find_offset_at",
     "find_segments",

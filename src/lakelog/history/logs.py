@@ -4,6 +4,7 @@ Several directories of one partition are copies in the layout of a Kafka broker,
 made of them. In other layouts they are what they are: segments of one partition.
 """
 
+from collections.abc import Iterator
 from itertools import groupby
 from operator import attrgetter
 
@@ -14,7 +15,15 @@ from lakelog.history.select import Selection
 from lakelog.history.starts import note_roots, read_log_starts
 from lakelog.store import Perform, each_object, run
 
-__all__ = ["find_logs"]
+__all__ = ["each_segment", "find_logs"]
+
+
+def each_segment(perform: Perform, layout: str, selection: Selection) -> Iterator[SegmentRef]:
+    """Yield every segment that is wanted, a directory at a time, copies of it included."""
+    listed = ((info.key, info.size) for info in each_object(perform))
+    for segment in find_segments(layout_named(layout), listed):
+        if selection.wants(segment.topic, segment.partition):
+            yield segment
 
 
 def find_logs(

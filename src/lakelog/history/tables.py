@@ -17,14 +17,12 @@ import pyarrow as pa
 
 from lakelog.errors import InvalidInputError
 from lakelog.formats import NOTHING, Block, Damage, walk_blocks
-from lakelog.history.layout import find_segments, layout_named
 from lakelog.history.segments import SegmentRef, Split
-from lakelog.history.select import Selection
 from lakelog.model import TimestampType
 from lakelog.records import OFFSET_MAX, BatchHeader
-from lakelog.store import Fetched, GetRange, Perform, each_object
+from lakelog.store import Fetched, GetRange, Perform
 
-__all__ = ["TABLES", "each_segment", "read_batches", "read_segments", "table_schema"]
+__all__ = ["TABLES", "read_batches", "read_segments", "table_schema"]
 
 _ROWS = 8192
 _TIME = pa.timestamp("us", tz="UTC")
@@ -83,14 +81,6 @@ def table_schema(table: str, columns: Iterable[str] | None = None) -> pa.Schema:
         if name not in types:
             raise InvalidInputError(f"no column {name!r}; there are {', '.join(types)}")
     return pa.schema([pa.field(name, types[name]) for name in chosen])
-
-
-def each_segment(perform: Perform, layout: str, selection: Selection) -> Iterator[SegmentRef]:
-    """Yield every segment that is wanted, a directory at a time."""
-    listed = ((info.key, info.size) for info in each_object(perform))
-    for segment in find_segments(layout_named(layout), listed):
-        if selection.wants(segment.topic, segment.partition):
-            yield segment
 
 
 def read_segments(

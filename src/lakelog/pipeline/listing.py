@@ -1,20 +1,14 @@
 """What is there to work on: the segments of a store, and the reads of a flow over one of them."""
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from lakelog.formats import Range
-from lakelog.history import (
-    Part,
-    SegmentRef,
-    Selection,
-    find_logs,
-    find_segments,
-    layout_named,
-)
+from lakelog.history import Part, SegmentRef, Selection, each_segment, find_logs
 from lakelog.pipeline.frame import Step, Wish
 from lakelog.records import OFFSET_MAX
-from lakelog.store import Fetched, GetRange, Op, each_object
+from lakelog.store import Fetched, GetRange, Op
 
 __all__ = ["SOURCE", "feed", "list_copies", "list_segments", "whole"]
 
@@ -33,12 +27,14 @@ def list_segments(
 
 
 def list_copies(
-    perform: Callable[[Any], Any], layout: str, selection: Selection
+    perform: Callable[[Any], Any], layout: str, selection: Selection, *, closed: bool
 ) -> list[SegmentRef]:
-    """Return every segment that is wanted, with all copies of it."""
-    listed = ((info.key, info.size) for info in each_object(perform))
-    found = find_segments(layout_named(layout), listed)
-    return [segment for segment in found if selection.wants(segment.topic, segment.partition)]
+    """Return every segment that is wanted, with all copies of it.
+
+    ``closed`` says that nobody writes, to the last one of a partition neither.
+    """
+    found = each_segment(perform, layout, selection)
+    return [replace(segment, active=False) if closed else segment for segment in found]
 
 
 def whole(segment: SegmentRef, offset_from: int = 0, offset_to: int = OFFSET_MAX) -> Part:

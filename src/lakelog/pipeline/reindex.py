@@ -56,8 +56,7 @@ class Reindex:
         fmt = layout_named(self.layout).format
         if fmt not in INDEXES:
             raise InvalidInputError(f"{self.layout} carries its index inside: use convert")
-        listed = list_copies(connect(SOURCE), self.layout, self.selection)
-        segments = [replace(one, active=False) for one in listed] if self.closed else listed
+        segments = list_copies(connect(SOURCE), self.layout, self.selection, closed=self.closed)
         objects, expected = expected_reads(segments)
         missing = sum(suffix not in one.sizes for one in segments for suffix in INDEXES[fmt])
         return Plan(

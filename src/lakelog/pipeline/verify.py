@@ -11,7 +11,7 @@ All copies of a partition are verified, not only the one that is read.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from lakelog.errors import CorruptError, UnsupportedError
@@ -46,8 +46,7 @@ class Verify:
 
     def plan(self, connect: Callable[[str], Callable[[Any], Any]]) -> Plan:
         """List the segments."""
-        listed = list_copies(connect(SOURCE), self.layout, self.selection)
-        segments = [replace(one, active=False) for one in listed] if self.closed else listed
+        segments = list_copies(connect(SOURCE), self.layout, self.selection, closed=self.closed)
         objects, expected = expected_reads(segments, passes=2 if self.records else 1)
         return Plan(units=segments, objects_read=objects, expected=expected)
 

@@ -1,7 +1,8 @@
 """Jobs of the pipeline on Spark: one task a partition, results home as Arrow.
 
-    verify(spark, url, layout=...)        jobs by name, each returning a Report
-    run_job(spark, job)                   the same for any job
+    verify_job(url, layout=...)           a job, out of plain words
+    verify(spark, url, layout=...)        the same, run; returns a Report
+    run_job(spark, job)                   any job
 
 Tasks are rows of a DataFrame, and ``mapInArrow`` runs them. That is faster than going through a
 data source, because Spark does not turn what comes back into rows and copy it twice; and it works
@@ -50,12 +51,15 @@ __all__ = [
     "TASK_BYTES",
     "Progress",
     "compare",
+    "compare_job",
     "convert",
+    "convert_job",
     "reindex",
+    "reindex_job",
     "report_table",
     "run_job",
-    "store_spec",
     "verify",
+    "verify_job",
 ]
 
 TASK_BYTES = 512 * 1024 * 1024
@@ -217,8 +221,7 @@ def report_table(spark: "SparkSession", report: Report) -> "DataFrame":
 # ---------------------------------------------------------------------------- jobs by name
 
 
-def verify(
-    spark: "SparkSession",
+def verify_job(
     url: str,
     *,
     layout: str,
@@ -226,21 +229,18 @@ def verify(
     records: bool = False,
     closed: bool = False,
     options: Mapping[str, str] | None = None,
-    **settings: Any,
-) -> Report:
-    """Check every byte of the segments below ``url``. Settings are those of run_job."""
-    job = Verify(
-        source=store_spec(url, options),
+) -> Verify:
+    """Check every byte of the segments below ``url``."""
+    return Verify(
+        source=_store_spec(url, options),
         layout=layout,
         selection=_selection(topics),
         records=records,
         closed=closed,
     )
-    return run_job(spark, job, **settings)
 
 
-def compare(
-    spark: "SparkSession",
+def compare_job(
     url: str,
     *,
     layout: str,
@@ -249,38 +249,32 @@ def compare(
     topics: Iterable[str] | None = None,
     options: Mapping[str, str] | None = None,
     against_options: Mapping[str, str] | None = None,
-    **settings: Any,
-) -> Report:
+) -> Compare:
     """Compare what two places hold, record by record."""
-    job = Compare(
-        source=store_spec(url, options),
+    return Compare(
+        source=_store_spec(url, options),
         layout=layout,
-        against=store_spec(against, against_options),
+        against=_store_spec(against, against_options),
         against_layout=against_layout,
         selection=_selection(topics),
     )
-    return run_job(spark, job, **settings)
 
 
-def reindex(
-    spark: "SparkSession",
+def reindex_job(
     url: str,
     *,
     layout: str,
     topics: Iterable[str] | None = None,
     closed: bool = False,
     options: Mapping[str, str] | None = None,
-    **settings: Any,
-) -> Report:
+) -> Reindex:
     """Make indexes again where they are missing or wrong."""
-    job = Reindex(
-        source=store_spec(url, options), layout=layout, selection=_selection(topics), closed=closed
+    return Reindex(
+        source=_store_spec(url, options), layout=layout, selection=_selection(topics), closed=closed
     )
-    return run_job(spark, job, **settings)
 
 
-def convert(
-    spark: "SparkSession",
+def convert_job(
     url: str,
     *,
     layout: str,
@@ -294,13 +288,12 @@ def convert(
     lose: Iterable[str] = (),
     options: Mapping[str, str] | None = None,
     target_options: Mapping[str, str] | None = None,
-    **settings: Any,
-) -> Report:
+) -> Convert:
     """Convert the segments below ``url`` into another layout."""
-    job = Convert(
-        source=store_spec(url, options),
+    return Convert(
+        source=_store_spec(url, options),
         layout=layout,
-        target=store_spec(target, target_options),
+        target=_store_spec(target, target_options),
         target_layout=target_layout,
         selection=_selection(topics),
         codec=None if codec is None else Codec[codec.upper()],
@@ -309,10 +302,57 @@ def convert(
         segment_bytes=segment_bytes,
         lose=parse_losses(lose),
     )
-    return run_job(spark, job, **settings)
 
 
-def store_spec(url: str, options: Mapping[str, str] | None) -> StoreSpec:
+def verify(
+    spark: "SparkSession",
+    url: str,
+    *,
+    task_bytes: int | None = None,
+    watch: Watch | None = None,
+    **words: Any,
+) -> Report:
+    """Check every byte of the segments below ``url``; words are those of verify_job."""
+    return run_job(spark, verify_job(url, **words), task_bytes=task_bytes, watch=watch)
+
+
+def compare(
+    spark: "SparkSession",
+    url: str,
+    *,
+    task_bytes: int | None = None,
+    watch: Watch | None = None,
+    **words: Any,
+) -> Report:
+    """Compare what two places hold, record by record; words are those of compare_job."""
+    return run_job(spark, compare_job(url, **words), task_bytes=task_bytes, watch=watch)
+
+
+def reindex(
+    spark: "SparkSession",
+    url: str,
+    *,
+    task_bytes: int | None = None,
+    watch: Watch | None = None,
+    **words: Any,
+) -> Report:
+    """Make indexes again where they are missing or wrong; words are those of reindex_job."""
+    return run_job(spark, reindex_job(url, **words), task_bytes=task_bytes, watch=watch)
+
+
+def convert(
+    spark: "SparkSession",
+    url: str,
+    *,
+    task_bytes: int | None = None,
+    watch: Watch | None = None,
+    **words: Any,
+) -> Report:
+    """Convert segments into another layout; words are those of convert_job."""
+    return run_job(spark, convert_job(url, **words), task_bytes=task_bytes, watch=watch)
+
+
+def _store_spec(url: str, options: Mapping[str, str] | None) -> StoreSpec:
     """Return an address that means the same on every executor."""
     if url.startswith("kafka:"):
         return StoreSpec(url, dict(options or {}))

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from lakelog.history import Split, plan_tasks
-from lakelog.history.tables import each_segment, read_batches, read_segments
+from lakelog.history import Split, each_segment, plan_tasks
+from lakelog.history.tables import read_batches, read_segments
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.worker import settle
 from lakelog.store import StoreSpec, retrying

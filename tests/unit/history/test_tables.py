@@ -7,8 +7,8 @@ import pytest
 
 from lakelog.errors import InvalidInputError
 from lakelog.formats import FORMATS, kafkalog
-from lakelog.history import Selection, plan_tasks
-from lakelog.history.tables import each_segment, read_batches, read_segments, table_schema
+from lakelog.history import Selection, each_segment, plan_tasks
+from lakelog.history.tables import read_batches, read_segments, table_schema
 from lakelog.model import Record, TimestampType
 from lakelog.records import Codec, NewBatch, encode_batch
 from lakelog.store import MemoryStore, Meter, PutIfAbsent, metered
