@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
-__all__ = ["Header", "Record", "TimestampType"]
+from lakelog.errors import InvalidInputError
+
+__all__ = ["Header", "Record", "Rules", "TimestampType"]
 
 
 class TimestampType(IntEnum):
@@ -42,3 +44,22 @@ class Record:
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What every process of a namespace must agree on. Fixed when the namespace is made."""
+
+    lanes: int = 4
+    """For new topics. Four per expected broker; it may grow later."""
+
+    grace_ms: int = 3_600_000
+    """How long deleters wait after a floor was raised. Whoever sleeps less than a quarter of it
+    between looking and acting needs not look again."""
+
+    checkpoint_every: int = 64
+    """Bundles from one checkpoint to the next."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.lanes <= 1024 or self.grace_ms < 4 or self.checkpoint_every < 1:
+            raise InvalidInputError(f"{self}: use 1 to 1024 lanes, a grace from 4 ms")

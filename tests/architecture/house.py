@@ -83,10 +83,25 @@ class Module:
             elif isinstance(node, ast.ImportFrom) and node.module is not None:
                 yield node.module
                 # ``from lakelog.records import columns`` imports a module, too.
-                inner = (f"{node.module}.{alias.name}" for alias in node.names)
-                yield from (name for name in inner if name in _NAMES)
+                # Unless the package hands it out itself: then that is its front door.
+                inner = (
+                    alias.name for alias in node.names if alias.name not in _given(node.module)
+                )
+                yield from (
+                    f"{node.module}.{name}" for name in inner if _is_module(node.module, name)
+                )
 
 
 MODULES = tuple(Module(path) for path in sorted(_SOURCE.glob("lakelog/**/*.py")))
 PACKAGES = frozenset(module.name for module in MODULES if module.is_package)
 _NAMES = frozenset(module.name for module in MODULES)
+_GIVEN = {module.name: frozenset(module.listed or ()) for module in MODULES}
+
+
+def _given(package: str) -> frozenset[str]:
+    """Return the names that a package lists."""
+    return _GIVEN.get(package, frozenset())
+
+
+def _is_module(package: str, name: str) -> bool:
+    return f"{package}.{name}" in _NAMES

@@ -14,6 +14,9 @@ from tests.architecture.house import ROOT
 PAGES = {"kafkalog": "kafka-log-directory"}
 """Where the page of a format is not called like the format."""
 
+PARTS = ("record-batch", "bundle", "checkpoint")
+"""Formats that are not of segments."""
+
 # Put together here, so that this file does not mention them either.
 _SHARED = "../" + "shared"
 _HOMES = re.compile(rb"(?<![\w.-])/(home|Users|root|work)/[A-Za-z0-9_.-]+")
@@ -60,7 +63,7 @@ def test_no_file_points_outside_the_repository() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("name", [*FORMATS, "record-batch"])
+@pytest.mark.parametrize("name", [*FORMATS, *PARTS])
 def test_every_format_has_a_page(name: str) -> None:
     page = ROOT / "docs/reference/formats" / f"{PAGES.get(name, name)}.md"
     assert page.is_file()
@@ -68,7 +71,7 @@ def test_every_format_has_a_page(name: str) -> None:
 
 
 def test_every_page_of_a_format_belongs_to_one() -> None:
-    known = {PAGES.get(name, name) for name in (*FORMATS, "record-batch", "README", "index")}
+    known = {PAGES.get(name, name) for name in (*FORMATS, *PARTS, "README", "index")}
     found = {page.stem for page in (ROOT / "docs/reference/formats").glob("*.md")}
     assert found <= known
 

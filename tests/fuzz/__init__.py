@@ -8,6 +8,7 @@ targets    the table of targets, and what each module of them promises
 batches    record batches and the codecs inside them
 columns    the compiled codec against the plain one
 formats    walking and opening whole segments
+lanes      bundles and checkpoints
 side       headers, footers, indexes and checkpoints, each by itself
 reseal     makes checksums right again, so that damage gets past them
 seeds      writes the corpus that every run starts from: ``python -m tests.fuzz.seeds``

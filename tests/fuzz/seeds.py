@@ -13,7 +13,9 @@ from lakelog.formats.batches import Frame, frames
 from lakelog.model import Header, Record, TimestampType
 from lakelog.records import Codec, NewBatch, compress, encode_batch
 from tests.fuzz.formats import ACTIVE, BASE_OFFSET, LIE, RESEAL, pack
+from tests.fuzz.lanes import MISSING_MAX
 from tests.fuzz.targets import CORPUS, TARGETS
+from tests.golden.lanes.make import goldens
 
 NOON = 1_700_000_000_000
 
@@ -124,6 +126,21 @@ def _sides() -> Iterator[tuple[str, str, bytes]]:
     yield "strm-index", "three", bytes((-(-(at - 64) // 8),)) + segment[at:-32]
 
 
+def _lanes() -> Iterator[tuple[str, str, bytes]]:
+    """The golden objects, each with its checksums made right again."""
+    for name, data in goldens().items():
+        label = str(int(name.partition(".")[0]))
+        if name.endswith(".checkpoint"):
+            yield "lane-checkpoint", label, b"\1" + data
+            continue
+        yield "lane-bundle", label, b"\1" + data
+        start = int.from_bytes(data[-24:-16], "big")
+        missing = min(start, MISSING_MAX)
+        yield "lane-directory", label, bytes((1 | missing << 1,)) + data[missing:]
+    for target in ("lane-bundle", "lane-directory", "lane-checkpoint"):
+        yield target, "bad", b"\0no such thing"
+
+
 def seeds() -> Iterator[tuple[str, str, bytes]]:
     """Yield target, label and bytes of every seed."""
     for label, batch in _batches():
@@ -136,6 +153,7 @@ def seeds() -> Iterator[tuple[str, str, bytes]]:
             yield codec.name.lower(), label, compress(codec, plain)
     yield from _formats()
     yield from _sides()
+    yield from _lanes()
     for target in ("gzip", "snappy", "lz4", "zstd", "kafka-snapshot", "kafka-metadata",
                    "kafka-leader-epochs", "kafs-index", "strm-header", "strm-footer",
                    "strm-index", "rustlog-index", "rustlog-checkpoint"):  # fmt: skip

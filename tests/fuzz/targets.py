@@ -33,6 +33,7 @@ _MODULES = {
         "kafkalog-walk",
         "kafkalog-lookup",
     ),
+    "lanes": ("lane-bundle", "lane-directory", "lane-checkpoint"),
     "side": (
         "kafs-index",
         "kafka-index",

@@ -6,6 +6,7 @@ Ends with 0 if all is well, 1 if not.
 import json
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -13,9 +14,21 @@ from typing import TYPE_CHECKING
 import click
 from rich.box import SIMPLE
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from lakelog.cli.arguments import missing, named_values
+from lakelog.errors import InvalidInputError
+from lakelog.store import (
+    PROBE_THOROUGH,
+    Finding,
+    ProbeSize,
+    StoreSpec,
+    Verdict,
+    expiry_finding,
+    find_expiry,
+    probe_store,
+)
 
 if TYPE_CHECKING:
     from lakelog.spark.doctor import Check
@@ -89,3 +102,75 @@ def _show(checks: list["Check"]) -> None:
         text = one.found if one.good else f"{one.found}\n[dim]{one.remedy}[/]"
         table.add_row(mark, one.name, text)
     console.print(table)
+
+
+# ---------------------------------------------------------------------------- store
+
+_COLOURS = {Verdict.GOOD: "green", Verdict.UNCHECKED: "yellow"}
+
+
+@doctor.command("store")
+@click.argument("url")
+@click.option(
+    "--option",
+    "--store",
+    "options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An option of the store: endpoint, region, ...; may be repeated.",
+)
+@click.option("--writers", default=PROBE_THOROUGH.writers, show_default=True, help="For one key.")
+@click.option("--keys", default=PROBE_THOROUGH.keys, show_default=True, help="To race for.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+def _store(url: str, options: tuple[str, ...], writers: int, keys: int, as_json: bool) -> None:
+    """Find out whether a store can carry a log.
+
+    Writers race for keys below URL, and exactly one may win each; reads have to see what was
+    written, and the bucket may not delete by itself. What this writes is in lakelog-probe/, and is
+    taken away again.
+    """
+    spec = StoreSpec(url, named_values(options))
+    try:
+        size = ProbeSize(writers=writers, keys=keys)
+        store = spec.open()
+    except InvalidInputError as error:
+        raise click.UsageError(str(error)) from error
+    with Console(stderr=True).status(f"{writers} writers race for each of {keys} keys"):
+        begun_s = time.monotonic()
+        expiry = find_expiry(spec, "")
+        last = expiry_finding(expiry, time.monotonic() - begun_s)
+        findings = [*probe_store(store, "", size), last]
+    good = all(one.is_fine for one in findings)
+    if as_json:
+        click.echo(json.dumps({"good": good, "checks": [asdict(one) for one in findings]}))
+    else:
+        _show_findings(url, findings)
+    sys.exit(0 if good else 1)
+
+
+def _show_findings(url: str, findings: list[Finding]) -> None:
+    console = Console(highlight=False)
+    table = Table(box=SIMPLE, pad_edge=False)
+    table.add_column("check", no_wrap=True)
+    table.add_column("result", no_wrap=True)
+    table.add_column("seen", overflow="fold")
+    table.add_column("took", justify="right", no_wrap=True)
+    for one in findings:
+        result = f"[{_COLOURS.get(one.verdict, 'red')}]{one.verdict}[/]"
+        table.add_row(one.check, result, escape(one.seen), f"{one.took_s:.2f} s")
+    console.print(table)
+    console.print(_sentence(url, findings), soft_wrap=True, markup=False)
+
+
+def _sentence(url: str, findings: list[Finding]) -> str:
+    """Return the verdict on all of them."""
+    by_verdict = {one.verdict: one for one in reversed(findings)}
+    if wrong := by_verdict.get(Verdict.BAD):
+        return f"Do not keep a log in {url}: {wrong.next_step}."
+    if Verdict.REFUSED in by_verdict:
+        return f"{url} could not be tried: the store refuses what was asked of it."
+    if silent := by_verdict.get(Verdict.UNANSWERED):
+        return f"Nothing is known of {url} yet: {silent.next_step}."
+    if Verdict.UNCHECKED in by_verdict:
+        return f"{url} can carry a log, if nothing in the bucket expires: look at its rules."
+    return f"{url} can carry a log."

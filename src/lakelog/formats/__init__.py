@@ -5,6 +5,7 @@
     rustlog    local log of RustLog                           .log + .index
     kafkalog   a Kafka broker's log directories               .log + .index + .timeindex + more
     batches    what kafs and kafkalog share: runs of record batches in a file
+    lanes      bundles and checkpoints of the journal         .bundle, .checkpoint
     contract   what every format offers, and how its bytes are asked for
     columns    any of them as Arrow; imported only when asked for, because it brings LLVM
     writing    any of them from Arrow, likewise
@@ -17,6 +18,7 @@ from lakelog.formats.contract import (
     EVERYTHING,
     NOTHING,
     Block,
+    Bytes,
     Carries,
     Damage,
     Files,
@@ -40,6 +42,7 @@ __all__ = [
     "FORMATS",
     "NOTHING",
     "Block",
+    "Bytes",
     "Carries",
     "Damage",
     "Files",

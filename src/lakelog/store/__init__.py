@@ -9,8 +9,12 @@ opening     from an address to a store
 retry, meter
             functions around ``perform``
 pieces      which bytes a read is about
+cells       objects that are changed by compare-and-swap
+promises    what a log needs a store to keep, tried on a key
+probe       whether a store keeps it; lifecycle: whether its bucket deletes by itself
 """
 
+from lakelog.store.cells import CELL_BYTES_MAX, change_cell, read_cell
 from lakelog.store.drive import (
     Perform,
     PerformAsync,
@@ -18,8 +22,11 @@ from lakelog.store.drive import (
     each_object_async,
     run,
     run_async,
+    working,
+    working_async,
 )
 from lakelog.store.keys import KEY_BYTES_MAX, SEGMENT_BYTES_MAX, check_key, check_prefix
+from lakelog.store.lifecycle import Expiry, ExpiryRule, find_expiry
 from lakelog.store.local import LocalStore
 from lakelog.store.memory import MemoryStore
 from lakelog.store.meter import Meter, Usage, metered, metered_async
@@ -38,6 +45,7 @@ from lakelog.store.operations import (
     GetSuffix,
     Head,
     ListPage,
+    Many,
     ObjectInfo,
     Op,
     Page,
@@ -45,6 +53,8 @@ from lakelog.store.operations import (
     PutIfMatch,
     Read,
     Replaced,
+    Wait,
+    Work,
     Write,
     delete,
     fetch,
@@ -56,19 +66,27 @@ from lakelog.store.operations import (
     put_if_absent,
     put_if_match,
 )
+from lakelog.store.probe import Finding, admit, expiry_finding, probe_store, probe_store_async
+from lakelog.store.promises import PROBE_AT_START, PROBE_THOROUGH, ProbeSize, Verdict
 from lakelog.store.remote import RemoteStore
 from lakelog.store.retry import RetryPolicy, retrying, retrying_async
 
 __all__ = [
+    "CELL_BYTES_MAX",
     "GET_BYTES_MAX",
     "KEY_BYTES_MAX",
     "LIST_LIMIT_MAX",
+    "PROBE_AT_START",
+    "PROBE_THOROUGH",
     "SEGMENT_BYTES_MAX",
     "Changed",
     "Created",
     "Delete",
     "Exists",
+    "Expiry",
+    "ExpiryRule",
     "Fetched",
+    "Finding",
     "Flow",
     "Get",
     "GetRange",
@@ -76,6 +94,7 @@ __all__ = [
     "Head",
     "ListPage",
     "LocalStore",
+    "Many",
     "MemoryStore",
     "Meter",
     "ObjectInfo",
@@ -83,6 +102,7 @@ __all__ = [
     "Page",
     "Perform",
     "PerformAsync",
+    "ProbeSize",
     "PutIfAbsent",
     "PutIfMatch",
     "Read",
@@ -92,13 +112,20 @@ __all__ = [
     "Store",
     "StoreSpec",
     "Usage",
+    "Verdict",
+    "Wait",
+    "Work",
     "Write",
+    "admit",
+    "change_cell",
     "check_key",
     "check_prefix",
     "delete",
     "each_object",
     "each_object_async",
+    "expiry_finding",
     "fetch",
+    "find_expiry",
     "get",
     "get_range",
     "get_suffix",
@@ -107,10 +134,15 @@ __all__ = [
     "metered",
     "metered_async",
     "open_store",
+    "probe_store",
+    "probe_store_async",
     "put_if_absent",
     "put_if_match",
+    "read_cell",
     "retrying",
     "retrying_async",
     "run",
     "run_async",
+    "working",
+    "working_async",
 ]

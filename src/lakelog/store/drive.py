@@ -2,16 +2,29 @@
 
 ``run`` and ``run_async`` perform what a flow asks for until it returns. An error by remedy is
 thrown into the flow, which may know what to do; any other is a bug or a cancellation and ends it.
+``working`` and ``working_async`` make of a function that performs operations one that performs all
+that work asks for.
 ``each_object`` is for callers outside flows: a listing as an iterator, a page in memory at a time.
 """
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from typing import Any, TypeVar
 
 from lakelog.errors import LakelogError
-from lakelog.store.operations import ListPage, ObjectInfo, Op, Page
+from lakelog.store.operations import ListPage, Many, ObjectInfo, Op, Page, Wait
 
-__all__ = ["Perform", "PerformAsync", "each_object", "each_object_async", "run", "run_async"]
+__all__ = [
+    "Perform",
+    "PerformAsync",
+    "each_object",
+    "each_object_async",
+    "run",
+    "run_async",
+    "working",
+    "working_async",
+]
 
 T = TypeVar("T")
 W = TypeVar("W")
@@ -20,6 +33,8 @@ Perform = Callable[[Op], Any]
 """Performs one operation. Retries, meters and faults are functions around one of these."""
 
 PerformAsync = Callable[[Op], Awaitable[Any]]
+
+_sleep: Callable[[float], None] = time.sleep  # noqa: TID251 (a driver: this is where waiting is)
 
 
 def run(flow: Generator[W, Any, T], perform: Callable[[W], Any]) -> T:
@@ -58,6 +73,53 @@ async def run_async(flow: Generator[W, Any, T], perform: Callable[[W], Awaitable
                 answer, error = None, raised
     finally:
         flow.close()
+
+
+def working(
+    perform: Perform, *, sleep: Callable[[float], None] = _sleep
+) -> Callable[[Op | Many | Wait], Any]:
+    """Return what performs work: one operation after the other."""
+
+    def one(wish: Op | Many | Wait) -> Any:
+        match wish:
+            case Wait():
+                return sleep(wish.ms / 1000)
+            case Many():
+                return tuple(_attempt(perform, op) for op in wish.ops)
+            case _:
+                return perform(wish)
+
+    return one
+
+
+def working_async(
+    perform: PerformAsync, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+) -> Callable[[Op | Many | Wait], Awaitable[Any]]:
+    """Return what performs work on the running loop: many operations at once."""
+
+    async def one(wish: Op | Many | Wait) -> Any:
+        match wish:
+            case Wait():
+                return await sleep(wish.ms / 1000)
+            case Many():
+                return tuple(await asyncio.gather(*(attempt(op) for op in wish.ops)))
+            case _:
+                return await perform(wish)
+
+    async def attempt(op: Op) -> Any:
+        try:
+            return await perform(op)
+        except LakelogError as error:
+            return error
+
+    return one
+
+
+def _attempt(perform: Perform, op: Op) -> Any:
+    try:
+        return perform(op)
+    except LakelogError as error:
+        return error
 
 
 def each_object(perform: Perform, prefix: str = "", after: str = "") -> Iterator[ObjectInfo]:

@@ -14,6 +14,8 @@ A flow yields operations and is sent answers; whoever drives it decides what per
 functions at the end are flows of one operation, so that callers see types and not ``Any``:
 ``data = yield from get_range(key, 0, 32)``.
 
+Work is a flow that may also wait (``Wait``), and ask for several things at once (``Many``).
+
 Two errors are raised into a flow. NotFoundError: there is no such object. UnavailableError: there
 is no answer, and *nothing is known*; a write that ends so may have been stored. A lost answer, a
 timeout, a 5xx and a 409 are all of this kind. ``Exists`` and ``Changed`` are never guesses: the
@@ -41,6 +43,7 @@ __all__ = [
     "GetSuffix",
     "Head",
     "ListPage",
+    "Many",
     "ObjectInfo",
     "Op",
     "Page",
@@ -48,6 +51,8 @@ __all__ = [
     "PutIfMatch",
     "Read",
     "Replaced",
+    "Wait",
+    "Work",
     "Write",
     "delete",
     "fetch",
@@ -180,6 +185,27 @@ Read = ListPage | Head | Get | GetRange | GetSuffix
 Write = PutIfAbsent | PutIfMatch | Delete
 Op = Read | Write
 Flow = Generator[Op, Any, T]
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """Operations in any order, or all at once.
+
+    The answer is a tuple with an answer or an error for each: the one that fails does not keep the
+    others from being known.
+    """
+
+    ops: tuple[Op, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Time that passes. Before trying again, for one."""
+
+    ms: int
+
+
+Work = Generator[Op | Many | Wait, Any, T]
 
 
 # ---------------------------------------------------------------------------- answers

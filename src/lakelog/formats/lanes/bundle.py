@@ -50,6 +50,7 @@ from lakelog.formats.lanes.rows import (
     pack_rows,
     unpack_rows,
 )
+from lakelog.records import OFFSET_MAX
 
 __all__ = [
     "BUNDLE_SUFFIX",
@@ -67,6 +68,7 @@ BULK = 1
 _FRAME = Frame(b"KAFB", b"BFAK", BUNDLE_SUFFIX)
 _HEAD = struct.Struct(">IIQqqi16s16s16sIIII")
 _BATCH_BYTES_MIN = 61
+_KINDS = frozenset(EventKind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +96,12 @@ def bundle_directory_start(footer: Bytes, size: int) -> int:
 
 
 def encode_directory(bundle: Bundle) -> bytes:
-    """Return the head and the tables."""
-    head = _HEAD.pack(
+    """Return the head and the tables.
+
+    Raises:
+        CorruptError: a field does not fit its place.
+    """
+    head = (
         bundle.lane,
         BULK if bundle.bulk else 0,
         bundle.seq,
@@ -110,12 +116,13 @@ def encode_directory(bundle: Bundle) -> bytes:
         len(bundle.events),
         0,
     )
-    rows = (
-        pack_rows(SLICE, bundle.slices),
-        pack_rows(BATCH, bundle.batches),
-        pack_rows(EVENT, bundle.events),
+    tables = (
+        pack_rows(_HEAD, (head,), BUNDLE_SUFFIX),
+        pack_rows(SLICE, bundle.slices, BUNDLE_SUFFIX),
+        pack_rows(BATCH, bundle.batches, BUNDLE_SUFFIX),
+        pack_rows(EVENT, bundle.events, BUNDLE_SUFFIX),
     )
-    return b"".join((head, *rows))
+    return b"".join(tables)
 
 
 def encode_bundle(bundle: Bundle, payload: Sequence[Bytes] = ()) -> bytes:
@@ -200,7 +207,7 @@ def _decode(position: int, directory: memoryview) -> Bundle:
 
 def _event(row: tuple[int, bytes, bytes, int], position: int) -> Event:
     kind, id_, query, number = row
-    if kind not in EventKind.__members__.values():
+    if kind not in _KINDS:
         what = f"an event of kind {kind}; use a newer reader"
         raise UnsupportedError(what, at=position, where=BUNDLE_SUFFIX)
     return Event(EventKind(kind), id_, query, number)
@@ -230,6 +237,8 @@ def _slice_flaw(bundle: Bundle, end: int) -> str:
         staged = slice_.write >= 0
         if slice_.partition < 0 or slice_.base_offset < 0 or slice_.offsets < 1:
             return f"a slice of nothing: {slice_.place} at {slice_.base_offset}"
+        if slice_.next_offset > OFFSET_MAX:
+            return f"offsets up to {slice_.next_offset}: {slice_.place}"
         if staged != (slice_.part >= 0) or staged != (slice_.batches == 0) or slice_.write < -1:
             return f"neither staged nor stored: {slice_.place}"
         if slice_.length < _BATCH_BYTES_MIN or slice_.position < 0 or slice_.part < -1:
@@ -269,9 +278,11 @@ def _event_flaw(bundle: Bundle) -> str:
     for at, event in enumerate(bundle.events):
         if event.id == NO_ID or event.number < 0:
             return f"an event without an id, or number {event.number}"
-        if event.kind is EventKind.TOPIC_DELETED and (event.query != NO_ID or event.number):
+        if event.kind not in _KINDS:
+            return f"an event of kind {event.kind}"
+        if event.kind == EventKind.TOPIC_DELETED and (event.query != NO_ID or event.number):
             return "a deletion that names a query"
-        if event.kind is EventKind.WRITE_COMMITTED:
+        if event.kind == EventKind.WRITE_COMMITTED:
             commits.add(at)
     staged = {slice_.write for slice_ in bundle.slices if slice_.write >= 0}
     return "" if staged <= commits else "a staged slice without its commit"

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from lakelog.errors import CorruptError
+from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats.contract import Bytes
 from lakelog.formats.lanes.frame import LEAD_BYTES, Frame
 from lakelog.formats.lanes.rows import NO_ID, SLICE, EventKind, Slice, pack_rows
@@ -148,7 +148,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
         CorruptError: it contradicts itself.
     """
     _check(checkpoint)
-    head = _HEAD.pack(
+    head = (
         checkpoint.lane,
         checkpoint.epoch,
         checkpoint.seq,
@@ -163,14 +163,16 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
         len(checkpoint.roll),
         0,
     )
+    rolled = ((seq, *slice_) for seq, slice_ in checkpoint.roll)
     tables = (
-        pack_rows(_END, checkpoint.ends),
-        pack_rows(_PRODUCER, map(_flat, checkpoint.producers)),
-        pack_rows(_WRITE, checkpoint.writes),
-        pack_rows(_MARK, checkpoint.marks),
-        pack_rows(_ROLLED, ((seq, *slice_) for seq, slice_ in checkpoint.roll)),
+        pack_rows(_HEAD, (head,), CHECKPOINT_SUFFIX),
+        pack_rows(_END, checkpoint.ends, CHECKPOINT_SUFFIX),
+        pack_rows(_PRODUCER, map(_flat, checkpoint.producers), CHECKPOINT_SUFFIX),
+        pack_rows(_WRITE, checkpoint.writes, CHECKPOINT_SUFFIX),
+        pack_rows(_MARK, checkpoint.marks, CHECKPOINT_SUFFIX),
+        pack_rows(_ROLLED, rolled, CHECKPOINT_SUFFIX),
     )
-    directory = b"".join((head, *tables))
+    directory = b"".join(tables)
     return b"".join((_FRAME.lead, directory, _FRAME.footer(LEAD_BYTES, 0, directory)))
 
 
@@ -189,10 +191,13 @@ def decode_checkpoint(data: Bytes) -> Checkpoint:
         lane, epoch, seq, created_ms, nonce, leader, first,
         ends, producers, writes, marks, roll, reserved,
     ) = _HEAD.unpack_from(directory)  # fmt: skip
+    if reserved:
+        what = f"reserved bytes hold {reserved:#x}; use a newer reader"
+        raise UnsupportedError(what, at=LEAD_BYTES + 84, where=CHECKPOINT_SUFFIX)
     at = [_HEAD.size]
     for row, count in zip(_ROWS, (ends, producers, writes, marks, roll), strict=True):
         at.append(at[-1] + row.size * count)
-    if at[-1] != len(directory) or reserved:
+    if at[-1] != len(directory):
         raise _bad(f"tables of {at[-1]} bytes in a directory of {len(directory)}")
     ends_, producers_, writes_, marks_, roll_ = (
         row.iter_unpack(directory[start:end])
@@ -265,6 +270,10 @@ def _flaw(checkpoint: Checkpoint) -> str:
             return "a table that is not sorted, or holds a row twice"
     if any(end.offset < 0 or end.partition < 0 for end in checkpoint.ends):
         return "an end below 0"
+    if not all(1 <= len(producer.kept) <= KEPT_MAX for producer in checkpoint.producers):
+        return f"a producer without batches, or with more than {KEPT_MAX}"
+    if any(mark.kind not in _MARKS for mark in checkpoint.marks):
+        return "a mark of something that does not stay so"
     if any(not checkpoint.first <= seq <= checkpoint.seq for seq, _ in checkpoint.roll):
         return "a roll with bundles that are not in it"
     return ""

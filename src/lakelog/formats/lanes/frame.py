@@ -44,8 +44,10 @@ def directory_start(footer: Bytes, size: int, *, magic: bytes, where: str) -> in
     Raises:
         CorruptError: this is not the end of such an object.
     """
-    if size < LEAD_BYTES + FOOTER_BYTES or len(footer) < FOOTER_BYTES:
+    if size < LEAD_BYTES + FOOTER_BYTES:
         raise CorruptError(f"{size} bytes, an empty one has more", at=size, where=where)
+    if len(footer) < FOOTER_BYTES:
+        raise CorruptError(f"only {len(footer)} of its bytes are here", at=size, where=where)
     at = size - FOOTER_BYTES
     position, _, _, reserved, end = _FOOTER.unpack_from(footer, len(footer) - FOOTER_BYTES)
     if end != magic:

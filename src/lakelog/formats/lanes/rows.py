@@ -36,6 +36,8 @@ from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import NamedTuple, TypeVar
 
+from lakelog.errors import CorruptError
+
 __all__ = [
     "BATCH",
     "EVENT",
@@ -118,10 +120,21 @@ class Event(NamedTuple):
 R = TypeVar("R", bound=tuple[object, ...])
 
 
-def pack_rows(row: struct.Struct, rows: Iterable[tuple[object, ...]]) -> bytes:
-    """Return the rows, one behind the other."""
-    pack = row.pack
-    return b"".join([pack(*one) for one in rows])
+def pack_rows(row: struct.Struct, rows: Iterable[tuple[object, ...]], where: str) -> bytes:
+    """Return the rows, one behind the other.
+
+    Raises:
+        CorruptError: a field does not fit its place.
+    """
+    pack, held = row.pack, list(rows)
+    try:
+        data = b"".join([pack(*one) for one in held])
+    except struct.error as error:
+        raise CorruptError(f"a field does not fit its place: {error}", at=0, where=where) from error
+    # Bytes that are too many or too few are cut or filled up without a word.
+    if list(row.iter_unpack(data)) != held:
+        raise CorruptError(f"an id has not {ID_BYTES} bytes", at=0, where=where)
+    return data
 
 
 def unpack_rows(row: struct.Struct, kind: type[R], data: memoryview) -> Iterator[R]:

@@ -1,0 +1,50 @@
+"""Manifests: which segments are the history of a partition.
+
+manifest   a manifest and its pages, as values and as bytes
+changes    what can happen to one
+cells      reading and changing them in a store
+"""
+
+from lakelog.history.manifests import changes
+from lakelog.history.manifests.cells import (
+    Where,
+    change_manifest,
+    read_manifest,
+    read_page,
+    read_rows,
+    turn_page,
+)
+from lakelog.history.manifests.manifest import (
+    ROWS_GOAL,
+    ROWS_MAX,
+    Dropped,
+    Intent,
+    Manifest,
+    PageRow,
+    SegmentRow,
+    decode_manifest,
+    decode_page,
+    encode_manifest,
+    encode_page,
+)
+
+__all__ = [
+    "ROWS_GOAL",
+    "ROWS_MAX",
+    "Dropped",
+    "Intent",
+    "Manifest",
+    "PageRow",
+    "SegmentRow",
+    "Where",
+    "change_manifest",
+    "changes",
+    "decode_manifest",
+    "decode_page",
+    "encode_manifest",
+    "encode_page",
+    "read_manifest",
+    "read_page",
+    "read_rows",
+    "turn_page",
+]

@@ -1,0 +1,72 @@
+"""The journal: lanes of bundles, to which anybody may append and nobody can append wrongly.
+
+requests     what can be asked of a lane, and how it ends
+fold         what a chain of bundles amounts to
+draft        the next bundle, judged against the fold
+head         the cell that holds a lane's floor
+lane         what a process knows of a lane, and the one rule
+walk         reading bundles; learning where a lane ends
+locate       where an offset is
+append       W2 to W4: the one place where the journal grows
+flush        which requests go into the next bundle, and an answer for each
+checkpoints  written off the path of acknowledgements
+"""
+
+from lakelog.journal.append import append
+from lakelog.journal.checkpoints import write_checkpoint
+from lakelog.journal.flush import Flushed, FlushSettings, Queue, flush
+from lakelog.journal.fold import Fold, Place, judge
+from lakelog.journal.head import Head, decode_head, encode_head
+from lakelog.journal.lane import Held, Lane, Look, floor_holds, look
+from lakelog.journal.locate import batches_of, locate, slices_of
+from lakelog.journal.requests import (
+    Append,
+    DeleteTopic,
+    Outcome,
+    Refusal,
+    Refused,
+    Request,
+    Stored,
+    Touch,
+    Unknown,
+    new_append,
+)
+from lakelog.journal.walk import follow, learn, read_bundle, read_bundles, read_checkpoint
+
+__all__ = [
+    "Append",
+    "DeleteTopic",
+    "FlushSettings",
+    "Flushed",
+    "Fold",
+    "Head",
+    "Held",
+    "Lane",
+    "Look",
+    "Outcome",
+    "Place",
+    "Queue",
+    "Refusal",
+    "Refused",
+    "Request",
+    "Stored",
+    "Touch",
+    "Unknown",
+    "append",
+    "batches_of",
+    "decode_head",
+    "encode_head",
+    "floor_holds",
+    "flush",
+    "follow",
+    "judge",
+    "learn",
+    "locate",
+    "look",
+    "new_append",
+    "read_bundle",
+    "read_bundles",
+    "read_checkpoint",
+    "slices_of",
+    "write_checkpoint",
+]

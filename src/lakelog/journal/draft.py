@@ -1,0 +1,177 @@
+"""Drafts: the next bundle of a lane, out of requests, against the fold it will stand on.
+
+Every request is judged here, and again for each key that is tried: what is stored at seq ``s`` was
+judged by the fold of 0 to ``s - 1``. A judgement is worth nothing before the bundle is stored, or
+the key was seen to be absent: until then somebody else may have written what it did not know of.
+"""
+
+from collections.abc import Sequence
+
+from lakelog.formats import Bytes
+from lakelog.formats.lanes import (
+    LEAD_BYTES,
+    BatchRow,
+    Bundle,
+    Event,
+    EventKind,
+    Slice,
+    encode_bundle,
+)
+from lakelog.journal.fold import Fold, Place, Seen, judge
+from lakelog.journal.requests import (
+    Append,
+    DeleteTopic,
+    Outcome,
+    Refusal,
+    Refused,
+    Request,
+    Stored,
+    Touch,
+)
+from lakelog.records import BatchHeader
+
+__all__ = ["Draft", "draft"]
+
+
+class Draft:
+    """A bundle in the making, and what each request will be told once it is stored."""
+
+    def __init__(self, fold: Fold, *, seq: int, epoch: int, created_ms: int) -> None:
+        self._fold = fold
+        self._seq, self._epoch, self._created_ms = seq, epoch, created_ms
+        self._ends: dict[Place, int] = {}
+        self._producers: dict[tuple[bytes, int, int], Seen] = {}
+        self._deleted: set[bytes] = set()
+        self._taken: dict[Place, list[Append]] = {}
+        self._events: list[Event] = []
+        self.outcomes: list[Outcome] = []
+        self.stores: list[bool] = []
+        """Whether the bundle carries the request; else it is a duplicate, or refused."""
+
+        self._touched = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no need for a bundle."""
+        return not (self._taken or self._events or self._touched)
+
+    def add(self, request: Request) -> None:
+        """Judge one request."""
+        outcome: Outcome = self._stored(0)
+        match request:
+            case Append():
+                outcome = self._append(request)
+            case DeleteTopic():
+                self._delete(request.topic)
+            case Touch():
+                self._touched = True
+        self.outcomes.append(outcome)
+        self.stores.append(isinstance(outcome, Stored) and not outcome.duplicate)
+
+    def _append(self, request: Append) -> Outcome:
+        place = request.place
+        if request.topic in self._deleted or self._fold.is_deleted(request.topic):
+            return Refused(Refusal.TOPIC_DELETED)
+        base = self._ends.get(place)
+        if base is None:
+            base = self._fold.end(place)
+        first = request.headers[0]
+        if first.producer_id >= 0:
+            key = (*place, first.producer_id)
+            seen = self._producers.get(key) or self._fold.producer(place, first.producer_id)
+            row = _row(first)
+            match judge(seen, row):
+                case None:
+                    state = seen or Seen(row.producer_epoch, 0, ())
+                    self._producers[key] = state.then(row, base, self._created_ms)
+                case Refusal() as why:
+                    return Refused(why)
+                case known:
+                    return Stored(
+                        base_offset=known.base_offset,
+                        seq=-1,
+                        epoch=self._epoch,
+                        created_ms=self._created_ms,
+                        duplicate=True,
+                    )
+        self._ends[place] = base + sum(header.last_offset_delta + 1 for header in request.headers)
+        self._taken.setdefault(place, []).append(request)
+        return self._stored(base)
+
+    def _delete(self, topic: bytes) -> None:
+        if topic not in self._deleted and not self._fold.is_deleted(topic):
+            self._deleted.add(topic)
+            self._events.append(Event(EventKind.TOPIC_DELETED, topic))
+
+    def _stored(self, base_offset: int) -> Stored:
+        return Stored(
+            base_offset=base_offset,
+            seq=self._seq,
+            epoch=self._epoch,
+            created_ms=self._created_ms,
+        )
+
+    def finish(self, *, writer: bytes, nonce: bytes, checkpoint: int) -> tuple[Bundle, bytes]:
+        """Return the bundle and its bytes."""
+        slices: list[Slice] = []
+        batches: list[BatchRow] = []
+        payload: list[Bytes] = []
+        at = LEAD_BYTES
+        for place, appends in sorted(self._taken.items()):
+            headers = [header for append in appends for header in append.headers]
+            batches += map(_row, headers)
+            payload += (append.body for append in appends)
+            length = sum(header.size for header in headers)
+            base = self._fold.end(place)
+            slices.append(
+                Slice(
+                    *place,
+                    len(headers),
+                    base,
+                    self._ends[place] - base,
+                    at,
+                    length,
+                    min(header.base_timestamp for header in headers),
+                    max(header.max_timestamp for header in headers),
+                )
+            )
+            at += length
+        bundle = Bundle(
+            lane=self._fold.lane,
+            seq=self._seq,
+            created_ms=self._created_ms,
+            checkpoint=checkpoint,
+            epoch=self._epoch,
+            writer=writer,
+            nonce=nonce,
+            previous=self._fold.nonce,
+            slices=tuple(slices),
+            batches=tuple(batches),
+            events=tuple(self._events),
+        )
+        return bundle, encode_bundle(bundle, payload)
+
+
+def draft(fold: Fold, requests: Sequence[Request], *, writer: bytes, now_ms: int) -> Draft:
+    """Return the draft of the next bundle. Times never go back, whatever the clock says."""
+    made = Draft(
+        fold,
+        seq=fold.seq + 1,
+        epoch=fold.epoch_after(writer, bulk=False),
+        created_ms=max(fold.created_ms, now_ms),
+    )
+    for request in requests:
+        made.add(request)
+    return made
+
+
+def _row(header: BatchHeader) -> BatchRow:
+    return BatchRow(
+        header.producer_id,
+        header.crc,
+        header.size,
+        header.last_offset_delta,
+        header.base_sequence,
+        header.producer_epoch,
+        header.attributes,
+    )

@@ -1,0 +1,110 @@
+"""Flushing: which requests go into the next bundle, when, and an answer for each of them.
+
+A lane has one put in flight. While it is, requests queue up; the next flush begins when there is
+none in flight, and either enough bytes are waiting or the oldest request has waited long enough.
+Bundles are capped, and so is the queue: what does not fit is refused at the door, before it costs
+memory, and the client comes again later.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakelog.errors import InvalidInputError, LakelogError
+from lakelog.journal.append import append
+from lakelog.journal.lane import Lane
+from lakelog.journal.requests import Append, Outcome, Request, Unknown
+from lakelog.store import Work
+
+__all__ = ["FlushSettings", "Flushed", "Queue", "flush"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlushSettings:
+    """When what is queued becomes a bundle."""
+
+    interval_ms: int = 250
+    """The longest that a request waits for company. 0 on local files, where a put is cheap."""
+
+    size_bytes_goal: int = 8 << 20
+    """So much is not kept waiting. Larger bundles cost fewer requests."""
+
+    size_bytes_max: int = 16 << 20
+    """No bundle has a larger payload, unless a single request is."""
+
+    queue_bytes_max: int = 64 << 20
+    """What waits in memory. Raise it for many producers on a slow store."""
+
+    def __post_init__(self) -> None:
+        sizes = (1, self.size_bytes_goal, self.size_bytes_max, self.queue_bytes_max)
+        if sorted(sizes) != list(sizes) or self.interval_ms < 0:
+            raise InvalidInputError(f"{self}: use goal <= max <= queue, and an interval from 0")
+
+
+class Queue:
+    """Requests of a lane that wait for a flush. Time comes in, nothing waits here."""
+
+    def __init__(self, settings: FlushSettings) -> None:
+        self._settings = settings
+        self._waiting: deque[tuple[int, Request]] = deque()
+        self.size_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def offer(self, request: Request, now_ms: int) -> bool:
+        """Let a request wait; False if there is no room."""
+        size = _size(request)
+        if self._waiting and self.size_bytes + size > self._settings.queue_bytes_max:
+            return False
+        self._waiting.append((now_ms, request))
+        self.size_bytes += size
+        return True
+
+    def due_ms(self) -> int | None:
+        """Return when the next flush should begin, by the clock of ``offer``; None: no need."""
+        if not self._waiting:
+            return None
+        since = self._waiting[0][0]
+        if self.size_bytes >= self._settings.size_bytes_goal:
+            return since
+        return since + self._settings.interval_ms
+
+    def take(self) -> list[Request]:
+        """Return what goes into the next bundle, in the order in which it came."""
+        taken: list[Request] = []
+        size = 0
+        while self._waiting:
+            more = _size(self._waiting[0][1])
+            if taken and size + more > self._settings.size_bytes_max:
+                break
+            taken.append(self._waiting.popleft()[1])
+            size += more
+        self.size_bytes -= size
+        return taken
+
+
+def _size(request: Request) -> int:
+    return len(request.body) if isinstance(request, Append) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """How a flush ended, for every request that it took."""
+
+    outcomes: tuple[Outcome, ...]
+    error: LakelogError | None = None
+    """What kept it from ending well. It is for the log: the outcomes say all to the clients."""
+
+
+def flush(lane: Lane, requests: Sequence[Request]) -> Work[Flushed]:
+    """Append requests. If that fails, the outcome of every one of them is unknown."""
+    try:
+        return Flushed((yield from append(lane, requests)))
+    except LakelogError as error:
+        lane.notes["flush failed"] += 1
+        return Flushed(_failed(requests), error)
+
+
+def _failed(requests: Sequence[Request]) -> tuple[Outcome, ...]:
+    return tuple(Unknown() for _ in requests)

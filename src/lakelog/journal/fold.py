@@ -1,0 +1,253 @@
+"""The fold: what bundles 0 to ``seq`` of a lane amount to.
+
+    ends        (topic, partition) -> end offset
+    producers   (topic, partition, producer id) -> epoch, last seen, its last five batches
+    writes      query -> its last bulk write that was committed
+    marks       (kind, id) -> when: topics that were deleted, writes that were aborted
+    epoch       how often the leader changed; leader: the last writer that was no bulk write
+
+It is a function of the chain and of nothing else, so that everybody's fold of the same bundles is
+the same, and a checkpoint may be written by anybody. What leaves it leaves by a row of a bundle, or
+by the bundles' own time, at the bundles after which a checkpoint is due: producers, writes and
+marks a day after they were last seen, and beyond a number of them the oldest first. An end offset
+leaves only with its topic: nothing else remembers it when every record has expired.
+
+A ``Producer`` may be asked about a batch (``judge``). The rules are Kafka's: the next sequence of
+the same epoch, or zero of a newer epoch; anything from a producer nobody knows; a batch that is
+among its last five is a duplicate, and its offset is the answer.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from lakelog.formats.lanes import (
+    KEPT_MAX,
+    NO_ID,
+    BatchRow,
+    Bundle,
+    Checkpoint,
+    End,
+    EventKind,
+    Kept,
+    Mark,
+    Producer,
+    Rolled,
+    Slice,
+    Write,
+)
+from lakelog.journal.requests import Refusal
+
+__all__ = ["MEMORY_MS", "Fold", "Place", "Seen", "judge"]
+
+MEMORY_MS = 24 * 3_600_000
+PRODUCERS_MAX = 200_000
+WRITES_MAX = 10_000
+MARKS_MAX = 10_000
+
+Place = tuple[bytes, int]
+
+
+class Seen(NamedTuple):
+    """A producer in a partition."""
+
+    epoch: int
+    seen_ms: int
+    kept: tuple[Kept, ...]
+
+    def then(self, row: BatchRow, base_offset: int, seen_ms: int) -> "Seen":
+        """Return it after one more batch."""
+        batch = Kept(row.base_sequence, row.last_offset_delta, base_offset)
+        kept = (*self.kept, batch)[-KEPT_MAX:] if row.producer_epoch == self.epoch else (batch,)
+        return Seen(row.producer_epoch, seen_ms, kept)
+
+
+def judge(seen: Seen | None, row: BatchRow) -> Kept | Refusal | None:
+    """Return None if a batch comes next; the batch it repeats; or why it is refused."""
+    if seen is None:
+        return None
+    if row.producer_epoch < seen.epoch:
+        return Refusal.FENCED
+    if row.producer_epoch > seen.epoch:
+        return None if row.base_sequence == 0 else Refusal.OUT_OF_ORDER
+    for batch in seen.kept:
+        if batch[:2] == (row.base_sequence, row.last_offset_delta):
+            return batch
+    expected = (seen.kept[-1].last_sequence + 1) & 0x7FFFFFFF
+    return None if row.base_sequence == expected else Refusal.OUT_OF_ORDER
+
+
+class Fold:
+    """What is known of a lane up to one bundle. ``add`` changes it; nothing else does."""
+
+    __slots__ = (
+        "created_ms",
+        "ends",
+        "epoch",
+        "every",
+        "lane",
+        "leader",
+        "marks",
+        "nonce",
+        "producers",
+        "seq",
+        "writes",
+    )
+
+    def __init__(self, lane: int, every: int) -> None:
+        self.lane = lane
+        self.every = every
+        """A checkpoint is due after so many bundles."""
+        self.seq = -1
+        self.nonce = NO_ID
+        self.epoch = 0
+        self.leader = NO_ID
+        self.created_ms = 0
+        self.ends: dict[Place, int] = {}
+        self.producers: dict[tuple[bytes, int, int], Seen] = {}
+        self.writes: dict[bytes, Write] = {}
+        self.marks: dict[tuple[EventKind, bytes], int] = {}
+
+    # ------------------------------------------------------------------------ asking
+
+    def end(self, place: Place) -> int:
+        """Return the offset that comes next in a partition."""
+        return self.ends.get(place, 0)
+
+    def producer(self, place: Place, producer_id: int) -> Seen | None:
+        return self.producers.get((*place, producer_id))
+
+    def is_deleted(self, topic: bytes) -> bool:
+        return (EventKind.TOPIC_DELETED, topic) in self.marks
+
+    def epoch_after(self, writer: bytes, *, bulk: bool) -> int:
+        """Return the leader epoch of a bundle of this writer."""
+        return self.epoch + (not bulk and self.leader not in (writer, NO_ID))
+
+    def is_due(self) -> bool:
+        """Whether a checkpoint of just this fold should stand."""
+        return (self.seq + 1) % self.every == 0
+
+    def flaw(self, bundle: Bundle) -> str:
+        """Say why this cannot be the next bundle; nothing if it can."""
+        if (bundle.lane, bundle.seq, bundle.previous) != (self.lane, self.seq + 1, self.nonce):
+            return f"bundle {bundle.seq} of lane {bundle.lane} does not follow {self.seq}"
+        if bundle.created_ms < self.created_ms:
+            return f"time goes back from {self.created_ms} to {bundle.created_ms}"
+        if bundle.epoch != self.epoch_after(bundle.writer, bulk=bundle.bulk):
+            return f"leader epoch {bundle.epoch} after {self.epoch}"
+        ends: dict[Place, int] = {}
+        for slice_ in bundle.slices:
+            place = slice_.place
+            end = ends.get(place)
+            if slice_.base_offset != (self.end(place) if end is None else end):
+                return f"a slice at {slice_.base_offset} of {place}, which ends at {end}"
+            ends[place] = slice_.next_offset
+        return ""
+
+    # ------------------------------------------------------------------------ adding
+
+    def add(self, bundle: Bundle) -> None:
+        """Take in the next bundle, in which ``flaw`` finds nothing."""
+        self.seq, self.nonce, self.epoch = bundle.seq, bundle.nonce, bundle.epoch
+        self.created_ms = bundle.created_ms
+        if not bundle.bulk:
+            self.leader = bundle.writer
+        self._take_slices(bundle)
+        for event in bundle.events:
+            if event.kind is EventKind.WRITE_COMMITTED:
+                self.writes[event.query] = Write(
+                    event.query, event.number, event.id, bundle.created_ms
+                )
+                continue
+            self.marks[event.kind, event.id] = bundle.created_ms
+            if event.kind is EventKind.TOPIC_DELETED:
+                self._drop(event.id)
+        if self.is_due():
+            self._forget()
+
+    def _take_slices(self, bundle: Bundle) -> None:
+        at = 0
+        for slice_ in bundle.slices:
+            self.ends[slice_.place] = slice_.next_offset
+            offset = slice_.base_offset
+            for row in bundle.batches[at : at + slice_.batches]:
+                if row.producer_id >= 0:
+                    key = (*slice_.place, row.producer_id)
+                    seen = self.producers.get(key) or Seen(row.producer_epoch, 0, ())
+                    self.producers[key] = seen.then(row, offset, bundle.created_ms)
+                offset += row.last_offset_delta + 1
+            at += slice_.batches
+
+    def _drop(self, topic: bytes) -> None:
+        self.ends = {place: end for place, end in self.ends.items() if place[0] != topic}
+        self.producers = {key: seen for key, seen in self.producers.items() if key[0] != topic}
+
+    def _forget(self) -> None:
+        since = self.created_ms - MEMORY_MS
+        self.producers = {
+            key: seen
+            for key, seen in self._newest(self.producers.items(), PRODUCERS_MAX)
+            if seen.seen_ms >= since
+        }
+        self.writes = {
+            key: write
+            for key, write in self._newest(self.writes.items(), WRITES_MAX)
+            if write.seen_ms >= since
+        }
+        marks = sorted(self.marks.items(), key=lambda mark: (mark[1], mark[0]))
+        self.marks = {key: seen for key, seen in marks[-MARKS_MAX:] if seen >= since}
+
+    def _newest(self, items: Iterable, most: int) -> list:  # type: ignore[type-arg]
+        every = list(items)
+        if len(every) <= most:
+            return every
+        return sorted(every, key=lambda item: (item[1].seen_ms, item[0]))[-most:]
+
+    # ------------------------------------------------------------------------ checkpoints
+
+    def copy(self) -> "Fold":
+        """Return one that stays as it is while this one goes on."""
+        same = Fold(self.lane, self.every)
+        same.seq, same.nonce, same.epoch = self.seq, self.nonce, self.epoch
+        same.created_ms, same.leader = self.created_ms, self.leader
+        same.ends, same.producers = dict(self.ends), dict(self.producers)
+        same.writes, same.marks = dict(self.writes), dict(self.marks)
+        return same
+
+    def checkpoint(self, bundles: Sequence[Bundle]) -> Checkpoint:
+        """Return it as a checkpoint, with a roll of the last bundles, up to its own."""
+        rows = [Rolled(bundle.seq, slice_) for bundle in bundles for slice_ in bundle.slices]
+        rows.sort(key=_by_offset)
+        return Checkpoint(
+            lane=self.lane,
+            seq=self.seq,
+            epoch=self.epoch,
+            created_ms=self.created_ms,
+            nonce=self.nonce,
+            leader=self.leader,
+            first=bundles[0].seq if bundles else self.seq,
+            ends=tuple([End(*place, end) for place, end in sorted(self.ends.items())]),
+            producers=tuple(
+                [Producer(*key, *seen) for key, seen in sorted(self.producers.items())]
+            ),
+            writes=tuple([write for _, write in sorted(self.writes.items())]),
+            marks=tuple([Mark(*key, seen) for key, seen in sorted(self.marks.items())]),
+            roll=tuple(rows),
+        )
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, every: int) -> "Fold":
+        """Return the fold that a checkpoint is of."""
+        fold = cls(checkpoint.lane, every)
+        fold.seq, fold.nonce, fold.epoch = checkpoint.seq, checkpoint.nonce, checkpoint.epoch
+        fold.created_ms, fold.leader = checkpoint.created_ms, checkpoint.leader
+        fold.ends = {(topic, partition): end for topic, partition, end in checkpoint.ends}
+        fold.producers = {row[:3]: Seen(*row[3:]) for row in checkpoint.producers}
+        fold.writes = {write.query: write for write in checkpoint.writes}
+        fold.marks = {(mark.kind, mark.id): mark.seen_ms for mark in checkpoint.marks}
+        return fold
+
+
+def _by_offset(rolled: Rolled) -> tuple[bytes, int, int]:
+    slice_: Slice = rolled.slice
+    return slice_.topic, slice_.partition, slice_.base_offset

@@ -1,0 +1,139 @@
+"""What can be asked of a lane, and how it ends.
+
+    Append        batches of one partition        Stored | Refused | Unknown
+    DeleteTopic   no batch of it comes behind     Stored
+    Touch         a bundle, if an empty one       Stored
+
+``Unknown`` is an answer of its own: the batches may be in the log, now or later, or not. A client
+that was told so must not be told later that they are absent.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from crc32c import crc32c
+
+from lakelog.errors import CorruptError, InvalidInputError
+from lakelog.formats import Bytes
+from lakelog.records import CRC_START, BatchHeader, decode_header
+
+__all__ = [
+    "Append",
+    "DeleteTopic",
+    "Outcome",
+    "Refusal",
+    "Refused",
+    "Request",
+    "Stored",
+    "Touch",
+    "Unknown",
+    "new_append",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Append:
+    """Batches of one partition, sound and in order: see ``new_append``."""
+
+    topic: bytes
+    partition: int
+    body: Bytes = field(repr=False)
+    headers: tuple[BatchHeader, ...]
+
+    @property
+    def place(self) -> tuple[bytes, int]:
+        return self.topic, self.partition
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing in it tells a second copy from the first."""
+        return self.headers[0].producer_id < 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTopic:
+    """The end of a topic in this lane."""
+
+    topic: bytes
+
+    @property
+    def is_plain(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touch:
+    """A bundle, also when it has nothing to carry: an idle lane is trimmed behind one."""
+
+    @property
+    def is_plain(self) -> bool:
+        return False
+
+
+Request = Append | DeleteTopic | Touch
+
+
+class Refusal(Enum):
+    """Why batches are not stored. Nothing of them is in the log because of this request."""
+
+    OUT_OF_ORDER = "the sequence is not the next one of this producer"
+    FENCED = "a newer epoch of this producer has written"
+    TOPIC_DELETED = "the topic was deleted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """It is in the log, there."""
+
+    base_offset: int
+    seq: int
+    epoch: int
+    created_ms: int
+    duplicate: bool = False
+    """Whether an earlier request had stored it; then ``seq`` is -1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """It is not in the log."""
+
+    why: Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """It may be in the log."""
+
+
+Outcome = Stored | Refused | Unknown
+
+
+def new_append(topic: bytes, partition: int, body: Bytes) -> Append:
+    """Return a request for batches as a producer sent them, checked.
+
+    Raises:
+        CorruptError, UnsupportedError: a batch is damaged, or of a kind we do not store.
+        InvalidInputError: they are sound, and no producer may send them.
+    """
+    view = memoryview(body)
+    headers: list[BatchHeader] = []
+    at = 0
+    while at < len(view):
+        header = decode_header(view, at)
+        if at + header.size > len(view):
+            raise CorruptError(f"{len(view) - at} bytes of a batch of {header.size}", at=at)
+        if crc32c(view[at + CRC_START : at + header.size]) != header.crc:
+            raise CorruptError("a batch does not match its CRC", at=at + 17)
+        if header.is_control or header.is_transactional:
+            raise InvalidInputError("transactions are not offered: send plain batches")
+        if header.count != header.last_offset_delta + 1:
+            raise InvalidInputError(
+                f"{header.count} records in {header.last_offset_delta + 1} offsets"
+            )
+        headers.append(header)
+        at += header.size
+    if not headers:
+        raise InvalidInputError("no batch to append")
+    if len(headers) > 1 and any(header.producer_id >= 0 for header in headers):
+        raise InvalidInputError("an idempotent producer sends one batch at a time")
+    return Append(topic=topic, partition=partition, body=body, headers=tuple(headers))

@@ -1,0 +1,246 @@
+"""Walking a lane: read bundles in order, and learn where it ends (W1).
+
+    look at the head          floor, and the checkpoint it stands on
+    find a place to begin     `tail` names a recent checkpoint; else gallop along the keys, which
+                              have no holes from the floor on, and bisect
+    fold                      a checkpoint, then every directory behind it to the first absent key
+    look again                the floor has not passed what was used; else begin anew
+
+A directory is the end of its bundle: one request for an ordinary one. They are asked for many at a
+time. ``tail`` may be stale, wrong or gone: that costs requests and never safety, because nothing
+counts that was not read from the chain.
+"""
+
+import json
+from collections.abc import Sequence
+from itertools import takewhile
+
+from lakelog.errors import CorruptError, LakelogError, NotFoundError
+from lakelog.formats.lanes import (
+    Checkpoint,
+    bundle_directory_start,
+    decode_checkpoint,
+    decode_directory,
+)
+from lakelog.journal.fold import Fold
+from lakelog.journal.lane import Held, Lane, floor_holds, look
+from lakelog.names import bundle_key, checkpoint_key, tail_key
+from lakelog.store import (
+    Fetched,
+    Get,
+    GetRange,
+    GetSuffix,
+    Head,
+    Many,
+    Op,
+    Work,
+    fetch,
+)
+
+__all__ = ["follow", "learn", "read_bundle", "read_bundles", "read_checkpoint"]
+
+SUFFIX_BYTES = 64 << 10
+"""Asked for of a bundle: the directory of an ordinary one and more."""
+
+DIRECTORY_BYTES_MAX = 64 << 20
+CHECKPOINT_BYTES_MAX = 1 << 30
+TAIL_BYTES_MAX = 1 << 10
+
+WINDOW = 16
+"""Directories asked for at once."""
+
+
+# ---------------------------------------------------------------------------- reading
+
+
+def read_bundle(lane: Lane, seq: int) -> Work[Held | None]:
+    """Return the bundle at a key, or None if there is none."""
+    (found,) = yield from read_bundles(lane, (seq,))
+    return found
+
+
+def read_bundles(lane: Lane, seqs: Sequence[int]) -> Work[list[Held | None]]:
+    """Return what stands at each key.
+
+    Raises:
+        CorruptError, UnsupportedError: something else stands there.
+        UnavailableError: a read had no answer.
+    """
+    ops = tuple(GetSuffix(bundle_key(lane.number, seq), SUFFIX_BYTES) for seq in seqs)
+    ends: list[Fetched | None] = yield from _many(ops)
+    held: list[Held | None] = []
+    for seq, end in zip(seqs, ends, strict=True):
+        held.append(None if end is None else (yield from _held(lane, seq, end)))
+    return held
+
+
+def _held(lane: Lane, seq: int, end: Fetched) -> Work[Held | None]:
+    size, tail = end.info.size, end.body
+    start = bundle_directory_start(tail, size)
+    if size - start > DIRECTORY_BYTES_MAX:
+        what = f"a directory of {size - start} bytes"
+        raise CorruptError(what, at=start, where=end.info.key)
+    if start < end.start:
+        try:
+            more = yield from fetch(GetRange(end.info.key, start, size))
+        except NotFoundError:
+            return None
+        if more.info.etag != end.info.etag:
+            return None  # Deleted and made again meanwhile: as good as absent.
+        tail = more.body
+    bundle = decode_directory(tail, size)
+    if (bundle.lane, bundle.seq) != (lane.number, seq):
+        what = f"it is bundle {bundle.seq} of lane {bundle.lane}"
+        raise CorruptError(what, at=start, where=end.info.key)
+    return Held(bundle, end.info.etag, size)
+
+
+def _many(ops: tuple[Op, ...]) -> Work[list[Fetched | None]]:
+    answers: tuple[Fetched | LakelogError, ...] = yield Many(ops)
+    found: list[Fetched | None] = []
+    for answer in answers:
+        if isinstance(answer, NotFoundError):
+            found.append(None)
+        elif isinstance(answer, LakelogError):
+            raise answer
+        else:
+            found.append(answer)
+    return found
+
+
+def read_checkpoint(lane: Lane, seq: int) -> Work[Checkpoint | None]:
+    """Return a checkpoint, or None if there is none."""
+    key = checkpoint_key(lane.number, seq)
+    try:
+        found = yield from fetch(Get(key, CHECKPOINT_BYTES_MAX))
+    except NotFoundError:
+        return None
+    checkpoint = decode_checkpoint(found.body)
+    if (checkpoint.lane, checkpoint.seq) != (lane.number, seq):
+        what = f"it is checkpoint {checkpoint.seq} of lane {checkpoint.lane}"
+        raise CorruptError(what, at=0, where=key)
+    return checkpoint
+
+
+# ---------------------------------------------------------------------------- learning
+
+
+def learn(lane: Lane) -> Work[Fold]:
+    """Learn the lane from what is stored: afterwards its fold is verified (W1)."""
+    lane.notes["W1"] += 1
+    while True:
+        lane.forget()
+        seen = yield from look(lane)
+        begun = yield from _begin(lane, seen.head.floor, seen.head.checkpoint)
+        if begun is None:
+            lane.notes["W1 checkpoint gone"] += 1
+            continue
+        fold, used = begun
+        lane.fold, lane.checkpoint = fold, fold.seq
+        if not (yield from follow(lane, used)):
+            continue
+        lane.notes["W1 learned"] += 1
+        return fold
+
+
+def follow(lane: Lane, used: int, found: Held | None = None) -> Work[bool]:
+    """Take in every bundle from the next key to the first absent one.
+
+    ``used`` is the lowest key that anything not yet verified was learned from, and ``found`` is
+    what is known to stand at the next key. Returns False, and knows nothing, if the floor has
+    passed ``used`` meanwhile.
+
+    Raises:
+        CorruptError: the floor has not, and this is not a chain.
+    """
+    fold = lane.fold
+    assert fold is not None
+    chain, ended = ([] if found is None else [found]), False
+    while True:
+        if not (yield from floor_holds(lane, used)):
+            lane.notes["floor passed walk"] += 1
+            lane.forget()
+            return False
+        for held in chain:
+            flaw = fold.flaw(held.bundle)
+            if flaw:
+                lane.forget()
+                raise CorruptError(flaw, at=0, where=bundle_key(lane.number, held.bundle.seq))
+            lane.take(held)
+        if ended:
+            return True
+        # What was taken in is verified; from here on only what comes now can be passed. And not
+        # beyond where a checkpoint is due: so a walk asks for no more keys than lie between two.
+        used = fold.seq + 1
+        window = 1 if found else min(WINDOW, fold.every - used % fold.every)
+        some = yield from read_bundles(lane, range(used, used + window))
+        ended = None in some
+        chain = [held for held in takewhile(lambda held: held is not None, some) if held]
+
+
+def _begin(lane: Lane, floor: int, stands_on: int) -> Work[tuple[Fold, int] | None]:
+    """Return a fold to begin with, and the lowest key that it may rest on."""
+    every = lane.rules.checkpoint_every
+    hint = yield from _tail(lane)
+    if hint is not None and hint > stands_on:
+        checkpoint = yield from read_checkpoint(lane, hint)
+        later = hint + every
+        while checkpoint is not None and (yield from _is_there(lane, later)):
+            # The tail was not renewed. What it should name may stand all the same.
+            lane.notes["W1 tail stale"] += 1
+            newer = yield from read_checkpoint(lane, later)
+            if newer is None:
+                break
+            checkpoint, later = newer, later + every
+        if checkpoint is not None:
+            lane.notes["W1 tail"] += 1
+            return Fold.of(checkpoint, every), checkpoint.seq
+    last = yield from _last(lane, max(floor, stands_on))
+    seq = (last + 1) // every * every - 1
+    while seq > stands_on:
+        checkpoint = yield from read_checkpoint(lane, seq)
+        if checkpoint is not None:
+            lane.notes["W1 gallop"] += 1
+            return Fold.of(checkpoint, every), seq
+        seq -= every
+    if stands_on < 0:
+        lane.notes["W1 from the first"] += 1
+        return Fold(lane.number, every), 0
+    checkpoint = yield from read_checkpoint(lane, stands_on)
+    lane.notes["W1 from the floor"] += 1
+    return None if checkpoint is None else (Fold.of(checkpoint, every), stands_on)
+
+
+def _tail(lane: Lane) -> Work[int | None]:
+    try:
+        found = yield from fetch(Get(tail_key(lane.number), TAIL_BYTES_MAX))
+        seq = json.loads(found.body)["checkpoint"]
+    except (NotFoundError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return seq if type(seq) is int and 0 <= seq < 1 << 62 else None
+
+
+def _is_there(lane: Lane, seq: int) -> Work[bool]:
+    (answer,) = yield Many((Head(bundle_key(lane.number, seq)),))
+    if isinstance(answer, NotFoundError):
+        return False
+    if isinstance(answer, LakelogError):
+        raise answer
+    return True
+
+
+def _last(lane: Lane, start: int) -> Work[int]:
+    """Return the last key that is occupied, ``start - 1`` if that one is not: gallop, bisect."""
+    if not (yield from _is_there(lane, start)):
+        return start - 1
+    low, step = start, 1
+    while (yield from _is_there(lane, low + step)):
+        low, step = low + step, step * 2
+    high = low + step
+    while high - low > 1:
+        middle = (low + high) // 2
+        if (yield from _is_there(lane, middle)):
+            low = middle
+        else:
+            high = middle
+    return low

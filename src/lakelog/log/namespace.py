@@ -1,0 +1,79 @@
+"""A namespace: made once, opened by everybody.
+
+    {"format": 1, "id": "…", "lanes": 4, "grace_ms": 3600000, "checkpoint_every": 64}
+
+The heads of the lanes are made first and ``cluster.json`` last: where that stands, every lane has
+had its head. So a lane without one is a lane that lost it, and stops.
+"""
+
+import json
+from dataclasses import dataclass
+
+from lakelog.errors import ConflictError, CorruptError, NotFoundError, UnsupportedError
+from lakelog.journal import Head, encode_head
+from lakelog.model import Rules
+from lakelog.names import CLUSTER_KEY, head_key
+from lakelog.store import Work, change_cell, put_if_absent, read_cell
+
+__all__ = ["Namespace", "make_namespace", "open_namespace"]
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Namespace:
+    """Who this is, and what everybody here agrees on."""
+
+    id: bytes
+    rules: Rules
+
+
+def make_namespace(id_: bytes, rules: Rules) -> Work[Namespace]:
+    """Make a namespace in an empty place, or finish one that somebody began to make.
+
+    Raises:
+        ConflictError: there is one already.
+    """
+    for lane in range(rules.lanes):
+        yield from put_if_absent(head_key(lane), encode_head(Head(lane=lane)))
+    fields = {
+        "format": FORMAT,
+        "id": id_.hex(),
+        "lanes": rules.lanes,
+        "grace_ms": rules.grace_ms,
+        "checkpoint_every": rules.checkpoint_every,
+    }
+    mine = json.dumps(fields).encode()
+    body = yield from change_cell(
+        CLUSTER_KEY, lambda now: mine if now is None else None, lambda now: now == mine
+    )
+    if body != mine:
+        raise ConflictError("there is a namespace here already: use it, or choose another folder")
+    return Namespace(id=id_, rules=rules)
+
+
+def open_namespace() -> Work[Namespace]:
+    """Return the namespace that is here.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    found = yield from read_cell(CLUSTER_KEY)
+    if found is None:
+        raise NotFoundError("there is no namespace here: make one with lakelog init")
+    try:
+        fields = json.loads(found.body)
+        if fields["format"] != FORMAT:
+            what = f"format {fields['format']!r}, this reader knows {FORMAT}; use a newer one"
+            raise UnsupportedError(what, at=0, where=CLUSTER_KEY)
+        return Namespace(
+            id=bytes.fromhex(fields["id"]),
+            rules=Rules(
+                lanes=int(fields["lanes"]),
+                grace_ms=int(fields["grace_ms"]),
+                checkpoint_every=int(fields["checkpoint_every"]),
+            ),
+        )
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        what = f"it is no namespace: {error!r}"
+        raise CorruptError(what, at=0, where=CLUSTER_KEY) from error

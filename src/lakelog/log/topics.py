@@ -1,0 +1,273 @@
+"""Topics: cells in the bucket, and nowhere else.
+
+    {"format": 1, "name": "orders", "id": "6f1c…", "incarnation": 0, "partitions": 12, "lanes": 4,
+     "configs": {"retention.ms": "86400000"}, "created_ms": …, "deleted": false,
+     "deleted_ms": 0, "retired": [["id", incarnation, partitions, lanes, deleted_ms]],
+     "writers": ["…"]}
+
+A topic of a name that was used before is a new incarnation, with a new id and a path of its own, so
+that nothing of the old one can be taken for the new one's. The cell survives deletion: it remembers
+the incarnation, and in ``retired`` the topics of this name whose objects are still to be removed.
+
+Deleting a topic is done in this order: the cell says so, so that brokers stop; then a row in each
+of its lanes, behind which no batch of it can come; then its history, by the pipeline.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from lakelog.errors import (
+    ConflictError,
+    CorruptError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedError,
+)
+from lakelog.formats import Bytes
+from lakelog.history.manifests import Where
+from lakelog.names import TOPICS_PREFIX, check_topic_name, lane_of, topic_key, topic_path
+from lakelog.store import Work, change_cell, list_page, read_cell
+
+__all__ = [
+    "Retired",
+    "Topic",
+    "create_topic",
+    "decode_topic",
+    "delete_topic",
+    "forget_retired",
+    "list_topics",
+    "read_topic",
+]
+
+FORMAT = 1
+PARTITIONS_MAX = 100_000
+WRITERS_MAX = 8
+
+
+class Retired(NamedTuple):
+    """A deleted topic of this name, of which something may be left."""
+
+    id: str
+    incarnation: int
+    partitions: int
+    lanes: int
+    deleted_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """One incarnation of a topic."""
+
+    name: str
+    id: bytes
+    incarnation: int = 0
+    partitions: int
+    lanes: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+    created_ms: int = 0
+    deleted: bool = False
+    deleted_ms: int = 0
+    retired: tuple[Retired, ...] = ()
+    writers: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        return topic_path(self.name, self.incarnation)
+
+    def where(self, partition: int) -> Where:
+        """Return where the history of a partition is."""
+        return Where(self.id, self.path, partition)
+
+    def lane(self, partition: int) -> int:
+        return lane_of(self.id, partition, self.lanes)
+
+    def lanes_used(self) -> list[int]:
+        """Return every lane that has a partition of it."""
+        return sorted({self.lane(partition) for partition in range(self.partitions)})
+
+    def incarnations(self) -> Iterator["Topic"]:
+        """Yield it, and the deleted ones of this name that are still remembered."""
+        yield self
+        for row in self.retired:
+            yield replace(
+                self,
+                id=bytes.fromhex(row.id),
+                incarnation=row.incarnation,
+                partitions=row.partitions,
+                lanes=row.lanes,
+                deleted=True,
+                deleted_ms=row.deleted_ms,
+                retired=(),
+            )
+
+
+def create_topic(
+    name: str,
+    *,
+    topic_id: bytes,
+    partitions: int,
+    lanes: int,
+    now_ms: int,
+    configs: Mapping[str, str] | None = None,
+) -> Work[Topic]:
+    """Make a topic, or its next incarnation.
+
+    Raises:
+        ConflictError: there is one of this name.
+    """
+    check_topic_name(name)
+    if not 1 <= partitions <= PARTITIONS_MAX:
+        raise InvalidInputError(f"{partitions} partitions: use 1 to {PARTITIONS_MAX}")
+    mine = topic_id.hex()
+    new = Topic(
+        name=name,
+        id=topic_id,
+        partitions=partitions,
+        lanes=lanes,
+        configs=configs or {},
+        created_ms=now_ms,
+    )
+
+    def made(body: bytes | None) -> bytes | None:
+        if body is None:
+            return _encode(new, mine)
+        now = decode_topic(body, name)
+        if not now.deleted:
+            return None
+        old = Retired(now.id.hex(), now.incarnation, now.partitions, now.lanes, now.deleted_ms)
+        next_ = replace(
+            new,
+            incarnation=now.incarnation + 1,
+            retired=(*now.retired, old),
+            writers=now.writers,
+        )
+        return _encode(next_, mine)
+
+    topic = yield from _changed(name, made, mine)
+    if topic.id != topic_id:
+        raise ConflictError(f"there is a topic {name!r} already: choose another name")
+    return topic
+
+
+def delete_topic(name: str, topic_id: bytes, write: bytes, *, now_ms: int) -> Work[Topic]:
+    """Let the cell say that a topic is deleted; its lanes must be told as well.
+
+    Raises:
+        NotFoundError: there is no such topic, or the name is another's by now.
+    """
+
+    def gone(body: bytes | None) -> bytes | None:
+        now = None if body is None else decode_topic(body, name)
+        if now is None or now.id != topic_id or now.deleted:
+            return None
+        return _encode(replace(now, deleted=True, deleted_ms=now_ms), write.hex())
+
+    topic = yield from _changed(name, gone, write.hex())
+    if topic.id != topic_id:
+        raise _missing(name)
+    return topic
+
+
+def forget_retired(name: str, retired_id: bytes, write: bytes) -> Work[Topic]:
+    """Forget a deleted topic of which nothing is left."""
+
+    def forgotten(body: bytes | None) -> bytes | None:
+        now = None if body is None else decode_topic(body, name)
+        if now is None:
+            return None
+        left = tuple(row for row in now.retired if row.id != retired_id.hex())
+        return None if left == now.retired else _encode(replace(now, retired=left), write.hex())
+
+    return (yield from _changed(name, forgotten, write.hex()))
+
+
+def read_topic(name: str) -> Work[Topic]:
+    """Return the topic of a name, also a deleted one.
+
+    Raises:
+        NotFoundError: there was never one.
+    """
+    found = yield from read_cell(topic_key(check_topic_name(name)))
+    if found is None:
+        raise _missing(name)
+    return decode_topic(found.body, name)
+
+
+def list_topics() -> Work[list[Topic]]:
+    """Return every topic, also deleted ones."""
+    topics: list[Topic] = []
+    after, more = "", True
+    while more:
+        page = yield from list_page(TOPICS_PREFIX, after)
+        for info in page.objects:
+            topic = yield from read_topic(info.key.removeprefix(TOPICS_PREFIX))
+            topics.append(topic)
+        more = page.more and bool(page.objects)
+        after = page.objects[-1].key if page.objects else after
+    return topics
+
+
+def _changed(name: str, alter: Callable[[bytes | None], bytes | None], mine: str) -> Work[Topic]:
+    body = yield from change_cell(
+        topic_key(name), alter, lambda found: mine in decode_topic(found, name).writers
+    )
+    if body is None:
+        raise _missing(name)
+    return decode_topic(body, name)
+
+
+def _missing(name: str) -> NotFoundError:
+    return NotFoundError(f"there is no topic {name!r}: check the name, or create it")
+
+
+def _encode(topic: Topic, write: str) -> bytes:
+    fields = {
+        "format": FORMAT,
+        "name": topic.name,
+        "id": topic.id.hex(),
+        "incarnation": topic.incarnation,
+        "partitions": topic.partitions,
+        "lanes": topic.lanes,
+        "configs": dict(topic.configs),
+        "created_ms": topic.created_ms,
+        "deleted": topic.deleted,
+        "deleted_ms": topic.deleted_ms,
+        "retired": topic.retired,
+        "writers": (*topic.writers, write)[-WRITERS_MAX:],
+    }
+    return json.dumps(fields).encode()
+
+
+def decode_topic(data: Bytes, name: str) -> Topic:
+    """Return the topic in a cell.
+
+    Raises:
+        CorruptError: it is none, or another's.
+        UnsupportedError: a later version made it.
+    """
+    try:
+        fields = json.loads(bytes(data))
+        if fields["format"] != FORMAT:
+            what = f"format {fields['format']!r}, this reader knows {FORMAT}; use a newer one"
+            raise UnsupportedError(what, at=0, where=topic_key(name))
+        topic = Topic(
+            name=str(fields["name"]),
+            id=bytes.fromhex(fields["id"]),
+            incarnation=int(fields["incarnation"]),
+            partitions=int(fields["partitions"]),
+            lanes=int(fields["lanes"]),
+            configs={str(key): str(value) for key, value in fields["configs"].items()},
+            created_ms=int(fields["created_ms"]),
+            deleted=fields["deleted"] is True,
+            deleted_ms=int(fields["deleted_ms"]),
+            retired=tuple(Retired(str(id_), *map(int, rest)) for id_, *rest in fields["retired"]),
+            writers=tuple(map(str, fields["writers"])),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        what = f"it is no topic: {error!r}"
+        raise CorruptError(what, at=0, where=topic_key(name)) from error
+    if topic.name != name or len(topic.id) != 16 or topic.lanes < 1 or topic.partitions < 1:
+        raise CorruptError(f"it is of {topic.name!r}", at=0, where=topic_key(name))
+    return topic

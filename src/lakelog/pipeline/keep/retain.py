@@ -1,0 +1,123 @@
+"""Retain: the log begins later, and what lies before is taken out of the manifest.
+
+Whole segments go, oldest first: when the newest time in one is older than ``retention.ms``, or
+while more than ``retention.bytes`` would be left without it. A time in the future does not keep a
+segment for ever: then the time of its append counts. What is taken out is deleted by the sweep,
+when everybody who may still read it has finished.
+
+Of a deleted topic everything goes. Its manifest stays, so that a sealer that slept cannot bring it
+back.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from lakelog.errors import InvalidInputError, NotFoundError
+from lakelog.history.manifests import (
+    Manifest,
+    PageRow,
+    SegmentRow,
+    Where,
+    change_manifest,
+    changes,
+    read_manifest,
+    read_page,
+)
+from lakelog.log import Topic
+from lakelog.ports import Ids
+from lakelog.store import Work
+
+__all__ = ["Retention", "plan_retain", "retain_partition", "retention_of"]
+
+WEEK_MS = 7 * 24 * 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How much is kept; -1: everything."""
+
+    age_ms: int = WEEK_MS
+    size_bytes: int = -1
+
+
+def retention_of(configs: Mapping[str, str]) -> Retention:
+    """Return what a topic's configs ask for.
+
+    Raises:
+        InvalidInputError: a value is no number.
+    """
+    try:
+        return Retention(
+            age_ms=int(configs.get("retention.ms", WEEK_MS)),
+            size_bytes=int(configs.get("retention.bytes", -1)),
+        )
+    except ValueError as error:
+        raise InvalidInputError(f"{error}: use whole numbers, or -1 for no limit") from error
+
+
+def plan_retain(manifest: Manifest, retention: Retention, now_ms: int) -> int:
+    """Return where the log should begin."""
+    rows: Iterable[PageRow | SegmentRow] = (*manifest.pages, *manifest.segments)
+    left = sum(row.length for row in rows)
+    start = manifest.log_start
+    for row in rows:
+        newest = min(row.max_timestamp, row.appended_ms)
+        old = 0 <= retention.age_ms < now_ms - newest
+        large = 0 <= retention.size_bytes <= left - row.length
+        if not old and not large:
+            break
+        left -= row.length
+        start = max(start, row.next_offset)
+    return start
+
+
+def retain_partition(topic: Topic, where: Where, ids: Ids, *, now_ms: int) -> Work[Manifest]:
+    """Move the start of one partition, and take out what lies before it.
+
+    ``now_ms`` is the store's time.
+    """
+    write = ids().hex()
+    manifest = yield from read_manifest(where)
+    if topic.deleted:
+        return (yield from _delete(where, manifest, write, now_ms))
+    start = plan_retain(manifest, retention_of(topic.configs), now_ms)
+    if start > manifest.log_start:
+        manifest = yield from change_manifest(
+            where, write + ":start", lambda now: changes.start(now, write + ":start", start)
+        )
+    if not any(row.next_offset <= manifest.log_start for row in _rows(manifest)):
+        return manifest
+    paged = yield from _paged(where, manifest, manifest.log_start)
+    return (
+        yield from change_manifest(
+            where, write, lambda now: changes.drop(now, write, paged, now_ms)
+        )
+    )
+
+
+def _rows(manifest: Manifest) -> tuple[PageRow | SegmentRow, ...]:
+    return (*manifest.pages, *manifest.segments)
+
+
+def _delete(where: Where, manifest: Manifest, write: str, now_ms: int) -> Work[Manifest]:
+    if manifest.deleted:
+        return manifest
+    paged = yield from _paged(where, manifest, 1 << 63)
+    return (
+        yield from change_manifest(
+            where, write, lambda now: changes.delete(now, write, paged, now_ms)
+        )
+    )
+
+
+def _paged(where: Where, manifest: Manifest, start: int) -> Work[dict[str, tuple[str, ...]]]:
+    """Return the names of segments on each page that lies before ``start``."""
+    paged: dict[str, tuple[str, ...]] = {}
+    for page in manifest.pages:
+        if page.next_offset <= start:
+            try:
+                rows = yield from read_page(where, page)
+            except NotFoundError:
+                continue  # The manifest has moved on; next time.
+            paged[page.name] = tuple(row.name for row in rows)
+    return paged

@@ -1,0 +1,354 @@
+"""Seal: bundles become segments.
+
+    plan      the backlog of a lane -> groups of neighbouring partitions, by bytes
+    step      one group: an intent in each manifest; one range of each bundle; look at the head;
+              segments and their indexes, read back; then each manifest names its own
+
+Neighbours in a directory are neighbours in the payload, so a group is one range of every bundle. A
+step may be killed anywhere and run twice at once: a manifest takes rows only where its history
+ends, and what was written and not taken is left to the sweep. A key that exists is not adopted,
+even if we made it ourselves a moment ago and lost the answer: another name is as good.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from crc32c import crc32c
+
+from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnavailableError
+from lakelog.formats import batches, kafkalog, kafs
+from lakelog.history.manifests import (
+    Intent,
+    Manifest,
+    SegmentRow,
+    Where,
+    change_manifest,
+    changes,
+    read_manifest,
+)
+from lakelog.journal import Held, Lane, Place, look, slices_of
+from lakelog.log import place_batches, read_slice
+from lakelog.names import bundle_key, segment_stem
+from lakelog.pipeline.keep.backlog import Backlog, Catalog, where_of
+from lakelog.store import (
+    Created,
+    Fetched,
+    Get,
+    GetRange,
+    Many,
+    Wait,
+    Work,
+    fetch,
+    put_if_absent,
+)
+
+__all__ = ["Group", "SealSettings", "Sealed", "plan_seal", "seal_group"]
+
+WINDOW = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealSettings:
+    """How large what is written becomes."""
+
+    group_bytes: int = 256 << 20
+    """What one step reads and holds in memory."""
+    segment_bytes: int = 128 << 20
+    """A segment ends when it has so much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Neighbouring partitions of a lane, and the bundles that hold something of them."""
+
+    wheres: tuple[Where, ...]
+    bundles: tuple[Held, ...]
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sealed:
+    """What a step has done."""
+
+    segments: int = 0
+    size_bytes: int = 0
+    records: int = 0
+    abandoned: int = 0
+    """Partitions that somebody else sealed first."""
+
+    def __add__(self, other: "Sealed") -> "Sealed":
+        return Sealed(
+            segments=self.segments + other.segments,
+            size_bytes=self.size_bytes + other.size_bytes,
+            records=self.records + other.records,
+            abandoned=self.abandoned + other.abandoned,
+        )
+
+
+def plan_seal(backlog: Backlog, catalog: Catalog, settings: SealSettings) -> list[Group]:
+    """Cut a backlog into groups of neighbouring partitions of about the same size."""
+    sizes: dict[Place, int] = {}
+    for held in backlog.bundles:
+        for slice_ in held.bundle.slices:
+            sizes[slice_.place] = sizes.get(slice_.place, 0) + slice_.length
+    groups: list[Group] = []
+    wheres: list[Where] = []
+    size = 0
+    for place in sorted(sizes):
+        where = where_of(catalog, place)
+        if where is None or catalog[place[0]].deleted:
+            continue
+        if wheres and size + sizes[place] > settings.group_bytes:
+            groups.append(Group(tuple(wheres), backlog.bundles, size))
+            wheres, size = [], 0
+        wheres.append(where)
+        size += sizes[place]
+    if wheres:
+        groups.append(Group(tuple(wheres), backlog.bundles, size))
+    return groups
+
+
+def seal_group(
+    lane: Lane, group: Group, settings: SealSettings, *, floor: int, since_ms: int
+) -> Work[Sealed]:
+    """Seal what a group holds beyond each manifest's sealed end.
+
+    ``floor`` is the backlog's; ``since_ms`` is now, by the store's clock.
+    """
+    write = lane.ids()
+    begun: dict[Place, Manifest] = {}
+    for where in group.wheres:
+        manifest = yield from _begin(lane, group, where, write.hex(), since_ms)
+        if manifest is not None:
+            begun[where.place] = manifest
+    if not begun:
+        return Sealed()
+    try:
+        pieces = yield from _read(lane, group, begun)
+    except NotFoundError:
+        return Sealed(abandoned=len(begun))  # The floor has passed. The sweep cancels the intents.
+    if not (yield from _unpassed(lane, floor)):
+        lane.notes["seal passed"] += 1
+        return Sealed(abandoned=len(begun))
+    done = Sealed()
+    for where in group.wheres:
+        if pieces.get(where.place):
+            manifest = begun[where.place]
+            try:
+                done += yield from _write(
+                    lane, where, manifest, pieces[where.place], settings, write
+                )
+            except NotFoundError:
+                # We slept for so long that our intent was cancelled and our objects were swept.
+                lane.notes["seal swept"] += 1
+                done += Sealed(abandoned=1)
+    return done
+
+
+def _unpassed(lane: Lane, floor: int) -> Work[bool]:
+    """The one rule, after the last read and before the first manifest changes."""
+    return (yield from look(lane)).head.floor <= floor
+
+
+# ---------------------------------------------------------------------------- reading
+
+
+def _begin(
+    lane: Lane, group: Group, where: Where, write: str, since_ms: int
+) -> Work[Manifest | None]:
+    """Announce what will be sealed; None if there is nothing."""
+    manifest = yield from read_manifest(where)
+    slices = [one for held in group.bundles for one in slices_of(held, where.place)]
+    unread = [one.next_offset for one in slices if one.next_offset <= manifest.log_start]
+    if unread and unread[-1] > manifest.sealed_end:
+        # Nobody may read these any more: history ends behind them, without them.
+        lane.notes["seal skips"] += 1
+        manifest = yield from change_manifest(
+            where, write + ":skip", lambda now: changes.skip(now, write + ":skip", unread[-1])
+        )
+    left = [one for one in slices if one.next_offset > manifest.sealed_end]
+    if manifest.deleted or not left:
+        return None
+    if left[0].base_offset != manifest.sealed_end:
+        what = f"history ends at {manifest.sealed_end}, the journal begins at {left[0].base_offset}"
+        raise CorruptError(what, at=0, where=where.prefix + "manifest")
+    intent = Intent(write, "seal", left[0].base_offset, left[-1].next_offset, since_ms)
+    after = yield from change_manifest(
+        where, write + ":begin", lambda now: changes.begin(now, intent)
+    )
+    same = after.sealed_end == manifest.sealed_end and intent in after.intents
+    return after if same else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """What one bundle holds of a partition, as it leaves the journal."""
+
+    base_offset: int
+    next_offset: int
+    body: bytes
+    created_ms: int
+
+
+def _read(
+    lane: Lane, group: Group, begun: dict[Place, Manifest]
+) -> Work[dict[Place, list[_Piece]]]:
+    """Return the pieces of every partition that was begun, by one range of each bundle."""
+    first, last = min(begun), max(begun)
+    pieces: dict[Place, list[_Piece]] = {place: [] for place in begun}
+    for at in range(0, len(group.bundles), WINDOW):
+        some = [
+            (held, span)
+            for held in group.bundles[at : at + WINDOW]
+            if (span := _span(held, first, last))
+        ]
+        ops = tuple(
+            GetRange(bundle_key(lane.number, held.bundle.seq), *span) for held, span in some
+        )
+        answers: tuple[Fetched | LakelogError, ...] = (yield Many(ops)) if ops else ()
+        for (held, span), answer in zip(some, answers, strict=True):
+            if isinstance(answer, LakelogError):
+                raise answer
+            _cut(lane, held, span[0], answer.body, begun, pieces)
+    for held in group.bundles:
+        yield from _staged(lane, held, begun, pieces)
+    return pieces
+
+
+def _span(held: Held, first: Place, last: Place) -> tuple[int, int] | None:
+    """Return the range of a bundle that holds the partitions from ``first`` to ``last``."""
+    mine = [one for one in held.bundle.slices if first <= one.place <= last and one.write < 0]
+    return (mine[0].position, mine[-1].position + mine[-1].length) if mine else None
+
+
+def _cut(
+    lane: Lane,
+    held: Held,
+    start: int,
+    body: bytes,
+    begun: dict[Place, Manifest],
+    pieces: dict[Place, list[_Piece]],
+) -> None:
+    view, bundle = memoryview(body), held.bundle
+    key = bundle_key(lane.number, bundle.seq)
+    for one in bundle.slices:
+        manifest = begun.get(one.place)
+        if manifest is None or one.next_offset <= manifest.sealed_end or one.write >= 0:
+            continue
+        run = view[one.position - start : one.position - start + one.length]
+        placed = place_batches(run, one.base_offset, bundle.epoch, where=key)
+        if len(placed) != one.length:
+            raise CorruptError(f"{len(placed)} bytes of {one.length}", at=one.position, where=key)
+        pieces[one.place].append(
+            _Piece(one.base_offset, one.next_offset, placed, bundle.created_ms)
+        )
+
+
+def _staged(
+    lane: Lane, held: Held, begun: dict[Place, Manifest], pieces: dict[Place, list[_Piece]]
+) -> Work[None]:
+    for one in held.bundle.slices:
+        manifest = begun.get(one.place)
+        if one.write < 0 or manifest is None or one.next_offset <= manifest.sealed_end:
+            continue
+        body = yield from read_slice(lane.number, held, one)
+        piece = _Piece(one.base_offset, one.next_offset, body, held.bundle.created_ms)
+        pieces[one.place].append(piece)
+        pieces[one.place].sort(key=lambda piece: piece.base_offset)
+
+
+# ---------------------------------------------------------------------------- writing
+
+
+def _write(
+    lane: Lane,
+    where: Where,
+    manifest: Manifest,
+    pieces: list[_Piece],
+    settings: SealSettings,
+    write: bytes,
+) -> Work[Sealed]:
+    rows: list[SegmentRow] = []
+    for some in _segments(pieces, settings.segment_bytes):
+        row = yield from _put_segment(where, some, write, plain=not manifest.burnt)
+        rows.append(row)
+    id_, base = write.hex(), pieces[0].base_offset
+    after = yield from change_manifest(
+        where, id_, lambda now: changes.seal(now, id_, base, tuple(rows))
+    )
+    if not set(rows) <= set(after.segments) and id_ not in after.writers:
+        lane.notes["seal abandoned"] += 1
+        return Sealed(abandoned=1)
+    lane.notes["seal committed"] += 1
+    return Sealed(
+        segments=len(rows),
+        size_bytes=sum(row.length for row in rows),
+        records=sum(row.records for row in rows),
+    )
+
+
+def _segments(pieces: Sequence[_Piece], segment_bytes: int) -> Iterator[list[_Piece]]:
+    some: list[_Piece] = []
+    size = 0
+    for piece in pieces:
+        some.append(piece)
+        size += len(piece.body)
+        if size >= segment_bytes:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
+def _put_segment(
+    where: Where, pieces: list[_Piece], write: bytes, *, plain: bool
+) -> Work[SegmentRow]:
+    """Write one segment and its indexes, read it back, and return its row."""
+    run = b"".join([piece.body for piece in pieces])
+    base, next_ = pieces[0].base_offset, pieces[-1].next_offset
+    appended_ms = max(piece.created_ms for piece in pieces)
+    body = kafs.encode_segment(run, created_ms=appended_ms, base_offset=base)
+    placed = [batches.Frame(kafs.HEADER_BYTES + at, header) for at, header in batches.frames(run)]
+    headers = [header for _, header in placed]
+    name = yield from _create(where, base, body, write, plain=plain)
+    crc = crc32c(body)
+    found = yield from fetch(Get(f"{where.prefix}{name}.kfs", len(body)))
+    if crc32c(found.body) != crc:
+        what = "it reads back as something else"
+        raise CorruptError(what, at=0, where=f"{where.prefix}{name}.kfs")
+    _, times = kafkalog.encode_indexes(placed, base_offset=base)
+    for suffix, index in ((".index", kafs.encode_index(placed)), (".timeindex", times)):
+        yield from put_if_absent(f"{where.prefix}{name}{suffix}", index)
+    return SegmentRow(
+        name,
+        base,
+        next_,
+        0,
+        len(body),
+        sum(header.count for header in headers),
+        min(header.base_timestamp for header in headers),
+        max(header.max_timestamp for header in headers),
+        appended_ms,
+        crc,
+        sum({1 << header.codec for header in headers}),
+        0,
+    )
+
+
+def _create(where: Where, base: int, body: bytes, write: bytes, *, plain: bool) -> Work[str]:
+    """Create a segment under a name that nobody else can have made, and return the name."""
+    if plain:
+        name = segment_stem(base)
+        try:
+            answer = yield from put_if_absent(f"{where.prefix}{name}.kfs", body)
+            if isinstance(answer, Created):
+                return name
+        except UnavailableError:
+            pass  # It may be there. Whose it is we need not know.
+    name = segment_stem(base, write)
+    while True:
+        try:
+            yield from put_if_absent(f"{where.prefix}{name}.kfs", body)
+            return name
+        except UnavailableError:
+            yield Wait(100)

@@ -1,0 +1,125 @@
+"""Sweep: objects beside a manifest that no manifest names are removed.
+
+    list the objects     first
+    read the manifest    second
+    cancel old intents   their writers can no longer commit
+    delete               what was dropped a grace ago; what nobody names, and nobody has announced
+
+The order makes it safe. An object that was listed was announced before it was written, so the
+manifest, read later, has the intent, or names the object, or neither because its writer was
+cancelled or gave up. Of a segment the indexes go first: while the segment is there its name is
+taken, so that nobody else's indexes can come to lie beside a new one. And before a segment with a
+plain name goes, the manifest says that such names are burnt: the request to delete it may arrive
+late, when somebody has made a new one of that name.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lakelog.errors import NotFoundError
+from lakelog.history.manifests import (
+    Intent,
+    Manifest,
+    Where,
+    change_manifest,
+    changes,
+    read_manifest,
+    read_rows,
+)
+from lakelog.ports import Ids
+from lakelog.store import ObjectInfo, Work, delete, list_page
+
+__all__ = ["sweep_partition"]
+
+_NAME = re.compile(r"(segment-(\d{20})(?:-([0-9a-f]{32}))?|page-([0-9a-f]{32}))\.[a-z]+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    """An object beside a manifest."""
+
+    key: str
+    stem: str
+    base_offset: int
+    write: str
+    modified_ms: int
+
+
+def sweep_partition(where: Where, ids: Ids, *, now_ms: int, grace_ms: int) -> Work[int]:
+    """Remove what is left over beside one manifest; return how many objects.
+
+    ``now_ms`` is the store's time.
+    """
+    objects = yield from _list(where)
+    if not objects:
+        return 0
+    manifest = yield from read_manifest(where)
+    before_ms = now_ms - grace_ms
+    if any(intent.since_ms <= before_ms for intent in manifest.intents):
+        write = ids().hex()
+        manifest = yield from change_manifest(
+            where, write, lambda now: changes.cancel(now, write, before_ms)
+        )
+    try:
+        rows = yield from read_rows(where, manifest)
+    except NotFoundError:
+        return 0  # It has changed since. Next time.
+    named = manifest.names() | {row.name for row in rows}
+    dropped = {one.name for one in manifest.dropped if one.since_ms <= before_ms}
+    gone = [
+        one
+        for one in objects
+        if one.stem in dropped or (one.stem not in named and _is_orphan(one, manifest, before_ms))
+    ]
+    for one in sorted(gone, key=lambda one: one.key.endswith(".kfs")):
+        yield from delete(one.key)
+    if dropped:
+        write = ids().hex()
+        names = frozenset(dropped)
+        yield from change_manifest(where, write, lambda now: changes.cleared(now, write, names))
+    return len(gone)
+
+
+def _left_over(
+    where: Where, manifest: Manifest, objects: list[_Object], dropped: set[str], before_ms: int
+) -> Work[list[_Object]]:
+    rows = yield from read_rows(where, manifest)
+    named = manifest.names() | {row.name for row in rows}
+    return [
+        one
+        for one in objects
+        if one.stem in dropped or (one.stem not in named and _is_orphan(one, manifest, before_ms))
+    ]
+
+
+def _is_orphan(one: _Object, manifest: Manifest, before_ms: int) -> bool:
+    announced = any(_is_of(one, intent) for intent in manifest.intents)
+    return not announced and one.modified_ms <= before_ms
+
+
+def _is_of(one: _Object, intent: Intent) -> bool:
+    """Whether an object may be one that was announced."""
+    if one.write:
+        return one.write == intent.write
+    return intent.base_offset <= one.base_offset < intent.next_offset
+
+
+def _list(where: Where) -> Work[list[_Object]]:
+    objects: list[_Object] = []
+    after, more = "", True
+    while more:
+        page = yield from list_page(where.prefix, after)
+        objects += _named(page.objects)
+        more = page.more and bool(page.objects)
+        after = page.objects[-1].key if page.objects else after
+    return objects
+
+
+def _named(infos: tuple[ObjectInfo, ...]) -> Iterator[_Object]:
+    """Yield what may be swept; anything else beside a manifest is not ours."""
+    for info in infos:
+        found = _NAME.fullmatch(info.key.rpartition("/")[2])
+        if found:
+            stem, base, own, page = found[1], found[2], found[3], found[4]
+            yield _Object(info.key, stem, int(base or 0), own or page or "", info.modified_ms)

@@ -1,0 +1,13 @@
+"""A simulator for the log: the real flows, in a world where everything goes wrong.
+
+world       virtual time, a store that misbehaves, processes that pause and die
+truth       what was really stored, and every rule about it
+actors      producers, brokers, readers, keepers and an admin
+simulation  one seed, one run
+"""
+
+from lakelog.testing.simulation import Report, simulate
+from lakelog.testing.truth import Anomaly
+from lakelog.testing.world import Faults
+
+__all__ = ["Anomaly", "Faults", "Report", "simulate"]

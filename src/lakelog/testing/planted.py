@@ -1,0 +1,278 @@
+"""Planted bugs: each breaks one rule, and the simulator must find it.
+
+A simulator that finds nothing proves nothing until it has found what is known to be there. Each bug
+here is one that somebody has made, in this design or in one like it. They are put in from outside,
+by replacing a small function for the time of a run: the product has no switch for them.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+from lakelog.errors import UnavailableError
+from lakelog.formats.lanes import decode_bundle, encode_bundle
+from lakelog.history.manifests import Manifest, changes, read_manifest
+from lakelog.journal import Append, Fold, Head, Held, Lane, Outcome, Request, Stored, look
+from lakelog.journal import follow as real_follow
+from lakelog.journal import read_bundle as real_read_bundle
+from lakelog.log import Bounds, refresh
+from lakelog.names import bundle_key, head_key
+from lakelog.store import Created, PutIfAbsent, Read, Work, delete, put_if_absent, put_if_match
+from lakelog.testing.world import Process
+
+__all__ = ["BUGS", "Bug", "planted"]
+
+_APPEND = "lakelog.journal.append"
+_TRIM = "lakelog.pipeline.keep.trim"
+_SEAL = "lakelog.pipeline.keep.seal"
+_READ = "lakelog.log.read"
+_CHANGES = "lakelog.history.manifests.changes"
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """What is broken: a sentence, and what is replaced by what."""
+
+    what: str
+    places: tuple[tuple[Any, str, Any], ...]
+    """A module's name or a class, an attribute of it, and what stands there instead."""
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """Plant a bug while this lasts; the empty name plants none."""
+    kept: list[tuple[Any, str, Any]] = []
+    try:
+        for owner, attribute, value in BUGS[name].places if name else ():
+            target = import_module(owner) if isinstance(owner, str) else owner
+            kept.append((target, attribute, getattr(target, attribute)))
+            setattr(target, attribute, value)
+        yield
+    finally:
+        for target, attribute, value in reversed(kept):
+            setattr(target, attribute, value)
+
+
+# ---------------------------------------------------------------------------- append
+
+
+def _of(module: str, name: str) -> Any:
+    return getattr(import_module(module), name)
+
+
+def _fate(name: str) -> Any:
+    return _of(_APPEND, "_Fate")[name]
+
+
+def _always(*_: object, **__: object) -> Work[bool]:
+    yield from ()
+    return True
+
+
+def _skip_w4(lane: Lane, held: Held) -> Work[Any]:
+    yield from ()
+    lane.take(held)
+    return _fate("STORED")
+
+
+def _other_bytes(key: str, body: bytes) -> Work[Any]:
+    """Put, and when there is no answer, put the same requests under another nonce."""
+    try:
+        return (yield from put_if_absent(key, body))
+    except UnavailableError:
+        bundle, payload = decode_bundle(body)
+        other = bytes(byte ^ 0xFF for byte in bundle.nonce)
+        return (
+            yield from put_if_absent(key, encode_bundle(replace(bundle, nonce=other), [payload]))
+        )
+
+
+def _offsets_only(lane: Lane, used: int, found: Held | None = None) -> Work[bool]:
+    """Take the winner's offsets, and not what its producers have sent."""
+    assert lane.fold is not None
+    known = dict(lane.fold.producers)
+    held = yield from real_follow(lane, used, found)
+    if lane.fold is not None:
+        lane.fold.producers = known
+    return held
+
+
+def _store_and_leave(lane: Lane, made: Any) -> Work[Any]:
+    """Put, and when there is no answer and nothing to be seen, believe that nothing was stored."""
+    seq, answer = lane.next_seq, None
+    bundle, body = made.finish(writer=lane.writer, nonce=lane.ids(), checkpoint=lane.checkpoint)
+    with suppress(UnavailableError):
+        answer = yield from put_if_absent(bundle_key(lane.number, seq), body)
+    if isinstance(answer, Created):
+        return (yield from _of(_APPEND, "_confirm")(lane, Held(bundle, answer.etag, len(body))))
+    found = yield from real_read_bundle(lane, seq)
+    if found is None:
+        lane.forget()
+        return _fate("GONE")
+    if found.bundle.nonce == bundle.nonce:
+        return (yield from _of(_APPEND, "_confirm")(lane, found))
+    return (yield from _of(_APPEND, "_follow")(lane, seq, found))
+
+
+def _acked(requests: Sequence[Request]) -> tuple[Outcome, ...]:
+    return tuple(Stored(base_offset=0, seq=0, epoch=0, created_ms=0) for _ in requests)
+
+
+def _clock_epoch(fold: Fold, writer: bytes, *, bulk: bool) -> int:
+    return (fold.created_ms // 1000) % 1_000_000 + (not bulk and writer[-1] % 3)
+
+
+def _any_token(lane: Lane, seq: int) -> Work[bool]:
+    """A fresh look is enough, whatever it showed."""
+    if lane.last_look is not None and lane.is_fresh(lane.last_look):
+        return True
+    return (yield from look(lane)).head.floor <= seq
+
+
+def _awake_ms(process: Process) -> int:
+    return process.world.now - process.asleep_ms
+
+
+def _settle_at_once(_lane: Lane, _made: Any) -> Work[Any]:
+    yield from ()
+    return _fate("STORED")
+
+
+# ---------------------------------------------------------------------------- keeping
+
+
+def _delete_first(lane: Lane, seen: Any, floor: int, checkpoint: int) -> Work[bool]:
+    for seq in range(seen.head.floor, floor):
+        yield from delete(bundle_key(lane.number, seq))
+    body = import_module("lakelog.journal").encode_head(
+        seen.head.raised(floor, checkpoint, seen.since_ms)
+    )
+    answer = yield from put_if_match(head_key(lane.number), body, seen.etag)
+    return type(answer).__name__ == "Replaced"
+
+
+def _everything_sealed(_lane: Lane, backlog: Any, _catalog: Any) -> Work[int]:
+    yield from ()
+    found: int = backlog.floor + len(backlog.bundles)
+    return found
+
+
+def _end_of_rows(
+    now: Manifest, write: str, paged: dict[str, tuple[str, ...]], since_ms: int
+) -> Manifest | None:
+    after = _real_drop(now, write, paged, since_ms)
+    if after is None or after.segments:
+        return after
+    return replace(after, sealed_end=0, log_start=0)
+
+
+_real_drop = changes.drop
+
+
+def _manifest_first(lane: Lane, where: Any) -> Work[tuple[Manifest, Bounds]]:
+    manifest = yield from read_manifest(where)
+    yield from refresh(lane)
+    assert lane.fold is not None
+    end = max(lane.fold.end(where.place), manifest.sealed_end)
+    return manifest, Bounds(min(manifest.log_start, end), end)
+
+
+def _nothing(*_: object) -> None:
+    return None
+
+
+def _never(*_: object) -> bool:
+    return False
+
+
+_no: Callable[..., bool] = _never
+
+BUGS: dict[str, Bug] = {
+    "skip-w4": Bug(
+        "the head is not looked at after the put",
+        ((_APPEND, "_confirm", _skip_w4),),
+    ),
+    "no-nonce": Bug(
+        "a key that exists is taken for somebody else's",
+        ((_APPEND, "_is_mine", _no),),
+    ),
+    "other-bytes": Bug(
+        "a put without an answer is repeated with another nonce",
+        ((_APPEND, "put_if_absent", _other_bytes),),
+    ),
+    "library-retries": Bug(
+        "the store's library repeats conditional puts by itself",
+        (("lakelog.testing.world", "Retried", Read | PutIfAbsent),),
+    ),
+    "no-fold": Bug(
+        "the loser of a race takes the winner's offsets and not its producers",
+        ((_APPEND, "follow", _offsets_only),),
+    ),
+    "delete-first": Bug(
+        "bundles are deleted before the floor is raised",
+        ((_TRIM, "_raise", _delete_first),),
+    ),
+    "past-checkpoint": Bug(
+        "the floor is raised over the checkpoint that it stands on",
+        ((_TRIM, "_target", lambda sealed, _: sealed), (Head, "__post_init__", _nothing)),
+    ),
+    "sweep-intent": Bug(
+        "objects are swept whose writer has announced them",
+        (("lakelog.pipeline.keep.sweep", "_is_of", _no), (_CHANGES, "cancel", _nothing)),
+    ),
+    "ack-failed": Bug(
+        "a request of a failed flush is acknowledged",
+        (("lakelog.journal.flush", "_failed", _acked),),
+    ),
+    "leave-key": Bug(
+        "a put without an answer is given up when its key is absent",
+        ((_APPEND, "_store", _store_and_leave),),
+    ),
+    "clock-epoch": Bug(
+        "the leader epoch is taken from the clock",
+        ((Fold, "epoch_after", _clock_epoch), (Fold, "flaw", lambda *_: "")),
+    ),
+    "end-lost": Bug(
+        "the end of a partition is that of its last segment",
+        ((_CHANGES, "drop", _end_of_rows),),
+    ),
+    "floor-first": Bug(
+        "the floor is raised over what is not sealed",
+        ((_TRIM, "_sealed_to", _everything_sealed),),
+    ),
+    "blind-reader": Bug(
+        "bytes are served without a look at the floor",
+        ((_READ, "floor_holds", _always),),
+    ),
+    "manifest-first": Bug(
+        "a reader takes the manifest before the journal",
+        ((_READ, "_now", _manifest_first),),
+    ),
+    "any-token": Bug(
+        "a fresh look counts although it showed a higher floor",
+        (("lakelog.journal.lane", "floor_holds", _any_token), (_APPEND, "floor_holds", _any_token)),
+    ),
+    "sleepless-clock": Bug(
+        "the clock does not count the time a process was suspended",
+        ((Process, "boot_ms", _awake_ms), (Process, "now_ms", _awake_ms)),
+    ),
+    "stale-refusal": Bug(
+        "a request is refused by a fold that may be behind",
+        ((_APPEND, "_settle", _settle_at_once),),
+    ),
+    "plain-again": Bug(
+        "a plain batch of unknown outcome is appended again",
+        ((Append, "is_plain", False),),
+    ),
+    "blind-sealer": Bug(
+        "manifests are changed without a look at the floor after the last read",
+        ((_SEAL, "_unpassed", _always), ("lakelog.pipeline.keep.backlog", "_unmoved", _always)),
+    ),
+    "reused-name": Bug(
+        "the name of a segment that was swept is used again",
+        ((_CHANGES, "burn", _nothing),),
+    ),
+}
+"""Every bug by name."""

@@ -1,0 +1,179 @@
+"""One seed, one run: a town lives for some minutes of virtual time, then heals, then is inspected.
+
+While it lives, every operation and every answer is compared with the truth (``truth``). When it has
+healed and time has passed, an inspector who knows nothing reads the whole log, and looks for
+objects that nothing refers to.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from lakelog.history.manifests import decode_manifest, decode_page
+from lakelog.log import OutOfRange, create_topic, list_topics, make_namespace, read
+from lakelog.model import Rules
+from lakelog.names import seq_of
+from lakelog.pipeline.keep import SealSettings, keep
+from lakelog.store import Get, ListPage, Wait, Work, run, working
+from lakelog.testing.actors import Broker, Producer, Town, admin, keeper, reader
+from lakelog.testing.truth import Anomaly, Truth
+from lakelog.testing.world import Faults, Process, World
+
+__all__ = ["Report", "simulate"]
+
+
+@dataclass(slots=True)
+class Report:
+    """What happened in one run, or in many."""
+
+    seeds: int = 0
+    acks: int = 0
+    reads: int = 0
+    unknown: int = 0
+    bundles: int = 0
+    minutes: float = 0.0
+    notes: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: "Report") -> None:
+        self.seeds += other.seeds
+        self.acks += other.acks
+        self.reads += other.reads
+        self.unknown += other.unknown
+        self.bundles += other.bundles
+        self.minutes += other.minutes
+        self.notes.update(other.notes)
+        self.faults.update(other.faults)
+
+
+def simulate(seed: int, *, live_ms: int = 100_000, faults: Faults | None = None) -> Report:
+    """Run one seed.
+
+    Raises:
+        Anomaly: the log is not what it promised.
+    """
+    faults = faults or Faults()
+    rules = Rules(lanes=1, grace_ms=faults.grace_ms, checkpoint_every=4)
+    world = World(seed, faults)
+    town = _found(world, rules)
+    processes = [broker.process for broker in town.brokers]
+    for number in range(2):
+        processes.append(Process(world, f"reader {number}", lambda life: reader(town, life)))
+        processes.append(Process(world, f"keeper {number}", lambda life: keeper(town, life)))
+    processes.append(Process(world, "admin", lambda life: admin(town, life)))
+    for process in processes:
+        process.start()
+    for producer in town.producers:
+        producer.pause()
+    world.run(live_ms)
+    _heal(town, processes)
+    inspector = Process(world, "inspector", lambda life: _inspect(town, life))
+    inspector.start()
+    world.run(world.now + 100 * faults.grace_ms)
+    if inspector.is_alive:
+        raise Anomaly("liveness: the inspector did not finish")
+    return Report(
+        seeds=1,
+        acks=town.acks,
+        reads=town.reads,
+        unknown=town.unknown,
+        bundles=len(town.truth.bundles),
+        minutes=world.now / 60_000,
+        notes=Counter(town.notes),
+        faults=world.counts,
+    )
+
+
+def _found(world: World, rules: Rules) -> Town:
+    truth = Truth(world.store, rules, lambda: world.now)
+    town = Town(world, truth, rules)
+    perform = working(world.store.perform)
+    run(make_namespace(world.ids(), rules), perform)
+    world.watch = truth.watch
+    for name, partitions, configs in (
+        ("a", 2, {"retention.ms": "60000"}),
+        ("b", 1, {"retention.bytes": "800", "retention.ms": "-1"}),
+    ):
+        made = create_topic(
+            name,
+            topic_id=world.ids(),
+            partitions=partitions,
+            lanes=1,
+            now_ms=world.store_ms(),
+            configs=configs,
+        )
+        town.topics[name] = run(made, perform)
+    town.brokers = [Broker(town, number) for number in range(3)]
+    town.producers = [Producer(town, number, idempotent=number % 3 > 0) for number in range(6)]
+    return town
+
+
+def _heal(town: Town, processes: list[Process]) -> None:
+    """No more faults: who has sent something gets an answer, and what is late arrives."""
+    world = town.world
+    world.healed = True
+    for producer in town.producers:
+        producer.done = True
+    brokers = [broker.process for broker in town.brokers]
+    for process in processes:
+        if process not in brokers:
+            process.stop()
+    world.run(world.now + 4 * town.rules.grace_ms)
+    stuck = [producer.number for producer in town.producers if producer.sent is not None]
+    if stuck:
+        raise Anomaly(f"unseen: producers {stuck} have no answer long after everything healed")
+    for process in brokers:
+        process.stop()
+
+
+def _inspect(town: Town, process: Process) -> Work[None]:
+    """Tidy up, then read everything, as somebody who has never been here."""
+    lane = town.lane(process)
+    settings = SealSettings(group_bytes=1 << 20, segment_bytes=1 << 20)
+    for _ in range(3):
+        yield from keep({0: lane}, settings, idle=True)
+        yield Wait(2 * town.rules.grace_ms)
+    town.note(lane)
+    lane = town.lane(process)
+    for topic in (yield from list_topics()):
+        if topic.deleted:
+            continue
+        for partition in range(topic.partitions):
+            where = topic.where(partition)
+            place = where.place
+            offset = town.truth.starts.get(place, 0)
+            while True:
+                found = yield from read(lane, where, offset, 1_000)
+                if isinstance(found, OutOfRange):
+                    raise Anomaly(f"lost write: {place} at {offset}: {found.bounds}")
+                town.truth.judge_read(place, offset, found, asked=found.bounds)
+                if not found.body:
+                    break
+                offset = found.next_offset
+            if offset != town.truth.end(place):
+                raise Anomaly(f"lost write: {place} ends at {offset}, not {town.truth.end(place)}")
+    _check_leaks(town)
+
+
+def _check_leaks(town: Town) -> None:
+    """Nothing is left that nothing refers to."""
+    store, floor = town.world.store, town.truth.floor
+    named: set[str] = set()
+    for key, manifest in town.truth.manifests.items():
+        prefix = key.removesuffix("manifest")
+        named |= {prefix + name for name in manifest.names()}
+        for page in manifest.pages:
+            rows = decode_page(store.perform(Get(f"{prefix}{page.name}.json")).body)
+            named |= {prefix + row.name for row in rows}
+        if decode_manifest(store.perform(Get(key)).body) != manifest:
+            raise Anomaly(f"{key} is not what was written last")
+    after, more = "", True
+    while more:
+        page_ = store.perform(ListPage("", after))
+        for info in page_.objects:
+            seq = seq_of(info.key)
+            lost = seq is not None and seq < floor
+            beside = "/segment-" in info.key or "/page-" in info.key
+            if lost or (beside and info.key.partition(".")[0] not in named):
+                raise Anomaly(f"leak: {info.key} is still there, floor {floor}")
+        more = page_.more
+        after = page_.objects[-1].key if page_.objects else after

@@ -1,0 +1,275 @@
+"""The truth: what was really stored, seen from beside the store, and every rule about it.
+
+It watches each operation when it is performed. A bundle is *genuine* when it was created at a key
+at or above the floor of that instant. Of genuine bundles it keeps its own fold, and of every
+partition its own log; everything anybody does or is told is compared with these.
+
+    J1  a genuine key was created once, and in order
+    J2  offsets contiguous, sequences single and gapless, epochs and times never go down
+    J3  what was acknowledged is there, at its offset
+    J4  floor before delete; everything below the floor is in a manifest
+    J5  floors, starts and ends never go down
+    J6  "there is nothing" only if there was nothing when the question came
+    J8  checkpoints are what the chain amounts to
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from lakelog.formats import batches
+from lakelog.formats.lanes import Bundle, Checkpoint, decode_checkpoint, decode_directory
+from lakelog.history.manifests import Manifest, SegmentRow, decode_manifest, decode_page
+from lakelog.journal import (
+    Append,
+    Fold,
+    Outcome,
+    Place,
+    Refusal,
+    Refused,
+    Stored,
+    decode_head,
+    judge,
+)
+from lakelog.log import Bounds, Chunk, OutOfRange
+from lakelog.model import Rules
+from lakelog.names import seq_of
+from lakelog.records import decode_header
+from lakelog.store import (
+    Created,
+    Delete,
+    Get,
+    MemoryStore,
+    Op,
+    PutIfAbsent,
+    PutIfMatch,
+    Replaced,
+)
+
+__all__ = ["Anomaly", "Entry", "Truth"]
+
+
+class Anomaly(AssertionError):  # noqa: N818 (it is one, whoever made the error)
+    """The log is not what it promised."""
+
+
+class Entry(NamedTuple):
+    """A batch of the log."""
+
+    base_offset: int
+    next_offset: int
+    crc: int
+    epoch: int
+
+
+class Truth:
+    """What is so, in one lane."""
+
+    def __init__(self, store: MemoryStore, rules: Rules, now_ms: Callable[[], int]) -> None:
+        self._store = store
+        self._rules = rules
+        self._now_ms = now_ms
+        self.fold = Fold(0, rules.checkpoint_every)
+        self.folds: dict[int, Checkpoint] = {}
+        self.bundles: list[Bundle] = []
+        self.logs: dict[Place, list[Entry]] = {}
+        self.places: dict[int, tuple[Place, int]] = {}
+        """Where each batch is, by its CRC, which is unique here."""
+        self.floor = 0
+        self.floors: list[tuple[int, int]] = [(0, 0)]
+        self.manifests: dict[str, Manifest] = {}
+        self.starts: dict[Place, int] = {}
+        self.deleted: set[bytes] = set()
+
+    # ------------------------------------------------------------------------ watching
+
+    def watch(self, op: Op, answer: Any) -> None:
+        """Look at an operation that was performed."""
+        if isinstance(op, PutIfAbsent | PutIfMatch):
+            if isinstance(answer, Created | Replaced):
+                self._put(op.key, op.body)
+        elif isinstance(op, Delete):
+            self._delete(op.key)
+
+    def _put(self, key: str, body: bytes) -> None:
+        if key.endswith(".bundle"):
+            self._bundle(decode_directory(body, len(body)))
+        elif key.endswith(".checkpoint"):
+            self._checkpoint(decode_checkpoint(body))
+        elif key.endswith("/head"):
+            self._head(body)
+        elif key.endswith("/manifest"):
+            self._manifest(key, decode_manifest(body))
+
+    def _bundle(self, bundle: Bundle) -> None:
+        if bundle.seq < self.floor:
+            return  # Nobody sees it.
+        _must(bundle.seq == len(self.bundles), f"J1: key {bundle.seq} after {len(self.bundles)}")
+        flaw = self.fold.flaw(bundle)
+        _must(not flaw, f"J2: {flaw}")
+        at = 0
+        for slice_ in bundle.slices:
+            _must(slice_.topic not in self.deleted, f"J2: {slice_.place} after its deletion")
+            offset = slice_.base_offset
+            log = self.logs.setdefault(slice_.place, [])
+            for row in bundle.batches[at : at + slice_.batches]:
+                _must(row.crc not in self.places, f"duplicate: {row.crc} at {offset} as well")
+                next_ = offset + row.last_offset_delta + 1
+                log.append(Entry(offset, next_, row.crc, bundle.epoch))
+                self.places[row.crc] = slice_.place, offset
+                if row.producer_id >= 0:
+                    seen = self.fold.producer(slice_.place, row.producer_id)
+                    _must(judge(seen, row) is None, f"J2: sequence {row.base_sequence}")
+                offset = next_
+            at += slice_.batches
+        self.fold.add(bundle)
+        self.bundles.append(bundle)
+        self.deleted |= {event.id for event in bundle.events if event.kind == 1}
+        self.folds[bundle.seq] = self.fold.checkpoint(())
+
+    def _checkpoint(self, checkpoint: Checkpoint) -> None:
+        known = self.folds.get(checkpoint.seq)
+        plain = replace(checkpoint, first=checkpoint.seq, roll=())
+        _must(known == plain, f"J8: checkpoint {checkpoint.seq} is not what the chain says")
+        for seq, slice_ in checkpoint.roll:
+            _must(slice_ in self.bundles[seq].slices, f"J8: roll of {checkpoint.seq}")
+
+    def _head(self, body: bytes) -> None:
+        head = decode_head(body, 0)
+        _must(head.floor >= self.floor, f"J5: floor from {self.floor} to {head.floor}")
+        for bundle in self.bundles[self.floor : head.floor]:
+            for slice_ in bundle.slices:
+                _must(self._is_sealed(slice_.place, slice_.next_offset), f"J4: {slice_} unsealed")
+        if head.floor > self.floor:
+            self.floors.append((head.floor, self._now_ms()))
+            checkpoint = self.folds.get(head.checkpoint)
+            _must(
+                checkpoint is not None and head.checkpoint >= head.floor,
+                f"J4: stands on {head.checkpoint}",
+            )
+        self.floor = head.floor
+
+    def _is_sealed(self, place: Place, next_offset: int) -> bool:
+        if place[0] in self.deleted:
+            return True
+        manifest = self._manifest_of(place)
+        if manifest is None:
+            return False
+        return manifest.deleted or next_offset <= max(manifest.sealed_end, manifest.log_start)
+
+    def _manifest_of(self, place: Place) -> Manifest | None:
+        for manifest in self.manifests.values():
+            if (manifest.topic, manifest.partition) == place:
+                return manifest
+        return None
+
+    def _manifest(self, key: str, now: Manifest) -> None:
+        before = self.manifests.get(key)
+        if before is not None:
+            _must(now.generation == before.generation + 1, f"{key}: generation {now.generation}")
+            _must(now.topic == before.topic, f"{key}: topic changed")
+            _must(now.sealed_end >= before.sealed_end, f"J5: sealed end of {key} goes down")
+            _must(now.log_start >= before.log_start, f"J5: start of {key} goes down")
+            _must(now.deleted >= before.deleted, f"{key}: comes back to life")
+        place = now.topic, now.partition
+        log = self.logs.get(place, [])
+        end = log[-1].next_offset if log else 0
+        _must(now.sealed_end <= end, f"{key}: sealed to {now.sealed_end}, log ends at {end}")
+        _must(now.log_start <= end, f"{key}: starts at {now.log_start}, log ends at {end}")
+        known = {row.name for row in before.segments} if before else set()
+        for row in now.segments:
+            if row.name not in known:
+                self._segment(key.removesuffix("manifest"), place, row)
+        self.starts[place] = now.log_start
+        self.manifests[key] = now
+
+    def _segment(self, prefix: str, place: Place, row: SegmentRow) -> None:
+        body = self._store.perform(Get(f"{prefix}{row.name}.kfs")).body
+        found = [
+            Entry(header.base_offset, header.next_offset, header.crc, header.leader_epoch)
+            for _, header in batches.frames(body[32:-16])
+        ]
+        _must(
+            found == self.between(place, row.base_offset, row.next_offset),
+            f"{prefix}{row.name}: it holds what the log never held",
+        )
+
+    def _delete(self, key: str) -> None:
+        seq = seq_of(key)
+        if seq is not None and "/lanes/" in key:
+            now = self._now_ms()
+            old = [floor for floor, since in self.floors if now - since >= self._rules.grace_ms]
+            _must(seq < max(old, default=0), f"J4: {key} deleted, old floors {old}")
+            return
+        prefix, _, name = key.rpartition("/")
+        manifest = self.manifests.get(prefix + "/manifest")
+        if manifest is not None and not manifest.deleted:
+            rows = {row.name for row in manifest.segments} | {row.name for row in manifest.pages}
+            for page in manifest.pages:
+                body = self._store.perform(Get(f"{prefix}/{page.name}.json")).body
+                rows |= {row.name for row in decode_page(body)}
+            _must(name.partition(".")[0] not in rows, f"{key}: deleted, and named by its manifest")
+
+    # ------------------------------------------------------------------------ asking
+
+    def between(self, place: Place, base: int, next_: int) -> list[Entry]:
+        """Return the batches of ``[base, next_)``."""
+        log = self.logs.get(place, [])
+        at = bisect_right(log, (base, 1 << 62))
+        at = at - 1 if at else 0
+        return [entry for entry in log[at:] if entry.base_offset >= base and entry[1] <= next_]
+
+    def end(self, place: Place) -> int:
+        log = self.logs.get(place)
+        return log[-1].next_offset if log else 0
+
+    # ------------------------------------------------------------------------ judging
+
+    def judge_answer(self, request: Append, outcome: Outcome) -> None:
+        """Compare what a client was told with what is stored."""
+        crc = request.headers[0].crc
+        known = self.places.get(crc)
+        match outcome:
+            case Stored():
+                told = request.place, outcome.base_offset
+                _must(known == told, f"J3: acknowledged at {told}, stored at {known}")
+            case Refused(Refusal.TOPIC_DELETED):
+                _must(request.topic in self.deleted, f"J6: {request.place} was not deleted")
+            case Refused():
+                _must(known is None, f"aborted read: refused, and stored at {known}")
+            case _:
+                pass
+
+    def judge_read(
+        self, place: Place, offset: int, found: Chunk | OutOfRange, *, asked: Bounds
+    ) -> None:
+        """Compare what a reader was told; ``asked`` was so when it asked."""
+        now = found.bounds
+        _must(now.end >= asked.end, f"J6: end {now.end}, and it was {asked.end}")
+        _must(now.end <= self.end(place), f"an end {now.end} that never was")
+        _must(now.log_start >= asked.log_start, f"J5: start {now.log_start} goes down")
+        if isinstance(found, OutOfRange):
+            start = self.starts.get(place, 0)
+            within = start <= offset <= asked.end
+            _must(not within, f"J6: {offset} out of range, and it was in [{start}, {asked.end}]")
+            return
+        at, entries = 0, []
+        while at < len(found.body):
+            header = decode_header(found.body, at)
+            entries.append(
+                Entry(header.base_offset, header.next_offset, header.crc, header.leader_epoch)
+            )
+            at += header.size
+        if not entries:
+            _must(offset >= asked.end, f"J6: nothing at {offset}, and the end was {asked.end}")
+            return
+        first, last = entries[0], entries[-1]
+        _must(first.base_offset <= offset < first.next_offset, f"skip: {first} for {offset}")
+        truth = self.between(place, first.base_offset, last.next_offset)
+        _must(entries == truth, f"read {entries[:3]} at {place[1]}/{offset}, log holds {truth[:3]}")
+
+
+def _must(so: bool, otherwise: str) -> None:
+    if not so:
+        raise Anomaly(otherwise)

@@ -1,0 +1,264 @@
+"""A world of one thread: virtual time, a store that misbehaves, processes that pause and die.
+
+    request --travels--> store --travels--> answer
+      request lost      nothing is stored, no answer
+      answer lost       stored, no answer
+      failed after      stored, then a 500
+      failed before     a 500, a 503 or a 409, and nothing is stored
+      late              no answer; stored when nobody waits any more, perhaps an hour later
+      twice             stored and answered; a copy arrives later
+      pause             the process sleeps before it sends, or before it sees the answer
+      crash             the process is gone, and another one starts without its memory
+
+Everything is drawn from one seed, so a run can be repeated exactly. Processes are flows, the real
+ones; the world performs what they ask for.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import accumulate
+from random import Random  # noqa: TID251 (seeded: this is where chance comes from)
+from typing import Any
+
+from lakelog.errors import LakelogError, UnavailableError
+from lakelog.store import Many, MemoryStore, Op, Read, Wait, Work
+
+__all__ = ["EPOCH_MS", "KINDS", "Faults", "Process", "Retried", "World"]
+
+EPOCH_MS = 1_700_000_000_000
+TIMEOUT_MS = 5_000
+
+Retried = Read
+"""What drivers try again by themselves: reads, and nothing else."""
+
+KINDS = (
+    "request_lost", "answer_lost", "failed_after", "failed_before", "late", "twice", "pause",
+    "crash",
+)  # fmt: skip
+"""Everything that goes wrong with a request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """How often each thing goes wrong, in a thousand requests."""
+
+    request_lost: int = 8
+    answer_lost: int = 15
+    failed_after: int = 10
+    failed_before: int = 15
+    late: int = 8
+    twice: int = 5
+    pause: int = 12
+    crash: int = 4
+    grace_ms: int = 20_000
+    """A long pause, or a late arrival, takes up to three of these."""
+    reads_tried: int = 4
+    """How often a read is tried before its failure is told."""
+
+
+class World:
+    """Time, chance and the store."""
+
+    def __init__(self, seed: int, faults: Faults) -> None:
+        self.random = Random(seed)  # noqa: S311
+        self.faults = faults
+        self.now = 0
+        self.healed = False
+        self.counts: Counter[str] = Counter()
+        self.store = MemoryStore(now_ms=self.store_ms)
+        self.watch: Callable[[Op, Any], None] = lambda _op, _answer: None
+        """Sees every operation when it has been performed."""
+        self._queue: list[tuple[int, int, Callable[[], None]]] = []
+        self._number = 0
+        self._ids = 0
+        sizes = [getattr(faults, name) for name in KINDS]
+        self._bounds = list(zip(accumulate(sizes), KINDS, strict=True))
+
+    def store_ms(self) -> int:
+        return EPOCH_MS + self.now
+
+    def ids(self) -> bytes:
+        self._ids += 1
+        return self._ids.to_bytes(16, "big")
+
+    def at(self, delay_ms: int, do: Callable[[], None]) -> None:
+        """Do something later."""
+        self._number += 1
+        heapq.heappush(self._queue, (self.now + delay_ms, self._number, do))
+
+    def run(self, until_ms: int) -> None:
+        """Let time pass."""
+        queue = self._queue
+        while queue and queue[0][0] <= until_ms:
+            self.now, _, do = heapq.heappop(queue)
+            do()
+        self.now = max(self.now, until_ms)
+
+    def perform(self, op: Op) -> Any:
+        """Perform an operation, now."""
+        try:
+            answer = self.store.perform(op)
+        except LakelogError as error:
+            answer = error
+        self.watch(op, answer)
+        return answer
+
+    def long_ms(self) -> int:
+        """A time in which a floor may rise and what lies below it be deleted."""
+        return self.some(self.faults.grace_ms // 8, 3 * self.faults.grace_ms)
+
+    def fault(self) -> str:
+        """Draw what goes wrong with a request; mostly nothing does."""
+        if self.healed:
+            return ""
+        drawn = self.random.random() * 1000
+        if drawn >= self._bounds[-1][0]:
+            return ""
+        return next(name for bound, name in self._bounds if drawn < bound)
+
+    def some(self, low: int, high: int) -> int:
+        """Draw a number from ``low`` to below ``high``."""
+        return low + int(self.random.random() * (high - low))
+
+
+class Process:
+    """One process: its clock, and a flow that it runs again when it ends or dies."""
+
+    def __init__(self, world: World, name: str, begin: Callable[["Process"], Work[None]]) -> None:
+        self.world = world
+        self.name = name
+        self.begin = begin
+        self.skew_ms = world.some(-3_000, 3_000)
+        self.asleep_ms = 0
+        """How long it has been suspended in all, which a bad clock does not count."""
+        self.lives = 0
+        self._awake_at = 0
+        self._flow: Work[None] | None = None
+
+    def now_ms(self) -> int:
+        return EPOCH_MS + self.world.now + self.skew_ms
+
+    def boot_ms(self) -> int:
+        return self.world.now
+
+    @property
+    def is_alive(self) -> bool:
+        return self._flow is not None
+
+    def start(self) -> None:
+        self.lives += 1
+        self._flow = self.begin(self)
+        self._step(self.lives, None)
+
+    def stop(self) -> None:
+        """End it for good."""
+        self.lives += 1
+        if self._flow is not None:
+            self._flow.close()
+            self._flow = None
+
+    def crash(self) -> None:
+        """Lose all memory, and begin again after a while."""
+        self.stop()
+        life = self.lives
+        delay_ms = self.world.some(10, 2_000)
+        self.world.at(delay_ms, lambda: self.start() if self.lives == life else None)
+
+    # ------------------------------------------------------------------------ running
+
+    def _step(self, life: int, answer: Any) -> None:
+        """Give the flow an answer, unless it sleeps or is gone, and perform what it asks next."""
+        world = self.world
+        if life != self.lives or self._flow is None:
+            return
+        if world.now < self._awake_at:
+            world.at(self._awake_at - world.now, lambda: self._step(life, answer))
+            return
+        try:
+            if isinstance(answer, LakelogError):
+                wish = self._flow.throw(answer)
+            else:
+                wish = self._flow.send(answer)
+        except StopIteration:
+            self._flow = None
+            return
+        match wish:
+            case Wait():
+                world.at(wish.ms, lambda: self._step(life, None))
+            case Many():
+                self._ask_many(wish, life)
+            case _:
+                self._ask(wish, life, lambda found: self._step(life, found))
+
+    def _ask_many(self, wish: Many, life: int) -> None:
+        answers: list[Any] = [None] * len(wish.ops)
+        left = [len(wish.ops)]
+
+        def take(at: int, answer: Any) -> None:
+            answers[at] = answer
+            left[0] -= 1
+            if not left[0]:
+                self._step(life, tuple(answers))
+
+        for at, op in enumerate(wish.ops):
+            self._ask(op, life, lambda answer, at=at: take(at, answer))  # type: ignore[misc]
+        if not wish.ops:
+            self._step(life, ())
+
+    def _ask(self, op: Op, life: int, done: Callable[[Any], None], tries: int = 0) -> None:
+        world, random = self.world, self.world.random
+        fault = world.fault()
+        if fault:
+            world.counts[fault] += 1
+        there, back = world.some(1, 40), world.some(1, 40)
+        if fault == "crash":
+            if random.random() < 0.5:
+                world.at(there, lambda: world.perform(op))
+            self.crash()
+            return
+        if fault == "pause":
+            sleep_ms = world.long_ms() if random.random() < 0.5 else world.some(0, 5_000)
+            self.asleep_ms += sleep_ms
+            if random.random() < 0.6:
+                there += sleep_ms  # Before it sends: the dangerous place.
+            self._awake_at = max(self._awake_at, world.now + sleep_ms)
+        tell = self._again(op, life, done, tries) if isinstance(op, Retried) else done
+        lost = UnavailableError(f"no answer to {type(op).__name__}: retry")
+        match fault:
+            case "request_lost":
+                world.at(TIMEOUT_MS, lambda: tell(lost))
+            case "answer_lost":
+                world.at(there, lambda: world.perform(op))
+                world.at(there + TIMEOUT_MS, lambda: tell(lost))
+            case "failed_after":
+                world.at(there, lambda: world.perform(op))
+                world.at(there + back, lambda: tell(lost))
+            case "failed_before":
+                world.at(there + back, lambda: tell(lost))
+            case "late":
+                world.at(world.long_ms(), lambda: world.perform(op))
+                world.at(TIMEOUT_MS, lambda: tell(lost))
+            case _:
+                if fault == "twice" and not isinstance(op, Read):
+                    world.at(there + world.long_ms(), lambda: world.perform(op))
+                world.at(there, lambda: self._arrive(op, back, tell))
+
+    def _arrive(self, op: Op, back_ms: int, tell: Callable[[Any], None]) -> None:
+        answer = self.world.perform(op)
+        self.world.at(back_ms, lambda: tell(answer))
+
+    def _again(
+        self, op: Op, life: int, done: Callable[[Any], None], tries: int
+    ) -> Callable[[Any], None]:
+        """Reads are tried a few times, as every driver does."""
+
+        def tell(answer: Any) -> None:
+            if isinstance(answer, UnavailableError) and tries + 1 < self.world.faults.reads_tried:
+                if life == self.lives:
+                    self.world.at(50, lambda: self._ask(op, life, done, tries + 1))
+            else:
+                done(answer)
+
+        return tell
