@@ -181,7 +181,7 @@ def checkpoints(draw: st.DrawFn) -> Checkpoint:
         marks=draw(_MARKS),
         roll=draw(
             table(
-                st.builds(Rolled, st.integers(first, seq), SLICES),
+                st.builds(Rolled, st.integers(first, seq), SLICES, numbers("i32")),
                 key=lambda row: (*row.slice.place, row.slice.base_offset),
             )
         ),

@@ -18,7 +18,7 @@ from lakelog.journal.flush import Flushed, FlushSettings, Queue, flush
 from lakelog.journal.fold import Fold, Place, judge
 from lakelog.journal.head import Head, decode_head, encode_head
 from lakelog.journal.lane import Held, Lane, Look, floor_holds, look
-from lakelog.journal.locate import batches_of, locate, slices_of
+from lakelog.journal.locate import Placed, batches_of, locate, locate_run, slices_of
 from lakelog.journal.requests import (
     Append,
     DeleteTopic,
@@ -45,6 +45,7 @@ __all__ = [
     "Look",
     "Outcome",
     "Place",
+    "Placed",
     "Queue",
     "Refusal",
     "Refused",
@@ -62,6 +63,7 @@ __all__ = [
     "judge",
     "learn",
     "locate",
+    "locate_run",
     "look",
     "new_append",
     "read_bundle",

@@ -12,8 +12,9 @@
 
 After "learn again" the new fold decides. A batch that is found there is answered with its offset.
 One that is not is appended again, if it has an identity by which a second copy would be noticed. A
-plain batch has none; if an attempt was made or had no answer, its outcome is unknown, and so it is
-answered, and never appended a second time.
+plain batch has none; once it was sent its outcome is unknown, and so it is answered, and never
+appended a second time. That we were told "exists" says nothing: a proxy or a library may have sent
+our put twice, and it may have been ours.
 
 A refusal is judged by the fold as well, and the fold may be behind. It is final when the bundle was
 stored at the very next key, or that key was seen to be absent.
@@ -43,7 +44,7 @@ class _Fate(Enum):
     LOST = auto()
     """Another bundle stands there, and has been taken in. Ours was not stored."""
     GONE = auto()
-    """The key is below the floor, and ours had not been stored."""
+    """The key is below the floor, and nothing of ours was sent there."""
     UNKNOWN = auto()
     """The key is below the floor, and ours may have been stored before."""
 
@@ -98,7 +99,7 @@ def _store(lane: Lane, made: Draft) -> Work[_Fate]:
     """Create the next bundle, or learn who did."""
     seq = lane.next_seq
     bundle, body = made.finish(writer=lane.writer, nonce=lane.ids(), checkpoint=lane.checkpoint)
-    key, unanswered, delay_ms = bundle_key(lane.number, seq), False, DELAY_MS_MIN
+    key, delay_ms = bundle_key(lane.number, seq), DELAY_MS_MIN
     while True:
         try:
             answer = yield from put_if_absent(key, body)
@@ -108,7 +109,6 @@ def _store(lane: Lane, made: Draft) -> Work[_Fate]:
             found = yield from read_bundle(lane, seq)
         except UnavailableError:
             lane.notes["W3 unknown"] += 1
-            unanswered = True
             yield Wait(delay_ms)
             delay_ms = min(2 * delay_ms, DELAY_MS_MAX)
             continue
@@ -117,14 +117,14 @@ def _store(lane: Lane, made: Draft) -> Work[_Fate]:
             yield Wait(delay_ms)
             yield from learn(lane)
             if lane.next_seq != seq:
-                return _Fate.UNKNOWN if unanswered else _Fate.GONE
+                return _Fate.UNKNOWN
         elif _is_mine(found.bundle, bundle):
             lane.notes["W3 mine"] += 1
             return (yield from _confirm(lane, found))
         else:
             lane.notes["W3 another's"] += 1
             fate = yield from _follow(lane, seq, found)
-            return _Fate.UNKNOWN if unanswered and fate is _Fate.GONE else fate
+            return _Fate.UNKNOWN if fate is _Fate.GONE else fate
 
 
 def _is_mine(found: Bundle, mine: Bundle) -> bool:

@@ -11,7 +11,7 @@ from lakelog.formats.lanes import encode_checkpoint
 from lakelog.journal.lane import Lane
 from lakelog.journal.walk import TAIL_BYTES_MAX
 from lakelog.names import checkpoint_key, tail_key
-from lakelog.store import Get, Work, fetch, put_if_absent, put_if_match
+from lakelog.store import GetRange, Work, fetch, put_if_absent, put_if_match
 
 __all__ = ["write_checkpoint"]
 
@@ -31,7 +31,7 @@ def write_checkpoint(lane: Lane) -> Work[bool]:
     body = json.dumps({"checkpoint": fold.seq}).encode()
     key = tail_key(lane.number)
     try:
-        found = yield from fetch(Get(key, TAIL_BYTES_MAX))
+        found = yield from fetch(GetRange(key, 0, TAIL_BYTES_MAX))
     except NotFoundError:
         yield from put_if_absent(key, body)
         return True

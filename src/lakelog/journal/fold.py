@@ -216,7 +216,11 @@ class Fold:
 
     def checkpoint(self, bundles: Sequence[Bundle]) -> Checkpoint:
         """Return it as a checkpoint, with a roll of the last bundles, up to its own."""
-        rows = [Rolled(bundle.seq, slice_) for bundle in bundles for slice_ in bundle.slices]
+        rows = [
+            Rolled(bundle.seq, slice_, bundle.epoch)
+            for bundle in bundles
+            for slice_ in bundle.slices
+        ]
         rows.sort(key=_by_offset)
         return Checkpoint(
             lane=self.lane,

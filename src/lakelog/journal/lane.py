@@ -18,7 +18,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from lakelog.errors import NotFoundError
-from lakelog.formats.lanes import Bundle
+from lakelog.formats.lanes import Bundle, Checkpoint
 from lakelog.journal.fold import Fold
 from lakelog.journal.head import HEAD_BYTES_MAX, Head, decode_head
 from lakelog.model import Rules
@@ -71,6 +71,8 @@ class Lane:
     """The newest checkpoint that is known to stand."""
     due: tuple[Fold, tuple[Bundle, ...]] | None = None
     """What the next checkpoint should be of, and its roll; written when there is time."""
+    roll: Checkpoint | None = None
+    """The one in which something was located last: whoever reads on begins there."""
     notes: Counter[str] = field(default_factory=Counter)
     """How often each way was taken: for metrics, and to prove that tests take them all."""
 

@@ -1,16 +1,17 @@
-"""Locating an offset in the journal.
+"""Locating offsets in the journal.
 
     the newest bundles   their directories are held in memory
     older ones           checkpoints say where every partition ended: bisect them for the first that
-                         ends behind the offset; its roll names the bundle
+                         ends behind the offset; its roll names the bundles
     without a roll       read the directories that it would have covered
 
 All of it is about keys at or above the floor that was seen last. Whoever reads bytes there keeps
 the one rule afterwards.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from lakelog.formats.lanes import BatchRow, Checkpoint, Slice
 from lakelog.journal.fold import Place
@@ -18,7 +19,17 @@ from lakelog.journal.lane import Held, Lane
 from lakelog.journal.walk import WINDOW, read_bundle, read_bundles, read_checkpoint
 from lakelog.store import Work
 
-__all__ = ["batches_of", "locate", "slices_of"]
+__all__ = ["Placed", "batches_of", "locate", "locate_run", "slices_of"]
+
+
+class Placed(NamedTuple):
+    """A slice, and the bundle it is in."""
+
+    seq: int
+    epoch: int
+    slice: Slice
+    held: Held | None = None
+    """The bundle, if its directory has been read."""
 
 
 def slices_of(held: Held, place: Place) -> Iterator[Slice]:
@@ -45,51 +56,105 @@ def locate(lane: Lane, place: Place, offset: int) -> Work[tuple[Held, Slice] | N
 
     None: it is at or behind the end, or below the floor, or has fallen below it meanwhile.
     """
+    placed = yield from locate_run(lane, place, offset)
+    if not placed:
+        return None
+    first = placed[0]
+    held = first.held or (yield from read_bundle(lane, first.seq))
+    if held is None or first.slice not in held.bundle.slices:
+        return None
+    return held, first.slice
+
+
+def locate_run(lane: Lane, place: Place, offset: int, size_bytes: int = 1) -> Work[list[Placed]]:
+    """Return the slice that holds an offset and some that follow it, of about so many bytes.
+
+    Empty: the offset is at or behind the end, or below the floor, or has fallen below it.
+    """
     fold, seen = lane.fold, lane.last_look
     assert fold is not None
     assert seen is not None
     if offset >= fold.end(place):
-        return None
-    found = _among(lane.held, place, offset)
+        return []
+    found = _run(_placed(lane.held, place), offset, size_bytes)
     if found:
         return found
     floor, top = seen.head.floor, fold.seq - len(lane.held)
     every = lane.rules.checkpoint_every
     marks = [*range((floor // every + 1) * every - 1, top, every), top]
-    checkpoint, low = yield from _bisect(lane, marks, place, offset)
+    checkpoint, low = yield from _find_roll(lane, marks, place, offset)
     first = max(floor, low + 1)
-    if checkpoint is not None and checkpoint.first <= first:
-        for seq, slice_ in checkpoint.roll:
-            if slice_.place == place and slice_.base_offset <= offset < slice_.next_offset:
-                held = yield from read_bundle(lane, seq) if seq >= floor else _nothing()
-                return None if held is None else _among((held,), place, offset)
+    if checkpoint is not None:
+        lane.roll = checkpoint
+        rows = (row for row in _rolled(checkpoint, place) if row.seq >= floor)
+        found = _run(rows, offset, size_bytes)
+        if found or checkpoint.first <= first:
+            return found
     last = top if checkpoint is None else checkpoint.seq
     for seq in range(first, last + 1, WINDOW):
         some = yield from read_bundles(lane, range(seq, min(seq + WINDOW, last + 1)))
-        found = _among([held for held in some if held is not None], place, offset)
+        held = [one for one in some if one is not None]
+        found = _run(_placed(held, place), offset, size_bytes)
         if found:
             return found
-    return None
+    return []
 
 
-def _nothing() -> Work[None]:
-    yield from ()
-
-
-def _among(bundles: Iterable[Held], place: Place, offset: int) -> tuple[Held, Slice] | None:
+def _placed(bundles: Iterable[Held], place: Place) -> Iterator[Placed]:
     for held in bundles:
-        for slice_ in slices_of(held, place):
-            if slice_.base_offset <= offset < slice_.next_offset:
-                return held, slice_
-    return None
+        for one in slices_of(held, place):
+            yield Placed(held.bundle.seq, held.bundle.epoch, one, held)
+
+
+def _rolled(checkpoint: Checkpoint, place: Place) -> Iterator[Placed]:
+    """Yield what the roll of a checkpoint has of a partition."""
+    at = bisect_left(checkpoint.roll, place, key=lambda row: row.slice.place)
+    for seq, one, epoch in checkpoint.roll[at:]:
+        if one.place != place:
+            return
+        yield Placed(seq, epoch, one)
+
+
+def _run(placed: Iterable[Placed], offset: int, size_bytes: int) -> list[Placed]:
+    """Return the slices from the one that holds ``offset`` on, while they follow each other."""
+    found: list[Placed] = []
+    size = 0
+    for one in placed:
+        base, next_ = one.slice.base_offset, one.slice.next_offset
+        if next_ <= offset:
+            continue
+        if size >= size_bytes or base > (found[-1].slice.next_offset if found else offset):
+            break
+        found.append(one)
+        size += one.slice.length
+    return found
+
+
+def _find_roll(
+    lane: Lane, marks: list[int], place: Place, offset: int
+) -> Work[tuple[Checkpoint | None, int]]:
+    """Return the first checkpoint that ends behind ``offset``, and the seq of the mark before it.
+
+    Whoever reads on finds it where they found the last one, or next to that.
+    """
+    last = lane.roll
+    if last is not None and last.seq in marks:
+        at = marks.index(last.seq)
+        if _end(last, place) > offset:
+            if any(True for _ in _run(_rolled(last, place), offset, 1)):
+                return last, marks[at - 1] if at else -1
+        elif at + 1 < len(marks):
+            checkpoint = yield from read_checkpoint(lane, marks[at + 1])
+            if checkpoint is not None and _end(checkpoint, place) > offset:
+                return checkpoint, last.seq
+    return (yield from _bisect(lane, marks, place, offset))
 
 
 def _bisect(
     lane: Lane, marks: list[int], place: Place, offset: int
 ) -> Work[tuple[Checkpoint | None, int]]:
-    """Return the first checkpoint that ends behind ``offset``, and the seq of the one before it.
-
-    A checkpoint that is missing is passed over: the next one says as much, if less exactly.
+    """The same, by bisecting. A checkpoint that is missing is passed over: the next one says as
+    much, if less exactly.
     """
     low, high = -1, len(marks)
     found: Checkpoint | None = None
@@ -107,6 +172,6 @@ def _bisect(
 
 
 def _end(checkpoint: Checkpoint, place: Place) -> int:
-    at = bisect_left(checkpoint.ends, place)
     ends = checkpoint.ends
+    at = bisect_right(ends, (*place, -1))
     return ends[at].offset if at < len(ends) and ends[at][:2] == place else 0

@@ -12,10 +12,11 @@ counts that was not read from the chain.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import takewhile
 
-from lakelog.errors import CorruptError, LakelogError, NotFoundError
+from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnsupportedError
 from lakelog.formats.lanes import (
     Checkpoint,
     bundle_directory_start,
@@ -76,7 +77,8 @@ def read_bundles(lane: Lane, seqs: Sequence[int]) -> Work[list[Held | None]]:
 
 def _held(lane: Lane, seq: int, end: Fetched) -> Work[Held | None]:
     size, tail = end.info.size, end.body
-    start = bundle_directory_start(tail, size)
+    with _named(end.info.key):
+        start = bundle_directory_start(tail, size)
     if size - start > DIRECTORY_BYTES_MAX:
         what = f"a directory of {size - start} bytes"
         raise CorruptError(what, at=start, where=end.info.key)
@@ -88,11 +90,21 @@ def _held(lane: Lane, seq: int, end: Fetched) -> Work[Held | None]:
         if more.info.etag != end.info.etag:
             return None  # Deleted and made again meanwhile: as good as absent.
         tail = more.body
-    bundle = decode_directory(tail, size)
+    with _named(end.info.key):
+        bundle = decode_directory(tail, size)
     if (bundle.lane, bundle.seq) != (lane.number, seq):
         what = f"it is bundle {bundle.seq} of lane {bundle.lane}"
         raise CorruptError(what, at=start, where=end.info.key)
     return Held(bundle, end.info.etag, size)
+
+
+@contextmanager
+def _named(key: str) -> Iterator[None]:
+    """A format knows what is wrong with bytes, and not which object they are of."""
+    try:
+        yield
+    except (CorruptError, UnsupportedError) as error:
+        raise type(error)(error.what, at=error.at, where=key) from error
 
 
 def _many(ops: tuple[Op, ...]) -> Work[list[Fetched | None]]:
@@ -115,7 +127,8 @@ def read_checkpoint(lane: Lane, seq: int) -> Work[Checkpoint | None]:
         found = yield from fetch(Get(key, CHECKPOINT_BYTES_MAX))
     except NotFoundError:
         return None
-    checkpoint = decode_checkpoint(found.body)
+    with _named(key):
+        checkpoint = decode_checkpoint(found.body)
     if (checkpoint.lane, checkpoint.seq) != (lane.number, seq):
         what = f"it is checkpoint {checkpoint.seq} of lane {checkpoint.lane}"
         raise CorruptError(what, at=0, where=key)
@@ -126,7 +139,12 @@ def read_checkpoint(lane: Lane, seq: int) -> Work[Checkpoint | None]:
 
 
 def learn(lane: Lane) -> Work[Fold]:
-    """Learn the lane from what is stored: afterwards its fold is verified (W1)."""
+    """Learn the lane from what is stored: afterwards its fold is verified (W1).
+
+    Raises:
+        NotFoundError: the head is gone, or the checkpoint that it names; the lane stops.
+        CorruptError: this is not a chain.
+    """
     lane.notes["W1"] += 1
     while True:
         lane.forget()
@@ -134,13 +152,26 @@ def learn(lane: Lane) -> Work[Fold]:
         begun = yield from _begin(lane, seen.head.floor, seen.head.checkpoint)
         if begun is None:
             lane.notes["W1 checkpoint gone"] += 1
+            if (yield from look(lane)).head == seen.head:
+                raise _floorless(lane, seen.head.checkpoint)
             continue
         fold, used = begun
+        if not (yield from floor_holds(lane, used)):
+            lane.notes["floor passed walk"] += 1
+            continue
         lane.fold, lane.checkpoint = fold, fold.seq
         if not (yield from follow(lane, used)):
             continue
         lane.notes["W1 learned"] += 1
         return fold
+
+
+def _floorless(lane: Lane, seq: int) -> NotFoundError:
+    """Nobody deletes at or above a floor: this one is lost, and asking again does not help."""
+    return NotFoundError(
+        f"lane {lane.number} has no checkpoint {seq}, on which its floor stands: it was deleted. "
+        f"Nothing is written. Restore the object {checkpoint_key(lane.number, seq)}"
+    )
 
 
 def follow(lane: Lane, used: int, found: Held | None = None) -> Work[bool]:
@@ -213,7 +244,7 @@ def _begin(lane: Lane, floor: int, stands_on: int) -> Work[tuple[Fold, int] | No
 
 def _tail(lane: Lane) -> Work[int | None]:
     try:
-        found = yield from fetch(Get(tail_key(lane.number), TAIL_BYTES_MAX))
+        found = yield from fetch(GetRange(tail_key(lane.number), 0, TAIL_BYTES_MAX))
         seq = json.loads(found.body)["checkpoint"]
     except (NotFoundError, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -11,6 +11,7 @@ from lakelog.log.namespace import Namespace, make_namespace, open_namespace
 from lakelog.log.read import (
     Bounds,
     Chunk,
+    Known,
     OutOfRange,
     bounds,
     place_batches,
@@ -30,6 +31,7 @@ from lakelog.log.topics import (
 __all__ = [
     "Bounds",
     "Chunk",
+    "Known",
     "Namespace",
     "OutOfRange",
     "Topic",

@@ -3,7 +3,8 @@
     {"format": 1, "id": "…", "lanes": 4, "grace_ms": 3600000, "checkpoint_every": 64}
 
 The heads of the lanes are made first and ``cluster.json`` last: where that stands, every lane has
-had its head. So a lane without one is a lane that lost it, and stops.
+had its head. So a lane without one is a lane that lost it, and stops; nobody makes it another one,
+also not who tries to make the namespace again.
 """
 
 import json
@@ -34,8 +35,6 @@ def make_namespace(id_: bytes, rules: Rules) -> Work[Namespace]:
     Raises:
         ConflictError: there is one already.
     """
-    for lane in range(rules.lanes):
-        yield from put_if_absent(head_key(lane), encode_head(Head(lane=lane)))
     fields = {
         "format": FORMAT,
         "id": id_.hex(),
@@ -44,6 +43,9 @@ def make_namespace(id_: bytes, rules: Rules) -> Work[Namespace]:
         "checkpoint_every": rules.checkpoint_every,
     }
     mine = json.dumps(fields).encode()
+    found = yield from read_cell(CLUSTER_KEY)
+    for lane in range(rules.lanes if found is None else 0):
+        yield from put_if_absent(head_key(lane), encode_head(Head(lane=lane)))
     body = yield from change_cell(
         CLUSTER_KEY, lambda now: mine if now is None else None, lambda now: now == mine
     )
@@ -66,14 +68,11 @@ def open_namespace() -> Work[Namespace]:
         if fields["format"] != FORMAT:
             what = f"format {fields['format']!r}, this reader knows {FORMAT}; use a newer one"
             raise UnsupportedError(what, at=0, where=CLUSTER_KEY)
-        return Namespace(
-            id=bytes.fromhex(fields["id"]),
-            rules=Rules(
-                lanes=int(fields["lanes"]),
-                grace_ms=int(fields["grace_ms"]),
-                checkpoint_every=int(fields["checkpoint_every"]),
-            ),
-        )
+        names = ("lanes", "grace_ms", "checkpoint_every")
+        id_, numbers = bytes.fromhex(fields["id"]), {name: fields[name] for name in names}
+        if len(id_) != 16 or any(type(number) is not int for number in numbers.values()):
+            raise ValueError(f"id {id_.hex()}, {numbers}")
+        return Namespace(id=id_, rules=Rules(**numbers))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         what = f"it is no namespace: {error!r}"
         raise CorruptError(what, at=0, where=CLUSTER_KEY) from error

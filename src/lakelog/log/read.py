@@ -10,21 +10,39 @@ bundle are served only when the floor, looked at afterwards, has not passed it.
 """
 
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from crc32c import crc32c
 
-from lakelog.errors import CorruptError, NotFoundError, UnavailableError, UnsupportedError
+from lakelog.errors import (
+    CorruptError,
+    LakelogError,
+    NotFoundError,
+    UnavailableError,
+    UnsupportedError,
+)
 from lakelog.formats import Bytes, kafs
 from lakelog.formats.lanes import Slice
-from lakelog.history.manifests import Manifest, SegmentRow, Where, read_manifest, read_rows
-from lakelog.journal import Held, Lane, batches_of, floor_holds, follow, learn, locate
+from lakelog.history.manifests import Manifest, SegmentRow, Where, find_row, read_manifest
+from lakelog.journal import (
+    Held,
+    Lane,
+    Placed,
+    batches_of,
+    floor_holds,
+    follow,
+    learn,
+    locate_run,
+    read_bundle,
+)
 from lakelog.names import bundle_key, staged_key
 from lakelog.records import CRC_START, HEADER_BYTES, decode_header, rebase
-from lakelog.store import GetRange, Wait, Work, fetch
+from lakelog.store import Fetched, GetRange, Many, Wait, Work, fetch
 
 __all__ = [
     "Bounds",
     "Chunk",
+    "Known",
     "OutOfRange",
     "bounds",
     "place_batches",
@@ -37,6 +55,9 @@ STARTS_MAX = 20
 """How often a read starts again before it gives up."""
 
 CHUNK_BYTES_MIN = 1 << 10
+
+KNOWN_MS = 30_000
+"""How long a manifest may serve for what it says is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +77,7 @@ class Chunk:
     next_offset: int
     body: bytes = field(repr=False)
     bounds: Bounds
+    """As far as they are known; as they are now, if there is nothing to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +109,44 @@ def _now(lane: Lane, where: Where) -> Work[tuple[Manifest, Bounds]]:
     manifest = yield from read_manifest(where)
     if manifest.deleted or fold.is_deleted(where.topic):
         raise NotFoundError(f"{where.path}/{where.partition}: the topic was deleted")
-    end = max(fold.end(where.place), manifest.sealed_end)
-    return manifest, Bounds(min(manifest.log_start, end), end)
+    return manifest, _bounds(lane, where, manifest)
 
 
-def read(lane: Lane, where: Where, offset: int, size_bytes_max: int) -> Work[Chunk | OutOfRange]:
+@dataclass(slots=True)
+class Known:
+    """What a reader remembers of a partition, so that reading on costs one request."""
+
+    manifest: Manifest | None = None
+    boot_ms: int = 0
+
+    def get(self, lane: Lane) -> Manifest | None:
+        """Return the manifest, if it is not too old to say that something is there."""
+        old_ms = lane.clock.boot_ms() - self.boot_ms
+        fresh = self.manifest is not None and old_ms < min(KNOWN_MS, lane.rules.grace_ms // 4)
+        return self.manifest if fresh else None
+
+
+def read(
+    lane: Lane, where: Where, offset: int, size_bytes_max: int, known: Known | None = None
+) -> Work[Chunk | OutOfRange]:
     """Return the batch that holds ``offset`` and those behind it, at least one.
+
+    With something ``known`` an offset that is there is read without asking again whether it is;
+    that it is not there is never said without asking.
 
     Raises:
         NotFoundError: the topic was deleted.
         UnavailableError: the log moved on, again and again.
     """
     for start in range(STARTS_MAX):
-        manifest, now = yield from _now(lane, where)
+        manifest = known.get(lane) if known is not None and not start else None
+        if manifest is None or lane.fold is None or not _is_in(lane, where, manifest, offset):
+            boot_ms = lane.clock.boot_ms()
+            manifest, now = yield from _now(lane, where)
+            if known is not None:
+                known.manifest, known.boot_ms = manifest, boot_ms
+        else:
+            now = _bounds(lane, where, manifest)
         if not now.log_start <= offset <= now.end:
             return OutOfRange(now)
         if offset == now.end:
@@ -112,12 +159,23 @@ def read(lane: Lane, where: Where, offset: int, size_bytes_max: int) -> Work[Chu
                 body = yield from _unsealed(lane, where, offset, size_bytes_max)
         except NotFoundError:
             body = None
-        if body is not None:
+        if body:
             first, next_ = _span(body)
             return Chunk(base_offset=first, next_offset=next_, body=body, bounds=now)
         lane.notes["read again"] += 1
         yield Wait(10 << min(start, 8))
     raise UnavailableError(f"{where.path}/{where.partition} at {offset}: it moves: retry")
+
+
+def _is_in(lane: Lane, where: Where, manifest: Manifest, offset: int) -> bool:
+    now = _bounds(lane, where, manifest)
+    return now.log_start <= offset < now.end
+
+
+def _bounds(lane: Lane, where: Where, manifest: Manifest) -> Bounds:
+    assert lane.fold is not None
+    end = max(lane.fold.end(where.place), manifest.sealed_end)
+    return Bounds(min(manifest.log_start, end), end)
 
 
 def _span(body: bytes) -> tuple[int, int]:
@@ -133,14 +191,50 @@ def _span(body: bytes) -> tuple[int, int]:
 
 
 def _unsealed(lane: Lane, where: Where, offset: int, size_bytes_max: int) -> Work[bytes | None]:
-    found = yield from locate(lane, where.place, offset)
-    if found is None:
+    placed = yield from locate_run(lane, where.place, offset, size_bytes_max)
+    if not placed:
         return None
-    held, slice_ = found
-    body = yield from read_slice(lane.number, held, slice_, offset, size_bytes_max)
-    if not (yield from floor_holds(lane, held.bundle.seq)):
+    first = placed[0]
+    if first.slice.write >= 0 or first.slice.length > size_bytes_max:
+        # Not all of it, or not from there: the directory says more.
+        held = first.held or (yield from read_bundle(lane, first.seq))
+        if held is None:
+            return None
+        body = yield from read_slice(lane.number, held, first.slice, offset, size_bytes_max)
+    else:
+        body = yield from _whole_slices(lane, placed, offset, size_bytes_max)
+    if not (yield from floor_holds(lane, first.seq)):
         return None
     return body
+
+
+def _whole_slices(
+    lane: Lane, placed: list[Placed], offset: int, size_bytes_max: int
+) -> Work[bytes]:
+    """Return the batches of several slices, from the one that holds ``offset`` on."""
+    here = list(takewhile(lambda one: one.slice.write < 0, placed))
+    ops = tuple(
+        GetRange(
+            bundle_key(lane.number, one.seq),
+            one.slice.position,
+            one.slice.position + one.slice.length,
+        )
+        for one in here
+    )
+    answers: tuple[Fetched | LakelogError, ...] = yield Many(ops)
+    bodies: list[bytes] = []
+    for one, answer in zip(here, answers, strict=True):
+        if isinstance(answer, LakelogError):
+            if bodies:
+                break  # What came before it is good; whoever reads on finds out.
+            raise answer
+        key = answer.info.key
+        if len(answer.body) != one.slice.length:
+            raise CorruptError(f"{len(answer.body)} bytes of it", at=one.slice.position, where=key)
+        bodies.append(place_batches(answer.body, one.slice.base_offset, one.epoch, where=key))
+    body = b"".join(bodies)
+    start, end, _ = _whole(body, offset, size_bytes_max)
+    return body[start:end]
 
 
 def read_slice(
@@ -207,16 +301,16 @@ def _wanted(held: Held, slice_: Slice, offset: int, size_bytes_max: int) -> tupl
 
 
 def _sealed(where: Where, manifest: Manifest, offset: int, size_bytes_max: int) -> Work[bytes]:
-    rows = yield from read_rows(where, manifest, offset)
-    at = yield from _position(where, rows[0], offset)
-    if at > kafs.HEADER_BYTES:
+    row = yield from find_row(where, manifest, offset)
+    at = yield from _position(where, row, offset)
+    if kafs.HEADER_BYTES < at < row.length - kafs.FOOTER_BYTES:
         try:
-            body = yield from _batches(where, rows[0], at, offset, size_bytes_max)
+            body = yield from _batches(where, row, at, offset, size_bytes_max)
             if decode_header(body).base_offset <= offset:
                 return body
         except (CorruptError, UnsupportedError):
             pass  # It was the index that led there. If it was not, the next try tells.
-    return (yield from _batches(where, rows[0], kafs.HEADER_BYTES, offset, size_bytes_max))
+    return (yield from _batches(where, row, kafs.HEADER_BYTES, offset, size_bytes_max))
 
 
 def _batches(where: Where, row: SegmentRow, at: int, offset: int, most: int) -> Work[bytes]:
@@ -227,7 +321,10 @@ def _batches(where: Where, row: SegmentRow, at: int, offset: int, most: int) -> 
     while True:
         wanted = GetRange(key, row.position + at, row.position + min(at + size, end))
         data = (yield from fetch(wanted)).body
-        skip, cut, more = _whole(data, offset)
+        if len(data) < wanted.end - wanted.start:
+            what = f"{len(data)} bytes of {wanted.end - wanted.start}"
+            raise CorruptError(what, at=wanted.start, where=key)
+        skip, cut, more = _whole(data, offset, most)
         if cut > skip:
             return data[skip:cut]
         if at + len(data) >= end:
@@ -245,16 +342,19 @@ def _position(where: Where, row: SegmentRow, offset: int) -> Work[int]:
         return kafs.HEADER_BYTES
 
 
-def _whole(data: bytes, offset: int) -> tuple[int, int, int]:
+def _whole(data: bytes, offset: int, most: int) -> tuple[int, int, int]:
     """Return where the wanted batches begin and where the last whole one ends, and what is missing.
 
-    With none of them whole the third is the size of the one that should be asked for.
+    They are one, or more if they fit into ``most`` bytes. With none of them whole the third is the
+    size of the one that should be asked for.
     """
     skip = at = 0
     while len(data) - at >= HEADER_BYTES:
         header = decode_header(data, at)
         if len(data) - at < header.size:
             return skip, at, header.size
+        if skip < at and at + header.size - skip > most:
+            break
         at += header.size
         if header.next_offset <= offset:
             skip = at

@@ -27,7 +27,7 @@ from lakelog.errors import (
 )
 from lakelog.formats import Bytes
 from lakelog.history.manifests import Where
-from lakelog.names import TOPICS_PREFIX, check_topic_name, lane_of, topic_key, topic_path
+from lakelog.names import LANES_MAX, TOPICS_PREFIX, check_topic_name, lane_of, topic_key, topic_path
 from lakelog.store import Work, change_cell, list_page, read_cell
 
 __all__ = [
@@ -120,6 +120,9 @@ def create_topic(
     check_topic_name(name)
     if not 1 <= partitions <= PARTITIONS_MAX:
         raise InvalidInputError(f"{partitions} partitions: use 1 to {PARTITIONS_MAX}")
+    if not 1 <= lanes <= LANES_MAX or len(topic_id) != 16:
+        what = f"{lanes} lanes, id {topic_id.hex()}"
+        raise InvalidInputError(f"{what}: use 1 to {LANES_MAX} lanes, an id of 16 bytes")
     mine = topic_id.hex()
     new = Topic(
         name=name,
@@ -255,19 +258,30 @@ def decode_topic(data: Bytes, name: str) -> Topic:
         topic = Topic(
             name=str(fields["name"]),
             id=bytes.fromhex(fields["id"]),
-            incarnation=int(fields["incarnation"]),
-            partitions=int(fields["partitions"]),
-            lanes=int(fields["lanes"]),
+            incarnation=_number(fields["incarnation"]),
+            partitions=_number(fields["partitions"]),
+            lanes=_number(fields["lanes"]),
             configs={str(key): str(value) for key, value in fields["configs"].items()},
-            created_ms=int(fields["created_ms"]),
+            created_ms=_number(fields["created_ms"]),
             deleted=fields["deleted"] is True,
-            deleted_ms=int(fields["deleted_ms"]),
-            retired=tuple(Retired(str(id_), *map(int, rest)) for id_, *rest in fields["retired"]),
+            deleted_ms=_number(fields["deleted_ms"]),
+            retired=tuple(
+                Retired(bytes.fromhex(id_).hex(), *map(_number, rest))
+                for id_, *rest in fields["retired"]
+            ),
             writers=tuple(map(str, fields["writers"])),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         what = f"it is no topic: {error!r}"
         raise CorruptError(what, at=0, where=topic_key(name)) from error
-    if topic.name != name or len(topic.id) != 16 or topic.lanes < 1 or topic.partitions < 1:
-        raise CorruptError(f"it is of {topic.name!r}", at=0, where=topic_key(name))
+    fits = 1 <= topic.lanes <= LANES_MAX and 1 <= topic.partitions <= PARTITIONS_MAX
+    if topic.name != name or len(topic.id) != 16 or not fits:
+        what = f"it is of {topic.name!r}, {topic.partitions} partitions in {topic.lanes} lanes"
+        raise CorruptError(what, at=0, where=topic_key(name))
     return topic
+
+
+def _number(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is no number")
+    return value

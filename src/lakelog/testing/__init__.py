@@ -6,8 +6,9 @@ actors      producers, brokers, readers, keepers and an admin
 simulation  one seed, one run
 """
 
+from lakelog.testing.actors import make_batch
 from lakelog.testing.simulation import Report, simulate
 from lakelog.testing.truth import Anomaly
 from lakelog.testing.world import Faults
 
-__all__ = ["Anomaly", "Faults", "Report", "simulate"]
+__all__ = ["Anomaly", "Faults", "Report", "make_batch", "simulate"]

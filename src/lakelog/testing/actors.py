@@ -27,7 +27,16 @@ from lakelog.journal import (
     new_append,
     write_checkpoint,
 )
-from lakelog.log import Bounds, Topic, create_topic, delete_topic, list_topics, read, read_topic
+from lakelog.log import (
+    Bounds,
+    Known,
+    Topic,
+    create_topic,
+    delete_topic,
+    list_topics,
+    read,
+    read_topic,
+)
 from lakelog.model import Rules
 from lakelog.pipeline.keep import SealSettings, keep_lane, keep_topic
 from lakelog.store import Wait, Work
@@ -208,6 +217,7 @@ def reader(town: Town, process: Process) -> Work[None]:
     lane = town.lane(process)
     random = town.random
     seen: dict[tuple[bytes, int], Bounds] = {}
+    memory: dict[tuple[bytes, int], Known] = {}
     while True:
         yield Wait(town.world.some(1_000, 15_000))
         topic, partition = town.some_place()
@@ -217,7 +227,9 @@ def reader(town: Town, process: Process) -> Work[None]:
         low, high = asked.log_start, asked.end
         offset = random.choice((low, high, high + 1, random.randint(min(low, high), high)))
         try:
-            found = yield from read(lane, where, offset, random.choice((1, 300, 100_000)))
+            size = random.choice((1, 300, 100_000))
+            known = memory.setdefault(place, Known()) if random.random() < 0.5 else None
+            found = yield from read(lane, where, offset, size, known)
         except NotFoundError:
             if not (topic.id in truth.deleted or topic.deleted or _is_gone(truth, place)):
                 raise Anomaly(f"J6: {place} unknown") from None
@@ -253,7 +265,7 @@ def keeper(town: Town, process: Process) -> Work[None]:
     lane = town.lane(process)
     settings = SealSettings(group_bytes=1000, segment_bytes=600)
     while True:
-        yield Wait(town.world.some(3_000, 30_000))
+        yield Wait(town.world.some(1_000, 12_000))
         try:
             topics = yield from list_topics()
             idle = town.random.random() < 0.2

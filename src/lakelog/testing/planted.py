@@ -19,7 +19,16 @@ from lakelog.journal import follow as real_follow
 from lakelog.journal import read_bundle as real_read_bundle
 from lakelog.log import Bounds, refresh
 from lakelog.names import bundle_key, head_key
-from lakelog.store import Created, PutIfAbsent, Read, Work, delete, put_if_absent, put_if_match
+from lakelog.store import (
+    Created,
+    PutIfAbsent,
+    Read,
+    Wait,
+    Work,
+    delete,
+    put_if_absent,
+    put_if_match,
+)
 from lakelog.testing.world import Process
 
 __all__ = ["BUGS", "Bug", "planted"]
@@ -116,6 +125,30 @@ def _store_and_leave(lane: Lane, made: Any) -> Work[Any]:
     return (yield from _of(_APPEND, "_follow")(lane, seq, found))
 
 
+def _believing_store(lane: Lane, made: Any) -> Work[Any]:
+    """Believe "exists" whenever the library has answered: then the key is somebody else's."""
+    seq = lane.next_seq
+    bundle, body = made.finish(writer=lane.writer, nonce=lane.ids(), checkpoint=lane.checkpoint)
+    unanswered = False
+    while True:
+        try:
+            answer = yield from put_if_absent(bundle_key(lane.number, seq), body)
+            if isinstance(answer, Created):
+                held = Held(bundle, answer.etag, len(body))
+                return (yield from _of(_APPEND, "_confirm")(lane, held))
+            found = yield from real_read_bundle(lane, seq)
+        except UnavailableError:
+            unanswered = True
+            yield Wait(100)
+            continue
+        if found is None:
+            lane.forget()
+            return _fate("UNKNOWN" if unanswered else "GONE")
+        if unanswered and found.bundle.nonce == bundle.nonce:
+            return (yield from _of(_APPEND, "_confirm")(lane, found))
+        return (yield from _of(_APPEND, "_follow")(lane, seq, found))
+
+
 def _acked(requests: Sequence[Request]) -> tuple[Outcome, ...]:
     return tuple(Stored(base_offset=0, seq=0, epoch=0, created_ms=0) for _ in requests)
 
@@ -203,8 +236,11 @@ BUGS: dict[str, Bug] = {
         ((_APPEND, "put_if_absent", _other_bytes),),
     ),
     "library-retries": Bug(
-        "the store's library repeats conditional puts by itself",
-        (("lakelog.testing.world", "Retried", Read | PutIfAbsent),),
+        "the store's library repeats puts by itself, and what it says of them is believed",
+        (
+            ("lakelog.testing.world", "Retried", Read | PutIfAbsent),
+            (_APPEND, "_store", _believing_store),
+        ),
     ),
     "no-fold": Bug(
         "the loser of a race takes the winner's offsets and not its producers",

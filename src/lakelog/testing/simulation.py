@@ -45,7 +45,7 @@ class Report:
         self.faults.update(other.faults)
 
 
-def simulate(seed: int, *, live_ms: int = 100_000, faults: Faults | None = None) -> Report:
+def simulate(seed: int, *, live_ms: int = 80_000, faults: Faults | None = None) -> Report:
     """Run one seed.
 
     Raises:
@@ -117,7 +117,7 @@ def _heal(town: Town, processes: list[Process]) -> None:
     for process in processes:
         if process not in brokers:
             process.stop()
-    world.run(world.now + 4 * town.rules.grace_ms)
+    world.run(world.now + 8 * town.rules.grace_ms)
     stuck = [producer.number for producer in town.producers if producer.sent is not None]
     if stuck:
         raise Anomaly(f"unseen: producers {stuck} have no answer long after everything healed")

@@ -28,7 +28,7 @@ from lakelog.store import Many, MemoryStore, Op, Read, Wait, Work
 __all__ = ["EPOCH_MS", "KINDS", "Faults", "Process", "Retried", "World"]
 
 EPOCH_MS = 1_700_000_000_000
-TIMEOUT_MS = 5_000
+TIMEOUT_MS = 2_000
 
 Retried = Read
 """What drivers try again by themselves: reads, and nothing else."""
@@ -50,10 +50,10 @@ class Faults:
     failed_before: int = 15
     late: int = 8
     twice: int = 5
-    pause: int = 12
+    pause: int = 15
     crash: int = 4
-    grace_ms: int = 20_000
-    """A long pause, or a late arrival, takes up to three of these."""
+    grace_ms: int = 10_000
+    """A long pause, or a late arrival, takes up to five of these."""
     reads_tried: int = 4
     """How often a read is tried before its failure is told."""
 
@@ -107,7 +107,7 @@ class World:
 
     def long_ms(self) -> int:
         """A time in which a floor may rise and what lies below it be deleted."""
-        return self.some(self.faults.grace_ms // 8, 3 * self.faults.grace_ms)
+        return self.some(self.faults.grace_ms // 8, 5 * self.faults.grace_ms)
 
     def fault(self) -> str:
         """Draw what goes wrong with a request; mostly nothing does."""

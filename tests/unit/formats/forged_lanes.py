@@ -25,7 +25,7 @@ TYPES = {
     "producer": "id i32 i64 i16 u16 i64" + " i32 i32 i64" * 5,
     "write": "id i64 id i64",
     "mark": "u32 id i64",
-    "rolled": "u64 id i32 u32 i64 i64 i64 i64 i64 i64 i32 i32",
+    "rolled": "u64 id i32 u32 i64 i64 i64 i64 i64 i64 i32 i32 i32",
 }
 
 
@@ -125,7 +125,7 @@ def checkpoint_directory(checkpoint: Checkpoint, *, reserved: int = 0) -> bytes:
             rows("producer", map(producer_row, checkpoint.producers)),
             rows("write", checkpoint.writes),
             rows("mark", checkpoint.marks),
-            rows("rolled", ((seq, *slice_) for seq, slice_ in checkpoint.roll)),
+            rows("rolled", ((seq, *slice_, epoch) for seq, slice_, epoch in checkpoint.roll)),
         )
     )
 

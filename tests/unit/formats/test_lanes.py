@@ -187,14 +187,14 @@ SINGLE = Checkpoint(
     writes=(Write(NAMED[4], 0x41, NAMED[5], 0x42),),
     marks=(Mark(EventKind.TOPIC_DELETED, NAMED[6], 0x51),
            Mark(EventKind.WRITE_ABORTED, NAMED[6], 0x52)),
-    roll=(Rolled(0x11, AWAY),),
+    roll=(Rolled(0x11, AWAY, 0x12),),
 )  # fmt: skip
 
 
 def test_the_head_of_a_checkpoint_stands_where_it_is_drawn() -> None:
     data = encode_checkpoint(SINGLE)
     # A lead of 8, a head of 92, rows of 28, 120, 48, 2 x 28 and 88, a footer of 24.
-    assert len(data) == 8 + 92 + 28 + 120 + 48 + 56 + 88 + 24
+    assert len(data) == 8 + 92 + 28 + 120 + 48 + 56 + 92 + 24
     assert data[:8] == b"KAFC\0\1\0\0"
     assert data[-4:] == b"CFAK"
     assert number(data, len(data) - 24, 8) == 8
@@ -210,7 +210,7 @@ def test_the_head_of_a_checkpoint_stands_where_it_is_drawn() -> None:
 def test_the_rows_of_a_checkpoint_stand_where_they_are_drawn() -> None:
     data = encode_checkpoint(SINGLE)
     end, producer, write = data[100:128], data[128:248], data[248:296]
-    marks, rolled = data[296:352], data[352:440]
+    marks, rolled = data[296:352], data[352:444]
     assert end == NAMED[2] + b"\0\0\0\x21" + bytes(7) + b"\x22"
     assert producer[:16] == NAMED[3]
     assert (number(producer, 16, 4), number(producer, 20, 8)) == (0x31, 0x32)
@@ -227,7 +227,8 @@ def test_the_rows_of_a_checkpoint_stand_where_they_are_drawn() -> None:
     assert marks[:28] == b"\0\0\0\1" + NAMED[6] + bytes(7) + b"\x51"
     assert marks[28:] == b"\0\0\0\3" + NAMED[6] + bytes(7) + b"\x52"
     assert number(rolled, 0, 8) == 0x11
-    assert rolled[8:] == encode_bundle(DISTINCT, [b"p" * 61])[249:329]
+    assert rolled[8:88] == encode_bundle(DISTINCT, [b"p" * 61])[249:329]
+    assert rolled[88:] == b"\0\0\0\x12"
 
 
 def test_numbers_without_a_sign_reach_their_last_bit() -> None:
@@ -538,7 +539,7 @@ POINT_CASES: list[tuple[str, bytes, type[Exception], str]] = [
     ("half a row", seal(b"KAFC", b"", checkpoint_directory(EMPTY_POINT) + b"\0"), CorruptError,
      "tables of 92 bytes in a directory of 93"),
     ("a row too few", seal(b"KAFC", b"", checkpoint_directory(CHECKPOINT)[:-88]), CorruptError,
-     "tables of 724 bytes in a directory of 636"),
+     "tables of 740 bytes in a directory of 652"),
     ("more rows than there is memory",
      seal(b"KAFC", b"", put(checkpoint_directory(EMPTY_POINT), 64, ">5I", *[(1 << 32) - 1] * 5)),
      CorruptError, f"tables of {92 + 312 * ((1 << 32) - 1)} bytes in a directory of 92"),

@@ -22,7 +22,8 @@
                                     base offset i64), oldest first, the rest zeros
         writes, 48 bytes each       query (16 bytes), number i64, write (16 bytes), seen i64
         marks, 28 bytes each        kind u32 (1 topic deleted, 3 write aborted), id, seen i64
-        roll, 88 bytes each         seq u64 and a slice's 80 bytes, by (topic, partition, offset)
+        roll, 92 bytes each         seq u64, a slice's 80 bytes, epoch i32, by (topic, partition,
+                                    offset)
 
 A checkpoint is a function of the chain: equal chains give equal bytes, whoever writes it, so a race
 for its key is harmless. Every table is sorted and has no row twice.
@@ -63,7 +64,7 @@ _END = struct.Struct(">16siq")
 _PRODUCER = struct.Struct(">16siqhHq" + "iiq" * KEPT_MAX)
 _WRITE = struct.Struct(">16sq16sq")
 _MARK = struct.Struct(">I16sq")
-_ROLLED = struct.Struct(">Q" + SLICE.format.removeprefix(">"))
+_ROLLED = struct.Struct(">Q" + SLICE.format.removeprefix(">") + "i")
 _MARKS = (EventKind.TOPIC_DELETED, EventKind.WRITE_ABORTED)
 
 
@@ -117,10 +118,11 @@ class Mark(NamedTuple):
 
 
 class Rolled(NamedTuple):
-    """A slice and the bundle it is in."""
+    """A slice, the bundle it is in, and the leader epoch of that."""
 
     seq: int
     slice: Slice
+    epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +165,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
         len(checkpoint.roll),
         0,
     )
-    rolled = ((seq, *slice_) for seq, slice_ in checkpoint.roll)
+    rolled = ((seq, *slice_, epoch) for seq, slice_, epoch in checkpoint.roll)
     tables = (
         pack_rows(_HEAD, (head,), CHECKPOINT_SUFFIX),
         pack_rows(_END, checkpoint.ends, CHECKPOINT_SUFFIX),
@@ -216,7 +218,7 @@ def decode_checkpoint(data: Bytes) -> Checkpoint:
         producers=tuple(map(_producer, producers_)),
         writes=tuple([make(Write, row) for row in writes_]),
         marks=tuple(map(_mark, marks_)),
-        roll=tuple([Rolled(row[0], make(Slice, row[1:])) for row in roll_]),
+        roll=tuple([Rolled(row[0], make(Slice, row[1:-1]), row[-1]) for row in roll_]),
     )
     _check(checkpoint)
     return checkpoint
@@ -263,7 +265,7 @@ def _flaw(checkpoint: Checkpoint) -> str:
         tuple([row[:3] for row in checkpoint.producers]),
         tuple([row[:1] for row in checkpoint.writes]),
         tuple([row[:2] for row in checkpoint.marks]),
-        tuple([(*row[:2], row[3]) for _, row in checkpoint.roll]),
+        tuple([(*row[:2], row[3]) for _, row, _ in checkpoint.roll]),
     )
     for table in tables:
         if any(one >= two for one, two in pairwise(table)):
@@ -274,7 +276,7 @@ def _flaw(checkpoint: Checkpoint) -> str:
         return f"a producer without batches, or with more than {KEPT_MAX}"
     if any(mark.kind not in _MARKS for mark in checkpoint.marks):
         return "a mark of something that does not stay so"
-    if any(not checkpoint.first <= seq <= checkpoint.seq for seq, _ in checkpoint.roll):
+    if any(not checkpoint.first <= seq <= checkpoint.seq for seq, _, _ in checkpoint.roll):
         return "a roll with bundles that are not in it"
     return ""
 

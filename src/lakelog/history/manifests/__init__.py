@@ -9,6 +9,7 @@ from lakelog.history.manifests import changes
 from lakelog.history.manifests.cells import (
     Where,
     change_manifest,
+    find_row,
     read_manifest,
     read_page,
     read_rows,
@@ -43,6 +44,7 @@ __all__ = [
     "decode_page",
     "encode_manifest",
     "encode_page",
+    "find_row",
     "read_manifest",
     "read_page",
     "read_rows",

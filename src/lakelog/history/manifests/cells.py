@@ -20,7 +20,15 @@ from lakelog.history.manifests.manifest import (
 from lakelog.names import manifest_key, page_stem, partition_prefix
 from lakelog.store import CELL_BYTES_MAX, Get, Work, change_cell, fetch, put_if_absent, read_cell
 
-__all__ = ["Where", "change_manifest", "read_manifest", "read_page", "read_rows", "turn_page"]
+__all__ = [
+    "Where",
+    "change_manifest",
+    "find_row",
+    "read_manifest",
+    "read_page",
+    "read_rows",
+    "turn_page",
+]
 
 Alter = Callable[[Manifest], Manifest | None]
 
@@ -89,9 +97,29 @@ def read_page(where: Where, page: PageRow) -> Work[tuple[SegmentRow, ...]]:
 
     Raises:
         NotFoundError: it is gone; the manifest that named it is old, read that again.
+        CorruptError: it is another page.
     """
-    found = yield from fetch(Get(f"{where.prefix}{page.name}.json", CELL_BYTES_MAX))
-    return decode_page(found.body)
+    key = f"{where.prefix}{page.name}.json"
+    found = yield from fetch(Get(key, CELL_BYTES_MAX))
+    rows = decode_page(found.body)
+    held = (rows[0].base_offset, rows[-1].next_offset, len(rows)) if rows else (0, 0, 0)
+    if held != page[1:4]:
+        raise CorruptError(f"it holds {held}, not {page[1:4]}", at=0, where=key)
+    return rows
+
+
+def find_row(where: Where, manifest: Manifest, offset: int) -> Work[SegmentRow]:
+    """Return the row that holds ``offset``, which is before the sealed end; one page is read.
+
+    Raises:
+        NotFoundError: the page is gone; read the manifest again.
+    """
+    rows = manifest.segments
+    for page in manifest.pages:
+        if page.next_offset > offset:
+            rows = yield from read_page(where, page)
+            break
+    return next(row for row in rows if row.next_offset > offset)
 
 
 def read_rows(where: Where, manifest: Manifest, offset: int = 0) -> Work[list[SegmentRow]]:

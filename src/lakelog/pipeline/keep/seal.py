@@ -159,12 +159,14 @@ def _begin(
     """Announce what will be sealed; None if there is nothing."""
     manifest = yield from read_manifest(where)
     slices = [one for held in group.bundles for one in slices_of(held, where.place)]
-    unread = [one.next_offset for one in slices if one.next_offset <= manifest.log_start]
-    if unread and unread[-1] > manifest.sealed_end:
+    # The first slice says where those end that the floor has passed without a sealer.
+    ends = [one.base_offset for one in slices[:1]] + [one.next_offset for one in slices]
+    unread = max((end for end in ends if end <= manifest.log_start), default=0)
+    if unread > manifest.sealed_end:
         # Nobody may read these any more: history ends behind them, without them.
         lane.notes["seal skips"] += 1
         manifest = yield from change_manifest(
-            where, write + ":skip", lambda now: changes.skip(now, write + ":skip", unread[-1])
+            where, write + ":skip", lambda now: changes.skip(now, write + ":skip", unread)
         )
     left = [one for one in slices if one.next_offset > manifest.sealed_end]
     if manifest.deleted or not left:

@@ -1,0 +1,1 @@
+"""Real processes on one lane of a real store, killed and stopped at random."""
