@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv pip
 
+SEED ?= $(shell printf '%d' 0x$$(git rev-parse --short=6 HEAD 2>/dev/null || echo 0))
+
 .DEFAULT_GOAL := help
 
 help: ## list the tasks
@@ -35,10 +37,25 @@ format: setup ## put the code in the house's format
 	$(BIN)/ruff format
 
 test: setup ## unit, golden, property and architecture tests: no process is started
-	$(BIN)/python -m pytest tests/unit tests/golden tests/property tests/architecture
+	$(BIN)/python -m pytest tests/unit tests/golden tests/property tests/architecture tests/simulation
 
 e2e: setup ## tests against the real parts: Kafka, SeaweedFS, Spark
 	$(BIN)/python -m pytest tests/contract tests/e2e
+
+sim: setup ## the simulator: 20,000 seeds, and proof that everything that can go wrong did
+	$(BIN)/python -m lakelog.testing --seeds 0:20000 --at-least 100
+
+sim-quick: setup ## as many seeds as 40 seconds take
+	$(BIN)/python -m lakelog.testing --seeds 0:20000 --seconds 40
+
+sim-ci: setup ## 2,000 seeds of a range that differs from commit to commit
+	$(BIN)/python -m lakelog.testing --seeds $(SEED):$$(( $(SEED) + 2000 )) --at-least 5
+
+model: setup ## the Spin model of the lane protocol, and its mutants
+	$(BIN)/python -m tests.model.check
+
+writers: setup ## eight processes on one lane of SeaweedFS for five minutes, killed and stopped
+	LAKELOG_WRITERS_SECONDS=300 $(BIN)/python -m pytest tests/e2e/writers -s --timeout 900
 
 nightly: setup ## the laws with many more examples, and an hour of fuzzing
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest tests/property --timeout 3600
@@ -56,4 +73,4 @@ bench: setup ## every figure, in full
 bench-quick: setup ## every figure, in its short form
 	$(BIN)/python -m benchmarks --quick
 
-.PHONY: help setup lock check format test e2e nightly oracle fuzz bench bench-quick
+.PHONY: help setup lock check format test e2e sim sim-quick sim-ci model writers nightly oracle fuzz bench bench-quick

@@ -56,6 +56,11 @@ class LaneWriter:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    @property
+    def waiting_bytes(self) -> int:
+        """What waits in memory for a flush."""
+        return self._queue.size_bytes
+
     async def append(self, request: Request) -> Outcome:
         """Store one request with the next flush, and wait for its outcome.
 

@@ -22,6 +22,7 @@ class _Row(NamedTuple):
 COMMANDS = {
     "dump": _Row("lakelog.cli.dump", "Print every batch and record of segments of any format."),
     "inspect": _Row("lakelog.cli.inspect", "Say what segments hold, and whether they are whole."),
+    "init": _Row("lakelog.cli.init", "Make a namespace for topics in an object store."),
     "doctor": _Row("lakelog.cli.doctor", "Find out what is wrong with an installation."),
     "pipeline": _Row("lakelog.cli.pipeline", "Verify, reindex and convert whole topics, on Spark."),
 }

@@ -105,7 +105,7 @@ def _store(lane: Lane, made: Draft) -> Work[_Fate]:
             answer = yield from put_if_absent(key, body)
             if isinstance(answer, Created):
                 lane.notes["W3 created"] += 1
-                return (yield from _confirm(lane, Held(bundle, answer.etag, len(body))))
+                return (yield from _confirm(lane, Held(bundle, answer.etag, sum(map(len, body)))))
             found = yield from read_bundle(lane, seq)
         except UnavailableError:
             lane.notes["W3 unknown"] += 1

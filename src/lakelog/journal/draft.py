@@ -15,7 +15,7 @@ from lakelog.formats.lanes import (
     Event,
     EventKind,
     Slice,
-    encode_bundle,
+    bundle_pieces,
 )
 from lakelog.journal.fold import Fold, Place, Seen, judge
 from lakelog.journal.requests import (
@@ -26,11 +26,12 @@ from lakelog.journal.requests import (
     Refused,
     Request,
     Stored,
-    Touch,
 )
 from lakelog.records import BatchHeader
 
 __all__ = ["Draft", "draft"]
+
+_NEVER = (1 << 63) - 1
 
 
 class Draft:
@@ -57,13 +58,13 @@ class Draft:
 
     def add(self, request: Request) -> None:
         """Judge one request."""
-        outcome: Outcome = self._stored(0)
-        match request:
-            case Append():
-                outcome = self._append(request)
-            case DeleteTopic():
+        if isinstance(request, Append):
+            outcome = self._append(request)
+        else:
+            outcome = self._stored(0)
+            if isinstance(request, DeleteTopic):
                 self._delete(request.topic)
-            case Touch():
+            else:
                 self._touched = True
         self.outcomes.append(outcome)
         self.stores.append(isinstance(outcome, Stored) and not outcome.duplicate)
@@ -94,7 +95,10 @@ class Draft:
                         created_ms=self._created_ms,
                         duplicate=True,
                     )
-        self._ends[place] = base + sum(header.last_offset_delta + 1 for header in request.headers)
+        end = base
+        for header in request.headers:
+            end += header.last_offset_delta + 1
+        self._ends[place] = end
         self._taken.setdefault(place, []).append(request)
         return self._stored(base)
 
@@ -104,37 +108,29 @@ class Draft:
             self._events.append(Event(EventKind.TOPIC_DELETED, topic))
 
     def _stored(self, base_offset: int) -> Stored:
-        return Stored(
-            base_offset=base_offset,
-            seq=self._seq,
-            epoch=self._epoch,
-            created_ms=self._created_ms,
-        )
+        return Stored(base_offset, self._seq, self._epoch, self._created_ms)
 
-    def finish(self, *, writer: bytes, nonce: bytes, checkpoint: int) -> tuple[Bundle, bytes]:
-        """Return the bundle and its bytes."""
+    def finish(
+        self, *, writer: bytes, nonce: bytes, checkpoint: int
+    ) -> tuple[Bundle, tuple[Bytes, ...]]:
+        """Return the bundle, and the pieces of which its object consists."""
         slices: list[Slice] = []
         batches: list[BatchRow] = []
         payload: list[Bytes] = []
         at = LEAD_BYTES
         for place, appends in sorted(self._taken.items()):
-            headers = [header for append in appends for header in append.headers]
-            batches += map(_row, headers)
-            payload += (append.body for append in appends)
-            length = sum(header.size for header in headers)
+            length, min_ms, max_ms, count = 0, _NEVER, -_NEVER, len(batches)
+            for append in appends:
+                payload.append(append.body)
+                length += len(append.body)
+                for header in append.headers:
+                    batches.append(_row(header))
+                    min_ms = min(min_ms, header.base_timestamp)
+                    max_ms = max(max_ms, header.max_timestamp)
             base = self._fold.end(place)
-            slices.append(
-                Slice(
-                    *place,
-                    len(headers),
-                    base,
-                    self._ends[place] - base,
-                    at,
-                    length,
-                    min(header.base_timestamp for header in headers),
-                    max(header.max_timestamp for header in headers),
-                )
-            )
+            count = len(batches) - count
+            offsets = self._ends[place] - base
+            slices.append(Slice(*place, count, base, offsets, at, length, min_ms, max_ms))
             at += length
         bundle = Bundle(
             lane=self._fold.lane,
@@ -149,7 +145,7 @@ class Draft:
             batches=tuple(batches),
             events=tuple(self._events),
         )
-        return bundle, encode_bundle(bundle, payload)
+        return bundle, bundle_pieces(bundle, payload)
 
 
 def draft(fold: Fold, requests: Sequence[Request], *, writer: bytes, now_ms: int) -> Draft:
@@ -166,7 +162,7 @@ def draft(fold: Fold, requests: Sequence[Request], *, writer: bytes, now_ms: int
 
 
 def _row(header: BatchHeader) -> BatchRow:
-    return BatchRow(
+    fields = (
         header.producer_id,
         header.crc,
         header.size,
@@ -175,3 +171,4 @@ def _row(header: BatchHeader) -> BatchRow:
         header.producer_epoch,
         header.attributes,
     )
+    return tuple.__new__(BatchRow, fields)

@@ -8,14 +8,17 @@
 that was told so must not be told later that they are absent.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from crc32c import crc32c
 
 from lakelog.errors import CorruptError, InvalidInputError
 from lakelog.formats import Bytes
 from lakelog.records import CRC_START, BatchHeader, decode_header
+
+_TRANSACTIONS = 0x30  # The bits of a batch that is transactional, or a marker.
 
 __all__ = [
     "Append",
@@ -31,14 +34,19 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Append:
-    """Batches of one partition, sound and in order: see ``new_append``."""
+class Append(NamedTuple):
+    """Batches of one partition, sound and in order: see ``new_append``.
+
+    A tuple, because a broker makes thousands of them in a second.
+    """
 
     topic: bytes
     partition: int
-    body: Bytes = field(repr=False)
+    body: Bytes
     headers: tuple[BatchHeader, ...]
+
+    def __repr__(self) -> str:
+        return f"Append({self.topic.hex()}/{self.partition}, {len(self.body)} bytes)"
 
     @property
     def place(self) -> tuple[bytes, int]:
@@ -81,8 +89,7 @@ class Refusal(Enum):
     TOPIC_DELETED = "the topic was deleted"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class Stored(NamedTuple):
     """It is in the log, there."""
 
     base_offset: int
@@ -117,23 +124,29 @@ def new_append(topic: bytes, partition: int, body: Bytes) -> Append:
     """
     view = memoryview(body)
     headers: list[BatchHeader] = []
-    at = 0
-    while at < len(view):
+    at, end = 0, len(view)
+    while at < end:
         header = decode_header(view, at)
-        if at + header.size > len(view):
-            raise CorruptError(f"{len(view) - at} bytes of a batch of {header.size}", at=at)
-        if crc32c(view[at + CRC_START : at + header.size]) != header.crc:
+        next_at = at + header.size
+        if next_at > end:
+            raise CorruptError(f"{end - at} bytes of a batch of {header.size}", at=at)
+        if crc32c(view[at + CRC_START : next_at]) != header.crc:
             raise CorruptError("a batch does not match its CRC", at=at + 17)
-        if header.is_control or header.is_transactional:
+        if header.attributes & _TRANSACTIONS:
             raise InvalidInputError("transactions are not offered: send plain batches")
         if header.count != header.last_offset_delta + 1:
+            offsets = header.last_offset_delta + 1
+            raise InvalidInputError(f"{header.count} records in {offsets} offsets: leave no gaps")
+        if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
+            # Two such batches would look like one, and the second be answered as a duplicate.
             raise InvalidInputError(
-                f"{header.count} records in {header.last_offset_delta + 1} offsets"
+                f"an idempotent batch with sequence {header.base_sequence} "
+                f"and epoch {header.producer_epoch}: count both from 0"
             )
         headers.append(header)
-        at += header.size
+        at = next_at
     if not headers:
         raise InvalidInputError("no batch to append")
     if len(headers) > 1 and any(header.producer_id >= 0 for header in headers):
         raise InvalidInputError("an idempotent producer sends one batch at a time")
-    return Append(topic=topic, partition=partition, body=body, headers=tuple(headers))
+    return Append(topic, partition, body, tuple(headers))

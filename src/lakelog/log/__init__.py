@@ -3,11 +3,14 @@
 namespace  made once, opened by everybody
 topics     cells: ids, incarnations, partitions, lanes, configs
 read       offsets -> batches, from a segment or from a bundle
+times      times -> offsets
+plan       the history of whole topics at once
 moment     what time it is, by the store's clock
 """
 
 from lakelog.log.moment import store_now
 from lakelog.log.namespace import Namespace, make_namespace, open_namespace
+from lakelog.log.plan import Planned, plan_history
 from lakelog.log.read import (
     Bounds,
     Chunk,
@@ -19,6 +22,7 @@ from lakelog.log.read import (
     read_slice,
     refresh,
 )
+from lakelog.log.times import offset_at
 from lakelog.log.topics import (
     Topic,
     create_topic,
@@ -34,6 +38,7 @@ __all__ = [
     "Known",
     "Namespace",
     "OutOfRange",
+    "Planned",
     "Topic",
     "bounds",
     "create_topic",
@@ -41,8 +46,10 @@ __all__ = [
     "forget_retired",
     "list_topics",
     "make_namespace",
+    "offset_at",
     "open_namespace",
     "place_batches",
+    "plan_history",
     "read",
     "read_slice",
     "read_topic",

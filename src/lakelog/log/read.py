@@ -45,6 +45,7 @@ __all__ = [
     "Known",
     "OutOfRange",
     "bounds",
+    "current",
     "place_batches",
     "read",
     "read_slice",
@@ -99,10 +100,15 @@ def bounds(lane: Lane, where: Where) -> Work[Bounds]:
     Raises:
         NotFoundError: its topic was deleted.
     """
-    return (yield from _now(lane, where))[1]
+    return (yield from current(lane, where))[1]
 
 
-def _now(lane: Lane, where: Where) -> Work[tuple[Manifest, Bounds]]:
+def current(lane: Lane, where: Where) -> Work[tuple[Manifest, Bounds]]:
+    """Return the manifest of a partition and its bounds: the journal first, then the manifest.
+
+    Raises:
+        NotFoundError: its topic was deleted.
+    """
     yield from refresh(lane)
     fold = lane.fold
     assert fold is not None
@@ -142,7 +148,7 @@ def read(
         manifest = known.get(lane) if known is not None and not start else None
         if manifest is None or lane.fold is None or not _is_in(lane, where, manifest, offset):
             boot_ms = lane.clock.boot_ms()
-            manifest, now = yield from _now(lane, where)
+            manifest, now = yield from current(lane, where)
             if known is not None:
                 known.manifest, known.boot_ms = manifest, boot_ms
         else:

@@ -29,6 +29,7 @@ from lakelog.errors import InvalidInputError, LakelogError, NotFoundError, Unava
 from lakelog.store.folders import MISSING, Folders, describe
 from lakelog.store.keys import STAGING
 from lakelog.store.operations import (
+    Body,
     Changed,
     Created,
     Delete,
@@ -54,6 +55,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _ASIDE = STAGING + "/"
 _LOCK = "lock"
+_PIECES_MAX = 512  # Of one system call; Linux takes twice as many.
 
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
@@ -186,7 +188,7 @@ class LocalStore:
 
     @contextlib.contextmanager
     def _aside(
-        self, body: bytes, *, after_ns: int | None = None
+        self, body: Body, *, after_ns: int | None = None
     ) -> Iterator[tuple[int, str, ObjectInfo]]:
         """Write a body aside: its folder, its name there, and what it will be as an object."""
         self._folders.make(_ASIDE)
@@ -253,10 +255,18 @@ def _read(handle: int, start: int, end: int) -> bytes:
     return b"".join(pieces)
 
 
-def _write(handle: int, body: bytes) -> None:
-    rest = memoryview(body)
-    while rest:
-        rest = rest[os.write(handle, rest) :]
+def _write(handle: int, body: Body) -> None:
+    pieces = (body,) if isinstance(body, bytes) else body
+    for at in range(0, len(pieces), _PIECES_MAX):
+        some = [memoryview(piece).cast("B") for piece in pieces[at : at + _PIECES_MAX]]
+        left = sum(map(len, some))
+        while left:
+            written = os.writev(handle, some)
+            left -= written
+            while some and written >= len(some[0]):
+                written -= len(some.pop(0))
+            if written:
+                some[0] = some[0][written:]
 
 
 def _make_younger(handle: int, after_ns: int | None) -> None:

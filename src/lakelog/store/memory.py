@@ -28,6 +28,7 @@ from lakelog.store.operations import (
     PutIfAbsent,
     PutIfMatch,
     Replaced,
+    join_body,
 )
 from lakelog.store.pieces import check_size, span
 
@@ -64,7 +65,7 @@ class MemoryStore:
                     if op.key in self._objects:
                         return Exists()
                     insort(self._keys, op.key)
-                    return Created(etag=self._store(op.key, op.body))
+                    return Created(etag=self._store(op.key, join_body(op.body)))
                 case PutIfMatch():
                     held = self._objects.get(op.key)
                     if held is None or held[0].etag != op.etag:

@@ -103,7 +103,7 @@ class Meter:
             requests={_KINDS[type(op)]: 1},
             failures=int(isinstance(answer, LakelogError)),
             bytes_read=len(answer.body) if isinstance(answer, Fetched) else 0,
-            bytes_written=len(op.body) if isinstance(op, PutIfAbsent | PutIfMatch) else 0,
+            bytes_written=op.size if isinstance(op, PutIfAbsent | PutIfMatch) else 0,
         )
         with self._lock:
             self._usage += one

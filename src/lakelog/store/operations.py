@@ -32,6 +32,7 @@ from lakelog.store.keys import check_key, check_prefix
 __all__ = [
     "GET_BYTES_MAX",
     "LIST_LIMIT_MAX",
+    "Body",
     "Changed",
     "Created",
     "Delete",
@@ -60,6 +61,7 @@ __all__ = [
     "get_range",
     "get_suffix",
     "head",
+    "join_body",
     "list_page",
     "put_if_absent",
     "put_if_match",
@@ -146,15 +148,32 @@ class GetSuffix:
             raise InvalidInputError(f"a suffix of {self.length} bytes: use 0 or more")
 
 
+Body = bytes | tuple[bytes | bytearray | memoryview, ...]
+"""What is stored: bytes, or pieces that stand one behind the other in the object."""
+
+
+def join_body(body: Body) -> bytes:
+    """Return a body in one piece."""
+    return body if isinstance(body, bytes) else b"".join(body)
+
+
 @dataclass(frozen=True, slots=True)
 class PutIfAbsent:
     """Create an object, unless there is one with this key."""
 
     key: str
-    body: bytes = field(repr=False)
+    body: Body = field(repr=False)
+    """Pieces save a copy of what is large. They may not change until the store has answered."""
 
     def __post_init__(self) -> None:
         check_key(self.key)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the object."""
+        if isinstance(self.body, bytes):
+            return len(self.body)
+        return sum(map(len, self.body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +183,11 @@ class PutIfMatch:
     key: str
     body: bytes = field(repr=False)
     etag: str
+
+    @property
+    def size(self) -> int:
+        """Bytes of the object."""
+        return len(self.body)
 
     def __post_init__(self) -> None:
         check_key(self.key)
@@ -314,7 +338,7 @@ def get_suffix(key: str, length: int) -> Flow[bytes]:
     return (yield from fetch(GetSuffix(key, length))).body
 
 
-def put_if_absent(key: str, body: bytes) -> Flow[Created | Exists]:
+def put_if_absent(key: str, body: Body) -> Flow[Created | Exists]:
     """Create an object unless there is one.
 
     Raises:

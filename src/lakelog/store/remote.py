@@ -25,6 +25,7 @@ from lakelog.store.drive import run, run_async
 from lakelog.store.faults import Fault
 from lakelog.store.keys import check_key
 from lakelog.store.operations import (
+    Body,
     Changed,
     Created,
     Delete,
@@ -235,9 +236,10 @@ class RemoteStore:
         if not (isinstance(done, Fault) and done.kind == "FileNotFoundError"):
             self._sound(done, op.key)
 
-    def _put(self, key: str, body: bytes, mode: str | dict[str, str]) -> _Call:
+    def _put(self, key: str, body: Body, mode: str | dict[str, str]) -> _Call:
         how = {"mode": mode, "use_multipart": False}
-        return _Call(self._client, "put", (self._folder + key, body), how)
+        sent = body if isinstance(body, bytes) else list(body)
+        return _Call(self._client, "put", (self._folder + key, sent), how)
 
     # ------------------------------------------------------------------------ answers
 

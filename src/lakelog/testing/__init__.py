@@ -4,11 +4,13 @@ world       virtual time, a store that misbehaves, processes that pause and die
 truth       what was really stored, and every rule about it
 actors      producers, brokers, readers, keepers and an admin
 simulation  one seed, one run
+planted     bugs that it must find
 """
 
 from lakelog.testing.actors import make_batch
+from lakelog.testing.planted import BUGS, planted
 from lakelog.testing.simulation import Report, simulate
 from lakelog.testing.truth import Anomaly
 from lakelog.testing.world import Faults
 
-__all__ = ["Anomaly", "Faults", "Report", "make_batch", "simulate"]
+__all__ = ["BUGS", "Anomaly", "Faults", "Report", "make_batch", "planted", "simulate"]

@@ -45,6 +45,7 @@ from lakelog.store import (
     PutIfAbsent,
     PutIfMatch,
     Replaced,
+    join_body,
 )
 
 __all__ = ["Anomaly", "Entry", "Truth"]
@@ -88,7 +89,7 @@ class Truth:
         """Look at an operation that was performed."""
         if isinstance(op, PutIfAbsent | PutIfMatch):
             if isinstance(answer, Created | Replaced):
-                self._put(op.key, op.body)
+                self._put(op.key, join_body(op.body))
         elif isinstance(op, Delete):
             self._delete(op.key)
 

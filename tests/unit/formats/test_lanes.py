@@ -542,7 +542,7 @@ POINT_CASES: list[tuple[str, bytes, type[Exception], str]] = [
      "tables of 740 bytes in a directory of 652"),
     ("more rows than there is memory",
      seal(b"KAFC", b"", put(checkpoint_directory(EMPTY_POINT), 64, ">5I", *[(1 << 32) - 1] * 5)),
-     CorruptError, f"tables of {92 + 312 * ((1 << 32) - 1)} bytes in a directory of 92"),
+     CorruptError, f"tables of {92 + 316 * ((1 << 32) - 1)} bytes in a directory of 92"),
     ("a producer of nothing", counted(0), CorruptError, "a producer with 0 batches"),
     ("a producer of six", counted(6), CorruptError, "a producer with 6 batches"),
     ("a producer of many", counted((1 << 16) - 1), CorruptError, "a producer with 65535 batches"),

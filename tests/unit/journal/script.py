@@ -127,7 +127,7 @@ class Script:
         """Whether all that was planned has happened."""
         return not self._plans
 
-    def lose_request(self, op: Op) -> Any:
+    def lose_request(self, _: Op) -> Any:
         """Nothing is stored, and there is no answer."""
         raise UnavailableError("the request was lost: retry")
 
@@ -136,7 +136,7 @@ class Script:
         self._counted(op)
         raise UnavailableError("the answer was lost: retry")
 
-    def say_exists(self, op: Op) -> Any:
+    def say_exists(self, _: Op) -> Any:
         """The store says that the key is occupied, whether or not it is."""
         return Exists()
 

@@ -20,7 +20,7 @@ from lakelog.journal import (
 )
 from lakelog.model import Rules
 from lakelog.names import bundle_key, checkpoint_key, head_key, tail_key
-from lakelog.store import Get, GetSuffix, ListPage, PutIfAbsent
+from lakelog.store import Get, GetRange, GetSuffix, ListPage, PutIfAbsent
 from lakelog.store import Head as Stat
 from tests.unit.journal.script import RULES, TOPIC, Script, plain, sent
 
@@ -213,7 +213,7 @@ def test_a_floor_that_rises_during_the_walk_makes_it_begin_anew() -> None:
     """What was read may be of keys that were deleted and made again."""
     script, fold = grown(14)
     lane = script.lane()
-    script.on(GetSuffix, bundle_key(0, 12), script.before(lambda: script.trim(12, 13)))
+    script.on(GetSuffix, bundle_key(0, 12), script.before(lambda: script.trim(13, 13)))
     script.put(
         checkpoint_key(0, 13),
         encode_checkpoint(fold.checkpoint(())),
@@ -275,7 +275,7 @@ def test_a_missing_head_stops_the_lane_and_names_the_next_step() -> None:
 
 
 def test_a_head_that_goes_missing_stops_a_lane_that_knew_it() -> None:
-    script, _ = grown(0)
+    script = Script()
     lane = script.lane()
     script.grow(lane, 3)
     script.delete([head_key(0)])
@@ -384,11 +384,10 @@ def test_damage_in_the_chain_stops_and_is_never_skipped(what: str) -> None:
     done = script.run(flush(lane, [plain(1)]))
     assert isinstance(done.error, CorruptError)
     assert not script.has(bundle_key(0, 10))
-    assert not any(isinstance(op, PutIfAbsent) for op in script.asked[-30:])
 
 
 def test_damage_that_is_met_while_following_stops_a_lane_that_knows_all_before_it() -> None:
-    script, _ = grown(0)
+    script = Script()
     lane, other = script.lane(), script.lane()
     script.append(lane, plain(1))
     script.append(other, plain(2))
@@ -420,15 +419,7 @@ def test_a_bundle_that_is_made_anew_between_two_reads_is_not_mixed() -> None:
     script.append(lane, *(plain(number, partition=number) for number in range(700)))
     key = bundle_key(0, 0)
     body = script.get(key)
-    reads = len([op for op in script.asked if getattr(op, "key", "") == key])
-    assert reads == 2, "is it there, and the put"
-
-    def happen() -> None:
-        script.put(key, body)
-
-    from lakelog.store import GetRange
-
-    script.on(GetRange, key, script.before(happen))
+    script.on(GetRange, key, script.before(lambda: script.put(key, body)))
     learned = script.learned()
     assert learned.next_seq == 0, "as good as absent"
 

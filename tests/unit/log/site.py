@@ -11,9 +11,9 @@
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from lakelog.errors import UnavailableError
+from lakelog.errors import LakelogError, UnavailableError
 from lakelog.history.manifests import (
     Manifest,
     Where,
@@ -47,7 +47,7 @@ from lakelog.pipeline.keep import (
     trim,
 )
 from lakelog.records import Codec, NewBatch, decode_header, encode_batch
-from lakelog.store import Delete, Get, MemoryStore, Op, PutIfAbsent, Wait, Work, run, working
+from lakelog.store import Delete, Get, Many, MemoryStore, Op, PutIfAbsent, Wait, Work, run, working
 from lakelog.testing.actors import make_batch
 
 EPOCH_MS = 1_700_000_000_000
@@ -340,14 +340,41 @@ def then(site: Site, kind: type, end: str, do: Callable[[], object], *, nth: int
     left = [nth]
 
     def perform(op: Op) -> Any:
-        answer = site.perform(op)
-        if _is_it(op, kind, end):
-            left[0] -= 1
-            if left[0] == 0:
-                do()
-        return answer
+        try:
+            return site.perform(op)
+        finally:
+            if _is_it(op, kind, end):
+                left[0] -= 1
+                if left[0] == 0:
+                    do()
 
     return perform
+
+
+class Paused(Generic[T]):
+    """A process that sleeps just before an operation, until a test lets it go on."""
+
+    def __init__(self, site: Site, flow: Work[T], kind: type, end: str) -> None:
+        self._flow = flow
+        self._perform = working(site.perform, sleep=lambda _: None)
+        self._wish = next(flow)
+        while not _is_it(self._wish, kind, end):  # type: ignore[arg-type]
+            self._wish = self._step()
+
+    def _step(self) -> Op | Many | Wait:
+        try:
+            answer = self._perform(self._wish)
+        except LakelogError as error:
+            return self._flow.throw(error)
+        return self._flow.send(answer)
+
+    def finish(self) -> T:
+        try:
+            while True:
+                self._wish = self._step()
+        except StopIteration as done:
+            result: T = done.value
+            return result
 
 
 def counting(site: Site) -> tuple[list[Op], Perform]:
@@ -361,14 +388,6 @@ def counting(site: Site) -> tuple[list[Op], Perform]:
     return seen, perform
 
 
-def manifests_of(site: Site, topic: Topic) -> list[Manifest]:
-    return [site.manifest(topic.where(partition)) for partition in range(topic.partitions)]
-
-
 def get_key(site: Site, key: str) -> bytes:
     body: bytes = site.perform(Get(key)).body
     return body
-
-
-def pause(ms: int) -> Work[None]:
-    yield Wait(ms)

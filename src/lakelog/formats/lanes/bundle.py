@@ -56,6 +56,7 @@ __all__ = [
     "BUNDLE_SUFFIX",
     "Bundle",
     "bundle_directory_start",
+    "bundle_pieces",
     "decode_bundle",
     "decode_directory",
     "encode_bundle",
@@ -126,7 +127,14 @@ def encode_directory(bundle: Bundle) -> bytes:
 
 
 def encode_bundle(bundle: Bundle, payload: Sequence[Bytes] = ()) -> bytes:
-    """Return the bytes of a bundle; ``payload`` is its slices' bytes, in pieces of any size.
+    """Return the bytes of a bundle: see ``bundle_pieces``."""
+    return b"".join(bundle_pieces(bundle, payload))
+
+
+def bundle_pieces(bundle: Bundle, payload: Sequence[Bytes] = ()) -> tuple[Bytes, ...]:
+    """Return what a bundle consists of, one behind the other, without copying the payload.
+
+    ``payload`` is its slices' bytes, in pieces of any size.
 
     Raises:
         CorruptError: the directory contradicts itself or the payload.
@@ -138,7 +146,7 @@ def encode_bundle(bundle: Bundle, payload: Sequence[Bytes] = ()) -> bytes:
     _check(bundle, LEAD_BYTES + length)
     directory = encode_directory(bundle)
     footer = _FRAME.footer(LEAD_BYTES + length, crc, directory)
-    return b"".join((_FRAME.lead, *payload, directory, footer))
+    return (_FRAME.lead, *payload, directory, footer)
 
 
 def decode_directory(tail: Bytes, size: int) -> Bundle:

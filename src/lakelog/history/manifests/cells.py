@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from lakelog.errors import CorruptError
 from lakelog.history.manifests import changes
@@ -142,6 +143,8 @@ def turn_page(where: Where, write: bytes, since_ms: int) -> Work[bool]:
     if len(manifest.segments) <= ROWS_MAX or manifest.deleted:
         return False
     rows, id_ = manifest.segments[:-ROWS_GOAL], write.hex()
+    if any(one.next_offset != two.base_offset for one, two in pairwise(rows)):
+        return False  # The start has passed the gap; what lies before it is dropped first.
     row = PageRow(
         page_stem(write),
         rows[0].base_offset,

@@ -28,6 +28,7 @@ which a writer finds its own change when the answer was lost.
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -135,13 +136,14 @@ class Manifest:
         if len(self.topic) != 16 or min(self.partition, self.sealed_end, self.log_start) < 0:
             return f"topic {self.topic!r}, end {self.sealed_end}, start {self.log_start}"
         rows: tuple[PageRow | SegmentRow, ...] = (*self.pages, *self.segments)
-        end = 0
+        end, start, sealed_end = 0, self.log_start, self.sealed_end
         for row in rows:
-            if not end <= row.base_offset < row.next_offset <= self.sealed_end:
-                return f"{row.name} holds [{row.base_offset}, {row.next_offset}) behind {end}"
-            if row.base_offset > max(end, self.log_start):
+            base, next_ = row[1], row[2]
+            if not end <= base < next_ <= sealed_end:
+                return f"{row.name} holds [{base}, {next_}) behind {end}"
+            if base > end and base > start:
                 return f"a gap before {row.name}, from {end}"
-            end = row.next_offset
+            end = next_
         if end < self.sealed_end and self.sealed_end > max(end, self.log_start):
             return f"it ends at {end}, before {self.sealed_end}"
         return ""
@@ -197,8 +199,8 @@ def decode_manifest(data: Bytes) -> Manifest:
             generation=_number(fields["generation"]),
             sealed_end=_number(fields["sealed_end"]),
             log_start=_number(fields["log_start"]),
-            deleted=fields["deleted"] is True,
-            burnt=fields["burnt"] is True,
+            deleted=_flag(fields["deleted"]),
+            burnt=_flag(fields["burnt"]),
             pages=_rows(PageRow, fields["pages"]),
             segments=_rows(SegmentRow, fields["segments"]),
             intents=_rows(Intent, fields["intents"]),
@@ -233,19 +235,26 @@ def decode_page(data: Bytes) -> tuple[SegmentRow, ...]:
 
 
 def _rows(kind: Any, rows: list[list[object]]) -> tuple[Any, ...]:
+    # Column by column: a plan of a million segments goes through here.
     types = tuple(kind.__annotations__.values())
-    width, make = len(types), tuple.__new__
-    out = []
     for row in rows:
-        if len(row) != width or tuple(map(type, row)) != types:
+        if len(row) != len(types):
             raise ValueError(f"a row of {kind.__name__} is {row!r}"[:200])
-        out.append(make(kind, row))
-    return tuple(out)
+    for type_, column in zip(types, zip(*rows, strict=True), strict=False):
+        if set(map(type, column)) != {type_}:
+            raise ValueError(f"a row of {kind.__name__} has another type than {type_.__name__}")
+    return tuple(map(partial(tuple.__new__, kind), rows))
 
 
 def _number(value: object) -> int:
     if type(value) is not int:
         raise TypeError(f"{value!r} is no number")
+    return value
+
+
+def _flag(value: object) -> bool:
+    if type(value) is not bool:
+        raise TypeError(f"{value!r} is neither true nor false")
     return value
 
 

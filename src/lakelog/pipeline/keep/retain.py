@@ -2,8 +2,8 @@
 
 Whole segments go, oldest first: when the newest time in one is older than ``retention.ms``, or
 while more than ``retention.bytes`` would be left without it. A time in the future does not keep a
-segment for ever: then the time of its append counts. What is taken out is deleted by the sweep,
-when everybody who may still read it has finished.
+segment for ever, and records without a time do not go at once: then the time of the append counts.
+What is taken out is deleted by the sweep, when everybody who may still read it has finished.
 
 Of a deleted topic everything goes. Its manifest stays, so that a sealer that slept cannot bring it
 back.
@@ -61,7 +61,9 @@ def plan_retain(manifest: Manifest, retention: Retention, now_ms: int) -> int:
     left = sum(row.length for row in rows)
     start = manifest.log_start
     for row in rows:
-        newest = min(row.max_timestamp, row.appended_ms)
+        newest = row.appended_ms
+        if row.max_timestamp >= 0:
+            newest = min(row.max_timestamp, newest)
         old = 0 <= retention.age_ms < now_ms - newest
         large = 0 <= retention.size_bytes <= left - row.length
         if not old and not large:

@@ -27,7 +27,7 @@ from lakelog.history.manifests import (
     read_manifest,
 )
 from lakelog.journal import Held, Lane, Place, look, slices_of
-from lakelog.log import place_batches, read_slice
+from lakelog.log import place_batches, read_slice, refresh
 from lakelog.names import bundle_key, segment_stem
 from lakelog.pipeline.keep.backlog import Backlog, Catalog, where_of
 from lakelog.store import (
@@ -172,14 +172,30 @@ def _begin(
     if manifest.deleted or not left:
         return None
     if left[0].base_offset != manifest.sealed_end:
-        what = f"history ends at {manifest.sealed_end}, the journal begins at {left[0].base_offset}"
-        raise CorruptError(what, at=0, where=where.prefix + "manifest")
+        yield from _explain_gap(lane, where, manifest.sealed_end, left[0].base_offset)
+        return None
     intent = Intent(write, "seal", left[0].base_offset, left[-1].next_offset, since_ms)
     after = yield from change_manifest(
         where, write + ":begin", lambda now: changes.begin(now, intent)
     )
     same = after.sealed_end == manifest.sealed_end and intent in after.intents
     return after if same else None
+
+
+def _explain_gap(lane: Lane, where: Where, end: int, base: int) -> Work[None]:
+    """A floor passes a deleted topic, sealed or not; nothing else explains a gap.
+
+    Raises:
+        CorruptError: it is not that.
+    """
+    yield from refresh(lane)
+    manifest = yield from read_manifest(where)
+    deleted = lane.fold is not None and lane.fold.is_deleted(where.topic)
+    if deleted or manifest.deleted or manifest.sealed_end != end:
+        lane.notes["seal of a deleted topic"] += 1
+        return
+    what = f"history ends at {end}, the journal begins at {base}: run verify"
+    raise CorruptError(what, at=0, where=where.prefix + "manifest")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
     list the objects     first
     read the manifest    second
     cancel old intents   their writers can no longer commit
+    burn plain names     if one is to go that was never dropped
     delete               what was dropped a grace ago; what nobody names, and nobody has announced
 
 The order makes it safe. An object that was listed was announced before it was written, so the
@@ -32,7 +33,8 @@ from lakelog.store import ObjectInfo, Work, delete, list_page
 
 __all__ = ["sweep_partition"]
 
-_NAME = re.compile(r"(segment-(\d{20})(?:-([0-9a-f]{32}))?|page-([0-9a-f]{32}))\.[a-z]+")
+_SEGMENT = re.compile(r"(segment-(\d{20})(?:-([0-9a-f]{32}))?)\.(?:kfs|index|timeindex)")
+_PAGE = re.compile(r"(page-([0-9a-f]{32}))\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,6 @@ def sweep_partition(where: Where, ids: Ids, *, now_ms: int, grace_ms: int) -> Wo
     ``now_ms`` is the store's time.
     """
     objects = yield from _list(where)
-    if not objects:
-        return 0
     manifest = yield from read_manifest(where)
     before_ms = now_ms - grace_ms
     if any(intent.since_ms <= before_ms for intent in manifest.intents):
@@ -61,17 +61,18 @@ def sweep_partition(where: Where, ids: Ids, *, now_ms: int, grace_ms: int) -> Wo
         manifest = yield from change_manifest(
             where, write, lambda now: changes.cancel(now, write, before_ms)
         )
+    dropped = {one.name for one in manifest.dropped if one.since_ms <= before_ms}
     try:
-        rows = yield from read_rows(where, manifest)
+        gone = yield from _left_over(where, manifest, objects, dropped, before_ms)
+        if not manifest.burnt and any(not one.write and one.stem not in dropped for one in gone):
+            write = ids().hex()
+            manifest = yield from change_manifest(
+                where, write, lambda now: changes.burn(now, write)
+            )
+            # Who began before this may still use a plain name: their intents are known now.
+            gone = yield from _left_over(where, manifest, objects, dropped, before_ms)
     except NotFoundError:
         return 0  # It has changed since. Next time.
-    named = manifest.names() | {row.name for row in rows}
-    dropped = {one.name for one in manifest.dropped if one.since_ms <= before_ms}
-    gone = [
-        one
-        for one in objects
-        if one.stem in dropped or (one.stem not in named and _is_orphan(one, manifest, before_ms))
-    ]
     for one in sorted(gone, key=lambda one: one.key.endswith(".kfs")):
         yield from delete(one.key)
     if dropped:
@@ -110,16 +111,17 @@ def _list(where: Where) -> Work[list[_Object]]:
     after, more = "", True
     while more:
         page = yield from list_page(where.prefix, after)
-        objects += _named(page.objects)
+        objects += _named(where, page.objects)
         more = page.more and bool(page.objects)
         after = page.objects[-1].key if page.objects else after
     return objects
 
 
-def _named(infos: tuple[ObjectInfo, ...]) -> Iterator[_Object]:
+def _named(where: Where, infos: tuple[ObjectInfo, ...]) -> Iterator[_Object]:
     """Yield what may be swept; anything else beside a manifest is not ours."""
     for info in infos:
-        found = _NAME.fullmatch(info.key.rpartition("/")[2])
-        if found:
-            stem, base, own, page = found[1], found[2], found[3], found[4]
-            yield _Object(info.key, stem, int(base or 0), own or page or "", info.modified_ms)
+        name = info.key.removeprefix(where.prefix)
+        if found := _SEGMENT.fullmatch(name):
+            yield _Object(info.key, found[1], int(found[2]), found[3] or "", info.modified_ms)
+        elif found := _PAGE.fullmatch(name):
+            yield _Object(info.key, found[1], 0, found[2], info.modified_ms)

@@ -175,7 +175,9 @@ def reap(lane: Lane, now_ms: int) -> Work[int]:
         page = yield from list_page(lane_prefix(lane.number), after)
         for info in page.objects:
             seq = seq_of(info.key)
-            if seq is None or seq >= below:
+            if seq is None:
+                continue  # Not ours.
+            if seq >= below:
                 more = False
                 break
             yield from delete(info.key)

@@ -1,0 +1,97 @@
+"""The history of whole topics at once: which segments there are, before anything is read.
+
+Manifests are asked for many at a time, and then the pages that they name. A million segments over
+ten thousand partitions are ten thousand requests and some seconds; a plan holds a row a segment.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from lakelog.errors import LakelogError, NotFoundError
+from lakelog.history.manifests import Manifest, SegmentRow, Where, decode_page
+from lakelog.log.topics import Topic
+from lakelog.names import manifest_key
+from lakelog.store import CELL_BYTES_MAX, Fetched, Get, Many, Work
+
+__all__ = ["Planned", "plan_history"]
+
+WINDOW = 64
+"""Requests at once."""
+
+STARTS_MAX = 5
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The history of one partition, as it was when it was looked at."""
+
+    where: Where
+    log_start: int
+    sealed_end: int
+    rows: tuple[SegmentRow, ...]
+    """The segments that hold something from the start of the log on."""
+
+
+def plan_history(topics: Iterable[Topic]) -> Work[list[Planned]]:
+    """Return the history of every partition of some topics."""
+    wheres = [
+        topic.where(partition)
+        for topic in topics
+        if not topic.deleted
+        for partition in range(topic.partitions)
+    ]
+    planned: list[Planned] = []
+    for some in _windows(wheres):
+        planned += yield from _plan(some)
+    return planned
+
+
+def _plan(wheres: Sequence[Where]) -> Work[list[Planned]]:
+    keys = [manifest_key(where.path, where.partition) for where in wheres]
+    bodies = yield from _get(keys)
+    planned: list[Planned] = []
+    for where, body in zip(wheres, bodies, strict=True):
+        manifest = where.decoded(body)
+        paged: list[SegmentRow] = []
+        if manifest.pages:
+            manifest, paged = yield from _paged(where, manifest)
+        start = manifest.log_start
+        rows = tuple([row for row in (*paged, *manifest.segments) if row.next_offset > start])
+        planned.append(Planned(where, start, manifest.sealed_end, rows))
+    return planned
+
+
+def _paged(where: Where, manifest: Manifest) -> Work[tuple[Manifest, list[SegmentRow]]]:
+    """Return the rows on pages, and the manifest that they belong to."""
+    for _ in range(STARTS_MAX):
+        keys = [f"{where.prefix}{page.name}.json" for page in manifest.pages]
+        bodies: list[bytes | None] = []
+        for some in _windows(keys):
+            bodies += yield from _get(some)
+        if None not in bodies:
+            return manifest, [row for body in bodies if body for row in decode_page(body)]
+        # A page is gone: the manifest has moved on.
+        (body,) = yield from _get([manifest_key(where.path, where.partition)])
+        manifest = where.decoded(body)
+    raise NotFoundError(f"{where.prefix}: pages that its manifest names are missing: verify it")
+
+
+def _get(keys: Sequence[str]) -> Work[list[bytes | None]]:
+    answers: tuple[Fetched | LakelogError, ...]
+    answers = yield Many(tuple(Get(key, CELL_BYTES_MAX) for key in keys))
+    bodies: list[bytes | None] = []
+    for answer in answers:
+        if isinstance(answer, NotFoundError):
+            bodies.append(None)
+        elif isinstance(answer, LakelogError):
+            raise answer
+        else:
+            bodies.append(answer.body)
+    return bodies
+
+
+def _windows(items: Sequence[T]) -> Iterable[Sequence[T]]:
+    return (items[at : at + WINDOW] for at in range(0, len(items), WINDOW))

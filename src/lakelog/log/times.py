@@ -1,0 +1,107 @@
+"""Finding offsets by time, in history and journal.
+
+    manifest   the first segment whose newest time is late enough
+    .timeindex where to begin in it; advisory, so without one at its beginning
+    journal    the first slice whose newest time is late enough, by directories and rolls
+    batches    from there on: the first record that is not older
+
+Times need not rise. The answer is Kafka's: the first offset whose record is not older.
+"""
+
+from lakelog.errors import CorruptError, NotFoundError, UnavailableError, UnsupportedError
+from lakelog.formats import kafkalog
+from lakelog.history.manifests import Manifest, SegmentRow, Where, read_page
+from lakelog.journal import Lane, locate_run
+from lakelog.log.read import Known, OutOfRange, current, read
+from lakelog.records import decode_batches
+from lakelog.store import GetRange, Wait, Work, fetch
+
+__all__ = ["offset_at"]
+
+STARTS_MAX = 20
+CHUNK_BYTES = 1 << 20
+RUN_BYTES = 1 << 30
+"""Slices that are looked at together; none of their bytes is read."""
+
+_TIME_INDEX_BYTES_MAX = 64 << 20
+
+
+def offset_at(lane: Lane, where: Where, timestamp: int) -> Work[int | None]:
+    """Return the first offset whose record is not older than ``timestamp``; None: all are.
+
+    Raises:
+        NotFoundError: the topic was deleted.
+        UnavailableError: the log moved on, again and again.
+    """
+    for start in range(STARTS_MAX):
+        manifest, now = yield from current(lane, where)
+        try:
+            offset = yield from _sealed_from(where, manifest, timestamp)
+            if offset is None:
+                first = max(manifest.sealed_end, now.log_start)
+                offset = yield from _unsealed_from(lane, where, first, timestamp)
+            if offset is None:
+                return None
+            return (yield from _first(lane, where, max(offset, now.log_start), timestamp))
+        except NotFoundError:
+            lane.notes["read again"] += 1
+            yield Wait(10 << min(start, 8))
+    raise UnavailableError(f"{where.path}/{where.partition} at {timestamp}: it moves: retry")
+
+
+def _sealed_from(where: Where, manifest: Manifest, timestamp: int) -> Work[int | None]:
+    """Return an offset of history before which no record is late enough; None: none is at all."""
+    for page in manifest.pages:
+        if page.max_timestamp >= timestamp and page.next_offset > manifest.log_start:
+            rows = yield from read_page(where, page)
+            return (yield from _begin(where, _late(rows, timestamp)[0], timestamp))
+    live = [row for row in manifest.segments if row.next_offset > manifest.log_start]
+    late = _late(live, timestamp)
+    return (yield from _begin(where, late[0], timestamp)) if late else None
+
+
+def _late(rows: tuple[SegmentRow, ...] | list[SegmentRow], timestamp: int) -> list[SegmentRow]:
+    return [row for row in rows if row.max_timestamp >= timestamp]
+
+
+def _begin(where: Where, row: SegmentRow, timestamp: int) -> Work[int]:
+    key = f"{where.prefix}{row.name}.timeindex"
+    try:
+        found = yield from fetch(GetRange(key, 0, _TIME_INDEX_BYTES_MAX))
+        index = kafkalog.decode_time_index(found.body, base_offset=row.base_offset)
+        offset = index.offset(timestamp)
+    except (NotFoundError, CorruptError, UnsupportedError):
+        return row.base_offset
+    return offset if row.base_offset <= offset < row.next_offset else row.base_offset
+
+
+def _unsealed_from(lane: Lane, where: Where, offset: int, timestamp: int) -> Work[int | None]:
+    """Return the first offset of a slice of the journal that is late enough; None: none is."""
+    assert lane.fold is not None
+    end = lane.fold.end(where.place)
+    while offset < end:
+        placed = yield from locate_run(lane, where.place, offset, RUN_BYTES)
+        if not placed:
+            raise NotFoundError(f"offset {offset} has left the journal: look again")
+        for one in placed:
+            if one.slice.max_timestamp >= timestamp:
+                return max(offset, one.slice.base_offset)
+        offset = placed[-1].slice.next_offset
+    return None
+
+
+def _first(lane: Lane, where: Where, offset: int, timestamp: int) -> Work[int | None]:
+    """Return the first offset from ``offset`` on whose record is late enough."""
+    known = Known()
+    while True:
+        chunk = yield from read(lane, where, offset, CHUNK_BYTES, known)
+        if isinstance(chunk, OutOfRange):
+            raise NotFoundError(f"offset {offset} has expired: look again")
+        if not chunk.body:
+            return None
+        for batch in decode_batches(chunk.body):
+            if batch.header.max_timestamp >= timestamp:
+                for record in batch.records:
+                    if record.offset >= offset and record.timestamp >= timestamp:
+                        return record.offset
+        offset = chunk.next_offset

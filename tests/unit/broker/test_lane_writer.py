@@ -1,0 +1,174 @@
+"""The driver of a lane: everybody gets an answer, memory is bounded, and closing loses nothing."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from lakelog.broker import LaneWriter
+from lakelog.errors import LakelogError, UnavailableError
+from lakelog.host import SystemClock, new_id
+from lakelog.journal import Append, FlushSettings, Lane, Stored, Unknown, new_append
+from lakelog.log import make_namespace
+from lakelog.model import Rules
+from lakelog.names import bundle_key
+from lakelog.store import Get, GetSuffix, MemoryStore, Op, PutIfAbsent, run, working
+from lakelog.testing import make_batch
+
+TOPIC = b"a topic of tests"
+RULES = Rules(lanes=1, checkpoint_every=4)
+AT_ONCE = FlushSettings(interval_ms=0)
+
+PerformAsync = Callable[[Op], Awaitable[Any]]
+
+
+def lane_in(store: MemoryStore) -> Lane:
+    run(make_namespace(new_id(), RULES), working(store.perform))
+    return Lane(number=0, rules=RULES, clock=SystemClock(), ids=new_id, writer=new_id())
+
+
+def request(number: int, partition: int = 0) -> Append:
+    return new_append(TOPIC, partition, make_batch(number, 1, (-1, -1, -1), 0))
+
+
+def test_requests_that_come_together_are_one_bundle() -> None:
+    store = MemoryStore()
+
+    async def story() -> list[Any]:
+        settings = FlushSettings(interval_ms=20)
+        async with LaneWriter(lane_in(store), store.perform_async, settings) as writer:
+            return await asyncio.gather(*(writer.append(request(n, n % 7)) for n in range(50)))
+
+    outcomes = asyncio.run(story())
+    assert all(isinstance(outcome, Stored) for outcome in outcomes)
+    assert {outcome.seq for outcome in outcomes} == {0}
+
+
+def test_enough_bytes_do_not_wait_for_the_interval() -> None:
+    store = MemoryStore()
+    one = len(request(0).body)
+    settings = FlushSettings(
+        interval_ms=60_000, size_bytes_goal=4 * one, size_bytes_max=4 * one, queue_bytes_max=8 * one
+    )
+
+    async def story() -> list[Any]:
+        async with LaneWriter(lane_in(store), store.perform_async, settings) as writer:
+            waiting = [writer.append(request(number)) for number in range(8)]
+            return await asyncio.wait_for(asyncio.gather(*waiting), 20)
+
+    assert {outcome.seq for outcome in asyncio.run(story())} == {0, 1}
+
+
+def test_a_full_queue_makes_producers_wait_and_nothing_is_lost() -> None:
+    store = MemoryStore()
+    one = len(request(0).body)
+    settings = FlushSettings(
+        interval_ms=0, size_bytes_goal=one, size_bytes_max=2 * one, queue_bytes_max=3 * one
+    )
+    most = [0]
+
+    async def story() -> list[Any]:
+        async with LaneWriter(lane_in(store), store.perform_async, settings) as writer:
+
+            async def perform(number: int) -> Any:
+                outcome = await writer.append(request(number))
+                most[0] = max(most[0], writer.waiting_bytes)
+                return outcome
+
+            return await asyncio.gather(*(perform(number) for number in range(40)))
+
+    outcomes = asyncio.run(story())
+    assert sorted(outcome.base_offset for outcome in outcomes) == list(range(40))
+    assert most[0] <= 3 * one
+
+
+def test_closing_flushes_what_was_accepted_and_accepts_no_more() -> None:
+    store = MemoryStore()
+
+    async def story() -> list[Any]:
+        settings = FlushSettings(interval_ms=60_000)
+        writer = LaneWriter(lane_in(store), store.perform_async, settings)
+        await writer.__aenter__()
+        tasks = [asyncio.create_task(writer.append(request(number))) for number in range(5)]
+        await asyncio.sleep(0)
+        await writer.close()
+        with pytest.raises(UnavailableError):
+            await writer.append(request(9))
+        return await asyncio.gather(*tasks)
+
+    assert all(isinstance(outcome, Stored) for outcome in asyncio.run(story()))
+
+
+def test_a_failed_flush_answers_everybody_with_unknown_and_the_next_one_works() -> None:
+    store = MemoryStore()
+    complaints: list[LakelogError] = []
+    broken = [True]
+
+    async def perform(op: Op) -> Any:
+        if broken[0] and isinstance(op, Get) and op.key.endswith("/head"):
+            broken[0] = False
+            raise UnavailableError("no answer: retry")
+        return await store.perform_async(op)
+
+    async def story() -> tuple[list[Any], Any]:
+        writer = LaneWriter(lane_in(store), perform, AT_ONCE, complain=complaints.append)
+        async with writer:
+            first = await asyncio.gather(*(writer.append(request(number)) for number in range(3)))
+            return first, await writer.append(request(7))
+
+    first, last = asyncio.run(story())
+    assert first == [Unknown()] * 3
+    assert isinstance(last, Stored)
+    assert len(complaints) == 1
+
+
+def test_a_bug_in_a_flush_leaves_nobody_waiting() -> None:
+    store = MemoryStore()
+
+    async def perform(op: Op) -> Any:
+        if isinstance(op, PutIfAbsent):
+            raise ZeroDivisionError
+        return await store.perform_async(op)
+
+    async def story() -> list[Any]:
+        lane = lane_in(store)
+        writer = LaneWriter(lane, perform, AT_ONCE)
+        await writer.__aenter__()
+        waiting = [writer.append(request(number)) for number in range(3)]
+        answers = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 20)
+        with pytest.raises(ZeroDivisionError):
+            await writer.close()
+        assert lane.fold is None
+        return answers
+
+    assert all(isinstance(answer, UnavailableError) for answer in asyncio.run(story()))
+
+
+def test_a_client_that_gave_up_does_not_keep_the_others_from_their_answers() -> None:
+    store = MemoryStore()
+
+    async def story() -> Any:
+        settings = FlushSettings(interval_ms=30)
+        async with LaneWriter(lane_in(store), store.perform_async, settings) as writer:
+            gone = asyncio.create_task(writer.append(request(1)))
+            stays = asyncio.create_task(writer.append(request(2)))
+            await asyncio.sleep(0.005)
+            gone.cancel()
+            return await stays
+
+    assert isinstance(asyncio.run(story()), Stored)
+
+
+def test_checkpoints_are_written_beside_the_flushes() -> None:
+    store = MemoryStore()
+
+    async def story() -> None:
+        async with LaneWriter(lane_in(store), store.perform_async, AT_ONCE) as writer:
+            for number in range(9):
+                await writer.append(request(number))
+
+    asyncio.run(story())
+    keys = [key for key in store._keys if key.endswith(".checkpoint")]
+    assert [int(key[-31:-11]) for key in keys] == [3, 7]
+    assert store.perform(GetSuffix(bundle_key(0, 8), 1)).body == b"K"

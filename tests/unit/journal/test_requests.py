@@ -1,0 +1,131 @@
+"""What may be asked of a lane, and what is refused at the door."""
+
+import struct
+
+import pytest
+from crc32c import crc32c
+
+from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
+from lakelog.journal import Append, FlushSettings, Queue, Touch, new_append
+from lakelog.testing.actors import make_batch
+from tests.unit.journal.script import EPOCH_MS, TOPIC, plain, sent
+
+ONE = make_batch(1, 3, (-1, -1, -1), EPOCH_MS)
+MINE = make_batch(2, 3, (7, 0, 0), EPOCH_MS)
+
+
+def altered(batch: bytes, at: int, field: str, value: int) -> bytes:
+    """Return a batch with another field, and the CRC of that."""
+    body = bytearray(batch)
+    struct.pack_into(">" + field, body, at, value)
+    struct.pack_into(">I", body, 17, crc32c(bytes(body[21:])))
+    return bytes(body)
+
+
+def test_batches_of_a_producer_are_taken_as_they_are() -> None:
+    request = new_append(TOPIC, 3, ONE + ONE)
+    assert request.place == (TOPIC, 3)
+    assert request.is_plain
+    assert [header.size for header in request.headers] == [len(ONE)] * 2
+    assert not new_append(TOPIC, 3, MINE).is_plain
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        ONE[:-1],
+        ONE[:60],
+        ONE + ONE[:70],
+        ONE + b"\0",
+        ONE[:-1] + bytes([ONE[-1] ^ 1]),
+        ONE[:17] + b"\0\0\0\0" + ONE[21:],
+    ],
+    ids=["cut", "cut in its header", "a cut second", "more", "a flipped bit", "another CRC"],
+)
+def test_a_damaged_batch_is_refused(body: bytes) -> None:
+    with pytest.raises(CorruptError):
+        new_append(TOPIC, 0, body)
+
+
+def test_a_batch_of_another_format_is_refused() -> None:
+    with pytest.raises(UnsupportedError):
+        new_append(TOPIC, 0, ONE[:16] + b"\1" + ONE[17:])
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", "no batch"),
+        (altered(ONE, 21, "h", 0x20), "transactions"),
+        (altered(MINE, 21, "h", 0x10), "transactions"),
+        (altered(ONE, 57, "i", 2), "2 records in 3 offsets"),
+        (altered(ONE, 23, "i", 9), "3 records in 10 offsets"),
+        (MINE + ONE, "one batch at a time"),
+        (ONE + MINE, "one batch at a time"),
+        (altered(MINE, 53, "i", -1), "sequence -1"),
+        (altered(MINE, 51, "h", -1), "epoch -1"),
+    ],
+)
+def test_what_no_producer_may_send_is_refused(body: bytes, why: str) -> None:
+    with pytest.raises(InvalidInputError, match=why):
+        new_append(TOPIC, 0, body)
+
+
+# ---------------------------------------------------------------------------- the queue
+
+
+def test_the_first_flush_is_due_when_the_oldest_has_waited() -> None:
+    queue = Queue(FlushSettings(interval_ms=250, size_bytes_goal=1_000))
+    assert queue.due_ms() is None
+    assert queue.offer(plain(1), 5_000)
+    assert queue.offer(plain(2), 5_100)
+    assert queue.due_ms() == 5_250
+    assert queue.take() == [plain(1), plain(2)]
+    assert (queue.due_ms(), len(queue), queue.size_bytes) == (None, 0, 0)
+
+
+def test_enough_bytes_do_not_wait() -> None:
+    size = len(plain(1).body)
+    queue = Queue(FlushSettings(interval_ms=250, size_bytes_goal=2 * size))
+    queue.offer(plain(1), 5_000)
+    assert queue.due_ms() == 5_250
+    queue.offer(plain(2), 5_001)
+    assert queue.due_ms() == 5_000
+
+
+def test_what_does_not_fit_is_refused_at_the_door_and_costs_nothing() -> None:
+    size = len(plain(1).body)
+    settings = FlushSettings(size_bytes_goal=size, size_bytes_max=size, queue_bytes_max=2 * size)
+    queue = Queue(settings)
+    assert [queue.offer(plain(number), 0) for number in range(3)] == [True, True, False]
+    assert (len(queue), queue.size_bytes) == (2, 2 * size)
+    assert queue.offer(Touch(), 0), "what has no bytes always fits"
+    assert queue.take() == [plain(0)]
+    assert queue.offer(plain(3), 0)
+
+
+def test_a_request_larger_than_all_limits_goes_alone() -> None:
+    settings = FlushSettings(size_bytes_goal=1, size_bytes_max=2, queue_bytes_max=3)
+    queue = Queue(settings)
+    assert queue.offer(sent(0), 0)
+    assert not queue.offer(sent(1), 0)
+    assert queue.take() == [sent(0)]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"interval_ms": -1},
+        {"size_bytes_goal": 0},
+        {"size_bytes_goal": 2, "size_bytes_max": 1},
+        {"size_bytes_max": 128 << 20},
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(InvalidInputError, match="goal <= max <= queue"):
+        FlushSettings(**wrong)
+
+
+def test_the_body_of_a_request_is_not_shown() -> None:
+    request: Append = plain(1)
+    assert "body" not in repr(request)
