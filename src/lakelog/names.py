@@ -29,11 +29,13 @@ __all__ = [
     "CLUSTER_KEY",
     "LANES_MAX",
     "LANES_PREFIX",
+    "TIME_PREFIX",
     "TOPICS_PREFIX",
     "bundle_key",
     "check_topic_name",
     "checkpoint_key",
     "head_key",
+    "is_topic_name",
     "lane_of",
     "lane_prefix",
     "manifest_key",
@@ -51,10 +53,16 @@ __all__ = [
 CLUSTER_KEY = "_lakelog/cluster.json"
 TOPICS_PREFIX = "_lakelog/topics/"
 LANES_PREFIX = "_lakelog/lanes/"
+TIME_PREFIX = "_lakelog/time/"
 LANES_MAX = 1024
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _SEQ = re.compile(r"(\d{20})\.(bundle|checkpoint)")
+
+
+def is_topic_name(name: str) -> bool:
+    """Say whether Kafka allows it as a name, and the house has not taken it."""
+    return bool(_TOPIC.fullmatch(name)) and name not in (".", "..", "_lakelog")
 
 
 def check_topic_name(name: str) -> str:
@@ -63,7 +71,7 @@ def check_topic_name(name: str) -> str:
     Raises:
         InvalidInputError: Kafka does not allow it, or it is taken by the house.
     """
-    if not _TOPIC.fullmatch(name) or name in (".", "..", "_lakelog"):
+    if not is_topic_name(name):
         raise InvalidInputError(
             f"{name[:64]!r} is no name of a topic: use 1 to 249 of a-z A-Z 0-9 . _ -"
         )
@@ -114,7 +122,7 @@ def staged_key(write: bytes, lane: int, part: int) -> str:
 
 
 def time_key(id_: bytes) -> str:
-    return f"_lakelog/time/{id_.hex()}"
+    return TIME_PREFIX + id_.hex()
 
 
 def partition_prefix(path: str, partition: int) -> str:

@@ -409,3 +409,10 @@ def test_a_store_that_was_pickled_is_the_same_store(store: Store) -> None:
     assert copy.url == store.url
     if isinstance(store, LocalStore):
         assert copy.root == store.root
+
+
+def test_pieces_become_one_object(store: Store) -> None:
+    pieces = (b"one", bytearray(b" two"), memoryview(b" three"))
+    assert isinstance(store.perform(PutIfAbsent("pieces", pieces)), Created)
+    assert store.perform(Get("pieces")).body == b"one two three"
+    assert isinstance(store.perform(PutIfAbsent("pieces", pieces)), Exists)

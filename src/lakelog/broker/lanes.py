@@ -45,6 +45,8 @@ class LaneWriter:
         self._answers: deque[asyncio.Future[Outcome]] = deque()
         self._stirred = asyncio.Event()
         self._room = asyncio.Condition()
+        self._outside = 0
+        """Requests that wait for room in the queue."""
         self._closing = False
         self._flusher: asyncio.Task[None] | None = None
         self._checkpoint: asyncio.Task[None] | None = None
@@ -67,15 +69,24 @@ class LaneWriter:
         Raises:
             UnavailableError: the writer is closing, or has failed; nothing was stored.
         """
-        async with self._room:
-            while not self._closing and not self._queue.offer(request, self._now_ms()):
-                await self._room.wait()
-            if self._closing:
-                raise UnavailableError("this writer is closing: send it to another broker")
-            answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-            self._answers.append(answer)
+        if self._outside or self._closing or not self._queue.offer(request, self._now_ms()):
+            await self._wait_for_room(request)
+        answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._answers.append(answer)
         self._stirred.set()
         return await answer
+
+    async def _wait_for_room(self, request: Request) -> None:
+        """Let a request wait before the queue, behind those that wait there already."""
+        self._outside += 1
+        try:
+            async with self._room:
+                while not self._closing and not self._queue.offer(request, self._now_ms()):
+                    await self._room.wait()
+        finally:
+            self._outside -= 1
+        if self._closing:
+            raise UnavailableError("this writer is closing: send it to another broker")
 
     async def close(self) -> None:
         """Accept nothing more, flush what was accepted, and end."""

@@ -27,11 +27,8 @@ from lakelog.journal.requests import (
     Request,
     Stored,
 )
-from lakelog.records import BatchHeader
 
 __all__ = ["Draft", "draft"]
-
-_NEVER = (1 << 63) - 1
 
 
 class Draft:
@@ -76,11 +73,10 @@ class Draft:
         base = self._ends.get(place)
         if base is None:
             base = self._fold.end(place)
-        first = request.headers[0]
-        if first.producer_id >= 0:
-            key = (*place, first.producer_id)
-            seen = self._producers.get(key) or self._fold.producer(place, first.producer_id)
-            row = _row(first)
+        row = request.rows[0]
+        if row.producer_id >= 0:
+            key = (*place, row.producer_id)
+            seen = self._producers.get(key) or self._fold.producer(place, row.producer_id)
             match judge(seen, row):
                 case None:
                     state = seen or Seen(row.producer_epoch, 0, ())
@@ -95,10 +91,7 @@ class Draft:
                         created_ms=self._created_ms,
                         duplicate=True,
                     )
-        end = base
-        for header in request.headers:
-            end += header.last_offset_delta + 1
-        self._ends[place] = end
+        self._ends[place] = base + request.offsets
         self._taken.setdefault(place, []).append(request)
         return self._stored(base)
 
@@ -119,18 +112,19 @@ class Draft:
         payload: list[Bytes] = []
         at = LEAD_BYTES
         for place, appends in sorted(self._taken.items()):
-            length, min_ms, max_ms, count = 0, _NEVER, -_NEVER, len(batches)
+            length = count = 0
             for append in appends:
                 payload.append(append.body)
+                batches += append.rows
                 length += len(append.body)
-                for header in append.headers:
-                    batches.append(_row(header))
-                    min_ms = min(min_ms, header.base_timestamp)
-                    max_ms = max(max_ms, header.max_timestamp)
+                count += len(append.rows)
+            first, end = appends[0], self._ends[place]
             base = self._fold.end(place)
-            count = len(batches) - count
-            offsets = self._ends[place] - base
-            slices.append(Slice(*place, count, base, offsets, at, length, min_ms, max_ms))
+            min_ms, max_ms = first.min_timestamp, first.max_timestamp
+            if len(appends) > 1:
+                min_ms = min([append.min_timestamp for append in appends])
+                max_ms = max([append.max_timestamp for append in appends])
+            slices.append(Slice(*place, count, base, end - base, at, length, min_ms, max_ms))
             at += length
         bundle = Bundle(
             lane=self._fold.lane,
@@ -159,16 +153,3 @@ def draft(fold: Fold, requests: Sequence[Request], *, writer: bytes, now_ms: int
     for request in requests:
         made.add(request)
     return made
-
-
-def _row(header: BatchHeader) -> BatchRow:
-    fields = (
-        header.producer_id,
-        header.crc,
-        header.size,
-        header.last_offset_delta,
-        header.base_sequence,
-        header.producer_epoch,
-        header.attributes,
-    )
-    return tuple.__new__(BatchRow, fields)

@@ -9,7 +9,8 @@
 It is a function of the chain and of nothing else, so that everybody's fold of the same bundles is
 the same, and a checkpoint may be written by anybody. What leaves it leaves by a row of a bundle, or
 by the bundles' own time, at the bundles after which a checkpoint is due: producers, writes and
-marks a day after they were last seen, and beyond a number of them the oldest first. An end offset
+aborts a day after they were last seen, and beyond a number of them the oldest first. That a topic
+was deleted is forgotten by number only: a writer may sleep for longer than a day. An end offset
 leaves only with its topic: nothing else remembers it when every record has expired.
 
 A ``Producer`` may be asked about a batch (``judge``). The rules are Kafka's: the next sequence of
@@ -138,8 +139,8 @@ class Fold:
         ends: dict[Place, int] = {}
         for slice_ in bundle.slices:
             place = slice_.place
-            end = ends.get(place)
-            if slice_.base_offset != (self.end(place) if end is None else end):
+            end = ends.get(place, self.end(place))
+            if slice_.base_offset != end:
                 return f"a slice at {slice_.base_offset} of {place}, which ends at {end}"
             ends[place] = slice_.next_offset
         return ""
@@ -195,7 +196,11 @@ class Fold:
             if write.seen_ms >= since
         }
         marks = sorted(self.marks.items(), key=lambda mark: (mark[1], mark[0]))
-        self.marks = {key: seen for key, seen in marks[-MARKS_MAX:] if seen >= since}
+        self.marks = {
+            key: seen
+            for key, seen in marks[-MARKS_MAX:]
+            if seen >= since or key[0] is EventKind.TOPIC_DELETED
+        }
 
     def _newest(self, items: Iterable, most: int) -> list:  # type: ignore[type-arg]
         every = list(items)

@@ -21,7 +21,7 @@ __all__ = ["FLOORS_MAX", "HEAD_BYTES_MAX", "Head", "decode_head", "encode_head"]
 
 FORMAT = 1
 FLOORS_MAX = 64
-"""Floors that are remembered. Older ones are older than any grace."""
+"""Earlier floors that are remembered."""
 HEAD_BYTES_MAX = 64 << 10
 
 
@@ -44,7 +44,10 @@ class Head:
 
     def raised(self, floor: int, checkpoint: int, since_ms: int) -> "Head":
         """Return it with a higher floor; ``since_ms`` is when this one was stored."""
-        floors = (*self.floors, (self.floor, since_ms))[-FLOORS_MAX:]
+        floors = (*self.floors, (self.floor, since_ms))
+        if len(floors) > FLOORS_MAX:
+            # Every second one goes, and never the oldest: some floor is always old enough.
+            floors = floors[::2]
         return Head(lane=self.lane, floor=floor, checkpoint=checkpoint, floors=floors)
 
     def deletable(self, since_ms: int, now_ms: int, grace_ms: int) -> int:

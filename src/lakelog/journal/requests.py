@@ -16,6 +16,7 @@ from crc32c import crc32c
 
 from lakelog.errors import CorruptError, InvalidInputError
 from lakelog.formats import Bytes
+from lakelog.formats.lanes import BatchRow
 from lakelog.records import CRC_START, BatchHeader, decode_header
 
 _TRANSACTIONS = 0x30  # The bits of a batch that is transactional, or a marker.
@@ -40,17 +41,26 @@ class Append(NamedTuple):
     A tuple, because a broker makes thousands of them in a second.
     """
 
-    topic: bytes
-    partition: int
+    place: tuple[bytes, int]
+    """The id of the topic, and the partition."""
     body: Bytes
     headers: tuple[BatchHeader, ...]
+    rows: tuple[BatchRow, ...]
+    """What a directory says of the batches. Made here, before a flush waits for it."""
+    offsets: int
+    min_timestamp: int
+    max_timestamp: int
 
     def __repr__(self) -> str:
         return f"Append({self.topic.hex()}/{self.partition}, {len(self.body)} bytes)"
 
     @property
-    def place(self) -> tuple[bytes, int]:
-        return self.topic, self.partition
+    def topic(self) -> bytes:
+        return self.place[0]
+
+    @property
+    def partition(self) -> int:
+        return self.place[1]
 
     @property
     def is_plain(self) -> bool:
@@ -149,4 +159,25 @@ def new_append(topic: bytes, partition: int, body: Bytes) -> Append:
         raise InvalidInputError("no batch to append")
     if len(headers) > 1 and any(header.producer_id >= 0 for header in headers):
         raise InvalidInputError("an idempotent producer sends one batch at a time")
-    return Append(topic, partition, body, tuple(headers))
+    rows = tuple([_row(header) for header in headers])
+    return Append(
+        (topic, partition),
+        body,
+        tuple(headers),
+        rows,
+        sum([header.last_offset_delta + 1 for header in headers]),
+        min([header.base_timestamp for header in headers]),
+        max([header.max_timestamp for header in headers]),
+    )
+
+
+def _row(header: BatchHeader) -> BatchRow:
+    return BatchRow(
+        header.producer_id,
+        header.crc,
+        header.size,
+        header.last_offset_delta,
+        header.base_sequence,
+        header.producer_epoch,
+        header.attributes,
+    )

@@ -186,7 +186,8 @@ def follow(lane: Lane, used: int, found: Held | None = None) -> Work[bool]:
     """
     fold = lane.fold
     assert fold is not None
-    chain, ended = ([] if found is None else [found]), False
+    chain = [] if found is None else [found]
+    width, hole, torn, ended = (1 if found else WINDOW), -1, False, False
     while True:
         if not (yield from floor_holds(lane, used)):
             lane.notes["floor passed walk"] += 1
@@ -198,15 +199,23 @@ def follow(lane: Lane, used: int, found: Held | None = None) -> Work[bool]:
                 lane.forget()
                 raise CorruptError(flaw, at=0, where=bundle_key(lane.number, held.bundle.seq))
             lane.take(held)
+        if torn:
+            lane.forget()
+            what = "it is missing, and a later one is there: it was deleted. Restore it"
+            raise CorruptError(what, at=0, where=bundle_key(lane.number, hole))
         if ended:
             return True
         # What was taken in is verified; from here on only what comes now can be passed. And not
         # beyond where a checkpoint is due: so a walk asks for no more keys than lie between two.
         used = fold.seq + 1
-        window = 1 if found else min(WINDOW, fold.every - used % fold.every)
+        window = min(width, fold.every - used % fold.every)
         some = yield from read_bundles(lane, range(used, used + window))
-        ended = None in some
         chain = [held for held in takewhile(lambda held: held is not None, some) if held]
+        # Keys are read side by side, so one may have been made between. A second look tells.
+        gap = any(some[len(chain) :])
+        torn, hole = gap and used + len(chain) == hole, used + len(chain) if gap else -1
+        ended = len(chain) < window and not gap
+        width = min(2 * width, WINDOW)
 
 
 def _begin(lane: Lane, floor: int, stands_on: int) -> Work[tuple[Fold, int] | None]:

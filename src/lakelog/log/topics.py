@@ -22,13 +22,31 @@ from lakelog.errors import (
     ConflictError,
     CorruptError,
     InvalidInputError,
+    LakelogError,
     NotFoundError,
     UnsupportedError,
 )
 from lakelog.formats import Bytes
 from lakelog.history.manifests import Where
-from lakelog.names import LANES_MAX, TOPICS_PREFIX, check_topic_name, lane_of, topic_key, topic_path
-from lakelog.store import Work, change_cell, list_page, read_cell
+from lakelog.names import (
+    LANES_MAX,
+    TOPICS_PREFIX,
+    check_topic_name,
+    is_topic_name,
+    lane_of,
+    topic_key,
+    topic_path,
+)
+from lakelog.store import (
+    CELL_BYTES_MAX,
+    Fetched,
+    Get,
+    Many,
+    Work,
+    change_cell,
+    list_page,
+    read_cell,
+)
 
 __all__ = [
     "Retired",
@@ -44,6 +62,8 @@ __all__ = [
 FORMAT = 1
 PARTITIONS_MAX = 100_000
 WRITERS_MAX = 8
+WINDOW = 64
+"""Cells that are read at once."""
 
 
 class Retired(NamedTuple):
@@ -199,16 +219,27 @@ def read_topic(name: str) -> Work[Topic]:
 
 
 def list_topics() -> Work[list[Topic]]:
-    """Return every topic, also deleted ones."""
+    """Return every topic, also deleted ones. What has no name of a topic is not ours."""
     topics: list[Topic] = []
     after, more = "", True
     while more:
         page = yield from list_page(TOPICS_PREFIX, after)
-        for info in page.objects:
-            topic = yield from read_topic(info.key.removeprefix(TOPICS_PREFIX))
-            topics.append(topic)
+        names = [info.key.removeprefix(TOPICS_PREFIX) for info in page.objects]
+        for at in range(0, len(names), WINDOW):
+            topics += yield from _read_topics([*filter(is_topic_name, names[at : at + WINDOW])])
         more = page.more and bool(page.objects)
         after = page.objects[-1].key if page.objects else after
+    return topics
+
+
+def _read_topics(names: list[str]) -> Work[list[Topic]]:
+    answers: tuple[Fetched | LakelogError, ...]
+    answers = yield Many(tuple(Get(topic_key(name), CELL_BYTES_MAX) for name in names))
+    topics: list[Topic] = []
+    for name, answer in zip(names, answers, strict=True):
+        if isinstance(answer, LakelogError):
+            raise answer
+        topics.append(decode_topic(answer.body, name))
     return topics
 
 

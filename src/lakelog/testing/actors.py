@@ -27,6 +27,7 @@ from lakelog.journal import (
     new_append,
     write_checkpoint,
 )
+from lakelog.keep import Kept, SealSettings, keep_lane, keep_topic
 from lakelog.log import (
     Bounds,
     Known,
@@ -38,7 +39,6 @@ from lakelog.log import (
     read_topic,
 )
 from lakelog.model import Rules
-from lakelog.pipeline.keep import SealSettings, keep_lane, keep_topic
 from lakelog.store import Wait, Work
 from lakelog.testing.truth import Anomaly, Truth
 from lakelog.testing.world import Process, World
@@ -269,12 +269,13 @@ def keeper(town: Town, process: Process) -> Work[None]:
         try:
             topics = yield from list_topics()
             idle = town.random.random() < 0.2
-            yield from keep_lane(lane, topics, settings, idle=idle)
+            kept = Kept()
+            yield from keep_lane(lane, topics, settings, kept, idle=idle)
             if town.random.random() < 0.5:
+                grace_ms = town.rules.grace_ms
                 for topic in topics:
-                    grace_ms = town.rules.grace_ms
-                    swept = yield from keep_topic(topic, town.world.ids, grace_ms=grace_ms)
-                    town.notes["swept"] = town.notes.get("swept", 0) + swept
+                    yield from keep_topic(topic, town.world.ids, kept, grace_ms=grace_ms)
+            town.notes["swept"] = town.notes.get("swept", 0) + kept.swept
         except LakelogError as error:
             _expected(error)
             town.notes["keeper failed"] = town.notes.get("keeper failed", 0) + 1

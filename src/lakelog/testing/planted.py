@@ -36,8 +36,8 @@ from lakelog.testing.world import Process
 __all__ = ["BUGS", "Bug", "planted"]
 
 _APPEND = "lakelog.journal.append"
-_TRIM = "lakelog.pipeline.keep.trim"
-_SEAL = "lakelog.pipeline.keep.seal"
+_TRIM = "lakelog.keep.trim"
+_SEAL = "lakelog.keep.seal"
 _READ = "lakelog.log.read"
 _CHANGES = "lakelog.history.manifests.changes"
 
@@ -262,7 +262,7 @@ BUGS: dict[str, Bug] = {
     ),
     "sweep-intent": Bug(
         "objects are swept whose writer has announced them",
-        (("lakelog.pipeline.keep.sweep", "_is_of", _no), (_CHANGES, "cancel", _nothing)),
+        (("lakelog.keep.sweep", "_is_of", _no), (_CHANGES, "cancel", _nothing)),
     ),
     "ack-failed": Bug(
         "a request of a failed flush is acknowledged",
@@ -310,11 +310,7 @@ BUGS: dict[str, Bug] = {
     ),
     "blind-sealer": Bug(
         "manifests are changed without a look at the floor after the last read",
-        ((_SEAL, "_unpassed", _always), ("lakelog.pipeline.keep.backlog", "_unmoved", _always)),
-    ),
-    "reused-name": Bug(
-        "the name of a segment that was swept is used again",
-        ((_CHANGES, "burn", _nothing),),
+        ((_SEAL, "_unpassed", _always), ("lakelog.keep.backlog", "_unmoved", _always)),
     ),
 }
 """Every bug by name."""

@@ -9,10 +9,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from lakelog.history.manifests import decode_manifest, decode_page
+from lakelog.keep import SealSettings, keep
 from lakelog.log import OutOfRange, create_topic, list_topics, make_namespace, read
 from lakelog.model import Rules
 from lakelog.names import seq_of
-from lakelog.pipeline.keep import SealSettings, keep
 from lakelog.store import Get, ListPage, Wait, Work, run, working
 from lakelog.testing.actors import Broker, Producer, Town, admin, keeper, reader
 from lakelog.testing.truth import Anomaly, Truth
@@ -130,7 +130,9 @@ def _inspect(town: Town, process: Process) -> Work[None]:
     lane = town.lane(process)
     settings = SealSettings(group_bytes=1 << 20, segment_bytes=1 << 20)
     for _ in range(3):
-        yield from keep({0: lane}, settings, idle=True)
+        kept = yield from keep({0: lane}, settings, idle=True)
+        for what, error in kept.failures.items():
+            raise Anomaly(f"{what} cannot be kept: {error}") from error
         yield Wait(2 * town.rules.grace_ms)
     town.note(lane)
     lane = town.lane(process)

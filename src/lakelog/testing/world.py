@@ -50,11 +50,11 @@ class Faults:
     failed_before: int = 15
     late: int = 8
     twice: int = 5
-    pause: int = 15
+    pause: int = 22
     crash: int = 4
     grace_ms: int = 10_000
     """A long pause, or a late arrival, takes up to five of these."""
-    reads_tried: int = 4
+    reads_tried: int = 3
     """How often a read is tried before its failure is told."""
 
 
@@ -219,7 +219,7 @@ class Process:
             self.crash()
             return
         if fault == "pause":
-            sleep_ms = world.long_ms() if random.random() < 0.5 else world.some(0, 5_000)
+            sleep_ms = world.long_ms() if random.random() < 0.6 else world.some(0, 5_000)
             self.asleep_ms += sleep_ms
             if random.random() < 0.6:
                 there += sleep_ms  # Before it sends: the dangerous place.

@@ -18,8 +18,8 @@ from lakelog.broker import LaneWriter
 from lakelog.errors import LakelogError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import FlushSettings, Lane, Outcome, Stored, Unknown, new_append
+from lakelog.keep import SealSettings, keep
 from lakelog.log import open_namespace, read_topic
-from lakelog.pipeline.keep import SealSettings, keep
 from lakelog.store import Store, open_store, retrying, retrying_async, run, working
 from lakelog.testing import make_batch
 
@@ -89,10 +89,13 @@ def keep_on(store: Store, diary: Diary) -> None:
         try:
             kept = run(keep({0: lane}, SealSettings()), perform)
             diary.write("kept", kept.sealed.segments, kept.trimmed, kept.reaped, kept.swept)
+            failures = list(kept.failures.values())
         except LakelogError as error:
-            if not error.retryable:
-                raise
-            diary.write("failed", type(error).__name__)
+            failures = [error]
+        for failure in failures:
+            if not failure.retryable:
+                raise failure
+            diary.write("failed", type(failure).__name__)
         time.sleep(1)  # noqa: TID251 (between two passes)
 
 

@@ -203,6 +203,32 @@ def test_a_batch_that_was_next_before_the_race_is_refused_after_it() -> None:
     assert offset_of(stored) == 4
 
 
+def test_an_earlier_attempt_of_the_same_process_is_anothers() -> None:
+    """A put of a flush that failed lands late. It has our name, and not our nonce."""
+    script = Script()
+    mine, earlier = pair(script)
+    earlier.writer = mine.writer
+    script.append(earlier, plain(8))
+    request = plain(4)
+    (outcome,) = script.append(mine, request)
+    assert offset_of(outcome) == 4
+    assert copies(script, request) == 1
+
+
+def test_a_producer_is_forgotten_a_day_later_and_only_where_a_checkpoint_is_due() -> None:
+    script = Script()
+    lane = script.lane()
+    script.append(lane, sent(0))
+    script.pass_ms(24 * 3_600_000 + 1)
+    known = []
+    for number in range(3):
+        script.append(lane, plain(number))
+        assert lane.fold is not None
+        known.append(lane.fold.producer((TOPIC, 0), 7) is not None)
+    assert known == [True, True, False]
+    assert isinstance(script.append(lane, sent(5))[0], Stored), "anything from one nobody knows"
+
+
 def test_a_key_said_to_be_occupied_that_never_was_is_put_again() -> None:
     """A conflict that comes back as ``exists`` with nothing stored."""
     script = Script()

@@ -22,6 +22,18 @@ from lakelog.history.manifests import (
     read_manifest,
 )
 from lakelog.journal import Lane, Outcome, Stored, append, new_append, write_checkpoint
+from lakelog.keep import (
+    Sealed,
+    SealSettings,
+    Trimmed,
+    catalog_of,
+    plan_seal,
+    read_backlog,
+    reap,
+    seal_group,
+    sweep_partition,
+    trim,
+)
 from lakelog.log import (
     Bounds,
     Chunk,
@@ -34,18 +46,6 @@ from lakelog.log import (
     store_now,
 )
 from lakelog.model import Record, Rules
-from lakelog.pipeline.keep import (
-    Sealed,
-    SealSettings,
-    Trimmed,
-    catalog_of,
-    plan_seal,
-    read_backlog,
-    reap,
-    seal_group,
-    sweep_partition,
-    trim,
-)
 from lakelog.records import Codec, NewBatch, decode_header, encode_batch
 from lakelog.store import Delete, Get, Many, MemoryStore, Op, PutIfAbsent, Wait, Work, run, working
 from lakelog.testing.actors import make_batch

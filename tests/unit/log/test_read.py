@@ -8,9 +8,9 @@ from lakelog.errors import CorruptError, NotFoundError, UnavailableError, Unsupp
 from lakelog.formats import batches, kafs
 from lakelog.history.manifests import Where
 from lakelog.journal import DeleteTopic, append, new_append
+from lakelog.keep import SealSettings, retain_partition
 from lakelog.log import Bounds, Chunk, OutOfRange, bounds, delete_topic, read
 from lakelog.names import bundle_key
-from lakelog.pipeline.keep import SealSettings, retain_partition
 from lakelog.records import decode_header
 from lakelog.store import Delete, Get, GetRange, GetSuffix, PutIfAbsent
 from tests.unit.log.site import (

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from lakelog.errors import NotFoundError
 from lakelog.history.manifests import Where
 from lakelog.journal import DeleteTopic, append
+from lakelog.keep import SealSettings
 from lakelog.log import offset_at
-from lakelog.pipeline.keep import SealSettings
 from lakelog.records import decode_batches
 from lakelog.store import Delete
 from tests.unit.log.site import EPOCH_MS, Site

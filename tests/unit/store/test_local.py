@@ -236,10 +236,10 @@ def test_a_full_disk_is_an_unknown_outcome(
 ) -> None:
     store.perform(PutIfAbsent("a", b"x"))
 
-    def full(handle: int, data: memoryview) -> int:
+    def full(handle: int, pieces: list[memoryview]) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("lakelog.store.local.os.write", full)
+    monkeypatch.setattr("lakelog.store.local.os.writev", full)
     with pytest.raises(UnavailableError, match="check the disk and its space"):
         store.perform(PutIfAbsent("b", b"x"))
     monkeypatch.undo()
@@ -259,3 +259,26 @@ def test_what_this_user_may_not_touch_is_said(
     monkeypatch.setattr("lakelog.store.folders.os.open", refuse)
     with pytest.raises(InvalidInputError, match="give this user access"):
         store.perform(Get("a"))
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 1 << 20])
+def test_pieces_stand_one_behind_the_other_however_little_is_written_at_once(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    real = os.write
+
+    def slow(handle: int, pieces: list[memoryview]) -> int:
+        return real(handle, b"".join(pieces)[:at_once])
+
+    monkeypatch.setattr("lakelog.store.local.os.writev", slow)
+    pieces = (b"a", b"", bytearray(b"bcd"), memoryview(b"efghi"), b"")
+    put = PutIfAbsent("pieces", pieces)
+    assert put.size == 9
+    assert isinstance(store.perform(put), Created)
+    assert store.perform(Get("pieces")).body == b"abcdefghi"
+
+
+def test_more_pieces_than_one_call_takes(store: LocalStore) -> None:
+    pieces = tuple(bytes((number % 256,)) * 3 for number in range(3000))
+    store.perform(PutIfAbsent("many", pieces))
+    assert store.perform(Get("many")).body == b"".join(pieces)

@@ -35,6 +35,7 @@ from lakelog.store import (
     Verdict,
     admit,
     expiry_finding,
+    join_body,
     probe_store,
     probe_store_async,
 )
@@ -183,7 +184,9 @@ def test_time_and_bytes_come_from_the_caller() -> None:
 def test_a_store_that_ignores_the_condition_of_a_create_has_many_winners() -> None:
     def bend(store: MemoryStore, op: Op) -> Any:
         return (
-            overwrite(store, op.key, op.body) if isinstance(op, PutIfAbsent) else store.perform(op)
+            overwrite(store, op.key, join_body(op.body))
+            if isinstance(op, PutIfAbsent)
+            else store.perform(op)
         )
 
     told = wrong(bend)
@@ -205,7 +208,7 @@ def test_a_store_that_stores_what_it_refuses_is_found() -> None:
     def bend(store: MemoryStore, op: Op) -> Any:
         answer = store.perform(op)
         if isinstance(answer, Exists) and isinstance(op, PutIfAbsent):
-            overwrite(store, op.key, op.body)
+            overwrite(store, op.key, join_body(op.body))
         return answer
 
     assert wrong(bend)["create"] == "a writer was told that it won, and the bytes are not its own"

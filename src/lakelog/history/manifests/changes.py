@@ -15,9 +15,26 @@ None means that nothing is to be done, or no longer: the change is there already
 gone, or the intent was cancelled. Then what was written for it is left to the sweep.
 """
 
+from itertools import takewhile
+
 from lakelog.history.manifests.manifest import Dropped, Intent, Manifest, PageRow, SegmentRow
 
-__all__ = ["begin", "burn", "cancel", "cleared", "delete", "drop", "page", "seal", "skip", "start"]
+__all__ = [
+    "DROPPED_MAX",
+    "begin",
+    "burn",
+    "cancel",
+    "cleared",
+    "delete",
+    "drop",
+    "page",
+    "seal",
+    "skip",
+    "start",
+]
+
+DROPPED_MAX = 4096
+"""What is taken out and not yet deleted. The rest waits, so that a manifest stays small."""
 
 
 def begin(now: Manifest, intent: Intent) -> Manifest | None:
@@ -56,13 +73,24 @@ def start(now: Manifest, write: str, offset: int) -> Manifest | None:
 def drop(
     now: Manifest, write: str, paged: dict[str, tuple[str, ...]], since_ms: int
 ) -> Manifest | None:
-    """Take out what lies wholly before the start; ``paged`` are the segments of each such page."""
-    pages = tuple(one for one in now.pages if _is_kept(now, one) or one.name not in paged)
-    segments = now.segments
-    if not pages:  # Only from the front: behind a page that stays, everything stays.
-        segments = tuple(one for one in segments if _is_kept(now, one))
-    gone = [name for one in now.pages if one not in pages for name in (*paged[one.name], one.name)]
-    gone += [one.name for one in now.segments if one not in segments]
+    """Take out what lies wholly before the start, from the front, as much as has room.
+
+    ``paged`` are the segments of each page that lies there.
+    """
+    room = DROPPED_MAX - len(now.dropped)
+    gone: list[str] = []
+    pages, segments = now.pages, now.segments
+    while pages and not _is_kept(now, pages[0]) and pages[0].name in paged:
+        names = (*paged[pages[0].name], pages[0].name)
+        if len(gone) + len(names) > room:
+            break
+        gone += names
+        pages = pages[1:]
+    if not pages:  # Behind a page that stays, everything stays.
+        before = takewhile(lambda row: not _is_kept(now, row), segments[: room - len(gone)])
+        names = tuple(row.name for row in before)
+        gone += names
+        segments = segments[len(names) :]
     if not gone:
         return None
     dropped = (*now.dropped, *(Dropped(name, since_ms) for name in gone))
@@ -100,24 +128,12 @@ def cleared(now: Manifest, write: str, names: frozenset[str]) -> Manifest | None
     return None if dropped == now.dropped else now.next(write, dropped=dropped)
 
 
-def delete(
-    now: Manifest, write: str, paged: dict[str, tuple[str, ...]], since_ms: int
-) -> Manifest | None:
-    """Take out everything, for good."""
+def delete(now: Manifest, write: str) -> Manifest | None:
+    """Let nobody read or seal it any more; what it names is dropped as if it had expired."""
     if now.deleted:
         return None
-    gone = [name for one in now.pages for name in (*paged.get(one.name, ()), one.name)]
-    gone += [one.name for one in now.segments]
-    dropped = (*now.dropped, *(Dropped(name, since_ms) for name in gone))
-    return now.next(
-        write,
-        deleted=True,
-        pages=(),
-        segments=(),
-        intents=(),
-        dropped=dropped,
-        log_start=max(now.log_start, now.sealed_end),
-    )
+    start_ = max(now.log_start, now.sealed_end)
+    return now.next(write, deleted=True, intents=(), log_start=start_)
 
 
 def _has(now: Manifest, write: str) -> bool:

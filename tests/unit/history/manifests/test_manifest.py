@@ -244,13 +244,16 @@ def test_a_page_replaces_the_very_rows_it_is_of() -> None:
 
 
 def test_after_deletion_nothing_comes_back() -> None:
-    now = changes.delete(FULL, "d", {"page-0": ("s0",)}, 9)
+    now = changes.delete(FULL, "d")
     assert now is not None
-    assert (now.deleted, now.pages, now.segments, now.intents) == (True, (), (), ())
+    assert (now.deleted, now.intents) == (True, ())
     assert (now.log_start, now.sealed_end) == (40, 40)
+    now = changes.drop(now, "e", {"page-0": ("s0",), "page-10": ("s1",)}, 9)
+    assert now is not None
+    assert (now.pages, now.segments) == ((), ())
     names = {one.name for one in now.dropped}
     assert names >= {"segment-x", "s0", "page-0", "page-10", "segment-00000000000000000020"}
-    assert changes.delete(now, "d", {}, 10) is None
+    assert changes.delete(now, "d") is None
     assert changes.begin(now, Intent("w", "seal", 40, 50, 7)) is None
     assert changes.seal(now, "w", 40, (row(40, 50),)) is None
     assert changes.skip(now, "w", 40) is None

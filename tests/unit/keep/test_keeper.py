@@ -14,9 +14,9 @@ from lakelog.journal import (
     decode_head,
     new_append,
 )
+from lakelog.keep import Kept, Sealed, SealSettings, keep
 from lakelog.log import Bounds, Topic, delete_topic, read_topic
 from lakelog.names import head_key
-from lakelog.pipeline.keep import Kept, Sealed, SealSettings, keep
 from lakelog.store import PutIfAbsent, PutIfMatch
 from tests.unit.log.site import (
     GRACE_MS,

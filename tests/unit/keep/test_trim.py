@@ -8,9 +8,9 @@ from lakelog.errors import CorruptError, UnavailableError
 from lakelog.formats.lanes import Checkpoint, decode_checkpoint, encode_checkpoint
 from lakelog.history.manifests import Where
 from lakelog.journal import DeleteTopic, Head, append, decode_head, encode_head
+from lakelog.keep import Trimmed
 from lakelog.log import Bounds, read_topic
 from lakelog.names import bundle_key, checkpoint_key, head_key, seq_of
-from lakelog.pipeline.keep import Trimmed
 from lakelog.store import Delete, Get, ListPage, PutIfAbsent, PutIfMatch
 from tests.unit.log.site import (
     GRACE_MS,

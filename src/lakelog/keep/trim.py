@@ -31,8 +31,8 @@ from lakelog.journal import (
     read_checkpoint,
     write_checkpoint,
 )
+from lakelog.keep.backlog import Backlog, Catalog, where_of
 from lakelog.names import head_key, lane_prefix, seq_of
-from lakelog.pipeline.keep.backlog import Backlog, Catalog, where_of
 from lakelog.store import Replaced, Wait, Work, delete, list_page, put_if_match
 
 __all__ = ["Trimmed", "reap", "trim"]
@@ -142,7 +142,13 @@ def _is_right(lane: Lane, backlog: Backlog, checkpoint: Checkpoint) -> Work[bool
                 return False
             fold.add(held.bundle)
     plain = replace(checkpoint, first=checkpoint.seq, roll=())
-    return fold.seq == checkpoint.seq and fold.checkpoint(()) == plain
+    known = {held.bundle.seq: held.bundle for held in (*backlog.bundles, *lane.held)}
+    rolled = all(
+        row.slice in known[row.seq].slices and row.epoch == known[row.seq].epoch
+        for row in checkpoint.roll
+        if row.seq in known
+    )
+    return rolled and fold.seq == checkpoint.seq and fold.checkpoint(()) == plain
 
 
 def _raise(lane: Lane, seen: Look, floor: int, checkpoint: int) -> Work[bool]:

@@ -5,14 +5,14 @@ import pytest
 from lakelog.errors import InvalidInputError
 from lakelog.history.manifests import Manifest, PageRow, SegmentRow, Where
 from lakelog.journal import Stored
-from lakelog.log import Bounds, Topic
-from lakelog.pipeline.keep import (
+from lakelog.keep import (
     Retention,
     SealSettings,
     plan_retain,
     retain_partition,
     retention_of,
 )
+from lakelog.log import Bounds, Topic
 from lakelog.store import PutIfMatch
 from tests.unit.log.site import (
     GRACE_MS,

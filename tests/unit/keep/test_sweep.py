@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from lakelog.history.manifests import Intent, Where, change_manifest, changes
+from lakelog.keep import Sealed, SealSettings, sweep_partition
 from lakelog.names import segment_stem
-from lakelog.pipeline.keep import Sealed, SealSettings, sweep_partition
 from lakelog.store import Delete, Get, ListPage, Op, PutIfAbsent
 from tests.unit.log.site import (
     GRACE_MS,

@@ -8,9 +8,9 @@ from lakelog.errors import CorruptError, UnavailableError
 from lakelog.formats import FORMATS, kafkalog, kafs
 from lakelog.history.manifests import Where, change_manifest, changes
 from lakelog.journal import append, new_append
-from lakelog.log import Topic, read_topic
+from lakelog.keep import Sealed, SealSettings
+from lakelog.log import Topic, delete_topic, read_topic
 from lakelog.names import manifest_key, segment_stem
-from lakelog.pipeline.keep import Sealed, SealSettings
 from lakelog.records import Codec, decode_header
 from lakelog.store import Delete, Get, GetRange, PutIfAbsent, PutIfMatch
 from tests.segments import Store, walk_files
@@ -473,6 +473,14 @@ def test_a_group_is_one_range_of_every_bundle(site: Site) -> None:
     ranges = [op for op in seen if isinstance(op, GetRange) and op.key.endswith(".bundle")]
     assert sorted(op.key for op in ranges) == bundles
     assert all(site.manifest(where).sealed_end for where in wheres)
+
+
+def test_a_deleted_topic_is_not_sealed(site: Site, where: Where) -> None:
+    """Not even announced: it would be bytes written to be swept."""
+    site.fill(site.lane(), where, 3)
+    site.run(delete_topic("orders", where.topic, site.id(), now_ms=site.now_ms))
+    assert site.seal() == Sealed()
+    assert set(site.objects(where.prefix)) == set()
 
 
 def test_a_topic_that_nobody_knows_is_left_in_the_journal(site: Site, where: Where) -> None:

@@ -27,9 +27,9 @@ from lakelog.history.manifests import (
     read_manifest,
 )
 from lakelog.journal import Held, Lane, Place, look, slices_of
+from lakelog.keep.backlog import Backlog, Catalog, where_of
 from lakelog.log import place_batches, read_slice, refresh
 from lakelog.names import bundle_key, segment_stem
-from lakelog.pipeline.keep.backlog import Backlog, Catalog, where_of
 from lakelog.store import (
     Created,
     Fetched,
@@ -64,6 +64,8 @@ class Group:
     wheres: tuple[Where, ...]
     bundles: tuple[Held, ...]
     size_bytes: int
+    follows: bool = False
+    """Whether it is a later part of a large partition, whose turn comes behind the earlier ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +103,29 @@ def plan_seal(backlog: Backlog, catalog: Catalog, settings: SealSettings) -> lis
         if wheres and size + sizes[place] > settings.group_bytes:
             groups.append(Group(tuple(wheres), backlog.bundles, size))
             wheres, size = [], 0
+        if sizes[place] > settings.group_bytes:
+            groups += _parts(where, backlog.bundles, settings.group_bytes)
+            continue
         wheres.append(where)
         size += sizes[place]
     if wheres:
         groups.append(Group(tuple(wheres), backlog.bundles, size))
     return groups
+
+
+def _parts(where: Where, bundles: Sequence[Held], group_bytes: int) -> Iterator[Group]:
+    """Cut one large partition into groups that are sealed one after the other."""
+    some: list[Held] = []
+    size, follows = 0, False
+    for held in bundles:
+        length = sum(one.length for one in slices_of(held, where.place))
+        if some and size + length > group_bytes:
+            yield Group((where,), tuple(some), size, follows)
+            some, size, follows = [], 0, True
+        some.append(held)
+        size += length
+    if size:
+        yield Group((where,), tuple(some), size, follows)
 
 
 def seal_group(
@@ -172,7 +192,8 @@ def _begin(
     if manifest.deleted or not left:
         return None
     if left[0].base_offset != manifest.sealed_end:
-        yield from _explain_gap(lane, where, manifest.sealed_end, left[0].base_offset)
+        if not group.follows:
+            yield from _explain_gap(lane, where, manifest.sealed_end, left[0].base_offset)
         return None
     intent = Intent(write, "seal", left[0].base_offset, left[-1].next_offset, since_ms)
     after = yield from change_manifest(

@@ -81,15 +81,18 @@ def retain_partition(topic: Topic, where: Where, ids: Ids, *, now_ms: int) -> Wo
     write = ids().hex()
     manifest = yield from read_manifest(where)
     if topic.deleted:
-        return (yield from _delete(where, manifest, write, now_ms))
-    start = plan_retain(manifest, retention_of(topic.configs), now_ms)
-    if start > manifest.log_start:
         manifest = yield from change_manifest(
-            where, write + ":start", lambda now: changes.start(now, write + ":start", start)
+            where, write + ":delete", lambda now: changes.delete(now, write + ":delete")
         )
+    else:
+        start = plan_retain(manifest, retention_of(topic.configs), now_ms)
+        if start > manifest.log_start:
+            manifest = yield from change_manifest(
+                where, write + ":start", lambda now: changes.start(now, write + ":start", start)
+            )
     if not any(row.next_offset <= manifest.log_start for row in _rows(manifest)):
         return manifest
-    paged = yield from _paged(where, manifest, manifest.log_start)
+    paged = yield from _paged(where, manifest)
     return (
         yield from change_manifest(
             where, write, lambda now: changes.drop(now, write, paged, now_ms)
@@ -101,25 +104,17 @@ def _rows(manifest: Manifest) -> tuple[PageRow | SegmentRow, ...]:
     return (*manifest.pages, *manifest.segments)
 
 
-def _delete(where: Where, manifest: Manifest, write: str, now_ms: int) -> Work[Manifest]:
-    if manifest.deleted:
-        return manifest
-    paged = yield from _paged(where, manifest, 1 << 63)
-    return (
-        yield from change_manifest(
-            where, write, lambda now: changes.delete(now, write, paged, now_ms)
-        )
-    )
-
-
-def _paged(where: Where, manifest: Manifest, start: int) -> Work[dict[str, tuple[str, ...]]]:
-    """Return the names of segments on each page that lies before ``start``."""
+def _paged(where: Where, manifest: Manifest) -> Work[dict[str, tuple[str, ...]]]:
+    """Return the names of segments on the pages that lie before the start, as many as may go."""
     paged: dict[str, tuple[str, ...]] = {}
+    count = 0
     for page in manifest.pages:
-        if page.next_offset <= start:
-            try:
-                rows = yield from read_page(where, page)
-            except NotFoundError:
-                continue  # The manifest has moved on; next time.
-            paged[page.name] = tuple(row.name for row in rows)
+        count += page.rows + 1
+        if page.next_offset > manifest.log_start or count > changes.DROPPED_MAX:
+            break
+        try:
+            rows = yield from read_page(where, page)
+        except NotFoundError:
+            break  # The manifest has moved on; next time.
+        paged[page.name] = tuple(row.name for row in rows)
     return paged

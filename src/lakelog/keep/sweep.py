@@ -28,10 +28,11 @@ from lakelog.history.manifests import (
     read_manifest,
     read_rows,
 )
+from lakelog.names import TIME_PREFIX
 from lakelog.ports import Ids
 from lakelog.store import ObjectInfo, Work, delete, list_page
 
-__all__ = ["sweep_partition"]
+__all__ = ["sweep_partition", "sweep_times"]
 
 _SEGMENT = re.compile(r"(segment-(\d{20})(?:-([0-9a-f]{32}))?)\.(?:kfs|index|timeindex)")
 _PAGE = re.compile(r"(page-([0-9a-f]{32}))\.json")
@@ -80,6 +81,15 @@ def sweep_partition(where: Where, ids: Ids, *, now_ms: int, grace_ms: int) -> Wo
         names = frozenset(dropped)
         yield from change_manifest(where, write, lambda now: changes.cleared(now, write, names))
     return len(gone)
+
+
+def sweep_times(*, now_ms: int, grace_ms: int) -> Work[int]:
+    """Remove what processes left behind that died while they asked for the time."""
+    page = yield from list_page(TIME_PREFIX)
+    old = [info.key for info in page.objects if info.modified_ms <= now_ms - grace_ms]
+    for key in old:
+        yield from delete(key)
+    return len(old)
 
 
 def _left_over(

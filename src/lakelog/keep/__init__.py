@@ -8,12 +8,12 @@ sweep    what no manifest names is removed
 keeper   all of it, in one process
 """
 
-from lakelog.pipeline.keep.backlog import Backlog, catalog_of, read_backlog
-from lakelog.pipeline.keep.keeper import Kept, keep, keep_lane, keep_topic
-from lakelog.pipeline.keep.retain import Retention, plan_retain, retain_partition, retention_of
-from lakelog.pipeline.keep.seal import Group, Sealed, SealSettings, plan_seal, seal_group
-from lakelog.pipeline.keep.sweep import sweep_partition
-from lakelog.pipeline.keep.trim import Trimmed, reap, trim
+from lakelog.keep.backlog import Backlog, catalog_of, read_backlog
+from lakelog.keep.keeper import Kept, keep, keep_lane, keep_topic
+from lakelog.keep.retain import Retention, plan_retain, retain_partition, retention_of
+from lakelog.keep.seal import Group, Sealed, SealSettings, plan_seal, seal_group
+from lakelog.keep.sweep import sweep_partition, sweep_times
+from lakelog.keep.trim import Trimmed, reap, trim
 
 __all__ = [
     "Backlog",
@@ -35,5 +35,6 @@ __all__ = [
     "retention_of",
     "seal_group",
     "sweep_partition",
+    "sweep_times",
     "trim",
 ]
