@@ -23,6 +23,7 @@ COMMANDS = {
     "dump": _Row("lakelog.cli.dump", "Print every batch and record of segments of any format."),
     "inspect": _Row("lakelog.cli.inspect", "Say what segments hold, and whether they are whole."),
     "init": _Row("lakelog.cli.init", "Make a namespace for topics in an object store."),
+    "keep": _Row("lakelog.cli.keep", "Seal, trim, retain and sweep a namespace."),
     "doctor": _Row("lakelog.cli.doctor", "Find out what is wrong with an installation."),
     "pipeline": _Row("lakelog.cli.pipeline", "Verify, reindex and convert whole topics, on Spark."),
 }

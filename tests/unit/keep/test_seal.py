@@ -8,8 +8,8 @@ from lakelog.errors import CorruptError, UnavailableError
 from lakelog.formats import FORMATS, kafkalog, kafs
 from lakelog.history.manifests import Where, change_manifest, changes
 from lakelog.journal import append, new_append
-from lakelog.keep import Sealed, SealSettings
-from lakelog.log import Topic, delete_topic, read_topic
+from lakelog.keep import Sealed, SealSettings, catalog_of, plan_seal, read_backlog, seal_group
+from lakelog.log import Topic, delete_topic, list_topics, read_topic
 from lakelog.names import manifest_key, segment_stem
 from lakelog.records import Codec, decode_header
 from lakelog.store import Delete, Get, GetRange, PutIfAbsent, PutIfMatch
@@ -488,3 +488,24 @@ def test_a_topic_that_nobody_knows_is_left_in_the_journal(site: Site, where: Whe
     site.perform(Delete("_lakelog/topics/orders"))
     assert site.seal() == Sealed()
     assert site.names(where) == set()
+
+
+def test_a_large_partition_is_sealed_in_parts_one_after_the_other(site: Site) -> None:
+    where = site.topic().where(0)
+    log = site.fill(site.lane(), where, 9)
+    size = len(log[0])
+    settings = SealSettings(group_bytes=3 * size, segment_bytes=1 << 20)
+    backlog = site.run(read_backlog(site.lane(), 4096))
+    assert backlog is not None
+    groups = plan_seal(backlog, catalog_of(site.run(list_topics())), settings)
+    assert [(len(group.bundles), group.follows) for group in groups] == [
+        (3, False),
+        (3, True),
+        (3, True),
+    ]
+    lane = site.lane()
+    flow = seal_group(lane, groups[1], settings, floor=0, since_ms=site.now_ms)
+    assert site.run(flow) == Sealed()  # It is not its turn.
+    site.seal(settings)
+    assert site.log(where) == log
+    assert [row.base_offset for row in site.manifest(where).segments] == [0, 6, 12]

@@ -1,0 +1,99 @@
+"""`lakelog keep`: do for a namespace what is due, in this process, once or again and again."""
+
+import json
+import sys
+import time
+from dataclasses import asdict
+
+import click
+
+from lakelog.cli.arguments import named_values
+from lakelog.errors import InvalidInputError, LakelogError
+from lakelog.host import SystemClock, new_id
+from lakelog.journal import Lane
+from lakelog.keep import Kept, SealSettings
+from lakelog.keep import keep as keep_flow
+from lakelog.log import open_namespace
+from lakelog.store import Meter, Store, metered, open_store, retrying, run, working
+
+__all__ = ["keep"]
+
+
+@click.command()
+@click.argument("url")
+@click.option(
+    "--option",
+    "--store",
+    "options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An option of the store: endpoint, region, ...; may be repeated.",
+)
+@click.option("--every", "every_s", type=float, help="Again after so many seconds, for ever.")
+@click.option("--idle", is_flag=True, help="Nobody appends: empty the journal altogether.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a pass on stdout.")
+def keep(
+    url: str, options: tuple[str, ...], every_s: float | None, idle: bool, as_json: bool
+) -> None:
+    """Seal, trim, retain and sweep the namespace at URL.
+
+    Safe to kill at any instant, and to run twice at once. What fails is told, and does not keep it
+    from the rest; the exit code is 1 then.
+    """
+    try:
+        store = open_store(url, named_values(options))
+    except InvalidInputError as error:
+        raise click.UsageError(str(error)) from error
+    try:
+        lanes = _lanes(store)
+        while True:
+            failed = _one_pass(store, lanes, idle=idle, as_json=as_json)
+            if every_s is None:
+                sys.exit(int(failed))
+            time.sleep(every_s)  # noqa: TID251 (between two passes)
+    except LakelogError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(1)
+
+
+def _lanes(store: Store) -> dict[int, Lane]:
+    namespace = run(open_namespace(), working(retrying(store.perform)))
+    writer = new_id()
+    return {
+        number: Lane(
+            number=number, rules=namespace.rules, clock=SystemClock(), ids=new_id, writer=writer
+        )
+        for number in range(namespace.rules.lanes)
+    }
+
+
+def _one_pass(store: Store, lanes: dict[int, Lane], *, idle: bool, as_json: bool) -> bool:
+    meter = Meter()
+    perform = working(retrying(metered(store.perform, meter)))
+    kept = run(keep_flow(lanes, SealSettings(), idle=idle), perform)
+    failures = {what: str(error) for what, error in kept.failures.items()}
+    if as_json:
+        fields = {
+            "sealed": asdict(kept.sealed),
+            "trimmed": kept.trimmed,
+            "reaped": kept.reaped,
+            "swept": kept.swept,
+            "failures": failures,
+            "requests": dict(meter.usage.requests),
+            "price_usd": meter.usage.price_usd,
+        }
+        click.echo(json.dumps(fields))
+    else:
+        _show(kept, meter)
+    for what, why in failures.items():
+        click.echo(f"{what}: {why}", err=True)
+    return bool(failures)
+
+
+def _show(kept: Kept, meter: Meter) -> None:
+    sealed = kept.sealed
+    click.echo(
+        f"sealed {sealed.segments} segments ({sealed.records} records, {sealed.size_bytes} bytes), "
+        f"trimmed {kept.trimmed} bundles, deleted {kept.reaped + kept.swept} objects; "
+        f"{sum(meter.usage.requests.values())} requests, about ${meter.usage.price_usd:.4f}"
+    )
