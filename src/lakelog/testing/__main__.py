@@ -25,7 +25,7 @@ __all__ = ["WAYS", "main", "run_seeds"]
 WAYS = (
     "W1 tail", "W1 tail stale", "W1 gallop", "W1 from the first", "W1 from the floor",
     "W1 learned", "floor passed walk", "W3 created", "W3 unknown", "W3 mine", "W3 another's",
-    "W3 exists, then absent", "W4 holds", "W4 passed", "fate stored", "fate lost", "fate gone",
+    "W3 exists, then absent", "W4 holds", "W4 passed", "fate stored", "fate lost",
     "fate unknown", "refusal stale", "seal committed", "trimmed",
 )  # fmt: skip
 """Ways that a run of all seeds must have taken."""

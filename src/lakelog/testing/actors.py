@@ -271,7 +271,7 @@ def keeper(town: Town, process: Process) -> Work[None]:
             idle = town.random.random() < 0.2
             kept = Kept()
             yield from keep_lane(lane, topics, settings, kept, idle=idle)
-            if town.random.random() < 0.5:
+            if town.random.random() < 0.25:
                 grace_ms = town.rules.grace_ms
                 for topic in topics:
                     yield from keep_topic(topic, town.world.ids, kept, grace_ms=grace_ms)

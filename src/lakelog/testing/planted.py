@@ -14,7 +14,7 @@ from typing import Any
 from lakelog.errors import UnavailableError
 from lakelog.formats.lanes import decode_bundle, encode_bundle
 from lakelog.history.manifests import Manifest, changes, read_manifest
-from lakelog.journal import Append, Fold, Head, Held, Lane, Outcome, Request, Stored, look
+from lakelog.journal import Append, Fold, Head, Held, Lane, Outcome, Request, Stored
 from lakelog.journal import follow as real_follow
 from lakelog.journal import read_bundle as real_read_bundle
 from lakelog.log import Bounds, refresh
@@ -75,11 +75,6 @@ def _of(module: str, name: str) -> Any:
 
 def _fate(name: str) -> Any:
     return _of(_APPEND, "_Fate")[name]
-
-
-def _always(*_: object, **__: object) -> Work[bool]:
-    yield from ()
-    return True
 
 
 def _skip_w4(lane: Lane, held: Held) -> Work[Any]:
@@ -161,13 +156,6 @@ def _acked(requests: Sequence[Request]) -> tuple[Outcome, ...]:
 
 def _clock_epoch(fold: Fold, writer: bytes, *, bulk: bool) -> int:
     return (fold.created_ms // 1000) % 1_000_000 + (not bulk and writer[-1] % 3)
-
-
-def _any_token(lane: Lane, seq: int) -> Work[bool]:
-    """A fresh look is enough, whatever it showed."""
-    if lane.last_look is not None and lane.is_fresh(lane.last_look):
-        return True
-    return (yield from look(lane)).head.floor <= seq
 
 
 def _awake_ms(process: Process) -> int:
@@ -284,17 +272,9 @@ BUGS: dict[str, Bug] = {
         "the floor is raised over what is not sealed",
         ((_TRIM, "_sealed_to", _everything_sealed),),
     ),
-    "blind-reader": Bug(
-        "bytes are served without a look at the floor",
-        ((_READ, "floor_holds", _always),),
-    ),
     "manifest-first": Bug(
         "a reader takes the manifest before the journal",
         ((_READ, "current", _manifest_first),),
-    ),
-    "any-token": Bug(
-        "a fresh look counts although it showed a higher floor",
-        (("lakelog.journal.lane", "floor_holds", _any_token), (_APPEND, "floor_holds", _any_token)),
     ),
     "sleepless-clock": Bug(
         "the clock does not count the time a process was suspended",
@@ -307,10 +287,6 @@ BUGS: dict[str, Bug] = {
     "plain-again": Bug(
         "a plain batch of unknown outcome is appended again",
         ((Append, "is_plain", False),),
-    ),
-    "blind-sealer": Bug(
-        "manifests are changed without a look at the floor after the last read",
-        ((_SEAL, "_unpassed", _always), ("lakelog.keep.backlog", "_unmoved", _always)),
     ),
 }
 """Every bug by name."""

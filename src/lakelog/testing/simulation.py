@@ -45,7 +45,7 @@ class Report:
         self.faults.update(other.faults)
 
 
-def simulate(seed: int, *, live_ms: int = 80_000, faults: Faults | None = None) -> Report:
+def simulate(seed: int, *, live_ms: int = 55_000, faults: Faults | None = None) -> Report:
     """Run one seed.
 
     Raises:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from lakelog.errors import NotFoundError
 from lakelog.formats import batches
 from lakelog.formats.lanes import Bundle, Checkpoint, decode_checkpoint, decode_directory
 from lakelog.history.manifests import Manifest, SegmentRow, decode_manifest, decode_page
@@ -109,6 +110,10 @@ class Truth:
         _must(bundle.seq == len(self.bundles), f"J1: key {bundle.seq} after {len(self.bundles)}")
         flaw = self.fold.flaw(bundle)
         _must(not flaw, f"J2: {flaw}")
+        if self.bundles:  # Once more, by what is seen here and not by the fold's own idea of it.
+            last = self.bundles[-1]
+            _must(bundle.epoch >= last.epoch, f"J2: epoch {bundle.epoch} after {last.epoch}")
+            _must(bundle.created_ms >= last.created_ms, f"J2: time of {bundle.seq} goes back")
         at = 0
         for slice_ in bundle.slices:
             _must(slice_.topic not in self.deleted, f"J2: {slice_.place} after its deletion")
@@ -189,7 +194,10 @@ class Truth:
         self.manifests[key] = now
 
     def _segment(self, prefix: str, place: Place, row: SegmentRow) -> None:
-        body = self._store.perform(Get(f"{prefix}{row.name}.kfs")).body
+        try:
+            body = self._store.perform(Get(f"{prefix}{row.name}.kfs")).body
+        except NotFoundError as error:
+            raise Anomaly(f"{prefix}{row.name}: named, and not there") from error
         found = [
             Entry(header.base_offset, header.next_offset, header.crc, header.leader_epoch)
             for _, header in batches.frames(body[32:-16])

@@ -22,13 +22,16 @@ from itertools import accumulate
 from random import Random  # noqa: TID251 (seeded: this is where chance comes from)
 from typing import Any
 
-from lakelog.errors import LakelogError, UnavailableError
-from lakelog.store import Many, MemoryStore, Op, Read, Wait, Work
+from lakelog.errors import LakelogError, NotFoundError, UnavailableError
+from lakelog.store import Exists, Many, MemoryStore, Op, Read, Wait, Work
 
-__all__ = ["EPOCH_MS", "KINDS", "Faults", "Process", "Retried", "World"]
+__all__ = ["EPOCH_MS", "KINDS", "SURPRISE", "Faults", "Process", "Retried", "World"]
 
 EPOCH_MS = 1_700_000_000_000
 TIMEOUT_MS = 2_000
+
+SURPRISE = 0.06
+"""How often a process falls asleep just when it is told that a key exists, or does not."""
 
 Retried = Read
 """What drivers try again by themselves: reads, and nothing else."""
@@ -50,7 +53,7 @@ class Faults:
     failed_before: int = 15
     late: int = 8
     twice: int = 5
-    pause: int = 22
+    pause: int = 24
     crash: int = 4
     grace_ms: int = 10_000
     """A long pause, or a late arrival, takes up to five of these."""
@@ -219,7 +222,7 @@ class Process:
             self.crash()
             return
         if fault == "pause":
-            sleep_ms = world.long_ms() if random.random() < 0.6 else world.some(0, 5_000)
+            sleep_ms = world.long_ms() if random.random() < 0.7 else world.some(0, 5_000)
             self.asleep_ms += sleep_ms
             if random.random() < 0.6:
                 there += sleep_ms  # Before it sends: the dangerous place.
@@ -246,8 +249,15 @@ class Process:
                 world.at(there, lambda: self._arrive(op, back, tell))
 
     def _arrive(self, op: Op, back_ms: int, tell: Callable[[Any], None]) -> None:
-        answer = self.world.perform(op)
-        self.world.at(back_ms, lambda: tell(answer))
+        world = self.world
+        answer = world.perform(op)
+        surprise = isinstance(answer, Exists | NotFoundError) and not world.healed
+        if surprise and world.random.random() < SURPRISE:
+            world.counts["pause"] += 1
+            sleep_ms = world.long_ms()
+            self.asleep_ms += sleep_ms
+            self._awake_at = max(self._awake_at, world.now + sleep_ms)
+        world.at(back_ms, lambda: tell(answer))
 
     def _again(
         self, op: Op, life: int, done: Callable[[Any], None], tries: int

@@ -235,6 +235,8 @@ def decode_page(data: Bytes) -> tuple[SegmentRow, ...]:
 
 
 def _rows(kind: Any, rows: list[list[object]]) -> tuple[Any, ...]:
+    if not rows:
+        return ()
     # Column by column: a plan of a million segments goes through here.
     types = tuple(kind.__annotations__.values())
     for row in rows:
