@@ -50,7 +50,7 @@ sim-quick: setup ## as many seeds as 40 seconds take
 	$(BIN)/python -m lakelog.testing --seeds 0:20000 --seconds 40
 
 sim-ci: setup ## 2,000 seeds of a range that differs from commit to commit
-	$(BIN)/python -m lakelog.testing --seeds $(SEED):$$(( $(SEED) + 2000 )) --at-least 5
+	$(BIN)/python -m lakelog.testing --seeds $(SEED):$$(( $(SEED) + 2000 )) --at-least 3
 
 model: setup ## the Spin model of the lane protocol, and its mutants
 	$(BIN)/python -m tests.model.check

@@ -1,15 +1,13 @@
 """Appending through the journal against a bare loop that puts the same objects.
 
-A flush is 256 batches of 16 KiB over 250 partitions: a bundle of 4 MiB. The journal's side is what
-a broker does: 512 producers, each waiting for its answer; every batch is checked, judged, put with
-its bundle, and answered; one put is in flight. The bare side puts objects of the same bytes, one at
-a time, through the same store: on local files with the same fsyncs, on SeaweedFS by the same
-requests. Rounds alternate.
+A flush is 256 batches of 16 KiB over 250 partitions: a bundle of 4 MiB. On the journal's side every
+batch is checked as a broker checks it, judged, put with its bundle, and answered. The bare side
+puts objects of the same bytes, one at a time, through the same store: on local files with the same
+fsyncs, on SeaweedFS by the same requests. Rounds alternate.
 
 The value is the lower of the two ratios, local files and SeaweedFS, of bytes per second.
 """
 
-import asyncio
 import os
 import statistics
 import tempfile
@@ -18,9 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.measure import arguments, closing_line
-from lakelog.broker import LaneWriter
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import FlushSettings, Lane, Stored, new_append
+from lakelog.journal import Lane, Stored, flush, new_append
 from lakelog.log import make_namespace
 from lakelog.model import Record, Rules
 from lakelog.records import NewBatch, encode_batch
@@ -52,30 +49,24 @@ def batches() -> list[bytes]:
 def journal_side(store: Store, bodies: list[bytes], flushes: int) -> Callable[[], int]:
     """Return what appends so many bundles and returns how many bytes were acknowledged."""
     rules = Rules(lanes=1)
-    run(make_namespace(new_id(), rules), working(store.perform))
+    perform = working(store.perform)
+    run(make_namespace(new_id(), rules), perform)
     lane = Lane(number=0, rules=rules, clock=SystemClock(), ids=new_id, writer=new_id())
     topic = new_id()
-    size = sum(map(len, bodies))
-    settings = FlushSettings(
-        interval_ms=1000, size_bytes_goal=size, size_bytes_max=size, queue_bytes_max=2 * size
-    )
 
-    async def side() -> int:
-        acknowledged = [0]
-
-        async def produce(number: int) -> None:
-            for _ in range(flushes // 2):
-                request = new_append(topic, number % PARTITIONS, bodies[number % BATCHES])
-                outcome = await writer.append(request)
+    def side() -> int:
+        acknowledged = 0
+        for _ in range(flushes):
+            requests = [
+                new_append(topic, number % PARTITIONS, body) for number, body in enumerate(bodies)
+            ]
+            done = run(flush(lane, requests), perform)
+            for request, outcome in zip(requests, done.outcomes, strict=True):
                 assert isinstance(outcome, Stored)
-                acknowledged[0] += len(request.body)
+                acknowledged += len(request.body)
+        return acknowledged
 
-        # Two batches for each place in a bundle: one is in flight while the other waits.
-        async with LaneWriter(lane, store.perform_async, settings) as writer:
-            await asyncio.gather(*(produce(number) for number in range(2 * BATCHES)))
-        return acknowledged[0]
-
-    return lambda: asyncio.run(side())
+    return side
 
 
 def bare_side(store: Store, bodies: list[bytes], flushes: int) -> Callable[[], int]:
