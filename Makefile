@@ -43,8 +43,8 @@ test: setup ## unit, golden, property and architecture tests: no process is star
 e2e: setup ## tests against the real parts: Kafka, SeaweedFS, Spark
 	$(BIN)/python -m pytest tests/contract tests/e2e
 
-sim: setup ## the simulator: 20,000 seeds, and proof that everything that can go wrong did
-	$(BIN)/python -m lakelog.testing --seeds 0:20000 --at-least 100
+sim: setup ## the simulator: 32,000 seeds, and proof that everything that can go wrong did
+	$(BIN)/python -m lakelog.testing --seeds 0:32000 --at-least 100
 
 sim-quick: setup ## as many seeds as 40 seconds take
 	$(BIN)/python -m lakelog.testing --seeds 0:20000 --seconds 40
