@@ -20,6 +20,7 @@ __all__ = [
     "named_values",
     "paths_argument",
     "readable",
+    "store_option",
     "streams",
 ]
 
@@ -43,6 +44,18 @@ def format_option(command: F) -> F:
         "told",
         type=click.Choice(list(FORMATS)),
         help="Of data files; recognized by name and first bytes unless given.",
+    )
+    return option(command)
+
+
+def store_option(command: F) -> F:
+    option = click.option(
+        "--option",
+        "--store",
+        "options",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="An option of the store: endpoint, region, ...; may be repeated.",
     )
     return option(command)
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from lakelog.cli.arguments import missing, named_values
+from lakelog.cli.arguments import missing, named_values, store_option
 from lakelog.errors import InvalidInputError
 from lakelog.store import (
     PROBE_THOROUGH,
@@ -111,14 +111,7 @@ _COLOURS = {Verdict.GOOD: "green", Verdict.UNCHECKED: "yellow"}
 
 @doctor.command("store")
 @click.argument("url")
-@click.option(
-    "--option",
-    "--store",
-    "options",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="An option of the store: endpoint, region, ...; may be repeated.",
-)
+@store_option
 @click.option("--writers", default=PROBE_THOROUGH.writers, show_default=True, help="For one key.")
 @click.option("--keys", default=PROBE_THOROUGH.keys, show_default=True, help="To race for.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")

@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from lakelog.cli.arguments import named_values
+from lakelog.cli.arguments import named_values, store_option
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.host import new_id
 from lakelog.log import make_namespace
@@ -25,14 +25,7 @@ __all__ = ["init"]
 
 @click.command()
 @click.argument("url")
-@click.option(
-    "--option",
-    "--store",
-    "options",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="An option of the store: endpoint, region, ...; may be repeated.",
-)
+@store_option
 @click.option(
     "--lanes",
     default=Rules.__dataclass_fields__["lanes"].default,

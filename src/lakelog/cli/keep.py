@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import click
 
-from lakelog.cli.arguments import named_values
+from lakelog.cli.arguments import named_values, store_option
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
@@ -21,14 +21,7 @@ __all__ = ["keep"]
 
 @click.command()
 @click.argument("url")
-@click.option(
-    "--option",
-    "--store",
-    "options",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="An option of the store: endpoint, region, ...; may be repeated.",
-)
+@store_option
 @click.option("--every", "every_s", type=float, help="Again after so many seconds, for ever.")
 @click.option("--idle", is_flag=True, help="Nobody appends: empty the journal altogether.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a pass on stdout.")

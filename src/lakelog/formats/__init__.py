@@ -6,6 +6,7 @@
     kafkalog   a Kafka broker's log directories               .log + .index + .timeindex + more
     batches    what kafs and kafkalog share: runs of record batches in a file
     lanes      bundles and checkpoints of the journal         .bundle, .checkpoint
+    fields     what the cells of a namespace share
     contract   what every format offers, and how its bytes are asked for
     columns    any of them as Arrow; imported only when asked for, because it brings LLVM
     writing    any of them from Arrow, likewise
@@ -36,6 +37,7 @@ from lakelog.formats.contract import (
     fetch,
     walk_blocks,
 )
+from lakelog.formats.fields import decode_fields, number
 
 __all__ = [
     "EVERYTHING",
@@ -56,11 +58,13 @@ __all__ = [
     "batches",
     "buffers",
     "decode",
+    "decode_fields",
     "drive",
     "drive_items",
     "fetch",
     "kafkalog",
     "kafs",
+    "number",
     "rustlog",
     "strm",
     "walk_blocks",

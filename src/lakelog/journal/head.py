@@ -14,8 +14,8 @@ stops, because a new one with floor 0 would bring everything back that was ever 
 import json
 from dataclasses import dataclass
 
-from lakelog.errors import CorruptError, UnsupportedError
-from lakelog.formats import Bytes
+from lakelog.errors import CorruptError
+from lakelog.formats import Bytes, decode_fields, number
 
 __all__ = ["FLOORS_MAX", "HEAD_BYTES_MAX", "Head", "decode_head", "encode_head"]
 
@@ -79,15 +79,12 @@ def decode_head(data: Bytes, lane: int) -> Head:
         UnsupportedError: a later version made it.
     """
     try:
-        fields = json.loads(bytes(data))
-        if fields["format"] != FORMAT:
-            what = f"format {fields['format']!r}, this reader knows {FORMAT}; use a newer one"
-            raise UnsupportedError(what, at=0, where="head")
-        floors = tuple((_number(floor), _number(since)) for floor, since in fields["floors"])
+        fields = decode_fields(data, format_=FORMAT, where="head")
+        floors = tuple((number(floor), number(since)) for floor, since in fields["floors"])
         head = Head(
-            lane=_number(fields["lane"]),
-            floor=_number(fields["floor"]),
-            checkpoint=_number(fields["checkpoint"]),
+            lane=number(fields["lane"]),
+            floor=number(fields["floor"]),
+            checkpoint=number(fields["checkpoint"]),
             floors=floors,
         )
     except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -95,12 +92,6 @@ def decode_head(data: Bytes, lane: int) -> Head:
     if head.lane != lane:
         raise _bad(f"it is of lane {head.lane}, not {lane}")
     return head
-
-
-def _number(value: object) -> int:
-    if type(value) is not int:
-        raise TypeError(f"{value!r} is no number")
-    return value
 
 
 def _bad(what: str) -> CorruptError:

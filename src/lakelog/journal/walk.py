@@ -33,9 +33,9 @@ from lakelog.store import (
     GetSuffix,
     Head,
     Many,
-    Op,
     Work,
     fetch,
+    fetch_many,
 )
 
 __all__ = ["follow", "learn", "read_bundle", "read_bundles", "read_checkpoint"]
@@ -67,8 +67,9 @@ def read_bundles(lane: Lane, seqs: Sequence[int]) -> Work[list[Held | None]]:
         CorruptError, UnsupportedError: something else stands there.
         UnavailableError: a read had no answer.
     """
-    ops = tuple(GetSuffix(bundle_key(lane.number, seq), SUFFIX_BYTES) for seq in seqs)
-    ends: list[Fetched | None] = yield from _many(ops)
+    ends = yield from fetch_many(
+        [GetSuffix(bundle_key(lane.number, seq), SUFFIX_BYTES) for seq in seqs]
+    )
     held: list[Held | None] = []
     for seq, end in zip(seqs, ends, strict=True):
         held.append(None if end is None else (yield from _held(lane, seq, end)))
@@ -105,19 +106,6 @@ def _named(key: str) -> Iterator[None]:
         yield
     except (CorruptError, UnsupportedError) as error:
         raise type(error)(error.what, at=error.at, where=key) from error
-
-
-def _many(ops: tuple[Op, ...]) -> Work[list[Fetched | None]]:
-    answers: tuple[Fetched | LakelogError, ...] = yield Many(ops)
-    found: list[Fetched | None] = []
-    for answer in answers:
-        if isinstance(answer, NotFoundError):
-            found.append(None)
-        elif isinstance(answer, LakelogError):
-            raise answer
-        else:
-            found.append(answer)
-    return found
 
 
 def read_checkpoint(lane: Lane, seq: int) -> Work[Checkpoint | None]:

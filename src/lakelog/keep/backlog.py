@@ -32,10 +32,6 @@ class Backlog:
     def floor(self) -> int:
         return self.look.head.floor
 
-    def is_deleted(self, lane: Lane, topic: bytes) -> bool:
-        """Whether a verified row says that a topic was deleted."""
-        return lane.fold is not None and lane.fold.is_deleted(topic)
-
 
 def read_backlog(lane: Lane, bundles_max: int) -> Work[Backlog | None]:
     """Read the first bundles of a lane, at most so many; None: the lane moved, begin again."""

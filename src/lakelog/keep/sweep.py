@@ -30,7 +30,7 @@ from lakelog.history.manifests import (
 )
 from lakelog.names import TIME_PREFIX
 from lakelog.ports import Ids
-from lakelog.store import ObjectInfo, Work, delete, list_page
+from lakelog.store import ObjectInfo, Work, delete, list_objects, list_page
 
 __all__ = ["sweep_partition", "sweep_times"]
 
@@ -54,7 +54,7 @@ def sweep_partition(where: Where, ids: Ids, *, now_ms: int, grace_ms: int) -> Wo
 
     ``now_ms`` is the store's time.
     """
-    objects = yield from _list(where)
+    objects = [*_named(where, (yield from list_objects(where.prefix)))]
     manifest = yield from read_manifest(where)
     before_ms = now_ms - grace_ms
     if any(intent.since_ms <= before_ms for intent in manifest.intents):
@@ -116,18 +116,7 @@ def _is_of(one: _Object, intent: Intent) -> bool:
     return intent.base_offset <= one.base_offset < intent.next_offset
 
 
-def _list(where: Where) -> Work[list[_Object]]:
-    objects: list[_Object] = []
-    after, more = "", True
-    while more:
-        page = yield from list_page(where.prefix, after)
-        objects += _named(where, page.objects)
-        more = page.more and bool(page.objects)
-        after = page.objects[-1].key if page.objects else after
-    return objects
-
-
-def _named(where: Where, infos: tuple[ObjectInfo, ...]) -> Iterator[_Object]:
+def _named(where: Where, infos: list[ObjectInfo]) -> Iterator[_Object]:
     """Yield what may be swept; anything else beside a manifest is not ours."""
     for info in infos:
         name = info.key.removeprefix(where.prefix)

@@ -75,26 +75,21 @@ def _target(sealed: int, checkpoint: int) -> int:
 
 def _sealed_to(lane: Lane, backlog: Backlog, catalog: Catalog) -> Work[int]:
     """Return the first seq of which something is not sealed."""
-    manifests: dict[Place, Manifest | None] = {}
+    manifests: dict[Place, Manifest] = {}
     for held in backlog.bundles:
         for one in held.bundle.slices:
-            if backlog.is_deleted(lane, one.topic):
+            if lane.fold is not None and lane.fold.is_deleted(one.topic):
                 continue
             if one.place not in manifests:
                 where = where_of(catalog, one.place)
-                read = read_manifest(where) if where else _nothing()
-                manifests[one.place] = yield from read
+                if where is None:
+                    return held.bundle.seq
+                manifests[one.place] = yield from read_manifest(where)
             manifest = manifests[one.place]
-            if manifest is None:
-                return held.bundle.seq
             safe = manifest.deleted or one.next_offset <= manifest.sealed_end
             if not safe and one.next_offset > manifest.log_start:
                 return held.bundle.seq
     return backlog.floor + len(backlog.bundles)
-
-
-def _nothing() -> Work[None]:
-    yield from ()
 
 
 def _is_worth_it(backlog: Backlog) -> bool:

@@ -10,7 +10,8 @@ also not who tries to make the namespace again.
 import json
 from dataclasses import dataclass
 
-from lakelog.errors import ConflictError, CorruptError, NotFoundError, UnsupportedError
+from lakelog.errors import ConflictError, CorruptError, NotFoundError
+from lakelog.formats import decode_fields, number
 from lakelog.journal import Head, encode_head
 from lakelog.model import Rules
 from lakelog.names import CLUSTER_KEY, head_key
@@ -64,14 +65,11 @@ def open_namespace() -> Work[Namespace]:
     if found is None:
         raise NotFoundError("there is no namespace here: make one with lakelog init")
     try:
-        fields = json.loads(found.body)
-        if fields["format"] != FORMAT:
-            what = f"format {fields['format']!r}, this reader knows {FORMAT}; use a newer one"
-            raise UnsupportedError(what, at=0, where=CLUSTER_KEY)
+        fields = decode_fields(found.body, format_=FORMAT, where=CLUSTER_KEY)
         names = ("lanes", "grace_ms", "checkpoint_every")
-        id_, numbers = bytes.fromhex(fields["id"]), {name: fields[name] for name in names}
-        if len(id_) != 16 or any(type(number) is not int for number in numbers.values()):
-            raise ValueError(f"id {id_.hex()}, {numbers}")
+        id_, numbers = bytes.fromhex(fields["id"]), {name: number(fields[name]) for name in names}
+        if len(id_) != 16:
+            raise ValueError(f"id {id_.hex()}")
         return Namespace(id=id_, rules=Rules(**numbers))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         what = f"it is no namespace: {error!r}"

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from lakelog.errors import LakelogError, NotFoundError
+from lakelog.errors import NotFoundError
 from lakelog.history.manifests import Manifest, SegmentRow, Where, decode_page
 from lakelog.log.topics import Topic
 from lakelog.names import manifest_key
-from lakelog.store import CELL_BYTES_MAX, Fetched, Get, Many, Work
+from lakelog.store import CELL_BYTES_MAX, Get, Work, fetch_many
 
 __all__ = ["Planned", "plan_history"]
 
@@ -80,17 +80,8 @@ def _paged(where: Where, manifest: Manifest) -> Work[tuple[Manifest, list[Segmen
 
 
 def _get(keys: Sequence[str]) -> Work[list[bytes | None]]:
-    answers: tuple[Fetched | LakelogError, ...]
-    answers = yield Many(tuple(Get(key, CELL_BYTES_MAX) for key in keys))
-    bodies: list[bytes | None] = []
-    for answer in answers:
-        if isinstance(answer, NotFoundError):
-            bodies.append(None)
-        elif isinstance(answer, LakelogError):
-            raise answer
-        else:
-            bodies.append(answer.body)
-    return bodies
+    cells = yield from fetch_many([Get(key, CELL_BYTES_MAX) for key in keys])
+    return [None if cell is None else cell.body for cell in cells]
 
 
 def _windows(items: Sequence[T]) -> Iterable[Sequence[T]]:

@@ -22,11 +22,9 @@ from lakelog.errors import (
     ConflictError,
     CorruptError,
     InvalidInputError,
-    LakelogError,
     NotFoundError,
-    UnsupportedError,
 )
-from lakelog.formats import Bytes
+from lakelog.formats import Bytes, decode_fields, number
 from lakelog.history.manifests import Where
 from lakelog.names import (
     LANES_MAX,
@@ -39,12 +37,11 @@ from lakelog.names import (
 )
 from lakelog.store import (
     CELL_BYTES_MAX,
-    Fetched,
     Get,
-    Many,
     Work,
     change_cell,
-    list_page,
+    fetch_many,
+    list_objects,
     read_cell,
 )
 
@@ -220,26 +217,16 @@ def read_topic(name: str) -> Work[Topic]:
 
 def list_topics() -> Work[list[Topic]]:
     """Return every topic, also deleted ones. What has no name of a topic is not ours."""
+    objects = yield from list_objects(TOPICS_PREFIX)
+    names = [*filter(is_topic_name, (info.key.removeprefix(TOPICS_PREFIX) for info in objects))]
     topics: list[Topic] = []
-    after, more = "", True
-    while more:
-        page = yield from list_page(TOPICS_PREFIX, after)
-        names = [info.key.removeprefix(TOPICS_PREFIX) for info in page.objects]
-        for at in range(0, len(names), WINDOW):
-            topics += yield from _read_topics([*filter(is_topic_name, names[at : at + WINDOW])])
-        more = page.more and bool(page.objects)
-        after = page.objects[-1].key if page.objects else after
-    return topics
-
-
-def _read_topics(names: list[str]) -> Work[list[Topic]]:
-    answers: tuple[Fetched | LakelogError, ...]
-    answers = yield Many(tuple(Get(topic_key(name), CELL_BYTES_MAX) for name in names))
-    topics: list[Topic] = []
-    for name, answer in zip(names, answers, strict=True):
-        if isinstance(answer, LakelogError):
-            raise answer
-        topics.append(decode_topic(answer.body, name))
+    for at in range(0, len(names), WINDOW):
+        some = names[at : at + WINDOW]
+        cells = yield from fetch_many([Get(topic_key(name), CELL_BYTES_MAX) for name in some])
+        for name, cell in zip(some, cells, strict=True):
+            if cell is None:
+                raise _missing(name)
+            topics.append(decode_topic(cell.body, name))
     return topics
 
 
@@ -282,22 +269,19 @@ def decode_topic(data: Bytes, name: str) -> Topic:
         UnsupportedError: a later version made it.
     """
     try:
-        fields = json.loads(bytes(data))
-        if fields["format"] != FORMAT:
-            what = f"format {fields['format']!r}, this reader knows {FORMAT}; use a newer one"
-            raise UnsupportedError(what, at=0, where=topic_key(name))
+        fields = decode_fields(data, format_=FORMAT, where=topic_key(name))
         topic = Topic(
             name=str(fields["name"]),
             id=bytes.fromhex(fields["id"]),
-            incarnation=_number(fields["incarnation"]),
-            partitions=_number(fields["partitions"]),
-            lanes=_number(fields["lanes"]),
+            incarnation=number(fields["incarnation"]),
+            partitions=number(fields["partitions"]),
+            lanes=number(fields["lanes"]),
             configs={str(key): str(value) for key, value in fields["configs"].items()},
-            created_ms=_number(fields["created_ms"]),
+            created_ms=number(fields["created_ms"]),
             deleted=fields["deleted"] is True,
-            deleted_ms=_number(fields["deleted_ms"]),
+            deleted_ms=number(fields["deleted_ms"]),
             retired=tuple(
-                Retired(bytes.fromhex(id_).hex(), *map(_number, rest))
+                Retired(bytes.fromhex(id_).hex(), *map(number, rest))
                 for id_, *rest in fields["retired"]
             ),
             writers=tuple(map(str, fields["writers"])),
@@ -310,9 +294,3 @@ def decode_topic(data: Bytes, name: str) -> Topic:
         what = f"it is of {topic.name!r}, {topic.partitions} partitions in {topic.lanes} lanes"
         raise CorruptError(what, at=0, where=topic_key(name))
     return topic
-
-
-def _number(value: object) -> int:
-    if type(value) is not int:
-        raise TypeError(f"{value!r} is no number")
-    return value

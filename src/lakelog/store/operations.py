@@ -22,11 +22,11 @@ timeout, a 5xx and a 409 are all of this kind. ``Exists`` and ``Changed`` are ne
 store has said so.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from lakelog.errors import InvalidInputError
+from lakelog.errors import InvalidInputError, LakelogError, NotFoundError
 from lakelog.store.keys import check_key, check_prefix
 
 __all__ = [
@@ -57,11 +57,13 @@ __all__ = [
     "Write",
     "delete",
     "fetch",
+    "fetch_many",
     "get",
     "get_range",
     "get_suffix",
     "head",
     "join_body",
+    "list_objects",
     "list_page",
     "put_if_absent",
     "put_if_match",
@@ -316,6 +318,36 @@ def fetch(op: Get | GetRange | GetSuffix) -> Flow[Fetched]:
     """
     fetched: Fetched = yield op
     return fetched
+
+
+def fetch_many(ops: Sequence[Get | GetRange | GetSuffix]) -> Work[list[Fetched | None]]:
+    """Return what each of some reads found, None where there is no object; all at once.
+
+    Raises:
+        LakelogError: the first of the other errors.
+    """
+    answers: tuple[Fetched | LakelogError, ...] = yield Many(tuple(ops))
+    found: list[Fetched | None] = []
+    for answer in answers:
+        if isinstance(answer, NotFoundError):
+            found.append(None)
+        elif isinstance(answer, LakelogError):
+            raise answer
+        else:
+            found.append(answer)
+    return found
+
+
+def list_objects(prefix: str) -> Flow[list[ObjectInfo]]:
+    """Return every object below ``prefix``."""
+    objects: list[ObjectInfo] = []
+    after, more = "", True
+    while more:
+        page = yield from list_page(prefix, after)
+        objects += page.objects
+        more = page.more and bool(page.objects)
+        after = page.objects[-1].key if page.objects else after
+    return objects
 
 
 def get(key: str) -> Flow[bytes]:

@@ -32,8 +32,8 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from lakelog.errors import CorruptError, UnsupportedError
-from lakelog.formats import Bytes
+from lakelog.errors import CorruptError
+from lakelog.formats import Bytes, decode_fields, number
 
 __all__ = [
     "ROWS_GOAL",
@@ -55,7 +55,6 @@ ROWS_MAX = 512
 """A manifest with more rows than this should put the older ones on a page."""
 ROWS_GOAL = 256
 """And keep so many."""
-INTENTS_MAX = 64
 
 
 class SegmentRow(NamedTuple):
@@ -191,14 +190,13 @@ def decode_manifest(data: Bytes) -> Manifest:
         UnsupportedError: a later version made it.
     """
     try:
-        fields = json.loads(bytes(data))
-        _check_format(fields)
+        fields = decode_fields(data, format_=FORMAT, where="manifest")
         return Manifest(
             topic=bytes.fromhex(fields["topic"]),
-            partition=_number(fields["partition"]),
-            generation=_number(fields["generation"]),
-            sealed_end=_number(fields["sealed_end"]),
-            log_start=_number(fields["log_start"]),
+            partition=number(fields["partition"]),
+            generation=number(fields["generation"]),
+            sealed_end=number(fields["sealed_end"]),
+            log_start=number(fields["log_start"]),
             deleted=_flag(fields["deleted"]),
             burnt=_flag(fields["burnt"]),
             pages=_rows(PageRow, fields["pages"]),
@@ -224,8 +222,7 @@ def decode_page(data: Bytes) -> tuple[SegmentRow, ...]:
         UnsupportedError: a later version made it.
     """
     try:
-        fields = json.loads(bytes(data))
-        _check_format(fields)
+        fields = decode_fields(data, format_=FORMAT, where="manifest")
         rows = _rows(SegmentRow, fields["segments"])
         if any(one.next_offset != two.base_offset for one, two in pairwise(rows)):
             raise _bad("a page with a gap")
@@ -248,22 +245,10 @@ def _rows(kind: Any, rows: list[list[object]]) -> tuple[Any, ...]:
     return tuple(map(partial(tuple.__new__, kind), rows))
 
 
-def _number(value: object) -> int:
-    if type(value) is not int:
-        raise TypeError(f"{value!r} is no number")
-    return value
-
-
 def _flag(value: object) -> bool:
     if type(value) is not bool:
         raise TypeError(f"{value!r} is neither true nor false")
     return value
-
-
-def _check_format(fields: dict[str, object]) -> None:
-    if fields["format"] != FORMAT:
-        what = f"format {fields['format']!r}, this reader knows {FORMAT}; use a newer one"
-        raise UnsupportedError(what, at=0, where="manifest")
 
 
 def _bad(what: str) -> CorruptError:
