@@ -36,24 +36,51 @@ format: setup ## put the code in the house's format
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-test: setup ## unit, golden, property and architecture tests: no process is started
-	$(BIN)/python -m pytest tests/unit tests/golden tests/property tests/architecture tests/simulation
+test: setup ## unit, golden, property and architecture tests, and the findings of the simulator
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/unit tests/golden tests/property tests/architecture tests/simulation
 	$(BIN)/python -m pytest tests/model -k "not comes_out_as_expected"
 
 e2e: setup ## tests against the real parts: Kafka, SeaweedFS, Spark
-	$(BIN)/python -m pytest tests/contract tests/e2e
+	$(BIN)/python -m pytest tests/contract tests/e2e -m "not long" --durations=25
 
 sim: setup ## the simulator: 32,000 seeds, and proof that everything that can go wrong did
-	$(BIN)/python -m lakelog.testing --seeds 0:32000 --at-least 100
+	$(BIN)/python -m lakelog.testing --seeds 0:32000 --at-least 30
 
 sim-quick: setup ## as many seeds as 40 seconds take
 	$(BIN)/python -m lakelog.testing --seeds 0:20000 --seconds 40
 
 sim-ci: setup ## 2,000 seeds of a range that differs from commit to commit
-	$(BIN)/python -m lakelog.testing --seeds $(SEED):$$(( $(SEED) + 2000 )) --at-least 3
+	$(BIN)/python -m lakelog.testing --seeds $(SEED):$$(( $(SEED) + 2000 ))
 
-model: setup ## the Spin model of the lane protocol, and its mutants
+model: setup ## the Spin models of lane and history, and their mutants
 	$(BIN)/python -m tests.model.check
+
+skeleton: setup ## the whole system once through: Java, broker, bundles, Spark, seal, kill -9, again
+	$(BIN)/python -m pytest tests/e2e/test_skeleton.py
+
+live: setup ## Spark on the live log: 100 ranges, a stream for ten minutes, a thousand fresh reads
+	LAKELOG_LIVE_RANGES=100 LAKELOG_STREAM_SECONDS=600 LAKELOG_FRESH_ROUNDS=1000 $(BIN)/python -m pytest tests/e2e/test_spark_live.py tests/e2e/test_spark_live_story.py tests/e2e/test_spark_live_fresh.py -s --timeout 3600
+
+upkeep: setup ## the pipeline keeps a log for ten minutes; each verb killed a hundred times; two at once
+	LAKELOG_UPKEEP_SECONDS=600 LAKELOG_UPKEEP_KILLS=100 $(BIN)/python -m pytest tests/e2e/test_upkeep.py tests/e2e/test_upkeep_kills.py -s
+
+once: setup ## 200 streaming queries that write, killed with -9 while producers write as well
+	LAKELOG_ONCE_QUERIES=200 $(BIN)/python -m pytest tests/e2e/test_spark_exactly_once.py -s
+
+compat: setup ## seven clients, behaviour by behaviour, on Apache Kafka and on lakelog: docs/compatibility.md
+	$(BIN)/python -m tests.e2e.compat
+
+clients: setup ## seven unmodified Kafka clients: the same stories on Apache Kafka and on lakelog
+	LAKELOG_CLIENTS_ON=kafka,lakelog $(BIN)/python -m pytest tests/e2e/clients
+
+durability: setup ## a million records while the broker is killed, and a minute of trouble with the store
+	LAKELOG_DURABILITY_RECORDS=1000000 LAKELOG_TROUBLE_SECONDS=60 $(BIN)/python -m pytest tests/e2e/broker/test_durability.py tests/e2e/broker/test_store_trouble.py -s --timeout 3600
+
+scale: setup ## ten thousand partitions, and a consumer that catches up on 10 GB of journal
+	LAKELOG_CATCH_UP_BYTES=10737418240 $(BIN)/python -m pytest tests/e2e/broker/test_scale.py -s --timeout 3600
+
+fsck: setup ## a thousand damages in a GiB, each by itself; a minute of verify beside producers
+	LAKELOG_FSCK_SECONDS=60 LAKELOG_FSCK_DAMAGES=1000 LAKELOG_FSCK_BYTES=1073741824 $(BIN)/python -m pytest tests/e2e/test_fsck.py -s --timeout 14400
 
 writers: setup ## eight processes on one lane of SeaweedFS for five minutes, killed and stopped
 	LAKELOG_WRITERS_SECONDS=300 $(BIN)/python -m pytest tests/e2e/writers -s --timeout 900
@@ -74,4 +101,4 @@ bench: setup ## every figure, in full
 bench-quick: setup ## every figure, in its short form
 	$(BIN)/python -m benchmarks --quick
 
-.PHONY: help setup lock check format test e2e sim sim-quick sim-ci model writers nightly oracle fuzz bench bench-quick
+.PHONY: help setup lock check format test e2e sim sim-quick sim-ci model skeleton live upkeep once clients compat durability scale fsck writers nightly oracle fuzz bench bench-quick

@@ -10,7 +10,7 @@ import sys
 
 import benchmarks
 
-SUPPORT = {"__main__", "data", "measure", "spark"}
+SUPPORT = {"__main__", "data", "load", "measure", "served", "spark"}
 
 
 def main() -> None:

@@ -1,13 +1,15 @@
 """Appending through the journal against a bare loop that puts the same objects.
 
-A flush is 256 batches of 16 KiB over 250 partitions: a bundle of 4 MiB. On the journal's side every
-batch is checked as a broker checks it, judged, put with its bundle, and answered. The bare side
-puts objects of the same bytes, one at a time, through the same store: on local files with the same
-fsyncs, on SeaweedFS by the same requests. Rounds alternate.
+A flush is 256 batches of 16 KiB over 250 partitions: a bundle of 4 MiB. On the journal's side a
+lane is driven as a broker drives it: every batch is checked when it comes, judged, put with its
+bundle, and answered, and while one bundle is on its way the batches of the next one come. The bare
+side puts objects of the same bytes, one at a time, through the same store: on local files with the
+same fsyncs, on SeaweedFS by the same requests. Either has one put in flight. Rounds alternate.
 
 The value is the lower of the two ratios, local files and SeaweedFS, of bytes per second.
 """
 
+import asyncio
 import os
 import statistics
 import tempfile
@@ -15,9 +17,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import uvloop
+
 from benchmarks.measure import arguments, closing_line
-from lakelog.host import SystemClock, new_id
-from lakelog.journal import Lane, Stored, flush, new_append
+from lakelog.broker import LaneWriter
+from lakelog.host import SystemClock, new_id, tune_process
+from lakelog.journal import FlushSettings, Lane, Stored, new_append
 from lakelog.log import make_namespace
 from lakelog.model import Record, Rules
 from lakelog.records import NewBatch, encode_batch
@@ -28,6 +33,8 @@ BAR = 0.85
 PARTITIONS = 250
 BATCHES = 256
 BATCH_BYTES = 16 << 10
+AHEAD = 2
+"""Bundles whose batches have come: the one that is put, and the next."""
 
 
 def batches() -> list[bytes]:
@@ -49,24 +56,35 @@ def batches() -> list[bytes]:
 def journal_side(store: Store, bodies: list[bytes], flushes: int) -> Callable[[], int]:
     """Return what appends so many bundles and returns how many bytes were acknowledged."""
     rules = Rules(lanes=1)
-    perform = working(store.perform)
-    run(make_namespace(new_id(), rules), perform)
+    run(make_namespace(new_id(), rules), working(store.perform))
     lane = Lane(number=0, rules=rules, clock=SystemClock(), ids=new_id, writer=new_id())
+    size = sum(map(len, bodies))
+    settings = FlushSettings(interval_ms=1000, size_bytes_goal=size, size_bytes_max=size)
     topic = new_id()
 
-    def side() -> int:
-        acknowledged = 0
-        for _ in range(flushes):
-            requests = [
-                new_append(topic, number % PARTITIONS, body) for number, body in enumerate(bodies)
-            ]
-            done = run(flush(lane, requests), perform)
-            for request, outcome in zip(requests, done.outcomes, strict=True):
-                assert isinstance(outcome, Stored)
-                acknowledged += len(request.body)
-        return acknowledged
+    async def story() -> int:
+        acknowledged = left = flushes * BATCHES
+        done = asyncio.Event()
+        turn = asyncio.Semaphore(AHEAD * BATCHES)
 
-    return side
+        def answered(outcome: object) -> None:
+            nonlocal left
+            assert isinstance(outcome, Stored), outcome
+            left -= 1
+            turn.release()
+            if not left:
+                done.set()
+
+        async with LaneWriter(lane, store.perform_async, settings) as writer:
+            for _ in range(flushes):
+                for number, body in enumerate(bodies):
+                    await turn.acquire()
+                    request = new_append(topic, number % PARTITIONS, body)
+                    writer.submit(request, answered, 0, 1 << 62)
+            await done.wait()
+        return acknowledged // BATCHES * size
+
+    return lambda: uvloop.run(story())
 
 
 def bare_side(store: Store, bodies: list[bytes], flushes: int) -> Callable[[], int]:
@@ -110,6 +128,7 @@ def ratio(store: Store, bodies: list[bytes], rounds: int, flushes: int) -> dict[
 def main() -> None:
     options = arguments(__doc__)
     rounds, flushes = (7, 8) if options.quick else (15, 32)
+    tune_process()
     bodies = batches()
     figures = {}
     with tempfile.TemporaryDirectory(prefix="lakelog-append-") as folder:

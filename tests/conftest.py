@@ -30,7 +30,7 @@ _NO_CLOCKS = hypothesis.settings(
 set_hypothesis_home_dir(cache() / "hypothesis")
 hypothesis.settings.register_profile("dev", _NO_CLOCKS, max_examples=50)
 hypothesis.settings.register_profile(
-    "ci", _NO_CLOCKS, max_examples=200, derandomize=True, print_blob=True
+    "ci", _NO_CLOCKS, max_examples=100, derandomize=True, print_blob=True
 )
 hypothesis.settings.register_profile("nightly", _NO_CLOCKS, max_examples=5000, print_blob=True)
 hypothesis.settings.load_profile(
@@ -67,10 +67,12 @@ def seaweedfs() -> Iterator["SeaweedFS"]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
-    """A local Spark session."""
+    """A local Spark session, which has the real ``format("kafka")`` as well."""
+    from tests.parts.jars import spark_kafka_jars
     from tests.parts.spark import running_spark
 
-    with running_spark(jvm=QUICK) as running:
+    jars = ",".join(map(str, spark_kafka_jars()))
+    with running_spark({"spark.jars": jars}, jvm=QUICK) as running:
         yield running
 
 

@@ -6,8 +6,12 @@
     _lakelog/lanes/{lane:04}/tail                  advisory: a recent checkpoint
     _lakelog/lanes/{lane:04}/{seq:020}.bundle      journal; created once
     _lakelog/lanes/{lane:04}/{seq:020}.checkpoint  derived from the journal
-    _lakelog/staged/{write}/{lane:04}/{part:06}.batches   bytes of one attempt of a bulk write
-    _lakelog/commits/{query}/{number:020}          created once: names the attempt that counts
+    _lakelog/staged/{write}/identity               which bulk write this is an attempt of
+    _lakelog/staged/{write}/{lane:04}/{part:06}.batches   its bytes
+    _lakelog/staged/{write}/plan                   what of them goes where, if it is the one
+    _lakelog/commits/{query}/{number:020}          cell: which attempt counts, and how far it is
+    _lakelog/groups/{shard:02}                     cell: consumer groups, and who coordinates them
+    _lakelog/pipeline                              cell: until when a pipeline keeps all of it
     _lakelog/time/{id}                             a moment of the store's clock; deleted at once
     {path}/{partition}/manifest                    cell: history of one partition
     {path}/{partition}/segment-{base:020}.kfs      and .index, .timeindex: sealed history
@@ -27,23 +31,33 @@ from lakelog.errors import InvalidInputError
 
 __all__ = [
     "CLUSTER_KEY",
+    "COMMITS_PREFIX",
+    "GROUPS_PREFIX",
     "LANES_MAX",
     "LANES_PREFIX",
+    "PIPELINE_KEY",
+    "STAGED_PREFIX",
     "TIME_PREFIX",
     "TOPICS_PREFIX",
     "bundle_key",
     "check_topic_name",
     "checkpoint_key",
+    "commit_key",
+    "commit_of",
+    "group_shard_key",
     "head_key",
+    "identity_key",
     "is_topic_name",
     "lane_of",
     "lane_prefix",
     "manifest_key",
     "page_stem",
     "partition_prefix",
+    "plan_key",
     "segment_stem",
     "seq_of",
     "staged_key",
+    "staged_of",
     "tail_key",
     "time_key",
     "topic_key",
@@ -51,12 +65,20 @@ __all__ = [
 ]
 
 CLUSTER_KEY = "_lakelog/cluster.json"
+PIPELINE_KEY = "_lakelog/pipeline"
 TOPICS_PREFIX = "_lakelog/topics/"
 LANES_PREFIX = "_lakelog/lanes/"
+STAGED_PREFIX = "_lakelog/staged/"
+COMMITS_PREFIX = "_lakelog/commits/"
 TIME_PREFIX = "_lakelog/time/"
+GROUPS_PREFIX = "_lakelog/groups/"
 LANES_MAX = 1024
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_STAGED = re.compile(
+    re.escape(STAGED_PREFIX) + r"([0-9a-f]{32})/(?:identity|plan|(\d{4})/\d{6,10}\.batches)"
+)
+_COMMIT = re.compile(re.escape(COMMITS_PREFIX) + r"([0-9a-f]{32})/(\d{20})")
 _SEQ = re.compile(r"(\d{20})\.(bundle|checkpoint)")
 
 
@@ -118,7 +140,37 @@ def seq_of(key: str) -> int | None:
 
 
 def staged_key(write: bytes, lane: int, part: int) -> str:
-    return f"_lakelog/staged/{write.hex()}/{lane:04}/{part:06}.batches"
+    return f"{STAGED_PREFIX}{write.hex()}/{lane:04}/{part:06}.batches"
+
+
+def identity_key(write: bytes) -> str:
+    return f"{STAGED_PREFIX}{write.hex()}/identity"
+
+
+def plan_key(write: bytes) -> str:
+    return f"{STAGED_PREFIX}{write.hex()}/plan"
+
+
+def staged_of(key: str) -> tuple[bytes, int | None] | None:
+    """Return whose staged object this is, and of which lane, if of any; None for another key."""
+    found = _STAGED.fullmatch(key)
+    if found is None:
+        return None
+    return bytes.fromhex(found[1]), int(found[2]) if found[2] else None
+
+
+def commit_key(query: bytes, number: int) -> str:
+    return f"{COMMITS_PREFIX}{query.hex()}/{number:020}"
+
+
+def commit_of(key: str) -> tuple[bytes, int] | None:
+    """Return the query and the number of a write; None for another key."""
+    found = _COMMIT.fullmatch(key)
+    return (bytes.fromhex(found[1]), int(found[2])) if found else None
+
+
+def group_shard_key(shard: int) -> str:
+    return f"{GROUPS_PREFIX}{shard:02}"
 
 
 def time_key(id_: bytes) -> str:

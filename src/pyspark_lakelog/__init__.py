@@ -13,11 +13,16 @@ except ImportError:  # Spark before 4.0, or none at all: there is no door to ope
     pass
 else:
     if TYPE_CHECKING:
-        from pyspark.sql.datasource import DataSourceReader
+        from pyspark.sql.datasource import (
+            DataSourceArrowWriter,
+            DataSourceReader,
+            DataSourceStreamReader,
+            DataSourceStreamWriter,
+        )
         from pyspark.sql.types import StructType
 
     class DefaultSource(DataSource):
-        """Segments of Kafka, KAFS, STRM and RustLog, with the columns of Spark's Kafka source."""
+        """A log, live or in segments of any format, with the columns of Spark's Kafka source."""
 
         @classmethod
         def name(cls) -> str:
@@ -32,3 +37,22 @@ else:
             from lakelog.spark import reader_of
 
             return reader_of(schema, dict(self.options))
+
+        def streamReader(self, schema: "StructType") -> "DataSourceStreamReader":  # noqa: N802
+            from lakelog.spark import stream_reader_of
+
+            return stream_reader_of(schema, dict(self.options))
+
+        def writer(self, schema: "StructType", overwrite: bool) -> "DataSourceArrowWriter":
+            from lakelog.spark import writer_of
+
+            return writer_of(schema, dict(self.options), overwrite=overwrite)
+
+        def streamWriter(  # noqa: N802
+            self,
+            schema: "StructType",
+            overwrite: bool,  # noqa: ARG002 (in mode complete, too, rows are appended)
+        ) -> "DataSourceStreamWriter":
+            from lakelog.spark import stream_writer_of
+
+            return stream_writer_of(schema, dict(self.options))

@@ -10,7 +10,6 @@ Where the two are meant to differ, a test says so:
 """
 
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -22,8 +21,9 @@ from confluent_kafka import Producer
 
 from lakelog.model import Record
 from lakelog.records import NewBatch, encode_batch, rebase
-from tests.parts.kafka import Kafka
+from tests.parts.kafka import Kafka, copy_directory
 from tests.parts.process import Finished
+from tests.patience import in_time
 
 TIME = 1_700_000_000_000
 SUFFIXES = (".log", ".index", ".timeindex", ".snapshot", ".txnindex")
@@ -53,7 +53,7 @@ def _producer(kafka: Kafka, **settings: object) -> Producer:
 
 
 def _flush(producer: Producer) -> None:
-    assert producer.flush(60) == 0
+    in_time(producer.flush(60) == 0, "some are not acknowledged")
 
 
 def _make_codecs(kafka: Kafka) -> None:
@@ -134,7 +134,7 @@ def _make_gaps(kafka: Kafka) -> None:
         time.sleep(0.3)  # noqa: TID251 (a segment closes by its age)
     deadline = time.monotonic() + 60
     while (directory / f"{20:020}.log").exists():
-        assert time.monotonic() < deadline, "the log cleaner did not come"
+        in_time(time.monotonic() < deadline, "the log cleaner did not come")
         time.sleep(0.2)  # noqa: TID251 (nothing to wait on but the cleaner)
 
 
@@ -147,7 +147,7 @@ class Copies:
     def take(self, kafka: Kafka, into: Path) -> None:
         for name in ("dump-*", "__cluster_metadata-0"):
             for directory in sorted(kafka.data_dir.glob(name)):
-                shutil.copytree(directory, into / directory.name, copy_function=_copy)
+                copy_directory(directory, into / directory.name)
 
     def files(self, root: Path, *suffixes: str) -> list[Path]:
         # kafka-dump-log cannot read a log with space set aside; it has a test of its own.
@@ -157,11 +157,6 @@ class Copies:
             if path.suffix in suffixes
             and not (root == self.live and path.parent.name.startswith("dump-roomy"))
         )
-
-
-def _copy(source: str, target: str) -> None:
-    # Index files are 10 MiB of holes.
-    subprocess.run(["cp", "--sparse=always", source, target], check=True)
 
 
 @pytest.fixture(scope="module")
@@ -365,5 +360,5 @@ def test_a_gibibyte_is_dumped_as_it_is_read(gibibyte: Path) -> None:
     assert (lines, code) == (gibibyte.stat().st_size // batch_bytes + 2, 0)
     assert max(whole_mb, *(mb for _, _, mb, _ in starts)) < RSS_MB_MAX
     # The machine may be busy with something else: the best of three is ours.
-    assert min(whole_s, *(first_s for first_s, _, _, _ in starts)) < 1
+    in_time(min(whole_s, *(first_s for first_s, _, _, _ in starts)) < 1, "the first line")
     assert all(code == 0 for _, _, _, code in starts)

@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 
 from tests.parts.kafka import Kafka, Record, read_all
 from tests.parts.seaweedfs import SeaweedFS
+from tests.patience import in_time
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +32,7 @@ def _topic_with_one_record(kafka: Kafka) -> tuple[str, Record]:
         timestamp=record.timestamp,
         headers=list(headers),
     )
-    assert producer.flush(30) == 0
+    in_time(producer.flush(30) == 0, "some are not acknowledged")
     return topic, record
 
 

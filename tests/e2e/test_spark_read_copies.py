@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from tests.parts.kafka import read_all
 from tests.parts.kafka_cluster import KafkaCluster
+from tests.patience import in_time
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -21,7 +22,7 @@ def produce(bootstrap: str, partition: int, values: Iterable[bytes], **settings:
     for value in values:
         producer.produce(TOPIC, value=value, partition=partition)
         producer.poll(0)
-    assert producer.flush(30) == 0
+    in_time(producer.flush(30) == 0, "some are not acknowledged")
 
 
 def on_disk(spark: SparkSession, folder: Path) -> list[Row]:

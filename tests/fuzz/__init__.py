@@ -10,6 +10,7 @@ columns    the compiled codec against the plain one
 formats    walking and opening whole segments
 lanes      bundles and checkpoints
 side       headers, footers, indexes and checkpoints, each by itself
+wire       Kafka's protocol: frames and requests
 reseal     makes checksums right again, so that damage gets past them
 seeds      writes the corpus that every run starts from: ``python -m tests.fuzz.seeds``
 worker     one target in its own process, under atheris

@@ -6,15 +6,24 @@ those. Names begin with ``seed-``; what a run found and kept is called ``crash-`
 
 import struct
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from datetime import timedelta
+from typing import Any, get_args, get_origin, get_type_hints
 from uuid import UUID
+
+from kio.index import load_request_schema
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_writer
 
 from lakelog.formats import FORMATS, Format, kafkalog, kafs, rustlog, strm
 from lakelog.formats.batches import Frame, frames
 from lakelog.model import Header, Record, TimestampType
 from lakelog.records import Codec, NewBatch, compress, encode_batch
+from lakelog.wire import APIS
 from tests.fuzz.formats import ACTIVE, BASE_OFFSET, LIE, RESEAL, pack
 from tests.fuzz.lanes import MISSING_MAX
 from tests.fuzz.targets import CORPUS, TARGETS
+from tests.fuzz.wire import CONTROL
 from tests.golden.lanes.make import goldens
 
 NOON = 1_700_000_000_000
@@ -141,6 +150,64 @@ def _lanes() -> Iterator[tuple[str, str, bytes]]:
         yield target, "bad", b"\0no such thing"
 
 
+def _wire() -> Iterator[tuple[str, str, bytes]]:
+    """A request of each API in its oldest and its newest version, as kio writes them."""
+    stream = b""
+    for api in APIS.values():
+        for version in sorted({api.min_version, api.max_version}):
+            kind: Any = load_request_schema(int(api.key), version)
+            header = kind.__header_schema__(
+                request_api_key=int(api.key),
+                request_api_version=version,
+                correlation_id=1,
+                client_id="c",
+            )
+            start, body = _message(header), _message(_plain(kind))
+            label = f"{api.name.lower()}-{version}"
+            if len(stream) < 300:
+                stream += struct.pack(">i", len(start + body)) + start + body
+            if (int(api.key), version) in CONTROL:
+                at = CONTROL.index((int(api.key), version))
+                yield "wire-request", label, at.to_bytes(2, "big") + body
+            else:
+                at = version - api.min_version
+                yield f"wire-{api.name.lower()}", label, bytes((at,)) + body
+    yield "wire-frames", "some", stream
+    for target in ("wire-frames", "wire-request", "wire-produce", "wire-fetch"):
+        yield target, "bad", b"\0no such thing"
+
+
+class _Written(bytearray):
+    write = bytearray.extend
+
+
+def _message(message: Any) -> bytes:
+    out = _Written()
+    entity_writer(type(message))(out, message)  # type: ignore[arg-type]
+    return bytes(out)
+
+
+def _plain(kind: Any) -> Any:
+    """A message of a class, with one element in each array."""
+    hints = get_type_hints(kind)
+    values: dict[str, Any] = {"string": "t", "bytes": b"b", "records": _run(), "bool": True}
+    values |= {"uuid": UUID(int=7), "error_code": ErrorCode.none, "datetime_i64": None}
+    values |= {"timedelta_i32": timedelta(seconds=1), "timedelta_i64": timedelta(seconds=1)}
+    made: dict[str, Any] = {}
+    for one in fields(kind):
+        wire = one.metadata.get("kafka_type", "")
+        inner = [part for part in (hints[one.name], *get_args(hints[one.name])) if get_args(part)]
+        arrays = [part for part in inner if get_origin(part) is tuple]
+        if arrays:
+            element = get_args(arrays[0])[0]
+            made[one.name] = (values.get(wire, 1) if wire else _plain(element),)
+        elif wire:
+            made[one.name] = values.get(wire, 1)
+        else:
+            made[one.name] = _plain(hints[one.name])
+    return kind(**made)
+
+
 def seeds() -> Iterator[tuple[str, str, bytes]]:
     """Yield target, label and bytes of every seed."""
     for label, batch in _batches():
@@ -154,6 +221,7 @@ def seeds() -> Iterator[tuple[str, str, bytes]]:
     yield from _formats()
     yield from _sides()
     yield from _lanes()
+    yield from _wire()
     for target in ("gzip", "snappy", "lz4", "zstd", "kafka-snapshot", "kafka-metadata",
                    "kafka-leader-epochs", "kafs-index", "strm-header", "strm-footer",
                    "strm-index", "rustlog-index", "rustlog-checkpoint"):  # fmt: skip

@@ -48,6 +48,7 @@ _MODULES = {
         "strm-footer",
         "strm-index",
     ),
+    "wire": ("wire-frames", "wire-request", "wire-produce", "wire-fetch"),
 }
 
 TARGETS = {name: module for module, names in _MODULES.items() for name in names}

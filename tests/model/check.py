@@ -1,6 +1,6 @@
-"""``python -m tests.model.check [--long] [NAME ...]``: run the rows of the model through Spin.
+"""``python -m tests.model.check [--long] [NAME ...]``: run the rows of the models through Spin.
 
-A row is one search: its definitions and lane.pml become a C program, which visits every state that
+A row is one search: its definitions and its model become a C program, which visits every state that
 the cast can reach. A row that must hold has to end its search: one that ran out of depth, memory
 or time has shown nothing, and fails. A row with a mistake has to be caught by the law it names.
 """
@@ -20,9 +20,9 @@ from pathlib import Path
 
 from tests.model.rows import LONG_ROWS, ROWS, Row
 
-__all__ = ["JOBS", "Outcome", "main", "missing_tools", "run", "run_all"]
+__all__ = ["JOBS", "MODELS", "Outcome", "main", "missing_tools", "run", "run_all"]
 
-MODEL = Path(__file__).with_name("lane.pml")
+MODELS = {name: Path(__file__).with_name(f"{name}.pml") for name in ("lane", "history")}
 JOBS = min(2, os.cpu_count() or 1)
 DEPTH_MAX = 100_000
 MEMORY_MB_MAX = 4_000
@@ -70,13 +70,14 @@ def run(row: Row) -> Outcome:
     """Search all that ``row`` can reach."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="lakelog-model-") as scratch:
-        Path(scratch, "lane.pml").write_text(row.prelude() + MODEL.read_text())
+        text = row.prelude() + MODELS[row.model].read_text()
+        Path(scratch, "model.pml").write_text(text)
         # Most searches take less time than optimising the program that does them, and need little
         # memory. The long ones pack their states, and get a larger table to find them in.
         is_long = row in LONG_ROWS
         optimise = ("-O2", "-DCOLLAPSE") if is_long else ("-O0",)
         steps = (
-            ("spin", "-a", "lane.pml"),
+            ("spin", "-a", "model.pml"),
             (*COMPILE, *optimise, "-o", "pan", "pan.c"),
             ("./pan", f"-m{DEPTH_MAX}", "-w25" if is_long else "-w22"),
         )
@@ -103,7 +104,7 @@ def run(row: Row) -> Outcome:
 
 
 def _result(log: str) -> str:
-    broken = re.search(r"assertion violated \(*(J[0-9]\w+)\|\|", log)
+    broken = re.search(r"assertion violated \(*([JH][0-9]\w+)\|\|", log)
     if broken:
         return broken[1].replace("_", " ")
     # Spin says "Search not completed" of a search that was cut short, but not of a stack too small.

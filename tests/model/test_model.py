@@ -1,16 +1,17 @@
-"""The protocol of a lane holds, and each of its steps is needed: every row of the model's table.
+"""The protocols hold, and each of their steps is needed: every row of the models' table.
 
 The searches run two at a time, started together by the first test; each test waits for its own. Run
 by itself, a test starts its own search only.
 """
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
 from tests.architecture.house import ROOT
-from tests.model.check import JOBS, MODEL, Outcome, missing_tools, run
+from tests.model.check import JOBS, MODELS, Outcome, missing_tools, run
 from tests.model.rows import LONG_ROWS, ROWS, Row
 
 
@@ -34,16 +35,31 @@ def test_a_row_comes_out_as_expected(row: Row, searches: dict[str, Future[Outcom
     assert outcome.expected, f"{outcome.line()}\n{outcome.log[-3000:]}"
 
 
-def test_every_mistake_that_the_model_knows_is_in_the_table() -> None:
+@pytest.mark.parametrize("model", MODELS)
+def test_every_mistake_that_a_model_knows_is_in_the_table(model: str) -> None:
     """A step that no row leaves out is a step that nobody has shown to be needed."""
-    words = MODEL.read_text().replace("(", " ").replace(")", " ").split()
+    words = MODELS[model].read_text().replace("(", " ").replace(")", " ").split()
     known = {word for word in words if word.startswith("MUTANT_")}
-    assert known == {one for row in ROWS for one in row.defines if one.startswith("MUTANT_")}
+    rows = [row for row in ROWS if row.model == model and row.breaks]
+    assert known == {one for row in rows for one in row.defines if one.startswith("MUTANT_")}
 
 
-def test_every_mistake_is_explained() -> None:
-    page = " ".join((ROOT / "docs/explanation/append-protocol.md").read_text().split())
-    assert [row.name for row in ROWS if row.breaks and f"*{row.name}*" not in page] == []
+@pytest.mark.parametrize("model", MODELS)
+def test_every_law_is_broken_by_a_mistake_that_names_it(model: str) -> None:
+    """A law that nothing breaks may be one that cannot be broken."""
+    laws = set(re.findall(r"^bool ([JH]\d)_", MODELS[model].read_text(), re.MULTILINE))
+    rows = [row for row in ROWS if row.model == model and row.breaks]
+    assert laws - {row.breaks[:2] for row in rows if row.breaks} == set()
+
+
+@pytest.mark.parametrize(
+    ("model", "path"),
+    [("lane", "docs/explanation/append-protocol.md"), ("history", "tests/model/history.pml")],
+)
+def test_every_mistake_is_explained(model: str, path: str) -> None:
+    page = " ".join((ROOT / path).read_text().split())
+    rows = [row for row in ROWS if row.model == model and row.breaks]
+    assert [row.name for row in rows if f"*{row.name}*" not in page] == []
 
 
 def test_names_of_rows_are_unique() -> None:

@@ -1,5 +1,5 @@
-"""The jars of Apache Kafka, of Spark's reader of it, and the compiled Java oracle, in a cache
-outside the checkout.
+"""The jars of Apache Kafka, of what runs around it, of Spark's reader of it, and compiled Java, in
+a cache outside the checkout.
 
 `python -m tests.parts.jars` fills the cache ahead of time. Each entry is keyed by the hash of all
 that goes into it and appears by one rename, so an entry that exists is complete, two runs may race
@@ -22,6 +22,7 @@ from tests.parts.process import FailedPartError, MissingPartError
 _HERE = Path(__file__).parent
 _POM = _HERE / "pom.xml"
 _SPARK_POM = _HERE / "pom-spark.xml"
+_AROUND_POM = _HERE / "pom-around.xml"
 _ORACLE = _HERE / "java" / "ReadAll.java"
 
 
@@ -33,53 +34,72 @@ def cache() -> Path:
 
 def kafka_jars() -> Path:
     """A folder with the jars named by pom.xml and all they need."""
-    return _entry("jars", _POM.read_bytes(), partial(_copy_dependencies, _POM))
+    return entry("jars", _POM.read_bytes(), partial(_copy_dependencies, _POM))
 
 
 def spark_kafka_jars() -> list[Path]:
     """The jars that give Spark its ``format("kafka")``, for ``spark.jars``."""
     make = partial(_copy_dependencies, _SPARK_POM)
-    return sorted(_entry("spark-jars", _SPARK_POM.read_bytes(), make).glob("*.jar"))
+    return sorted(entry("spark-jars", _SPARK_POM.read_bytes(), make).glob("*.jar"))
+
+
+def around_classpath(source: Path | None = None) -> str:
+    """Kafka Streams and Connect, and the classes of one source, for `java -cp`."""
+    pom = _AROUND_POM.read_bytes()
+    jars = entry("around-jars", pom, partial(_copy_dependencies, _AROUND_POM))
+    if source is None:
+        return f"{jars}/*"
+
+    def compile_source(into: Path) -> None:
+        run_tool([jdk_tool("javac"), "-cp", f"{jars}/*", "-d", str(into), str(source)])
+
+    return f"{entry('around', pom + source.read_bytes(), compile_source)}:{jars}/*"
 
 
 def classpath() -> str:
     """All of Kafka and the compiled oracle, for `java -cp`."""
+    return compiled("oracle", _ORACLE)
+
+
+def compiled(kind: str, source: Path) -> str:
+    """All of Kafka and the classes of one source, for `java -cp`."""
     jars = kafka_jars()
 
-    def compile_oracle(into: Path) -> None:
-        _run([jdk_tool("javac"), "-cp", f"{jars}/*", "-d", str(into), str(_ORACLE)])
+    def compile_source(into: Path) -> None:
+        run_tool([jdk_tool("javac"), "-cp", f"{jars}/*", "-d", str(into), str(source)])
 
-    oracle = _entry("oracle", _POM.read_bytes() + _ORACLE.read_bytes(), compile_oracle)
-    return f"{oracle}:{jars}/*"
+    return f"{entry(kind, _POM.read_bytes() + source.read_bytes(), compile_source)}:{jars}/*"
 
 
 def _copy_dependencies(pom: Path, into: Path) -> None:
     if shutil.which("mvn") is None:
         raise MissingPartError("`mvn` is missing: install Maven (Debian: apt-get install maven)")
     goal = ["dependency:copy-dependencies", f"-DoutputDirectory={into}"]
-    _run(["mvn", "--batch-mode", "--quiet", "--strict-checksums", "--file", str(pom), *goal])
+    run_tool(["mvn", "--batch-mode", "--quiet", "--strict-checksums", "--file", str(pom), *goal])
 
 
-def _entry(kind: str, ingredients: bytes, make: Callable[[Path], None]) -> Path:
-    entry = cache() / f"{kind}-{hashlib.sha256(ingredients).hexdigest()[:16]}"
-    if entry.is_dir():
-        return entry
+def entry(kind: str, ingredients: bytes, make: Callable[[Path], None]) -> Path:
+    """A folder of the cache that `make` filled, now or in an earlier run."""
+    found = cache() / f"{kind}-{hashlib.sha256(ingredients).hexdigest()[:16]}"
+    if found.is_dir():
+        return found
     cache().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache(), prefix="making-") as scratch:
         made = Path(scratch, kind)
         made.mkdir()
         make(made)
         try:
-            made.rename(entry)
+            made.rename(found)
         except OSError:
             # Another run has made the same entry in the meantime, and that one is as good.
-            if not entry.is_dir():
+            if not found.is_dir():
                 raise
-    return entry
+    return found
 
 
-def _run(argv: list[str]) -> None:
-    done = subprocess.run(argv, capture_output=True, text=True)
+def run_tool(argv: list[str], cwd: Path | None = None) -> None:
+    """Run a tool that builds or fetches something; one that fails is quoted."""
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=cwd)
     if done.returncode != 0:
         raise FailedPartError(f"{argv[0]} failed:\n{done.stdout}{done.stderr}")
 
@@ -87,4 +107,5 @@ def _run(argv: list[str]) -> None:
 if __name__ == "__main__":
     classpath()
     spark_kafka_jars()
+    around_classpath()
     sys.stdout.write(f"{kafka_jars()}\n")

@@ -6,6 +6,7 @@ address they are given, which is how lakelog is judged by Kafka's own clients.
 """
 
 import contextlib
+import shutil
 import struct
 import subprocess
 import tempfile
@@ -28,9 +29,13 @@ from tests.parts.process import (
     free_ports,
     mortal,
 )
+from tests.patience import LateError
 
 _QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 _CLUSTER_ID = "bGFrZWxvZy10ZXN0cy0xIQ"
+
+_COPIES_MAX = 20
+_PASSING = frozenset({".deleted", ".cleaned", ".swap", ".tmp"})
 
 _TOOLS = "org.apache.kafka.tools"
 TOOL_CLASSES = {
@@ -161,6 +166,28 @@ class Kafka:
 
     def partition_dir(self, topic: str, partition: int) -> Path:
         return self.data_dir / f"{topic}-{partition}"
+
+
+def copy_directory(source: Path, target: Path) -> None:
+    """Copy a partition's directory, also while its broker runs.
+
+    What is on its way out or in is left behind. A file that was renamed or deleted meanwhile means
+    that the copy is of no one moment: it is begun again.
+    """
+    for _ in range(_COPIES_MAX):
+        target.mkdir(parents=True)
+        names = [path for path in sorted(source.iterdir()) if path.suffix not in _PASSING]
+        # Index files are 10 MiB of holes.
+        copied = subprocess.run(
+            ["cp", "--sparse=always", "--recursive", *map(str, names), str(target)],
+            check=False,
+            capture_output=True,
+        )
+        if copied.returncode == 0:
+            return
+        shutil.rmtree(target)
+        assert b"No such file" in copied.stderr, copied.stderr.decode()
+    raise LateError(f"{source} does not stand still")
 
 
 @contextlib.contextmanager

@@ -18,7 +18,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.parts.kafka import Kafka
-from tests.parts.process import LOOPBACK, FailedPartError
+from tests.parts.process import LOOPBACK
+from tests.patience import LateError
 
 NODES = 3
 _CONTROLLER = 1
@@ -131,7 +132,7 @@ class KafkaCluster:
                 if ready():
                     return
             if time.monotonic() > deadline:
-                raise FailedPartError(f"the brokers did not agree within {within_s:g} s")
+                raise LateError(f"the brokers did not agree within {within_s:g} s")
             time.sleep(0.05)  # noqa: TID251 (nothing to wait on but the other processes)
 
     def _metadata(self, topic: str | None = None):  # type: ignore[no-untyped-def]

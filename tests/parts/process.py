@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.patience import LateError
+
 LOOPBACK = "127.0.0.1"
 _LOG_LINES_SHOWN = 40
 _next_port = itertools.count(secrets.randbelow(20_000))
@@ -107,7 +109,7 @@ class Process:
                 )
             if time.monotonic() > deadline:
                 self.stop(grace_s=0)
-                raise FailedPartError(self._last_words(f"was not ready within {within_s:g} s"))
+                raise LateError(self._last_words(f"was not ready within {within_s:g} s"))
             time.sleep(0.02)  # noqa: TID251 (nothing to wait on but the other process)
 
     def stop(self, grace_s: float = 10) -> None:

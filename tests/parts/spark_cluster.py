@@ -37,6 +37,7 @@ from tests.parts.process import (
     free_ports,
 )
 from tests.parts.spark import running_spark
+from tests.patience import LateError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,6 +65,11 @@ class RunningJob:
     def __init__(self, driver: Process, answer: Path):
         self._driver = driver
         self._answer = answer
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is an answer."""
+        return self._answer.exists()
 
     def wait_until(self, ready: Callable[[], bool], within_s: float) -> None:
         """Poll `ready` until it holds; a driver that ends or is late is quoted.
@@ -106,6 +112,16 @@ class SparkDriver:
         what = (function.__module__, function.__qualname__, arguments, workers, str(answer))
         os.write(self._requests, json.dumps(what).encode() + b"\n")
         return RunningJob(self._process, answer)
+
+    @property
+    def pid(self) -> int:
+        """Its process id, which is also its session's."""
+        return self._process.pid
+
+    def kill(self) -> None:
+        """Kill it with -9, and its JVM; what else it has started must notice, and is waited for."""
+        self._process.stop(grace_s=0)
+        wait_for_the_end(self.pid)
 
     def stop(self) -> None:
         _end(self._process)
@@ -240,11 +256,13 @@ class SparkCluster:
 
 
 @contextlib.contextmanager
-def running_cluster(jvm: Sequence[str] = ()) -> Iterator[SparkCluster]:
+def running_cluster(
+    jvm: Sequence[str] = (), kind: type[SparkCluster] = SparkCluster
+) -> Iterator[SparkCluster]:
     """A cluster whose workers have all been accepted by its master, gone afterwards."""
     java()
     with tempfile.TemporaryDirectory(prefix="lakelog-cluster-") as home:
-        cluster = SparkCluster(Path(home), jvm)
+        cluster = kind(Path(home), jvm)
         try:
             cluster.wait_for_master()
             cluster.heal()
@@ -271,14 +289,50 @@ def _bytecode() -> dict[str, str]:
 
 def processes_of(session: int) -> list[int]:
     """The process ids in a session of the operating system, without those that have ended."""
-    found = []
+    return [*_parents_in(session)]
+
+
+def python_workers(session: int) -> list[int]:
+    """The Pythons of a session that run tasks, or wait for one: daemons whose parents are."""
+    daemons = {
+        pid: parent
+        for pid, parent in _parents_in(session).items()
+        if b"pyspark.daemon" in _command(pid)
+    }
+    return [pid for pid, parent in daemons.items() if parent in daemons]
+
+
+def executors_in(session: int) -> list[int]:
+    """The JVMs that run the tasks of drivers, in the session of a worker of a cluster."""
+    return [pid for pid in processes_of(session) if b"ExecutorBackend" in _command(pid)]
+
+
+def wait_for_the_end(session: int, within_s: float = 120) -> None:
+    """Wait until nothing of a session is left; nobody is helped to it."""
+    last = time.monotonic() + within_s
+    while left := processes_of(session):
+        if time.monotonic() > last:
+            raise LateError(f"processes {left} outlive the leader of session {session}")
+        time.sleep(0.05)  # noqa: TID251 (for processes that are nobody's children)
+
+
+def _parents_in(session: int) -> dict[int, int]:
+    """The processes of a session that have not ended, each with its parent."""
+    found = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             # The name in parentheses may hold anything; state, parent, group, session follow it.
-            state, _, _, its_session = stat.read_text().rpartition(")")[2].split()[:4]
+            state, parent, _, its_session = stat.read_text().rpartition(")")[2].split()[:4]
             if int(its_session) == session and state not in "ZX":
-                found.append(int(stat.parent.name))
+                found[int(stat.parent.name)] = int(parent)
     return found
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def _end(leader: Process) -> None:
@@ -290,7 +344,7 @@ def _end(leader: Process) -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         if time.monotonic() > deadline:
-            raise FailedPartError(f"processes {left} of session {leader.pid} do not end")
+            raise LateError(f"processes {left} of session {leader.pid} do not end")
         time.sleep(0.01)  # noqa: TID251 (they are not our children, so there is no wait)
 
 
@@ -329,7 +383,7 @@ def _wait_for_executors(spark: "SparkSession", count: int) -> None:
     # The driver counts itself, too.
     while len(tracker.getExecutorInfos()) < 1 + count:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"there were no {count} executors within {_START_S:g} s")
+            raise LateError(f"there were no {count} executors within {_START_S:g} s")
         time.sleep(0.02)  # noqa: TID251 (nothing to wait on but the other process)
 
 

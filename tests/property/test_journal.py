@@ -273,7 +273,8 @@ def test_every_request_of_a_draft_is_answered_and_what_it_says_is_stored_there(
             assert stores == (isinstance(outcome, Stored) and not outcome.duplicate)
             if stores:
                 assert isinstance(outcome, Stored)
-                row = (outcome.base_offset, request.headers[0].count, bytes(request.body))
+                count = request.rows[0].last_offset_delta + 1
+                row = (outcome.base_offset, count, bytes(request.body))
                 taken.setdefault(request.place, []).append(row)
     for place, rows in taken.items():
         (one,) = (one for one in bundle.slices if one.place == place)

@@ -62,6 +62,7 @@ Step = tuple[str, int, int, int]
 steps = st.tuples(
     st.sampled_from(
         ["begin"] * 3 + ["seal"] * 6 + ["skip", "start", "start"] + ["drop"] * 3 + ["page"] * 3
+        + ["rewrite"] * 4 + ["unpage"]
         + ["cancel", "burn", "cleared", "cleared"]
     ),
     numbers, numbers, numbers,
@@ -91,9 +92,13 @@ def take(story: Story, step: Step) -> tuple[str, Manifest | None]:
             return write, changes.start(now, write, now.log_start + a - 5)
         case "drop":
             known = {name: story.pages[name] for name in sorted(story.pages)[: b + 1]}
-            return write, changes.drop(now, write, known, a)
+            return write, changes.drop(now, write, known)
         case "page":
             return mine, _page(story, mine, a % 4, wrong=c % 5 == 0)
+        case "rewrite":
+            return mine, _rewrite(story, mine, a, b, c)
+        case "unpage":
+            return write, _unpage(story, write)
         case "cancel":
             return write, changes.cancel(now, write, a)
         case "burn":
@@ -113,9 +118,54 @@ def _page(story: Story, write: str, count: int, *, wrong: bool) -> Manifest | No
     base = rows[0].base_offset + wrong
     row = PageRow(name, base, rows[-1].next_offset, len(rows), 1, 2, 3, 4)
     story.pages[name] = tuple(one.name for one in rows)
-    after = changes.page(story.now, write, row)
+    held = (rows[0]._replace(base_offset=base), *rows[1:])
+    after = changes.page(story.now, write, row, held)
     assert after is None or not wrong
     return after
+
+
+def _rewrite(story: Story, write: str, a: int, b: int, c: int) -> Manifest | None:
+    """Replace some rows by one, by two with a hole between them, or by none."""
+    if not story.now.segments:
+        return None
+    at = a % len(story.now.segments)
+    old = story.now.segments[at : at + 1 + b % 3]
+    base, end = old[0].base_offset, old[-1].next_offset
+    names = [f"rewritten-{story.writes}-{number}" for number in range(2)]
+    new = (
+        (),
+        (old[0]._replace(name=names[0], next_offset=end),),
+        (
+            old[0]._replace(name=names[0], next_offset=base + 1),
+            old[0]._replace(name=names[1], base_offset=end - 1, next_offset=end),
+        ),
+    )[c % 3 if end - base > 2 else c % 2]
+    wrong = a % 7 == 0
+    if wrong:
+        old = (*old[:-1], old[-1]._replace(name="another"))
+    after = changes.rewrite(story.now, write, old, new)
+    assert after is None or not wrong
+    return after
+
+
+def _unpage(story: Story, write: str) -> Manifest | None:
+    rows = {
+        page.name: tuple(
+            segment(base, 1, (1, 2))._replace(name=name)
+            for base, name in _spread(page, story.pages[page.name])
+        )
+        for page in story.now.pages
+    }
+    rows = {name: _touching(page, rows[name]) for page in story.now.pages for name in [page.name]}
+    return changes.unpage(story.now, write, rows)
+
+
+def _spread(page: PageRow, names: tuple[str, ...]) -> list[tuple[int, str]]:
+    return [(page.base_offset + number, name) for number, name in enumerate(names)]
+
+
+def _touching(page: PageRow, rows: tuple[SegmentRow, ...]) -> tuple[SegmentRow, ...]:
+    return (*rows[:-1], rows[-1]._replace(next_offset=page.next_offset))
 
 
 def covered(manifest: Manifest) -> bool:
@@ -149,6 +199,8 @@ def judge(story: Story, step: Step) -> None:
     assert not dropped & story.rows()
     if step[0] == "cleared":
         assert rows == story.rows()
+    elif step[0] == "unpage":
+        assert story.rows() == rows - {page.name for page in before.pages}
     else:
         assert was <= set(names)
     if after.deleted:

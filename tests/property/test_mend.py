@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lakelog.formats import FORMATS, Damage, Format
 from lakelog.history import Mode, Part, SegmentRef, Split
 from lakelog.history.mend import read_split
-from lakelog.history.read import CORRUPT, PLACED_COLUMNS, placed_schema
+from lakelog.history.placed import CORRUPT, PLACED_COLUMNS, placed_schema
 from lakelog.records import OFFSET_MAX
 from lakelog.store import MemoryStore, PutIfAbsent
 from tests.property.drawing import Drawn, segments

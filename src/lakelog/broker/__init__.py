@@ -1,8 +1,50 @@
 """The broker: asyncio lives here.
 
-lanes   the driver of a lane: requests in, flushes out
+server       parts put together; doors; draining
+connection   frames in, answers out in order; budget: how much memory requests may take
+dispatch     from a frame to a handler; api: one module for each of Kafka's APIs; codes
+catalog      the topics that are known; partitions: reading one
+lanes        the driver of a lane: requests in, flushes out, who waits is woken
+recent       what was just written, in memory; cache: what was read from the store
+coordinator  the driver of groups; shards: the groups of one shard; ledger: storing them
+sessions     what consumers of many partitions need not say again
+cluster      who leads what; services: all of this, for handlers
+metrics, gauges, prometheus, http
+             what is counted, and who asks; lags, trails: how far groups are behind
+keeping      sealing and retention in a process of its own
+slices       every partition of a request, some at a time
+patterns     topics by expression, for members that subscribe so
+offsets_topic, offset_records
+             what groups commit, as a topic that tools read
+settings     what a broker can be told; config_table, translating: the same by Kafka's names
 """
 
+from lakelog.broker.gauges import register_gauges
+from lakelog.broker.http import HttpServer
+from lakelog.broker.keeping import Keeping, KeepReport, KeepSettings
 from lakelog.broker.lanes import LaneWriter
+from lakelog.broker.metrics import Metrics
+from lakelog.broker.server import Broker, run_broker
+from lakelog.broker.settings import BrokerSettings, Limits, Listener
+from lakelog.broker.shards import CoordinatorSettings
+from lakelog.broker.translating import Told, Translation, Verdict, translate_kafka_config
 
-__all__ = ["LaneWriter"]
+__all__ = [
+    "Broker",
+    "BrokerSettings",
+    "CoordinatorSettings",
+    "HttpServer",
+    "KeepReport",
+    "KeepSettings",
+    "Keeping",
+    "LaneWriter",
+    "Limits",
+    "Listener",
+    "Metrics",
+    "Told",
+    "Translation",
+    "Verdict",
+    "register_gauges",
+    "run_broker",
+    "translate_kafka_config",
+]

@@ -1,30 +1,59 @@
-"""The driver of a lane: requests come in, flushes go out, one at a time.
+"""The driver of a lane: the one task that changes what a broker knows of it.
 
-    append --> queue --> flush --> an outcome for everybody who waits
-                           `--> checkpoint, beside the next flushes, when one is due
+    submit  --> queue --> flush --> a call for everybody who waits, then for who waits to read
+                            `--> checkpoint, beside the next flushes, when one is due
+    refresh --> between two flushes: is there more than we know? One look for all who ask
+    watch   --> called when a partition has grown; while somebody watches an idle lane, it is
+                probed now and then, because another process may append as well
 
 What a flush took is answered, whatever happens to the flush: with outcomes, or with the error that
-ended it, which does not say that anything is absent. When the queue is full ``append`` waits; so
-the memory that waiting requests take is bounded, and whoever reads from sockets stops reading.
+ended it, which does not say that anything is absent. Answers are calls and not futures: a broker
+makes thousands in a second, and a task for each would cost more than the request.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from lakelog.errors import LakelogError, UnavailableError
 from lakelog.journal import (
+    Append,
     FlushSettings,
     Lane,
     Outcome,
+    Place,
     Queue,
     Request,
+    Stored,
+    Unknown,
     flush,
+    look,
+    probe,
     write_checkpoint,
 )
-from lakelog.store import PerformAsync, run_async, working_async
+from lakelog.store import PerformAsync, Work, run_async, working_async
 
-__all__ = ["LaneWriter"]
+__all__ = ["LaneWriter", "Watch"]
+
+Done = Callable[[Outcome | LakelogError], None]
+"""Called once with how a request ended; an error says that nothing is known."""
+
+NEVER_MS = 1 << 62
+
+
+_Waiting = tuple[Request, Done, int]
+"""A request, whom to tell, and until when: behind that nobody waits for the answer."""
+
+
+class Watch:
+    """Somebody who waits for a partition to grow beyond an offset."""
+
+    __slots__ = ("offset", "place", "wake")
+
+    def __init__(self, place: Place, offset: int, wake: Callable[[], None]) -> None:
+        self.place = place
+        self.offset = offset
+        self.wake = wake
 
 
 class LaneWriter:
@@ -36,18 +65,32 @@ class LaneWriter:
         perform: PerformAsync,
         settings: FlushSettings | None = None,
         *,
+        probe_ms: int = 1_000,
         complain: Callable[[LakelogError], None] = lambda _: None,
+        stored: Callable[[Append, Stored], None] = lambda *_: None,
+        flushed: Callable[[float, int], None] = lambda *_: None,
+        aside: Callable[[Work[bool]], Awaitable[bool]] | None = None,
+        turnstile: asyncio.Lock | None = None,
     ) -> None:
-        self._lane = lane
+        self.lane = lane
         self._perform = working_async(perform)
-        self._complain = complain
+        self._probe_ms = probe_ms
+        self._complain, self._stored, self._flushed = complain, stored, flushed
+        self._aside = aside or (lambda flow: run_async(flow, self._perform))
+        """How a checkpoint is written: it is work for the processor, and needs no answer soon."""
+        self._turnstile = turnstile or asyncio.Lock()
+        """Shared by lanes: making a bundle takes milliseconds, and they flush at the same time."""
         self._queue = Queue(settings or FlushSettings())
-        self._answers: deque[asyncio.Future[Outcome]] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._stirred = asyncio.Event()
+        self._is_stirred = False
         self._room = asyncio.Condition()
         self._outside = 0
         """Requests that wait for room in the queue."""
         self._closing = False
+        self._refreshing: list[asyncio.Future[None]] = []
+        self._watches: dict[Place, set[Watch]] = {}
+        self._looked_ms = 0
         self._flusher: asyncio.Task[None] | None = None
         self._checkpoint: asyncio.Task[None] | None = None
 
@@ -63,17 +106,58 @@ class LaneWriter:
         """What waits in memory for a flush."""
         return self._queue.size_bytes
 
+    @property
+    def is_closing(self) -> bool:
+        return self._closing
+
+    # ------------------------------------------------------------------------ appending
+
+    def submit(self, request: Request, done: Done, now_ms: int, deadline_ms: int) -> None:
+        """Store one request with the next flush, and be called. It is taken, whatever its size:
+        whoever submits keeps to a budget.
+        """
+        if self._closing:
+            done(_closing())
+            return
+        self._queue.push(request, now_ms)
+        self._waiting.append((request, done, deadline_ms))
+        if not self._is_stirred:
+            self._is_stirred = True
+            self._stirred.set()
+
+    def drop_late(self, now_ms: int) -> None:
+        """Forget what still waits for a flush when nobody waits for it any more: a store that does
+        not answer must not fill the memory with it.
+        """
+        if not any(deadline_ms < now_ms for _, _, deadline_ms in self._waiting):
+            return
+        waiting, self._waiting = self._waiting, deque()
+        self._queue.clear()
+        for request, done, deadline_ms in waiting:
+            if deadline_ms < now_ms:
+                done(Unknown())
+            else:
+                self.submit(request, done, now_ms, deadline_ms)
+
     async def append(self, request: Request) -> Outcome:
-        """Store one request with the next flush, and wait for its outcome.
+        """Store one request with the next flush, and wait for its outcome, and for room before.
 
         Raises:
             UnavailableError: the writer is closing, or has failed; nothing was stored.
         """
-        if self._outside or self._closing or not self._queue.offer(request, self._now_ms()):
+        if self._outside or self._closing or not self._queue.has_room(request):
             await self._wait_for_room(request)
         answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._answers.append(answer)
-        self._stirred.set()
+
+        def done(outcome: Outcome | LakelogError) -> None:
+            if answer.done():
+                return  # Whoever waited was cancelled.
+            if isinstance(outcome, LakelogError):
+                answer.set_exception(outcome)
+            else:
+                answer.set_result(outcome)
+
+        self.submit(request, done, self._now_ms(), NEVER_MS)
         return await answer
 
     async def _wait_for_room(self, request: Request) -> None:
@@ -81,12 +165,12 @@ class LaneWriter:
         self._outside += 1
         try:
             async with self._room:
-                while not self._closing and not self._queue.offer(request, self._now_ms()):
+                while not self._closing and not self._queue.has_room(request):
                     await self._room.wait()
         finally:
             self._outside -= 1
         if self._closing:
-            raise UnavailableError("this writer is closing: send it to another broker")
+            raise _closing()
 
     async def close(self) -> None:
         """Accept nothing more, flush what was accepted, and end."""
@@ -99,59 +183,210 @@ class LaneWriter:
         if self._checkpoint is not None:
             await self._checkpoint
 
-    # ------------------------------------------------------------------------ flushing
+    async def abort(self) -> None:
+        """End now: what is on its way is answered as unknown."""
+        for task in (self._flusher, self._checkpoint):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    # ------------------------------------------------------------------------ reading
+
+    async def refresh(self) -> None:
+        """Know where the lane ends, by a look that begins now or later.
+
+        Raises:
+            LakelogError: there was no answer, or the lane is damaged.
+        """
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._closing:
+            raise _closing()
+        self._refreshing.append(answer)
+        self._stirred.set()
+        await answer
+
+    async def watch_floor(self, every_ms: int) -> None:
+        """Look at the head again and again, for ever: a busy lane needs to only now and then, and
+        whoever wonders how far sealing is behind wants to know it sooner.
+        """
+        while True:
+            await asyncio.sleep(every_ms / 1000)
+            try:
+                await run_async(look(self.lane), self._perform)
+            except LakelogError as error:
+                self._complain(error)
+
+    def end(self, place: Place) -> int | None:
+        """Return where a partition ends, as far as it is known."""
+        fold = self.lane.fold
+        return None if fold is None else fold.end(place)
+
+    def watch(self, watch: Watch) -> None:
+        """Call it when its partition has grown."""
+        self._watches.setdefault(watch.place, set()).add(watch)
+        end = self.end(watch.place)
+        if end is not None and end > watch.offset:
+            # It has grown since whoever waits looked.
+            asyncio.get_running_loop().call_soon(self._wake, (watch.place,))
+        self._stirred.set()
+
+    def forget(self, watch: Watch) -> None:
+        """Call it no more."""
+        watches = self._watches.get(watch.place)
+        if watches is not None:
+            watches.discard(watch)
+            if not watches:
+                del self._watches[watch.place]
+
+    def _wake(self, places: Iterable[Place]) -> None:
+        """Call those who wait for these partitions, as far as they have grown."""
+        fold = self.lane.fold
+        if fold is None:
+            return
+        for place in places:
+            watches = self._watches.get(place)
+            if watches:
+                end = fold.end(place)
+                for watch in [one for one in watches if one.offset < end]:
+                    self.forget(watch)
+                    watch.wake()
+
+    # ------------------------------------------------------------------------ the task
 
     def _now_ms(self) -> int:
-        return self._lane.clock.boot_ms()
+        return self.lane.clock.boot_ms()
 
     async def _run(self) -> None:
-        while await self._wait():
-            requests = self._queue.take()
-            answers = [self._answers.popleft() for _ in requests]
-            async with self._room:
-                self._room.notify_all()
-            await self._flush(requests, answers)
-            if self._lane.due is not None and self._checkpoint is None:
-                self._checkpoint = asyncio.create_task(self._write_checkpoint())
+        try:
+            while await self._wait():
+                if self._refreshing or self._is_probe_due():
+                    await self._look()
+                if self._is_flush_due():
+                    await self._flush()
+                if self.lane.due is not None and self._checkpoint is None:
+                    self._checkpoint = asyncio.create_task(self._write_checkpoint())
+        finally:
+            self._closing = True
+            self._refuse(_closing())
+
+    def _is_flush_due(self) -> bool:
+        due_ms = self._queue.due_ms()
+        return due_ms is not None and (self._closing or due_ms <= self._now_ms())
+
+    def _is_probe_due(self) -> bool:
+        return bool(self._watches) and self._now_ms() >= self._looked_ms + self._probe_ms
 
     async def _wait(self) -> bool:
-        """Wait until a flush is due; False when there will be none any more."""
+        """Wait until there is something to do; False when there will be nothing any more."""
         while True:
-            due_ms = self._queue.due_ms()
-            if due_ms is None and self._closing:
-                return False
-            left_ms = None if due_ms is None else due_ms - self._now_ms()
-            if left_ms is not None and (left_ms <= 0 or self._closing):
+            if self._is_flush_due() or self._refreshing or self._is_probe_due():
                 return True
+            if self._closing:
+                return False
+            due_ms = self._queue.due_ms()
+            times = [] if due_ms is None else [due_ms]
+            if self._watches:
+                times.append(self._looked_ms + self._probe_ms)
+            left_ms = min(times) - self._now_ms() if times else None
             self._stirred.clear()
+            self._is_stirred = False
             try:
                 async with asyncio.timeout(None if left_ms is None else left_ms / 1000):
                     await self._stirred.wait()
             except TimeoutError:
-                return True
+                pass
 
-    async def _flush(self, requests: list[Request], answers: list[asyncio.Future[Outcome]]) -> None:
+    async def _look(self) -> None:
+        asked, self._refreshing = self._refreshing, []
+        self._looked_ms = self._now_ms()
+        before = self._seq()
+        error: LakelogError | None = None
         try:
-            done = await run_async(flush(self._lane, requests), self._perform)
+            await run_async(probe(self.lane), self._perform)
+        except LakelogError as raised:
+            error = raised
+            self._complain(raised)
+        except BaseException:
+            error = _closing()
+            raise
+        finally:
+            for answer in asked:
+                if not answer.done():
+                    if error is None:
+                        answer.set_result(None)
+                    else:
+                        answer.set_exception(error)
+        if self._seq() != before:
+            self._wake(list(self._watches))
+
+    def _seq(self) -> int:
+        fold = self.lane.fold
+        return -1 if fold is None else fold.seq
+
+    async def _flush(self) -> None:
+        async with self._turnstile:
+            await asyncio.sleep(0)  # One lane in a turn of the loop, and others between.
+        taken = self._queue.take()
+        if not taken:
+            return  # All of it was late, and is gone.
+        waiting = [self._waiting.popleft() for _ in taken]
+        if self._outside:
+            async with self._room:
+                self._room.notify_all()
+        now_ms = self._now_ms()
+        if min([deadline_ms for _, _, deadline_ms in waiting]) < now_ms:
+            # Nobody waits for them any more, and nothing of them was sent.
+            late = [done for _, done, deadline_ms in waiting if deadline_ms < now_ms]
+            waiting = [one for one in waiting if one[2] >= now_ms]
+            for done in late:
+                done(Unknown())
+        if not waiting:
+            return
+        before = self._seq()
+        try:
+            ended = await run_async(
+                flush(self.lane, [request for request, _, _ in waiting]), self._perform
+            )
         except BaseException as error:
             # A cancellation, or a bug: the flush may have stored everything, or nothing.
-            self._lane.forget()
-            self._closing = True
+            self.lane.forget()
             lost = UnavailableError(f"the flush ended in {error!r}: the outcome is unknown")
-            for answer in (*answers, *self._answers):
-                if not answer.done():
-                    answer.set_exception(lost)
+            self._refuse(lost, waiting)
             raise
-        if done.error is not None:
-            self._complain(done.error)
-        for answer, outcome in zip(answers, done.outcomes, strict=True):
-            if not answer.done():  # Whoever waited may have been cancelled.
-                answer.set_result(outcome)
+        self._looked_ms = self._now_ms()
+        if ended.error is not None:
+            self._complain(ended.error)
+        size = 0
+        for (request, done, _), outcome in zip(waiting, ended.outcomes, strict=True):
+            if type(outcome) is Stored and type(request) is Append and not outcome.duplicate:
+                size += len(request.body)
+                self._stored(request, outcome)
+            done(outcome)
+        self._flushed((self._looked_ms - now_ms) / 1000, size)
+        if self._watches:
+            ours = {request.place for request, _, _ in waiting if type(request) is Append}
+            self._wake(ours if self._seq() == before + 1 else list(self._watches))
+
+    def _refuse(self, error: LakelogError, waiting: list[_Waiting] | None = None) -> None:
+        """Answer everybody who waits with an error."""
+        self._closing = True
+        for _, done, _ in (*(waiting or ()), *self._waiting):
+            done(error)
+        self._waiting.clear()
+        self._queue.clear()
+        for answer in self._refreshing:
+            if not answer.done():
+                answer.set_exception(error)
+        self._refreshing = []
 
     async def _write_checkpoint(self) -> None:
         try:
-            await run_async(write_checkpoint(self._lane), self._perform)
+            await self._aside(write_checkpoint(self.lane))
         except LakelogError as error:
             self._complain(error)
         finally:
             self._checkpoint = None
+
+
+def _closing() -> UnavailableError:
+    return UnavailableError("this writer is closing: send it to another broker")

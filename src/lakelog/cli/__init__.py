@@ -1,10 +1,15 @@
 """The command line: arguments -> one function call.
 
 commands    the table of subcommands, each a module that is imported only when it is asked for
+serve       a broker; demo: one on a temporary folder
+topic, group
+            topics and consumer groups, from storage; tables: rows for people or for programs
 dump        every batch and record of any segment, as kafka-dump-log prints them
 inspect     one line per segment: what is inside, and is it whole
 doctor      what usually breaks
 pipeline    verbs on whole topics, by Spark; view: what they show
+init, keep  a namespace is made, and kept
+storage     what commands that ask a namespace have in common
 arguments   what subcommands that read segments have in common
 
 find        paths -> segments and side files, in order

@@ -5,6 +5,7 @@ types `lakelog --help` should not wait for codecs. So the line that each has in 
 """
 
 from importlib import import_module
+from keyword import iskeyword
 from typing import NamedTuple
 
 import click
@@ -20,32 +21,76 @@ class _Row(NamedTuple):
 
 
 COMMANDS = {
+    "demo": _Row("lakelog.cli.demo", "Start a broker on a temporary folder, and show it off."),
+    "serve": _Row("lakelog.cli.serve", "Serve Kafka clients from an object store."),
+    "topic": _Row("lakelog.cli.topic", "Create, list, describe, delete, copy and restore topics."),
+    "group": _Row("lakelog.cli.group", "List and describe consumer groups."),
     "dump": _Row("lakelog.cli.dump", "Print every batch and record of segments of any format."),
     "inspect": _Row("lakelog.cli.inspect", "Say what segments hold, and whether they are whole."),
     "init": _Row("lakelog.cli.init", "Make a namespace for topics in an object store."),
     "keep": _Row("lakelog.cli.keep", "Seal, trim, retain and sweep a namespace."),
     "doctor": _Row("lakelog.cli.doctor", "Find out what is wrong with an installation."),
-    "pipeline": _Row("lakelog.cli.pipeline", "Verify, reindex and convert whole topics, on Spark."),
+    "import": _Row("lakelog.cli.import_", "Bring topics from Kafka's disks, with their offsets."),
+    "pipeline": _Row(
+        "lakelog.cli.pipeline", "Keep a namespace, and verify and convert topics, on Spark."
+    ),
 }
 
 
+_KAFKA = "lakelog.cli.kafka"
+KAFKA_TOOLS = {
+    "kafka-topics": _Row(f"{_KAFKA}.topics", "Create, list, describe, alter and delete topics."),
+    "kafka-consumer-groups": _Row(
+        f"{_KAFKA}.groups", "List, describe and delete groups; reset offsets."
+    ),
+    "kafka-configs": _Row(f"{_KAFKA}.configs", "Describe and alter settings, quotas, passwords."),
+    "kafka-get-offsets": _Row(f"{_KAFKA}.get_offsets", "Tell offsets of partitions."),
+    "kafka-console-producer": _Row(f"{_KAFKA}.producer", "Make records of lines."),
+    "kafka-console-consumer": _Row(f"{_KAFKA}.consumer", "Make lines of records."),
+    "kafka-dump-log": _Row(f"{_KAFKA}.dump_log", "Print files of logs."),
+}
+"""Apache's tools. They read their arguments themselves, and answer ``--help`` as Apache does."""
+
+
+class _Tool(click.Command):
+    """One of Apache's tools: whatever stands behind its name is handed on untouched."""
+
+    def __init__(self, name: str, module: str) -> None:
+        super().__init__(name, add_help_option=False)
+        self._module = module
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.args = args
+        return args
+
+    def invoke(self, ctx: click.Context) -> None:
+        from lakelog.cli.kafka.running import run_tool
+
+        ctx.exit(run_tool(import_module(self._module).run, ctx.args))
+
+
 class _Commands(click.Group):
-    """A group whose members are rows of ``COMMANDS``."""
+    """A group whose members are rows of ``COMMANDS`` and ``KAFKA_TOOLS``."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return list(COMMANDS)
+        return [*COMMANDS, *KAFKA_TOOLS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name in KAFKA_TOOLS:
+            return _Tool(cmd_name, KAFKA_TOOLS[cmd_name].module)
         row = COMMANDS.get(cmd_name)
         if row is None:
             return None
-        command = getattr(import_module(row.module), cmd_name)
+        attribute = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        command = getattr(import_module(row.module), attribute)
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl([(name, row.summary) for name, row in COMMANDS.items()])
+        with formatter.section("Apache Kafka's tools, without Java"):
+            formatter.write_dl([(name, row.summary) for name, row in KAFKA_TOOLS.items()])
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

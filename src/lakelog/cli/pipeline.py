@@ -8,60 +8,40 @@ Ends with 0 if all is as it should be, 1 if something is damaged, different or r
 call is wrong, 3 if the run failed.
 """
 
-import json
-import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from lakelog.cli.arguments import missing, named_values
-from lakelog.cli.view import RunView, plan_json
-from lakelog.errors import InvalidInputError, LakelogError
+from lakelog.cli.arguments import named_values
+from lakelog.cli.runs import run_options, run_verb, together, told_errors
+from lakelog.cli.upkeep import UPKEEP
 
 if TYPE_CHECKING:
     from lakelog.pipeline import Job
 
 __all__ = ["pipeline"]
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 LAYOUTS = ("kafka", "kafs", "strm", "rustlog")
+NAMESPACE = "lakelog"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 @click.group()
 def pipeline() -> None:
-    """Verify, reindex and convert whole topics, on Spark."""
+    """Keep a namespace, and verify, reindex and convert topics, on Spark."""
 
 
-def _options(*decorators: Callable[[F], F]) -> Callable[[F], F]:
-    def apply(command: F) -> F:
-        for decorator in reversed(decorators):
-            command = decorator(command)
-        return command
-
-    return apply
-
-
-_source: Callable[[Any], Any] = _options(
+_source: Callable[[Any], Any] = together(
     click.argument("url"),
-    click.option("--layout", type=click.Choice(LAYOUTS), required=True, help="How segments lie."),
+    click.option(
+        "--layout", type=click.Choice([*LAYOUTS, NAMESPACE]), required=True,
+        help="How segments lie; lakelog: in a namespace.",
+    ),
     click.option("--topic", "topics", multiple=True, help="Only this one; may be repeated."),
     click.option(
         "--store", "store_options", multiple=True, metavar="NAME=VALUE",
         help="An option of the store: endpoint, region, ...; may be repeated.",
-    ),
-)  # fmt: skip
-_run: Callable[[Any], Any] = _options(
-    click.option("--master", help="A Spark master; local[*] unless given."),
-    click.option("--conf", "settings", multiple=True, metavar="NAME=VALUE", help="Spark setting."),
-    click.option("--task-bytes", type=click.IntRange(1), help="What a task reads, about."),
-    click.option("--dry-run", is_flag=True, help="Say what it would take, and do nothing."),
-    click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout."),
-    click.option(
-        "--report", "report_path", metavar="PATH",
-        help="Save a row for each segment, as Parquet by Spark.",
     ),
 )  # fmt: skip
 
@@ -72,13 +52,14 @@ _run: Callable[[Any], Any] = _options(
 @click.option("--closed", is_flag=True, help="Nobody writes: a torn end is damage, too.")
 @click.option("--against", metavar="URL", help="Compare with this, record by record.")
 @click.option(
-    "--against-layout", type=click.Choice([*LAYOUTS, "parquet"]), help="As --layout unless given."
-)
+    "--against-layout", type=click.Choice([*LAYOUTS, "parquet", NAMESPACE]),
+    help="As --layout unless given.",
+)  # fmt: skip
 @click.option(
     "--against-store", "against_options", multiple=True, metavar="NAME=VALUE",
     help="An option of that store, or of the Kafka client.",
 )  # fmt: skip
-@_run
+@run_options
 def _verify(
     url: str,
     layout: str,
@@ -93,11 +74,12 @@ def _verify(
 ) -> None:
     """Check every byte of the segments below URL.
 
-    Every CRC, the order of offsets, counts, and every entry of the indexes. With --against the
-    records are compared with those in another place, or with a running Kafka: kafka://host:port.
+    Every CRC, the order of offsets, counts, and every entry of the indexes; of a namespace also its
+    manifests, its journal, its cells, and how they agree. With --against the records are compared
+    with those in another place, or with a running Kafka: kafka://host:port.
     """
-    with _errors():
-        from lakelog.spark.jobs import compare_job, verify_job
+    with told_errors():
+        from lakelog.spark.words import compare_job, verify_job
 
         job: Job
         common: dict[str, Any] = {
@@ -116,13 +98,13 @@ def _verify(
                 against_options=named_values(against_options),
                 **common,
             )
-        _go(job, url, **run)
+        run_verb(job, url, **run)
 
 
 @pipeline.command("reindex")
 @_source
 @click.option("--closed", is_flag=True, help="Nobody writes: the last segment, too.")
-@_run
+@run_options
 def _reindex(
     url: str,
     layout: str,
@@ -135,8 +117,8 @@ def _reindex(
 
     They follow from the segments alone. Sound ones are left as they are.
     """
-    with _errors():
-        from lakelog.spark.jobs import reindex_job
+    with told_errors():
+        from lakelog.spark.words import reindex_job
 
         job = reindex_job(
             url,
@@ -145,7 +127,7 @@ def _reindex(
             closed=closed,
             options=named_values(store_options),
         )
-        _go(job, url, **run)
+        run_verb(job, url, **run)
 
 
 @pipeline.command("convert")
@@ -161,7 +143,7 @@ def _reindex(
 @click.option("--lose", multiple=True, metavar="WHAT", help="Allow a loss; see the manual.")
 @click.option("--store", "store_options", multiple=True, metavar="NAME=VALUE", help="Of URL.")
 @click.option("--to-store", "to_options", multiple=True, metavar="NAME=VALUE", help="Of TARGET.")
-@_run
+@run_options
 def _convert(
     url: str,
     target: str,
@@ -183,8 +165,8 @@ def _convert(
     cannot hold is refused, unless --lose allows it: keys, null-values, headers, time-order,
     timestamp-types, producers, transactions.
     """
-    with _errors():
-        from lakelog.spark.jobs import convert_job
+    with told_errors():
+        from lakelog.spark.words import convert_job
 
         job = convert_job(
             url,
@@ -200,75 +182,8 @@ def _convert(
             options=named_values(store_options),
             target_options=named_values(to_options),
         )
-        _go(job, url, **run)
+        run_verb(job, url, **run)
 
 
-# ---------------------------------------------------------------------------- what all verbs do
-
-
-def _go(
-    job: "Job",
-    url: str,
-    *,
-    master: str | None,
-    settings: tuple[str, ...],
-    task_bytes: int | None,
-    dry_run: bool,
-    as_json: bool,
-    report_path: str | None,
-) -> None:
-    """Plan, then run, then report; or plan only."""
-    from lakelog.pipeline import plan_job
-    from lakelog.spark.jobs import report_table, run_job
-    from lakelog.spark.session import spark_session
-
-    view = RunView(job.verb, url, quiet=as_json)
-    planned = plan_job(job)
-    if dry_run:
-        if as_json:
-            _print_json(plan_json(job.verb, planned[0]))
-        else:
-            view.plan(planned[0])
-        return
-    with view.running(planned[0]), spark_session(master, named_values(settings)) as spark:
-        report = run_job(spark, job, task_bytes=task_bytes, watch=view.progress, planned=planned)
-        if report_path is not None:
-            report_table(spark, report).write.mode("overwrite").parquet(report_path)
-    if as_json:
-        found = [finding._asdict() for finding in report.findings(1000)]
-        _print_json({**report.summary(), "found": found})
-    else:
-        view.report(report)
-    sys.exit(0 if report.is_good else 1)
-
-
-def _print_json(value: dict[str, Any]) -> None:
-    click.echo(json.dumps(value))
-
-
-class _errors:  # noqa: N801 (it reads as a statement)
-    """Turn errors into a line and an exit code."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        if isinstance(error, InvalidInputError):
-            raise click.UsageError(str(error)) from error
-        if isinstance(error, ImportError):
-            raise click.UsageError(missing(error)) from error
-        if isinstance(error, LakelogError):
-            _fail(str(error))
-        if error is not None and type(error).__module__.startswith(("pyspark", "py4j")):
-            _fail(_said(str(error)))
-
-
-def _fail(why: str) -> NoReturn:
-    click.echo(f"Error: {why}", err=True)
-    sys.exit(3)
-
-
-def _said(text: str) -> str:
-    """Return the line of a failure on an executor that tells what it was."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    named = [line for line in lines if line.startswith(("lakelog.", "pyspark.", "java."))]
-    return (named or lines or ["Spark failed without a word"])[-1 if named else 0]
+for _command in UPKEEP:
+    pipeline.add_command(_command)

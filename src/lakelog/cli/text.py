@@ -52,6 +52,12 @@ def java_text(data: bytes) -> str:
 class TextLines:
     """Makes the lines of a dump. Every method returns whole lines, or nothing."""
 
+    def __init__(self, *, contents: bool = True, metadata: bool = True) -> None:
+        self._contents = contents
+        """Whether keys and values are shown."""
+        self._metadata = metadata
+        """Whether offsets, times and sizes of records are shown."""
+
     def begin(self, path: str) -> str:
         return f"Dumping {path}\n"
 
@@ -83,6 +89,8 @@ class TextLines:
 
     def records(self, shown: Shown) -> str:
         header = shown.header
+        if not self._contents or not self._metadata:
+            return "".join(f"{self._part(record, header)}\n" for record in shown.records)
         if header is not None and header.is_control:
             return "".join(
                 f"{_meta(record, header)}{_control(read_control(record))}\n"
@@ -92,13 +100,18 @@ class TextLines:
             return "".join(f"{_meta(record, header)}{_data(record)}\n" for record in shown.records)
         # Most records by far; so this is written out, in one piece.
         time = "CreateTime" if header is None else TIME_NAMES[header.timestamp_type]
-        return "".join(
-            f"| offset: {record.offset} {time}: {record.timestamp} "
-            f"keySize: {_size(record.key)} valueSize: {_size(record.value)} "
-            f"sequence: -1 headerKeys: [{_keys(record.headers) if record.headers else ''}]"
-            f"{_data(record)}\n"
-            for record in shown.records
-        )
+        return "".join(f"{_bare(record, time)}{_data(record)}\n" for record in shown.records)
+
+    def _part(self, record: Record, header: BatchHeader | None) -> str:
+        """Return the line of a record of which not everything is shown."""
+        is_control = header is not None and header.is_control
+        if not self._metadata:
+            data = _data(record) if self._contents and not is_control else ""
+            return f"|{data}" if data else ""
+        if header is None:
+            return _bare(record)
+        control = _control(read_control(record)) if is_control else ""
+        return f"{_meta(record, header)}{control}"
 
     def entry(self, entry: Entry, file: str) -> str:  # noqa: ARG002 (JSON names the file)
         return f"{entry.text}\n" if entry.text else ""
@@ -120,6 +133,14 @@ def _optional(value: int) -> str:
 
 def _size(data: bytes | None) -> int:
     return -1 if data is None else len(data)
+
+
+def _bare(record: Record, time: str = "CreateTime") -> str:
+    return (
+        f"| offset: {record.offset} {time}: {record.timestamp} "
+        f"keySize: {_size(record.key)} valueSize: {_size(record.value)} "
+        f"sequence: -1 headerKeys: [{_keys(record.headers) if record.headers else ''}]"
+    )
 
 
 def _meta(record: Record, header: BatchHeader) -> str:

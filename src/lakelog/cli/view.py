@@ -31,6 +31,11 @@ _NEXT = {
     "verify": "lakelog inspect PATH shows a damaged file; lakelog pipeline reindex mends indexes",
     "reindex": "lakelog pipeline verify tells what is wrong with the data",
     "convert": "--lose WHAT allows a loss; lakelog pipeline verify tells of damage",
+    "seal": "lakelog pipeline verify tells what is damaged",
+    "merge": "lakelog pipeline verify tells what is damaged",
+    "compact": "lakelog pipeline verify tells what is damaged",
+    "retain": "lakelog pipeline verify tells what is damaged",
+    "import": "lakelog inspect PATH shows a damaged file; the topics stay closed until all is well",
     "compare": "lakelog dump PATH shows the records of either side",
 }
 

@@ -56,7 +56,7 @@ from lakelog.records.kernels.source import (
 
 __all__ = ["encode_rustlog", "encode_strm", "widen_strm"]
 
-BUILT_FROM = "e28f28e1f4e1"
+BUILT_FROM = "e400799878e0"
 """Digest of what is compiled in from other files; see ``records.kernels.decode``."""
 
 CUT, HEADED = 10, 11

@@ -4,7 +4,7 @@ Several directories of one partition are copies in the layout of a Kafka broker,
 made of them. In other layouts they are what they are: segments of one partition.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import attrgetter
 
@@ -27,15 +27,18 @@ def each_segment(perform: Perform, layout: str, selection: Selection) -> Iterato
 
 
 def find_logs(
-    perform: Perform, layout: str, selection: Selection
+    perform: Perform, layout: str, selection: Selection, folders: Iterable[str] = ("",)
 ) -> dict[tuple[str, int], list[SegmentRef]]:
     """List a store, and return what is wanted of it: by partition, in the order of offsets.
+
+    Only what lies below one of the ``folders`` is looked at.
 
     Raises:
         InvalidInputError: an unknown layout, or copies that cannot be of one topic.
     """
     row, roots = layout_named(layout), set[str]()
-    listed = ((info.key, info.size) for info in each_object(perform))
+    prefixes = [folder and folder.rstrip("/") + "/" for folder in folders]
+    listed = ((info.key, info.size) for prefix in prefixes for info in each_object(perform, prefix))
     segments = [
         segment
         for segment in find_segments(row, note_roots(listed, roots))

@@ -23,7 +23,8 @@ import pyarrow as pa
 
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats import Block, Damage, Range
-from lakelog.history.read import CORRUPT, PLACED_COLUMNS, placed_schema, read_part
+from lakelog.history.placed import CORRUPT, PLACED_COLUMNS, placed_schema
+from lakelog.history.read import read_part
 from lakelog.history.segments import Part, Split
 from lakelog.history.select import Mode
 from lakelog.model import Header, Record, TimestampType

@@ -1,8 +1,6 @@
 """Reading: a task's parts of segments become Arrow batches, through whatever store they are in.
 
-The columns are those of records, and where they lie: ``topic`` and ``partition``, which are the
-same for all records of a part. A read that goes on behind damage has one more, ``_corrupt``: see
-``mend``.
+``topic`` and ``partition`` are the same for all records of a part (``placed``).
 """
 
 from collections.abc import Generator, Iterable
@@ -10,46 +8,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
+from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats import Range
 from lakelog.formats.columns import scan_columns
-from lakelog.history.segments import Part, SegmentRef
-from lakelog.history.select import Mode
+from lakelog.history.placed import PLACED_COLUMNS, placed_schema
+from lakelog.history.segments import Part
 from lakelog.records.columns import ROWS_MAX, TYPES
 from lakelog.store import Fetched, GetRange, Op
 
-__all__ = ["CORRUPT", "PLACED_COLUMNS", "PLACED_TYPES", "placed_schema", "read_part"]
-
-CORRUPT = "_corrupt"
-"""Null for a record; for damage, what is wrong and where. All else of such a row is null then,
-except topic and partition."""
-
-PLACED_TYPES: dict[str, pa.DataType] = {
-    "key": TYPES["key"],
-    "value": TYPES["value"],
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "offset": TYPES["offset"],
-    "timestamp": TYPES["timestamp"],
-    "timestampType": TYPES["timestampType"],
-    "headers": TYPES["headers"],
-}
-PLACED_COLUMNS = tuple(PLACED_TYPES)
-
-
-def placed_schema(columns: Iterable[str] = PLACED_COLUMNS, mode: Mode = Mode.FAILFAST) -> pa.Schema:
-    """Return the schema of ``columns``, in that order.
-
-    Raises:
-        InvalidInputError: one of them is not a column of records.
-    """
-    types = PLACED_TYPES if mode is Mode.FAILFAST else {**PLACED_TYPES, CORRUPT: pa.string()}
-    chosen = tuple(columns)
-    for name in chosen:
-        if name not in types:
-            hint = f"; mode={Mode.PERMISSIVE} adds it" if name == CORRUPT else ""
-            raise InvalidInputError(f"no column {name!r}; there are {', '.join(types)}{hint}")
-    return pa.schema([pa.field(name, types[name]) for name in chosen])
+__all__ = ["Placing", "read_part"]
 
 
 def read_part(
@@ -69,7 +36,7 @@ def read_part(
         byte_from=part.byte_from, byte_to=part.byte_to,
         offset_from=part.offset_from, offset_to=part.offset_to, **settings,
     )  # fmt: skip
-    place = _Place(segment, schema)
+    placing = Placing(segment.topic, segment.partition, schema)
     answer: bytes | None = None
     while True:
         try:
@@ -84,21 +51,22 @@ def read_part(
             answer = fetched.body
             del fetched  # The next piece takes its memory.
         else:
-            yield place.add_to(item)
+            yield placing.add_to(item)
 
 
-class _Place:
-    """The constant columns of a segment, made once and sliced."""
+class Placing:
+    """The columns that are the same for all records of a partition, made once and sliced."""
 
-    def __init__(self, segment: SegmentRef, schema: pa.Schema) -> None:
+    def __init__(self, topic: str, partition: int, schema: pa.Schema) -> None:
         self._schema = schema
         self._values = {
-            "topic": pa.scalar(segment.topic, pa.string()),
-            "partition": pa.scalar(segment.partition, pa.int32()),
+            "topic": pa.scalar(topic, pa.string()),
+            "partition": pa.scalar(partition, pa.int32()),
         }
         self._made: dict[str, pa.Array] = {}
 
     def add_to(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch of records with the columns of the schema, in its order."""
         rows = batch.num_rows
         columns = [
             self._constant(name, rows) if name in self._values else batch.column(name)

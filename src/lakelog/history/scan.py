@@ -11,9 +11,8 @@ from itertools import chain
 import pyarrow as pa
 
 from lakelog.history.logs import find_logs
-from lakelog.history.mend import read_split
+from lakelog.history.placed import CORRUPT, PLACED_COLUMNS, placed_schema
 from lakelog.history.plan import SPLIT_BYTES, plan_tasks
-from lakelog.history.read import CORRUPT, PLACED_COLUMNS, placed_schema
 from lakelog.history.segments import Split
 from lakelog.history.select import LATEST, Mode, Place, Selection, mode_named
 from lakelog.history.times import resolve_offsets
@@ -75,6 +74,9 @@ def scan(
     Raises:
         InvalidInputError: the call is wrong. The stream raises CorruptError on damage.
     """
+    # Compiled, and whoever only plans needs none of it.
+    from lakelog.history.mend import read_split
+
     how = mode_named(mode)
     chosen = tuple(columns)
     if how is Mode.PERMISSIVE and CORRUPT not in chosen:

@@ -5,7 +5,8 @@ changing its format. A place in a partition is
 
     "earliest" or "latest"
     an offset for each partition; -2 stands for earliest, -1 for latest
-    a time in milliseconds, for all partitions or for each: the first record that is not older
+    a time in milliseconds, for all partitions or for each: the first record that is not older;
+    -2 and -1 mean the same as for offsets
 
 Where a time is later than every record, a beginning is an error or the end, as the strategy says;
 an end is the end.
@@ -70,7 +71,7 @@ class Selection:
         if self.topics is not None:
             return topic in self.topics
         if self.pattern is not None:
-            return re.fullmatch(self.pattern, topic) is not None
+            return re.search(self.pattern, topic) is not None
         if self.partitions is not None:
             return (topic, partition) in self.partitions
         return True
@@ -89,8 +90,16 @@ class Place:
     or_latest: bool = True
     """Whether a time that no record reaches means the end, and is not an error."""
 
+    @property
+    def is_by_time(self) -> bool:
+        return self.timestamp is not None or self.timestamps is not None
+
     def time_in(self, partition: Partition) -> int | None:
         """Return the time asked for in a partition, if it is by time."""
+        time = self._time_in(partition)
+        return None if time is None or time < 0 else time
+
+    def _time_in(self, partition: Partition) -> int | None:
         if self.timestamp is not None:
             return self.timestamp
         if self.timestamps is None:
@@ -99,6 +108,21 @@ class Place:
             raise _missing(partition, "a timestamp")
         return self.timestamps[partition]
 
+    def offset_in(self, partition: Partition) -> int:
+        """Return the offset asked for in a partition where it is not by time.
+
+        Raises:
+            InvalidInputError: offsets are given, but not for this partition.
+        """
+        time = self._time_in(partition)
+        if time is not None:
+            return time  # EARLIEST or LATEST, as Kafka says it among times.
+        if self.offsets is None:
+            return self.offset
+        if partition not in self.offsets:
+            raise _missing(partition, "an offset")
+        return self.offsets[partition]
+
 
 def place_in(place: Place, partition: Partition) -> int:
     """Return the offset of a place that is not by time; the end is OFFSET_MAX.
@@ -106,11 +130,7 @@ def place_in(place: Place, partition: Partition) -> int:
     Raises:
         InvalidInputError: offsets are given, but not for this partition.
     """
-    offset = place.offset
-    if place.offsets is not None:
-        if partition not in place.offsets:
-            raise _missing(partition, "an offset")
-        offset = place.offsets[partition]
+    offset = place.offset_in(partition)
     if offset == EARLIEST:
         return 0
     if offset == LATEST:

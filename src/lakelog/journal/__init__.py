@@ -21,6 +21,8 @@ from lakelog.journal.lane import Held, Lane, Look, floor_holds, look
 from lakelog.journal.locate import Placed, batches_of, locate, locate_run, slices_of
 from lakelog.journal.requests import (
     Append,
+    Begin,
+    CommitWrite,
     DeleteTopic,
     Outcome,
     Refusal,
@@ -31,10 +33,19 @@ from lakelog.journal.requests import (
     Unknown,
     new_append,
 )
-from lakelog.journal.walk import follow, learn, read_bundle, read_bundles, read_checkpoint
+from lakelog.journal.walk import (
+    follow,
+    learn,
+    probe,
+    read_bundle,
+    read_bundles,
+    read_checkpoint,
+)
 
 __all__ = [
     "Append",
+    "Begin",
+    "CommitWrite",
     "DeleteTopic",
     "FlushSettings",
     "Flushed",
@@ -66,6 +77,7 @@ __all__ = [
     "locate_run",
     "look",
     "new_append",
+    "probe",
     "read_bundle",
     "read_bundles",
     "read_checkpoint",

@@ -7,6 +7,7 @@ the key was seen to be absent: until then somebody else may have written what it
 
 from collections.abc import Sequence
 
+from lakelog.errors import InvalidInputError
 from lakelog.formats import Bytes
 from lakelog.formats.lanes import (
     LEAD_BYTES,
@@ -20,6 +21,8 @@ from lakelog.formats.lanes import (
 from lakelog.journal.fold import Fold, Place, Seen, judge
 from lakelog.journal.requests import (
     Append,
+    Begin,
+    CommitWrite,
     DeleteTopic,
     Outcome,
     Refusal,
@@ -34,14 +37,19 @@ __all__ = ["Draft", "draft"]
 class Draft:
     """A bundle in the making, and what each request will be told once it is stored."""
 
-    def __init__(self, fold: Fold, *, seq: int, epoch: int, created_ms: int) -> None:
-        self._fold = fold
+    def __init__(
+        self, fold: Fold, *, seq: int, epoch: int, created_ms: int, bulk: bool = False
+    ) -> None:
+        self._fold, self.bulk = fold, bulk
         self._seq, self._epoch, self._created_ms = seq, epoch, created_ms
         self._ends: dict[Place, int] = {}
         self._producers: dict[tuple[bytes, int, int], Seen] = {}
         self._deleted: set[bytes] = set()
+        self._alive: set[bytes] = set()
+        """Topics that were asked for already: nearly all batches are of a few."""
         self._taken: dict[Place, list[Append]] = {}
         self._events: list[Event] = []
+        self._staged: list[Slice] = []
         self.outcomes: list[Outcome] = []
         self.stores: list[bool] = []
         """Whether the bundle carries the request; else it is a duplicate, or refused."""
@@ -55,8 +63,13 @@ class Draft:
 
     def add(self, request: Request) -> None:
         """Judge one request."""
-        if isinstance(request, Append):
+        outcome: Outcome
+        if type(request) is Append:
             outcome = self._append(request)
+        elif type(request) is Begin:
+            outcome = self._begin(request)
+        elif type(request) is CommitWrite:
+            outcome = self._commit(request)
         else:
             outcome = self._stored(0)
             if isinstance(request, DeleteTopic):
@@ -64,16 +77,22 @@ class Draft:
             else:
                 self._touched = True
         self.outcomes.append(outcome)
-        self.stores.append(isinstance(outcome, Stored) and not outcome.duplicate)
+        self.stores.append(type(outcome) is Stored and not outcome.duplicate)
+
+    def _is_deleted(self, topic: bytes) -> bool:
+        if topic in self._deleted or self._fold.is_deleted(topic):
+            return True
+        self._alive.add(topic)
+        return False
 
     def _append(self, request: Append) -> Outcome:
-        place = request.place
-        if request.topic in self._deleted or self._fold.is_deleted(request.topic):
+        place, _, rows, offsets, _, _ = request
+        if place[0] not in self._alive and self._is_deleted(place[0]):
             return Refused(Refusal.TOPIC_DELETED)
         base = self._ends.get(place)
         if base is None:
             base = self._fold.end(place)
-        row = request.rows[0]
+        row = rows[0]
         if row.producer_id >= 0:
             key = (*place, row.producer_id)
             seen = self._producers.get(key) or self._fold.producer(place, row.producer_id)
@@ -91,13 +110,53 @@ class Draft:
                         created_ms=self._created_ms,
                         duplicate=True,
                     )
-        self._ends[place] = base + request.offsets
-        self._taken.setdefault(place, []).append(request)
-        return self._stored(base)
+        self._ends[place] = base + offsets
+        taken = self._taken.get(place)
+        if taken is None:
+            self._taken[place] = [request]
+        else:
+            taken.append(request)
+        fields = (base, self._seq, self._epoch, self._created_ms, False)
+        return tuple.__new__(Stored, fields)
+
+    def _begin(self, request: Begin) -> Outcome:
+        place, offset = request.place, request.offset
+        if self._is_deleted(place[0]):
+            return Refused(Refusal.TOPIC_DELETED)
+        end = self._ends.get(place, self._fold.end(place))
+        if end == offset and place not in self._taken:
+            return Stored(offset, -1, self._epoch, self._created_ms, duplicate=True)
+        if end:
+            return Refused(Refusal.BEGUN)
+        self._ends[place] = offset
+        self._events.append(Event.begins(*place, offset))
+        return self._stored(offset)
+
+    def _commit(self, request: CommitWrite) -> Outcome:
+        """What was staged for topics that are gone is left out: they would be gone the next moment.
+
+        It has a bundle to itself, and is judged by the fold alone.
+        """
+        match self._fold.judge_write(request):
+            case None:
+                pass
+            case Refusal() as why:
+                return Refused(why)
+            case known:
+                return Stored(0, -1, self._epoch, known.seen_ms, duplicate=True)
+        event = Event(EventKind.WRITE_COMMITTED, request.write, request.query, request.number)
+        self._events.append(event)
+        for run in request.runs:
+            if not self._is_deleted(run.topic):
+                base = self._ends.get(run.place, self._fold.end(run.place))
+                self._ends[run.place] = base + run.offsets
+                self._staged.append(run._replace(base_offset=base, write=0))
+        return self._stored(0)
 
     def _delete(self, topic: bytes) -> None:
         if topic not in self._deleted and not self._fold.is_deleted(topic):
             self._deleted.add(topic)
+            self._alive.discard(topic)
             self._events.append(Event(EventKind.TOPIC_DELETED, topic))
 
     def _stored(self, base_offset: int) -> Stored:
@@ -119,14 +178,16 @@ class Draft:
                 length += len(append.body)
                 count += len(append.rows)
             first, end = appends[0], self._ends[place]
-            base = self._fold.end(place)
+            base = end - sum([append.offsets for append in appends])
             min_ms, max_ms = first.min_timestamp, first.max_timestamp
             if len(appends) > 1:
                 min_ms = min([append.min_timestamp for append in appends])
                 max_ms = max([append.max_timestamp for append in appends])
             slices.append(Slice(*place, count, base, end - base, at, length, min_ms, max_ms))
             at += length
+        slices += self._staged
         bundle = Bundle(
+            bulk=self.bulk,
             lane=self._fold.lane,
             seq=self._seq,
             created_ms=self._created_ms,
@@ -143,11 +204,19 @@ class Draft:
 
 
 def draft(fold: Fold, requests: Sequence[Request], *, writer: bytes, now_ms: int) -> Draft:
-    """Return the draft of the next bundle. Times never go back, whatever the clock says."""
+    """Return the draft of the next bundle. Times never go back, whatever the clock says.
+
+    Raises:
+        InvalidInputError: a bulk write shares a bundle with other requests.
+    """
+    bulk = any(type(request) is CommitWrite for request in requests)
+    if bulk and len(requests) > 1:
+        raise InvalidInputError("a bulk write has a bundle to itself: append it alone")
     made = Draft(
         fold,
+        bulk=bulk,
         seq=fold.seq + 1,
-        epoch=fold.epoch_after(writer, bulk=False),
+        epoch=fold.epoch_after(writer, bulk=bulk),
         created_ms=max(fold.created_ms, now_ms),
     )
     for request in requests:

@@ -24,7 +24,9 @@ class FlushSettings:
     """When what is queued becomes a bundle."""
 
     interval_ms: int = 250
-    """The longest that a request waits for company. 0 on local files, where a put is cheap."""
+    """The longest that a request waits for company; on average half of it. 1 on local files, where
+    a put is cheap. Flushes begin at multiples of it, by the clock, so that all lanes flush at the
+    same time: answers on a connection keep their order, and wait for the slowest lane."""
 
     size_bytes_goal: int = 8 << 20
     """So much is not kept waiting. Larger bundles cost fewer requests."""
@@ -32,13 +34,19 @@ class FlushSettings:
     size_bytes_max: int = 16 << 20
     """No bundle has a larger payload, unless a single request is."""
 
+    requests_max: int = 200
+    """Nor more requests: making a bundle takes the processor for as long as there are requests in
+    it, and nothing else runs meanwhile."""
+
     queue_bytes_max: int = 64 << 20
     """What waits in memory. Raise it for many producers on a slow store."""
 
     def __post_init__(self) -> None:
         sizes = (1, self.size_bytes_goal, self.size_bytes_max, self.queue_bytes_max)
-        if sorted(sizes) != list(sizes) or self.interval_ms < 0:
-            raise InvalidInputError(f"{self}: use goal <= max <= queue, and an interval from 0")
+        if sorted(sizes) != list(sizes) or self.interval_ms < 0 or self.requests_max < 1:
+            raise InvalidInputError(
+                f"{self}: use goal <= max <= queue, an interval from 0, requests from 1"
+            )
 
 
 class Queue:
@@ -52,29 +60,44 @@ class Queue:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    def has_room(self, request: Request) -> bool:
+        """Say whether a request fits; a single one always does."""
+        size = self.size_bytes + _size(request)
+        return not self._waiting or size <= self._settings.queue_bytes_max
+
+    def push(self, request: Request, now_ms: int) -> None:
+        """Let a request wait, also when there is no room: somebody else counts."""
+        self._waiting.append((now_ms, request))
+        self.size_bytes += _size(request)
+
     def offer(self, request: Request, now_ms: int) -> bool:
         """Let a request wait; False if there is no room."""
-        size = _size(request)
-        if self._waiting and self.size_bytes + size > self._settings.queue_bytes_max:
+        if not self.has_room(request):
             return False
-        self._waiting.append((now_ms, request))
-        self.size_bytes += size
+        self.push(request, now_ms)
         return True
+
+    def clear(self) -> None:
+        """Let nobody wait."""
+        self._waiting.clear()
+        self.size_bytes = 0
 
     def due_ms(self) -> int | None:
         """Return when the next flush should begin, by the clock of ``offer``; None: no need."""
         if not self._waiting:
             return None
         since = self._waiting[0][0]
-        if self.size_bytes >= self._settings.size_bytes_goal:
+        full = len(self._waiting) >= self._settings.requests_max
+        if full or self.size_bytes >= self._settings.size_bytes_goal:
             return since
-        return since + self._settings.interval_ms
+        interval_ms = self._settings.interval_ms
+        return since + interval_ms - since % interval_ms if interval_ms else since
 
     def take(self) -> list[Request]:
         """Return what goes into the next bundle, in the order in which it came."""
         taken: list[Request] = []
         size = 0
-        while self._waiting:
+        while self._waiting and len(taken) < self._settings.requests_max:
             more = _size(self._waiting[0][1])
             if taken and size + more > self._settings.size_bytes_max:
                 break

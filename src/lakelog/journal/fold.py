@@ -8,10 +8,11 @@
 
 It is a function of the chain and of nothing else, so that everybody's fold of the same bundles is
 the same, and a checkpoint may be written by anybody. What leaves it leaves by a row of a bundle, or
-by the bundles' own time, at the bundles after which a checkpoint is due: producers, writes and
-aborts a day after they were last seen, and beyond a number of them the oldest first. That a topic
-was deleted is forgotten by number only: a writer may sleep for longer than a day. An end offset
-leaves only with its topic: nothing else remembers it when every record has expired.
+by the bundles' own time, at the bundles after which a checkpoint is due: producers and aborts a day
+after they were last seen, and beyond a number of them the oldest first. That a topic was deleted,
+or a write committed, is forgotten by number only: whoever asks may have slept for longer than a
+day. An end offset leaves only with its topic: nothing else remembers it when every record has
+expired.
 
 A ``Producer`` may be asked about a batch (``judge``). The rules are Kafka's: the next sequence of
 the same epoch, or zero of a newer epoch; anything from a producer nobody knows; a batch that is
@@ -36,7 +37,7 @@ from lakelog.formats.lanes import (
     Slice,
     Write,
 )
-from lakelog.journal.requests import Refusal
+from lakelog.journal.requests import CommitWrite, Refusal
 
 __all__ = ["MEMORY_MS", "Fold", "Place", "Seen", "judge"]
 
@@ -44,6 +45,8 @@ MEMORY_MS = 24 * 3_600_000
 PRODUCERS_MAX = 200_000
 WRITES_MAX = 10_000
 MARKS_MAX = 10_000
+SKEW_MS = 3_600_000
+"""How far the clocks of writers and of the store may be apart."""
 
 Place = tuple[bytes, int]
 
@@ -124,6 +127,16 @@ class Fold:
         """Return the leader epoch of a bundle of this writer."""
         return self.epoch + (not bulk and self.leader not in (writer, NO_ID))
 
+    def judge_write(self, request: CommitWrite) -> Write | Refusal | None:
+        """Return None if a write is new here; what was committed of it; or why it is refused."""
+        known = self.writes.get(request.query)
+        if known is not None and known.number >= request.number:
+            same = (known.number, known.write) == (request.number, request.write)
+            return known if same else Refusal.OVERTAKEN
+        full = known is None and len(self.writes) >= WRITES_MAX
+        oldest = min(write.seen_ms for write in self.writes.values()) if full else 0
+        return Refusal.FORGOTTEN if full and oldest >= request.decided_ms - SKEW_MS else None
+
     def is_due(self) -> bool:
         """Whether a checkpoint of just this fold should stand."""
         return (self.seq + 1) % self.every == 0
@@ -137,6 +150,11 @@ class Fold:
         if bundle.epoch != self.epoch_after(bundle.writer, bulk=bundle.bulk):
             return f"leader epoch {bundle.epoch} after {self.epoch}"
         ends: dict[Place, int] = {}
+        for event in bundle.events:
+            if event.kind is EventKind.PARTITION_BEGINS:
+                if event.place in ends or self.end(event.place):
+                    return f"{event.place} begins at {event.number}, and has begun"
+                ends[event.place] = event.number
         for slice_ in bundle.slices:
             place = slice_.place
             end = ends.get(place, self.end(place))
@@ -153,12 +171,17 @@ class Fold:
         self.created_ms = bundle.created_ms
         if not bundle.bulk:
             self.leader = bundle.writer
+        for event in bundle.events:
+            if event.kind is EventKind.PARTITION_BEGINS:
+                self.ends[event.place] = event.number
         self._take_slices(bundle)
         for event in bundle.events:
             if event.kind is EventKind.WRITE_COMMITTED:
                 self.writes[event.query] = Write(
                     event.query, event.number, event.id, bundle.created_ms
                 )
+                continue
+            if event.kind is EventKind.PARTITION_BEGINS:
                 continue
             self.marks[event.kind, event.id] = bundle.created_ms
             if event.kind is EventKind.TOPIC_DELETED:
@@ -190,11 +213,7 @@ class Fold:
             for key, seen in self._newest(self.producers.items(), PRODUCERS_MAX)
             if seen.seen_ms >= since
         }
-        self.writes = {
-            key: write
-            for key, write in self._newest(self.writes.items(), WRITES_MAX)
-            if write.seen_ms >= since
-        }
+        self.writes = dict(self._newest(self.writes.items(), WRITES_MAX))
         marks = sorted(self.marks.items(), key=lambda mark: (mark[1], mark[0]))
         self.marks = {
             key: seen

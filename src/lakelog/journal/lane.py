@@ -14,7 +14,7 @@ the wall clock: a virtual machine that was frozen and thawed may not have notice
 wall clock is set right. A clock that jumps costs a look, never safety.
 """
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 
 from lakelog.errors import NotFoundError
@@ -73,6 +73,8 @@ class Lane:
     """What the next checkpoint should be of, and its roll; written when there is time."""
     roll: Checkpoint | None = None
     """The one in which something was located last: whoever reads on begins there."""
+    rolls: OrderedDict[int, Checkpoint] = field(default_factory=OrderedDict)
+    """Those that were used last: whoever reads many partitions goes from one to the other."""
     notes: Counter[str] = field(default_factory=Counter)
     """How often each way was taken: for metrics, and to prove that tests take them all."""
 

@@ -11,6 +11,7 @@ the one rule afterwards.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from lakelog.formats.lanes import BatchRow, Checkpoint, Slice
@@ -20,6 +21,9 @@ from lakelog.journal.walk import WINDOW, read_bundle, read_bundles, read_checkpo
 from lakelog.store import Work
 
 __all__ = ["Placed", "batches_of", "locate", "locate_run", "slices_of"]
+
+ROWS_MAX = 1 << 16
+"""Of the checkpoints that a lane keeps for locating: about 16 MiB."""
 
 
 class Placed(NamedTuple):
@@ -67,7 +71,7 @@ def locate(lane: Lane, place: Place, offset: int) -> Work[tuple[Held, Slice] | N
 
 
 def locate_run(lane: Lane, place: Place, offset: int, size_bytes: int = 1) -> Work[list[Placed]]:
-    """Return the slice that holds an offset and some that follow it, of about so many bytes.
+    """Return the slice that holds an offset and those that follow it, up to so many bytes.
 
     Empty: the offset is at or behind the end, or below the floor, or has fallen below it.
     """
@@ -123,7 +127,8 @@ def _run(placed: Iterable[Placed], offset: int, size_bytes: int) -> list[Placed]
         base, next_ = one.slice.base_offset, one.slice.next_offset
         if next_ <= offset:
             continue
-        if size >= size_bytes or base > (found[-1].slice.next_offset if found else offset):
+        full = bool(found) and size + one.slice.length > size_bytes
+        if full or base > (found[-1].slice.next_offset if found else offset):
             break
         found.append(one)
         size += one.slice.length
@@ -144,7 +149,7 @@ def _find_roll(
             if any(True for _ in _run(_rolled(last, place), offset, 1)):
                 return last, marks[at - 1] if at else -1
         elif at + 1 < len(marks):
-            checkpoint = yield from read_checkpoint(lane, marks[at + 1])
+            checkpoint = yield from _checkpoint(lane, marks[at + 1])
             if checkpoint is not None and _end(checkpoint, place) > offset:
                 return checkpoint, last.seq
     return (yield from _bisect(lane, marks, place, offset))
@@ -160,15 +165,40 @@ def _bisect(
     found: Checkpoint | None = None
     while high - low > 1:
         at = middle = (low + high) // 2
-        checkpoint = yield from read_checkpoint(lane, marks[at])
+        checkpoint = yield from _checkpoint(lane, marks[at])
         while checkpoint is None and at + 1 < high:
             at += 1
-            checkpoint = yield from read_checkpoint(lane, marks[at])
+            checkpoint = yield from _checkpoint(lane, marks[at])
         if checkpoint is None or _end(checkpoint, place) > offset:
             found, high = checkpoint or found, middle
         else:
             low = at
     return found, marks[low] if low >= 0 else -1
+
+
+def _checkpoint(lane: Lane, seq: int) -> Work[Checkpoint | None]:
+    """Return what is needed here of a checkpoint, one of those used last if possible.
+
+    Decoding one takes the processor for as long as there are partitions. Readers of many partitions
+    that each decoded their own would do nothing else.
+    """
+    rolls = lane.rolls
+    found = rolls.get(seq)
+    if found is None:
+        found = yield from read_checkpoint(lane, seq, rolls)
+        if found is None:
+            return None
+        if seq not in rolls:
+            found = rolls[seq] = replace(found, producers=(), writes=(), marks=())
+        while len(rolls) > 1 and sum(map(_rows, rolls.values())) > ROWS_MAX:
+            rolls.popitem(last=False)
+    if seq in rolls:
+        rolls.move_to_end(seq)
+    return found
+
+
+def _rows(checkpoint: Checkpoint) -> int:
+    return len(checkpoint.ends) + len(checkpoint.roll)
 
 
 def _end(checkpoint: Checkpoint, place: Place) -> int:

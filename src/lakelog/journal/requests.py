@@ -1,6 +1,8 @@
 """What can be asked of a lane, and how it ends.
 
     Append        batches of one partition        Stored | Refused | Unknown
+    Begin         where a partition begins        Stored | Refused
+    CommitWrite   what a bulk write has staged    Stored | Refused
     DeleteTopic   no batch of it comes behind     Stored
     Touch         a bundle, if an empty one       Stored
 
@@ -16,13 +18,15 @@ from crc32c import crc32c
 
 from lakelog.errors import CorruptError, InvalidInputError
 from lakelog.formats import Bytes
-from lakelog.formats.lanes import BatchRow
-from lakelog.records import CRC_START, BatchHeader, decode_header
+from lakelog.formats.lanes import BatchRow, Slice
+from lakelog.records import CRC_START, LENGTH_END, BatchHeader, decode_header
 
 _TRANSACTIONS = 0x30  # The bits of a batch that is transactional, or a marker.
 
 __all__ = [
     "Append",
+    "Begin",
+    "CommitWrite",
     "DeleteTopic",
     "Outcome",
     "Refusal",
@@ -44,7 +48,6 @@ class Append(NamedTuple):
     place: tuple[bytes, int]
     """The id of the topic, and the partition."""
     body: Bytes
-    headers: tuple[BatchHeader, ...]
     rows: tuple[BatchRow, ...]
     """What a directory says of the batches. Made here, before a flush waits for it."""
     offsets: int
@@ -65,7 +68,39 @@ class Append(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """Whether nothing in it tells a second copy from the first."""
-        return self.headers[0].producer_id < 0
+        return self.rows[0].producer_id < 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begin:
+    """The first batch of a partition gets this offset, because history has what lies before."""
+
+    place: tuple[bytes, int]
+    offset: int
+
+    @property
+    def is_plain(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitWrite:
+    """What one attempt of a bulk write has staged for this lane becomes part of the log.
+
+    It has a bundle to itself.
+    """
+
+    query: bytes
+    number: int
+    write: bytes
+    decided_ms: int
+    """When it was decided that this attempt counts, by the store's clock."""
+    runs: tuple[Slice, ...]
+    """Staged runs of batches, by partition, without their offsets."""
+
+    @property
+    def is_plain(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +123,7 @@ class Touch:
         return False
 
 
-Request = Append | DeleteTopic | Touch
+Request = Append | Begin | CommitWrite | DeleteTopic | Touch
 
 
 class Refusal(Enum):
@@ -97,6 +132,9 @@ class Refusal(Enum):
     OUT_OF_ORDER = "the sequence is not the next one of this producer"
     FENCED = "a newer epoch of this producer has written"
     TOPIC_DELETED = "the topic was deleted"
+    BEGUN = "the partition has begun, at another offset or with records"
+    OVERTAKEN = "another attempt of this write was committed, or a later write of its query"
+    FORGOTTEN = "so many writes came since that nobody knows whether this was one of them"
 
 
 class Stored(NamedTuple):
@@ -132,52 +170,53 @@ def new_append(topic: bytes, partition: int, body: Bytes) -> Append:
         CorruptError, UnsupportedError: a batch is damaged, or of a kind we do not store.
         InvalidInputError: they are sound, and no producer may send them.
     """
-    view = memoryview(body)
-    headers: list[BatchHeader] = []
-    at, end = 0, len(view)
+    view = body if type(body) is memoryview else memoryview(body)
+    end = len(view)
+    header = _checked(view, 0, end)
+    row = _row(header)
+    offsets, times = header[6] + 1, header[7:9]
+    if row[2] == end:
+        return tuple.__new__(Append, ((topic, partition), body, (row,), offsets, *times))
+    rows, at = [row], row.length
+    min_timestamp, max_timestamp = times
     while at < end:
-        header = decode_header(view, at)
-        next_at = at + header.size
-        if next_at > end:
-            raise CorruptError(f"{end - at} bytes of a batch of {header.size}", at=at)
-        if crc32c(view[at + CRC_START : next_at]) != header.crc:
-            raise CorruptError("a batch does not match its CRC", at=at + 17)
-        if header.attributes & _TRANSACTIONS:
-            raise InvalidInputError("transactions are not offered: send plain batches")
-        if header.count != header.last_offset_delta + 1:
-            offsets = header.last_offset_delta + 1
-            raise InvalidInputError(f"{header.count} records in {offsets} offsets: leave no gaps")
-        if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
-            # Two such batches would look like one, and the second be answered as a duplicate.
-            raise InvalidInputError(
-                f"an idempotent batch with sequence {header.base_sequence} "
-                f"and epoch {header.producer_epoch}: count both from 0"
-            )
-        headers.append(header)
-        at = next_at
-    if not headers:
-        raise InvalidInputError("no batch to append")
-    if len(headers) > 1 and any(header.producer_id >= 0 for header in headers):
+        header = _checked(view, at, end)
+        row = _row(header)
+        rows.append(row)
+        at += row.length
+        offsets += header.last_offset_delta + 1
+        min_timestamp = min(min_timestamp, header.base_timestamp)
+        max_timestamp = max(max_timestamp, header.max_timestamp)
+    if any(row.producer_id >= 0 for row in rows):
         raise InvalidInputError("an idempotent producer sends one batch at a time")
-    rows = tuple([_row(header) for header in headers])
-    return Append(
-        (topic, partition),
-        body,
-        tuple(headers),
-        rows,
-        sum([header.last_offset_delta + 1 for header in headers]),
-        min([header.base_timestamp for header in headers]),
-        max([header.max_timestamp for header in headers]),
-    )
+    return Append((topic, partition), body, tuple(rows), offsets, min_timestamp, max_timestamp)
+
+
+def _checked(view: memoryview, at: int, end: int) -> BatchHeader:
+    """Return the header of the batch at ``at``, which a producer may send."""
+    if at == end:
+        raise InvalidInputError("no batch to append")
+    header = decode_header(view, at)
+    _, length, _, _, crc, attributes, last_delta, _, _, producer_id, epoch, sequence, count = header
+    next_at = at + LENGTH_END + length
+    if next_at > end:
+        raise CorruptError(f"{end - at} bytes of a batch of {header.size}", at=at)
+    if crc32c(view[at + CRC_START : next_at]) != crc:
+        raise CorruptError("a batch does not match its CRC", at=at + 17)
+    if attributes & _TRANSACTIONS:
+        raise InvalidInputError("transactions are not offered: send plain batches")
+    if count != last_delta + 1:
+        raise InvalidInputError(f"{count} records in {last_delta + 1} offsets: leave no gaps")
+    if producer_id >= 0 and (sequence < 0 or epoch < 0):
+        # Two such batches would look like one, and the second be answered as a duplicate.
+        raise InvalidInputError(
+            f"an idempotent batch with sequence {sequence} and epoch {epoch}: count both from 0"
+        )
+    return header
 
 
 def _row(header: BatchHeader) -> BatchRow:
-    return BatchRow(
-        header.producer_id,
-        header.crc,
-        header.size,
-        header.last_offset_delta,
-        header.base_sequence,
-        header.producer_epoch,
-        header.attributes,
-    )
+    _, length, _, _, crc, attributes, last_delta, _, _, producer_id, epoch, sequence, _ = header
+    size = LENGTH_END + length
+    fields = (producer_id, crc, size, last_delta, sequence, epoch, attributes)
+    return tuple.__new__(BatchRow, fields)

@@ -12,7 +12,7 @@ counts that was not read from the chain.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 
@@ -38,7 +38,7 @@ from lakelog.store import (
     fetch_many,
 )
 
-__all__ = ["follow", "learn", "read_bundle", "read_bundles", "read_checkpoint"]
+__all__ = ["follow", "learn", "probe", "read_bundle", "read_bundles", "read_checkpoint"]
 
 SUFFIX_BYTES = 64 << 10
 """Asked for of a bundle: the directory of an ordinary one and more."""
@@ -108,13 +108,19 @@ def _named(key: str) -> Iterator[None]:
         raise type(error)(error.what, at=error.at, where=key) from error
 
 
-def read_checkpoint(lane: Lane, seq: int) -> Work[Checkpoint | None]:
-    """Return a checkpoint, or None if there is none."""
+def read_checkpoint(
+    lane: Lane, seq: int, known: Mapping[int, Checkpoint] | None = None
+) -> Work[Checkpoint | None]:
+    """Return a checkpoint, or None if there is none. One that is ``known`` by the time its bytes
+    have come is not decoded again: many ask for the same at once.
+    """
     key = checkpoint_key(lane.number, seq)
     try:
         found = yield from fetch(Get(key, CHECKPOINT_BYTES_MAX))
     except NotFoundError:
         return None
+    if known is not None and seq in known:
+        return known[seq]
     with _named(key):
         checkpoint = decode_checkpoint(found.body)
     if (checkpoint.lane, checkpoint.seq) != (lane.number, seq):
@@ -204,6 +210,19 @@ def follow(lane: Lane, used: int, found: Held | None = None) -> Work[bool]:
         torn, hole = gap and used + len(chain) == hole, used + len(chain) if gap else -1
         ended = len(chain) < window and not gap
         width = min(2 * width, WINDOW)
+
+
+def probe(lane: Lane) -> Work[None]:
+    """Know the lane to its end: by one request, if nobody has appended since."""
+    if lane.fold is not None:
+        seq = lane.next_seq
+        found = yield from read_bundle(lane, seq)
+        if found is not None:
+            if (yield from follow(lane, seq, found)):
+                return
+        elif (yield from floor_holds(lane, seq)):
+            return
+    yield from learn(lane)
 
 
 def _begin(lane: Lane, floor: int, stands_on: int) -> Work[tuple[Fold, int] | None]:

@@ -2,34 +2,77 @@
 
 backlog  the bundles of a lane from its floor on, read as one chain
 seal     bundles become segments
+merge    small segments become large ones
 trim     the floor rises over what is sealed; later, what lies below is deleted
 retain   the log begins later
 sweep    what no manifest names is removed
+staged   bulk writes are finished, and what was staged goes
 keeper   all of it, in one process
 """
 
-from lakelog.keep.backlog import Backlog, catalog_of, read_backlog
-from lakelog.keep.keeper import Kept, keep, keep_lane, keep_topic
+from lakelog.keep.backlog import Backlog, Catalog, catalog_of, read_backlog, where_of
+from lakelog.keep.keeper import (
+    Kept,
+    bury,
+    forget_topic,
+    keep,
+    keep_lane,
+    keep_partition,
+    keep_topic,
+)
+from lakelog.keep.merge import (
+    MergeSettings,
+    Rewritten,
+    merge_run,
+    plan_merge,
+    read_segment,
+)
 from lakelog.keep.retain import Retention, plan_retain, retain_partition, retention_of
-from lakelog.keep.seal import Group, Sealed, SealSettings, plan_seal, seal_group
+from lakelog.keep.seal import (
+    Group,
+    Sealed,
+    SealSettings,
+    begin_seal,
+    commit_seal,
+    is_unpassed,
+    make_group,
+    plan_seal,
+    seal_group,
+)
+from lakelog.keep.staged import KeptWrites, keep_writes
 from lakelog.keep.sweep import sweep_partition, sweep_times
 from lakelog.keep.trim import Trimmed, reap, trim
 
 __all__ = [
     "Backlog",
+    "Catalog",
     "Group",
     "Kept",
+    "KeptWrites",
+    "MergeSettings",
     "Retention",
+    "Rewritten",
     "SealSettings",
     "Sealed",
     "Trimmed",
+    "begin_seal",
+    "bury",
     "catalog_of",
+    "commit_seal",
+    "forget_topic",
+    "is_unpassed",
     "keep",
     "keep_lane",
+    "keep_partition",
     "keep_topic",
+    "keep_writes",
+    "make_group",
+    "merge_run",
+    "plan_merge",
     "plan_retain",
     "plan_seal",
     "read_backlog",
+    "read_segment",
     "reap",
     "retain_partition",
     "retention_of",
@@ -37,4 +80,5 @@ __all__ = [
     "sweep_partition",
     "sweep_times",
     "trim",
+    "where_of",
 ]

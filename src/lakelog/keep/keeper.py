@@ -14,13 +14,14 @@ from lakelog.journal import DeleteTopic, Lane, append, write_checkpoint
 from lakelog.keep.backlog import catalog_of, read_backlog
 from lakelog.keep.retain import retain_partition
 from lakelog.keep.seal import Sealed, SealSettings, plan_seal, seal_group
+from lakelog.keep.staged import keep_writes
 from lakelog.keep.sweep import sweep_partition, sweep_times
 from lakelog.keep.trim import reap, trim
 from lakelog.log import Topic, forget_retired, list_topics, refresh, store_now
 from lakelog.ports import Ids
 from lakelog.store import Work
 
-__all__ = ["Kept", "keep", "keep_lane", "keep_topic"]
+__all__ = ["Kept", "bury", "forget_topic", "keep", "keep_lane", "keep_partition", "keep_topic"]
 
 BUNDLES_MAX = 4096
 """Of a lane, in one pass."""
@@ -54,7 +55,7 @@ def keep(lanes: Mapping[int, Lane], settings: SealSettings, *, idle: bool = Fals
     topics = yield from list_topics()
     for number, lane in sorted(lanes.items()):
         try:
-            yield from _bury(lane, topics)
+            yield from bury(lane, topics)
             yield from keep_lane(lane, topics, settings, kept, idle=idle)
             yield from write_checkpoint(lane)
         except LakelogError as error:
@@ -68,6 +69,9 @@ def keep(lanes: Mapping[int, Lane], settings: SealSettings, *, idle: bool = Fals
             kept.failures[f"topic {topic.name}"] = error
     now_ms = yield from store_now(lane.ids)
     kept.swept += yield from sweep_times(now_ms=now_ms, grace_ms=grace_ms)
+    writes = yield from keep_writes(lanes, now_ms=now_ms, grace_ms=grace_ms)
+    kept.swept += writes.swept
+    kept.failures |= writes.failures
     return kept
 
 
@@ -93,20 +97,38 @@ def keep_lane(
 def keep_topic(topic: Topic, ids: Ids, kept: Kept, *, grace_ms: int) -> Work[None]:
     """Retain and sweep every partition of a topic, and of deleted ones of its name."""
     for one in topic.incarnations():
+        if one.closed and not one.deleted:
+            continue  # What no manifest names yet is being written.
         now_ms = yield from store_now(ids)
         left = False
         for partition in range(one.partitions):
-            where = one.where(partition)
-            manifest = yield from retain_partition(one, where, ids, now_ms=now_ms)
-            yield from turn_page(where, ids(), now_ms)
-            kept.swept += yield from sweep_partition(where, ids, now_ms=now_ms, grace_ms=grace_ms)
-            left = left or bool(manifest.pages or manifest.segments or manifest.dropped)
-        late = now_ms - one.deleted_ms > FORGET_GRACES * grace_ms
-        if one.id != topic.id and late and not left:
-            yield from forget_retired(topic.name, one.id, ids())
+            swept, more = yield from keep_partition(
+                one, partition, ids, now_ms=now_ms, grace_ms=grace_ms
+            )
+            kept.swept += swept
+            left = left or more
+        if one.id != topic.id and not left:
+            yield from forget_topic(one, ids, now_ms=now_ms, grace_ms=grace_ms)
 
 
-def _bury(lane: Lane, topics: list[Topic]) -> Work[None]:
+def keep_partition(
+    topic: Topic, partition: int, ids: Ids, *, now_ms: int, grace_ms: int
+) -> Work[tuple[int, bool]]:
+    """Retain and sweep one partition; return how many objects went, and whether some are left."""
+    where = topic.where(partition)
+    manifest = yield from retain_partition(topic, where, ids, now_ms=now_ms)
+    yield from turn_page(where, ids(), now_ms)
+    swept = yield from sweep_partition(where, ids, now_ms=now_ms, grace_ms=grace_ms)
+    return swept, bool(manifest.pages or manifest.segments or manifest.dropped)
+
+
+def forget_topic(topic: Topic, ids: Ids, *, now_ms: int, grace_ms: int) -> Work[None]:
+    """Forget a deleted topic of which nothing is left, when nothing more can arrive."""
+    if now_ms - topic.deleted_ms > FORGET_GRACES * grace_ms:
+        yield from forget_retired(topic.name, topic.id, ids())
+
+
+def bury(lane: Lane, topics: list[Topic]) -> Work[None]:
     """Tell a lane of deleted topics, if whoever deleted them did not live to do it."""
     yield from refresh(lane)
     fold = lane.fold

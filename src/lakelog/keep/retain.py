@@ -12,7 +12,7 @@ back.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lakelog.errors import InvalidInputError, NotFoundError
+from lakelog.errors import NotFoundError
 from lakelog.history.manifests import (
     Manifest,
     PageRow,
@@ -23,7 +23,7 @@ from lakelog.history.manifests import (
     read_manifest,
     read_page,
 )
-from lakelog.log import Topic
+from lakelog.log import Topic, config_value
 from lakelog.ports import Ids
 from lakelog.store import Work
 
@@ -44,15 +44,14 @@ def retention_of(configs: Mapping[str, str]) -> Retention:
     """Return what a topic's configs ask for.
 
     Raises:
-        InvalidInputError: a value is no number.
+        InvalidInputError: a value is no number, or none that Kafka allows.
     """
-    try:
-        return Retention(
-            age_ms=int(configs.get("retention.ms", WEEK_MS)),
-            size_bytes=int(configs.get("retention.bytes", -1)),
-        )
-    except ValueError as error:
-        raise InvalidInputError(f"{error}: use whole numbers, or -1 for no limit") from error
+    if "delete" not in config_value(configs, "cleanup.policy"):
+        return Retention(age_ms=-1, size_bytes=-1)  # What compaction leaves is kept for ever.
+    return Retention(
+        age_ms=config_value(configs, "retention.ms"),
+        size_bytes=config_value(configs, "retention.bytes"),
+    )
 
 
 def plan_retain(manifest: Manifest, retention: Retention, now_ms: int) -> int:
@@ -93,11 +92,7 @@ def retain_partition(topic: Topic, where: Where, ids: Ids, *, now_ms: int) -> Wo
     if not any(row.next_offset <= manifest.log_start for row in _rows(manifest)):
         return manifest
     paged = yield from _paged(where, manifest)
-    return (
-        yield from change_manifest(
-            where, write, lambda now: changes.drop(now, write, paged, now_ms)
-        )
-    )
+    return (yield from change_manifest(where, write, lambda now: changes.drop(now, write, paged)))
 
 
 def _rows(manifest: Manifest) -> tuple[PageRow | SegmentRow, ...]:

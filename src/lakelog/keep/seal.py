@@ -4,19 +4,20 @@
     step      one group: an intent in each manifest; one range of each bundle; look at the head;
               segments and their indexes, read back; then each manifest names its own
 
+``seal_group`` is all of a step. Where many tasks share the work, and a large partition too, whoever
+leads it announces and commits (``begin_seal``, ``commit_seal``), and each task does what lies
+between (``make_group``).
+
 Neighbours in a directory are neighbours in the payload, so a group is one range of every bundle. A
 step may be killed anywhere and run twice at once: a manifest takes rows only where its history
 ends, and what was written and not taken is left to the sweep. A key that exists is not adopted,
 even if we made it ourselves a moment ago and lost the answer: another name is as good.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from crc32c import crc32c
-
 from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnavailableError
-from lakelog.formats import batches, kafkalog, kafs
 from lakelog.history.manifests import (
     Intent,
     Manifest,
@@ -24,7 +25,10 @@ from lakelog.history.manifests import (
     Where,
     change_manifest,
     changes,
+    make_segment,
+    put_named,
     read_manifest,
+    settle_segment,
 )
 from lakelog.journal import Held, Lane, Place, look, slices_of
 from lakelog.keep.backlog import Backlog, Catalog, where_of
@@ -33,16 +37,23 @@ from lakelog.names import bundle_key, segment_stem
 from lakelog.store import (
     Created,
     Fetched,
-    Get,
     GetRange,
     Many,
-    Wait,
     Work,
-    fetch,
     put_if_absent,
 )
 
-__all__ = ["Group", "SealSettings", "Sealed", "plan_seal", "seal_group"]
+__all__ = [
+    "Group",
+    "SealSettings",
+    "Sealed",
+    "begin_seal",
+    "commit_seal",
+    "is_unpassed",
+    "make_group",
+    "plan_seal",
+    "seal_group",
+]
 
 WINDOW = 16
 
@@ -138,16 +149,17 @@ def seal_group(
     write = lane.ids()
     begun: dict[Place, Manifest] = {}
     for where in group.wheres:
-        manifest = yield from _begin(lane, group, where, write.hex(), since_ms)
+        manifest = yield from begin_seal(lane, group, where, write, since_ms)
         if manifest is not None:
             begun[where.place] = manifest
     if not begun:
         return Sealed()
     try:
-        pieces = yield from _read(lane, group, begun)
+        ends = {place: manifest.sealed_end for place, manifest in begun.items()}
+        pieces = yield from _read(lane.number, group, ends)
     except NotFoundError:
         return Sealed(abandoned=len(begun))  # The floor has passed. The sweep cancels the intents.
-    if not (yield from _unpassed(lane, floor)):
+    if not (yield from is_unpassed(lane, floor)):
         lane.notes["seal passed"] += 1
         return Sealed(abandoned=len(begun))
     done = Sealed()
@@ -165,7 +177,7 @@ def seal_group(
     return done
 
 
-def _unpassed(lane: Lane, floor: int) -> Work[bool]:
+def is_unpassed(lane: Lane, floor: int) -> Work[bool]:
     """The one rule, after the last read and before the first manifest changes."""
     return (yield from look(lane)).head.floor <= floor
 
@@ -173,10 +185,11 @@ def _unpassed(lane: Lane, floor: int) -> Work[bool]:
 # ---------------------------------------------------------------------------- reading
 
 
-def _begin(
-    lane: Lane, group: Group, where: Where, write: str, since_ms: int
+def begin_seal(
+    lane: Lane, group: Group, where: Where, write_id: bytes, since_ms: int
 ) -> Work[Manifest | None]:
-    """Announce what will be sealed; None if there is nothing."""
+    """Announce what will be sealed of a partition; None if there is nothing."""
+    write = write_id.hex()
     manifest = yield from read_manifest(where)
     slices = [one for held in group.bundles for one in slices_of(held, where.place)]
     # The first slice says where those end that the floor has passed without a sealer.
@@ -229,28 +242,27 @@ class _Piece:
     created_ms: int
 
 
-def _read(
-    lane: Lane, group: Group, begun: dict[Place, Manifest]
-) -> Work[dict[Place, list[_Piece]]]:
-    """Return the pieces of every partition that was begun, by one range of each bundle."""
-    first, last = min(begun), max(begun)
-    pieces: dict[Place, list[_Piece]] = {place: [] for place in begun}
+def _read(lane: int, group: Group, ends: Mapping[Place, int]) -> Work[dict[Place, list[_Piece]]]:
+    """Return the pieces of every partition that was begun, by one range of each bundle.
+
+    ``ends`` says where the history of each ends.
+    """
+    first, last = min(ends), max(ends)
+    pieces: dict[Place, list[_Piece]] = {place: [] for place in ends}
     for at in range(0, len(group.bundles), WINDOW):
         some = [
             (held, span)
             for held in group.bundles[at : at + WINDOW]
             if (span := _span(held, first, last))
         ]
-        ops = tuple(
-            GetRange(bundle_key(lane.number, held.bundle.seq), *span) for held, span in some
-        )
+        ops = tuple(GetRange(bundle_key(lane, held.bundle.seq), *span) for held, span in some)
         answers: tuple[Fetched | LakelogError, ...] = (yield Many(ops)) if ops else ()
         for (held, span), answer in zip(some, answers, strict=True):
             if isinstance(answer, LakelogError):
                 raise answer
-            _cut(lane, held, span[0], answer.body, begun, pieces)
+            _cut(lane, held, span[0], answer.body, ends, pieces)
     for held in group.bundles:
-        yield from _staged(lane, held, begun, pieces)
+        yield from _staged(lane, held, ends, pieces)
     return pieces
 
 
@@ -261,18 +273,17 @@ def _span(held: Held, first: Place, last: Place) -> tuple[int, int] | None:
 
 
 def _cut(
-    lane: Lane,
+    lane: int,
     held: Held,
     start: int,
     body: bytes,
-    begun: dict[Place, Manifest],
+    ends: Mapping[Place, int],
     pieces: dict[Place, list[_Piece]],
 ) -> None:
     view, bundle = memoryview(body), held.bundle
-    key = bundle_key(lane.number, bundle.seq)
+    key = bundle_key(lane, bundle.seq)
     for one in bundle.slices:
-        manifest = begun.get(one.place)
-        if manifest is None or one.next_offset <= manifest.sealed_end or one.write >= 0:
+        if one.next_offset <= ends.get(one.place, one.next_offset) or one.write >= 0:
             continue
         run = view[one.position - start : one.position - start + one.length]
         placed = place_batches(run, one.base_offset, bundle.epoch, where=key)
@@ -284,13 +295,12 @@ def _cut(
 
 
 def _staged(
-    lane: Lane, held: Held, begun: dict[Place, Manifest], pieces: dict[Place, list[_Piece]]
+    lane: int, held: Held, ends: Mapping[Place, int], pieces: dict[Place, list[_Piece]]
 ) -> Work[None]:
     for one in held.bundle.slices:
-        manifest = begun.get(one.place)
-        if one.write < 0 or manifest is None or one.next_offset <= manifest.sealed_end:
+        if one.write < 0 or one.next_offset <= ends.get(one.place, one.next_offset):
             continue
-        body = yield from read_slice(lane.number, held, one)
+        body = yield from read_slice(lane, held, one)
         piece = _Piece(one.base_offset, one.next_offset, body, held.bundle.created_ms)
         pieces[one.place].append(piece)
         pieces[one.place].sort(key=lambda piece: piece.base_offset)
@@ -307,23 +317,57 @@ def _write(
     settings: SealSettings,
     write: bytes,
 ) -> Work[Sealed]:
-    rows: list[SegmentRow] = []
-    for some in _segments(pieces, settings.segment_bytes):
-        row = yield from _put_segment(where, some, write, plain=not manifest.burnt)
-        rows.append(row)
-    id_, base = write.hex(), pieces[0].base_offset
+    rows = yield from _put_segments(where, pieces, settings, write, plain=not manifest.burnt)
+    done = yield from commit_seal(where, rows, write)
+    lane.notes["seal abandoned" if done.abandoned else "seal committed"] += 1
+    return done
+
+
+def make_group(
+    lane: int, group: Group, settings: SealSettings, ends: Mapping[Place, int], write: bytes
+) -> Work[list[tuple[Where, list[SegmentRow]]]]:
+    """Write the segments of a group, of those partitions that ``ends`` has, and return their rows.
+
+    Whoever leads has announced them, and looks at the head before he commits them.
+
+    Raises:
+        NotFoundError: a bundle is gone: the floor has passed.
+    """
+    wanted = {where.place: ends[where.place] for where in group.wheres if where.place in ends}
+    if not wanted:
+        return []
+    pieces = yield from _read(lane, group, wanted)
+    made: list[tuple[Where, list[SegmentRow]]] = []
+    for where in group.wheres:
+        if mine := pieces.get(where.place):
+            rows = yield from _put_segments(where, mine, settings, write, plain=False)
+            made.append((where, rows))
+    return made
+
+
+def commit_seal(where: Where, rows: Sequence[SegmentRow], write: bytes) -> Work[Sealed]:
+    """Let a manifest name rows that follow one another, if its history ends where they begin."""
+    id_, base = write.hex(), rows[0].base_offset
     after = yield from change_manifest(
         where, id_, lambda now: changes.seal(now, id_, base, tuple(rows))
     )
     if not set(rows) <= set(after.segments) and id_ not in after.writers:
-        lane.notes["seal abandoned"] += 1
         return Sealed(abandoned=1)
-    lane.notes["seal committed"] += 1
     return Sealed(
         segments=len(rows),
         size_bytes=sum(row.length for row in rows),
         records=sum(row.records for row in rows),
     )
+
+
+def _put_segments(
+    where: Where, pieces: list[_Piece], settings: SealSettings, write: bytes, *, plain: bool
+) -> Work[list[SegmentRow]]:
+    rows: list[SegmentRow] = []
+    for some in _segments(pieces, settings.segment_bytes):
+        row = yield from _put_segment(where, some, write, plain=plain)
+        rows.append(row)
+    return rows
 
 
 def _segments(pieces: Sequence[_Piece], segment_bytes: int) -> Iterator[list[_Piece]]:
@@ -343,35 +387,14 @@ def _put_segment(
     where: Where, pieces: list[_Piece], write: bytes, *, plain: bool
 ) -> Work[SegmentRow]:
     """Write one segment and its indexes, read it back, and return its row."""
-    run = b"".join([piece.body for piece in pieces])
-    base, next_ = pieces[0].base_offset, pieces[-1].next_offset
-    appended_ms = max(piece.created_ms for piece in pieces)
-    body = kafs.encode_segment(run, created_ms=appended_ms, base_offset=base)
-    placed = [batches.Frame(kafs.HEADER_BYTES + at, header) for at, header in batches.frames(run)]
-    headers = [header for _, header in placed]
-    name = yield from _create(where, base, body, write, plain=plain)
-    crc = crc32c(body)
-    found = yield from fetch(Get(f"{where.prefix}{name}.kfs", len(body)))
-    if crc32c(found.body) != crc:
-        what = "it reads back as something else"
-        raise CorruptError(what, at=0, where=f"{where.prefix}{name}.kfs")
-    _, times = kafkalog.encode_indexes(placed, base_offset=base)
-    for suffix, index in ((".index", kafs.encode_index(placed)), (".timeindex", times)):
-        yield from put_if_absent(f"{where.prefix}{name}{suffix}", index)
-    return SegmentRow(
-        name,
-        base,
-        next_,
-        0,
-        len(body),
-        sum(header.count for header in headers),
-        min(header.base_timestamp for header in headers),
-        max(header.max_timestamp for header in headers),
-        appended_ms,
-        crc,
-        sum({1 << header.codec for header in headers}),
-        0,
+    made = make_segment(
+        b"".join([piece.body for piece in pieces]),
+        base_offset=pieces[0].base_offset,
+        next_offset=pieces[-1].next_offset,
+        appended_ms=max(piece.created_ms for piece in pieces),
     )
+    name = yield from _create(where, made.row.base_offset, made.body, write, plain=plain)
+    return (yield from settle_segment(where, made, name))
 
 
 def _create(where: Where, base: int, body: bytes, write: bytes, *, plain: bool) -> Work[str]:
@@ -385,9 +408,5 @@ def _create(where: Where, base: int, body: bytes, write: bytes, *, plain: bool) 
         except UnavailableError:
             pass  # It may be there. Whose it is we need not know.
     name = segment_stem(base, write)
-    while True:
-        try:
-            yield from put_if_absent(f"{where.prefix}{name}.kfs", body)
-            return name
-        except UnavailableError:
-            yield Wait(100)
+    yield from put_named(f"{where.prefix}{name}.kfs", body)
+    return name

@@ -3,8 +3,10 @@
     list the objects     first
     read the manifest    second
     cancel old intents   their writers can no longer commit
+    note the time        for what is newly dropped: its grace begins
     burn plain names     if one is to go that was never dropped
-    delete               what was dropped a grace ago; what nobody names, and nobody has announced
+    delete               what was seen to be dropped a grace ago; what nobody names, and nobody has
+                         announced
 
 The order makes it safe. An object that was listed was announced before it was written, so the
 manifest, read later, has the intent, or names the object, or neither because its writer was
@@ -28,6 +30,7 @@ from lakelog.history.manifests import (
     read_manifest,
     read_rows,
 )
+from lakelog.log import store_now
 from lakelog.names import TIME_PREFIX
 from lakelog.ports import Ids
 from lakelog.store import ObjectInfo, Work, delete, list_objects, list_page
@@ -62,7 +65,14 @@ def sweep_partition(where: Where, ids: Ids, *, now_ms: int, grace_ms: int) -> Wo
         manifest = yield from change_manifest(
             where, write, lambda now: changes.cancel(now, write, before_ms)
         )
-    dropped = {one.name for one in manifest.dropped if one.since_ms <= before_ms}
+    fresh = frozenset(one.name for one in manifest.dropped if not one.since_ms)
+    if fresh:
+        # Asked for after the manifest was read, so that it is not before they were dropped.
+        since_ms, write = (yield from store_now(ids)), ids().hex()
+        manifest = yield from change_manifest(
+            where, write, lambda now: changes.seen(now, write, fresh, since_ms)
+        )
+    dropped = {one.name for one in manifest.dropped if 0 < one.since_ms <= before_ms}
     try:
         gone = yield from _left_over(where, manifest, objects, dropped, before_ms)
         if not manifest.burnt and any(not one.write and one.stem not in dropped for one in gone):

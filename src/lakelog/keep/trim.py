@@ -111,7 +111,8 @@ def _good_checkpoint(lane: Lane, backlog: Backlog) -> Work[Checkpoint | None]:
         return None
     every, stands_on = lane.rules.checkpoint_every, backlog.look.head.checkpoint
     last = fold.seq if backlog.complete else backlog.floor + len(backlog.bundles) - 1
-    newest = (last + 1) // every * every - 1
+    # Others append meanwhile: the fold may be far beyond what is known of the chain here.
+    newest = (backlog.floor + len(backlog.bundles)) // every * every - 1
     for seq in dict.fromkeys((last, newest, newest - every)):
         if seq <= max(stands_on, backlog.floor):
             continue

@@ -4,15 +4,36 @@ namespace  made once, opened by everybody
 topics     cells: ids, incarnations, partitions, lanes, configs
 read       offsets -> batches, from a segment or from a bundle
 times      times -> offsets
+sizes      how many bytes a partition takes
 plan       the history of whole topics at once
+survey     where every partition of some topics begins and ends
+spans      offsets -> where they lie -> shares for tasks
+rows       shares -> Arrow; imported only when asked for
+staging    what an attempt of a bulk write puts beside the log
+writes     bulk writes: decided for once, appended to every lane
 moment     what time it is, by the store's clock
+configs    topic configs by Kafka's names, checked and typed; config_table: a row for each;
+           altering: what becomes of them when some are changed
 """
 
+from lakelog.log.altering import Change, Operation, alter_configs
+from lakelog.log.claims import claim_pipeline, is_pipeline_claimed
+from lakelog.log.config_table import TOPIC_CONFIGS, ConfigType, TopicConfig
+from lakelog.log.configs import (
+    ConfigSource,
+    DescribedConfig,
+    Synonym,
+    TopicConfigs,
+    check_configs,
+    config_value,
+    describe_configs,
+)
 from lakelog.log.moment import store_now
 from lakelog.log.namespace import Namespace, make_namespace, open_namespace
-from lakelog.log.plan import Planned, plan_history
+from lakelog.log.plan import Planned, plan_history, plan_partitions
 from lakelog.log.read import (
     Bounds,
+    CatchUp,
     Chunk,
     Known,
     OutOfRange,
@@ -22,37 +43,100 @@ from lakelog.log.read import (
     read_slice,
     refresh,
 )
-from lakelog.log.times import offset_at
+from lakelog.log.sizes import history_bytes, journal_bytes
+from lakelog.log.spans import Share, Span, plan_shares, sealed_spans, unsealed_spans
+from lakelog.log.staging import Identity, Staged, announce_write, read_identity, stage
+from lakelog.log.survey import Extent, Member, Survey, open_survey
+from lakelog.log.times import Found, newest, offset_at
 from lakelog.log.topics import (
+    Marks,
     Topic,
+    configure_topic,
     create_topic,
     delete_topic,
     forget_retired,
+    grow_topic,
     list_topics,
+    news_of_topics,
+    open_topic,
     read_topic,
+)
+from lakelog.log.writes import (
+    Committed,
+    Decision,
+    abandon_write,
+    commit_write,
+    finish_write,
+    read_decision,
 )
 
 __all__ = [
+    "TOPIC_CONFIGS",
     "Bounds",
+    "CatchUp",
+    "Change",
     "Chunk",
+    "Committed",
+    "ConfigSource",
+    "ConfigType",
+    "Decision",
+    "DescribedConfig",
+    "Extent",
+    "Found",
+    "Identity",
     "Known",
+    "Marks",
+    "Member",
     "Namespace",
+    "Operation",
     "OutOfRange",
     "Planned",
+    "Share",
+    "Span",
+    "Staged",
+    "Survey",
+    "Synonym",
     "Topic",
+    "TopicConfig",
+    "TopicConfigs",
+    "abandon_write",
+    "alter_configs",
+    "announce_write",
     "bounds",
+    "check_configs",
+    "claim_pipeline",
+    "commit_write",
+    "config_value",
+    "configure_topic",
     "create_topic",
     "delete_topic",
+    "describe_configs",
+    "finish_write",
     "forget_retired",
+    "grow_topic",
+    "history_bytes",
+    "is_pipeline_claimed",
+    "journal_bytes",
     "list_topics",
     "make_namespace",
+    "newest",
+    "news_of_topics",
     "offset_at",
     "open_namespace",
+    "open_survey",
+    "open_topic",
     "place_batches",
     "plan_history",
+    "plan_partitions",
+    "plan_shares",
     "read",
+    "read_decision",
+    "read_identity",
     "read_slice",
     "read_topic",
     "refresh",
+    "sealed_spans",
+    "stage",
     "store_now",
+    "unsealed_spans",
 ]

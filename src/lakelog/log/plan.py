@@ -9,12 +9,18 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from lakelog.errors import NotFoundError
-from lakelog.history.manifests import Manifest, SegmentRow, Where, decode_page
+from lakelog.history.manifests import (
+    Manifest,
+    SegmentRow,
+    Where,
+    decode_page,
+    read_manifest,
+    read_manifests,
+)
 from lakelog.log.topics import Topic
-from lakelog.names import manifest_key
 from lakelog.store import CELL_BYTES_MAX, Get, Work, fetch_many
 
-__all__ = ["Planned", "plan_history"]
+__all__ = ["Planned", "plan_history", "plan_partitions"]
 
 WINDOW = 64
 """Requests at once."""
@@ -33,6 +39,8 @@ class Planned:
     sealed_end: int
     rows: tuple[SegmentRow, ...]
     """The segments that hold something from the start of the log on."""
+    deleted: bool = False
+    cleaned_end: int = 0
 
 
 def plan_history(topics: Iterable[Topic]) -> Work[list[Planned]]:
@@ -40,9 +48,14 @@ def plan_history(topics: Iterable[Topic]) -> Work[list[Planned]]:
     wheres = [
         topic.where(partition)
         for topic in topics
-        if not topic.deleted
+        if topic.is_open
         for partition in range(topic.partitions)
     ]
+    return (yield from plan_partitions(wheres))
+
+
+def plan_partitions(wheres: Sequence[Where]) -> Work[list[Planned]]:
+    """Return the history of some partitions, in their order."""
     planned: list[Planned] = []
     for some in _windows(wheres):
         planned += yield from _plan(some)
@@ -50,17 +63,17 @@ def plan_history(topics: Iterable[Topic]) -> Work[list[Planned]]:
 
 
 def _plan(wheres: Sequence[Where]) -> Work[list[Planned]]:
-    keys = [manifest_key(where.path, where.partition) for where in wheres]
-    bodies = yield from _get(keys)
+    manifests = yield from read_manifests(wheres)
     planned: list[Planned] = []
-    for where, body in zip(wheres, bodies, strict=True):
-        manifest = where.decoded(body)
+    for where, manifest in zip(wheres, manifests, strict=True):
         paged: list[SegmentRow] = []
         if manifest.pages:
             manifest, paged = yield from _paged(where, manifest)
         start = manifest.log_start
         rows = tuple([row for row in (*paged, *manifest.segments) if row.next_offset > start])
-        planned.append(Planned(where, start, manifest.sealed_end, rows))
+        planned.append(
+            Planned(where, start, manifest.sealed_end, rows, manifest.deleted, manifest.cleaned_end)
+        )
     return planned
 
 
@@ -74,8 +87,7 @@ def _paged(where: Where, manifest: Manifest) -> Work[tuple[Manifest, list[Segmen
         if None not in bodies:
             return manifest, [row for body in bodies if body for row in decode_page(body)]
         # A page is gone: the manifest has moved on.
-        (body,) = yield from _get([manifest_key(where.path, where.partition)])
-        manifest = where.decoded(body)
+        manifest = yield from read_manifest(where)
     raise NotFoundError(f"{where.prefix}: pages that its manifest names are missing: verify it")
 
 

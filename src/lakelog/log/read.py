@@ -9,6 +9,7 @@ be in neither. A missing object means that the log moved on: start again, never 
 bundle are served only when the floor, looked at afterwards, has not passed it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import takewhile
 
@@ -41,6 +42,7 @@ from lakelog.store import Fetched, GetRange, Many, Wait, Work, fetch
 
 __all__ = [
     "Bounds",
+    "CatchUp",
     "Chunk",
     "Known",
     "OutOfRange",
@@ -74,7 +76,8 @@ class Chunk:
     """Whole batches, with their offsets; empty at the end of the log."""
 
     base_offset: int
-    """Of the first batch, which may lie before the offset that was asked for."""
+    """Of the first batch, which may lie before the offset that was asked for; behind it, if the
+    records there were compacted away."""
     next_offset: int
     body: bytes = field(repr=False)
     bounds: Bounds
@@ -94,6 +97,11 @@ def refresh(lane: Lane) -> Work[None]:
         yield from learn(lane)
 
 
+CatchUp = Callable[[Lane], Work[None]]
+"""How what is known of a lane is brought to its end: ``refresh``, or what a broker has instead,
+whose lanes have one driver each."""
+
+
 def bounds(lane: Lane, where: Where) -> Work[Bounds]:
     """Return where a partition begins and ends now.
 
@@ -103,13 +111,13 @@ def bounds(lane: Lane, where: Where) -> Work[Bounds]:
     return (yield from current(lane, where))[1]
 
 
-def current(lane: Lane, where: Where) -> Work[tuple[Manifest, Bounds]]:
+def current(lane: Lane, where: Where, catch_up: CatchUp = refresh) -> Work[tuple[Manifest, Bounds]]:
     """Return the manifest of a partition and its bounds: the journal first, then the manifest.
 
     Raises:
         NotFoundError: its topic was deleted.
     """
-    yield from refresh(lane)
+    yield from catch_up(lane)
     fold = lane.fold
     assert fold is not None
     manifest = yield from read_manifest(where)
@@ -133,7 +141,12 @@ class Known:
 
 
 def read(
-    lane: Lane, where: Where, offset: int, size_bytes_max: int, known: Known | None = None
+    lane: Lane,
+    where: Where,
+    offset: int,
+    size_bytes_max: int,
+    known: Known | None = None,
+    catch_up: CatchUp = refresh,
 ) -> Work[Chunk | OutOfRange]:
     """Return the batch that holds ``offset`` and those behind it, at least one.
 
@@ -146,23 +159,28 @@ def read(
     """
     for start in range(STARTS_MAX):
         manifest = known.get(lane) if known is not None and not start else None
+        asked = False
         if manifest is None or lane.fold is None or not _is_in(lane, where, manifest, offset):
+            asked = True
             boot_ms = lane.clock.boot_ms()
-            manifest, now = yield from current(lane, where)
+            manifest, now = yield from current(lane, where, catch_up)
             if known is not None:
                 known.manifest, known.boot_ms = manifest, boot_ms
         else:
             now = _bounds(lane, where, manifest)
         if not now.log_start <= offset <= now.end:
             return OutOfRange(now)
-        if offset == now.end:
-            return Chunk(base_offset=offset, next_offset=offset, body=b"", bounds=now)
-        body: bytes | None
+        body: bytes | None = None
+        at = offset
         try:
-            if offset < manifest.sealed_end:
-                body = yield from _sealed(where, manifest, offset, size_bytes_max)
-            else:
-                body = yield from _unsealed(lane, where, offset, size_bytes_max)
+            if at < manifest.sealed_end:
+                at, body = yield from _sealed(where, manifest, at, size_bytes_max)
+            if at >= manifest.sealed_end:
+                if at == now.end:
+                    if not asked:
+                        continue
+                    return Chunk(base_offset=at, next_offset=at, body=b"", bounds=now)
+                body = yield from _unsealed(lane, where, at, size_bytes_max)
         except NotFoundError:
             body = None
         if body:
@@ -306,13 +324,26 @@ def _wanted(held: Held, slice_: Slice, offset: int, size_bytes_max: int) -> tupl
 # ---------------------------------------------------------------------------- history
 
 
-def _sealed(where: Where, manifest: Manifest, offset: int, size_bytes_max: int) -> Work[bytes]:
-    row = yield from find_row(where, manifest, offset)
+def _sealed(
+    where: Where, manifest: Manifest, offset: int, size_bytes_max: int
+) -> Work[tuple[int, bytes]]:
+    """Return batches from ``offset`` on, or from the next segment that has any, and from where."""
+    while offset < manifest.sealed_end:
+        row = yield from find_row(where, manifest, offset)
+        body = yield from _in_segment(where, row, offset, size_bytes_max)
+        if body:
+            return offset, body
+        offset = row.next_offset
+    return offset, b""
+
+
+def _in_segment(where: Where, row: SegmentRow, offset: int, size_bytes_max: int) -> Work[bytes]:
+    """Return batches of a segment from ``offset`` on; none, if those at its end are gone."""
     at = yield from _position(where, row, offset)
     if kafs.HEADER_BYTES < at < row.length - kafs.FOOTER_BYTES:
         try:
             body = yield from _batches(where, row, at, offset, size_bytes_max)
-            if decode_header(body).base_offset <= offset:
+            if body and decode_header(body).base_offset <= offset:
                 return body
         except (CorruptError, UnsupportedError):
             pass  # It was the index that led there. If it was not, the next try tells.
@@ -336,6 +367,8 @@ def _batches(where: Where, row: SegmentRow, at: int, offset: int, most: int) -> 
                 pass  # Every batch matches its CRC, and their offsets rise.
             return data[skip:cut]
         if at + len(data) >= end:
+            if row.records < row.next_offset - row.base_offset:
+                return b""
             raise CorruptError(f"offset {offset} is not in it", at=at, where=key)
         at, size = at + cut, max(more, size)
 

@@ -8,15 +8,17 @@
 Times need not rise. The answer is Kafka's: the first offset whose record is not older.
 """
 
+from typing import NamedTuple
+
 from lakelog.errors import CorruptError, NotFoundError, UnavailableError, UnsupportedError
 from lakelog.formats import kafkalog
 from lakelog.history.manifests import Manifest, SegmentRow, Where, read_page
 from lakelog.journal import Lane, locate_run
-from lakelog.log.read import Known, OutOfRange, current, read
+from lakelog.log.read import CatchUp, Known, OutOfRange, current, read, refresh
 from lakelog.records import decode_batches
 from lakelog.store import GetRange, Wait, Work, fetch
 
-__all__ = ["offset_at"]
+__all__ = ["Found", "newest", "offset_at"]
 
 STARTS_MAX = 20
 CHUNK_BYTES = 1 << 20
@@ -26,15 +28,24 @@ RUN_BYTES = 1 << 30
 _TIME_INDEX_BYTES_MAX = 64 << 20
 
 
-def offset_at(lane: Lane, where: Where, timestamp: int) -> Work[int | None]:
-    """Return the first offset whose record is not older than ``timestamp``; None: all are.
+class Found(NamedTuple):
+    """A record that was looked for by its time."""
+
+    offset: int
+    timestamp: int
+
+
+def offset_at(
+    lane: Lane, where: Where, timestamp: int, catch_up: CatchUp = refresh
+) -> Work[Found | None]:
+    """Return the first record that is not older than ``timestamp``; None: all are.
 
     Raises:
         NotFoundError: the topic was deleted.
         UnavailableError: the log moved on, again and again.
     """
     for start in range(STARTS_MAX):
-        manifest, now = yield from current(lane, where)
+        manifest, now = yield from current(lane, where, catch_up)
         try:
             offset = yield from _sealed_from(where, manifest, timestamp)
             if offset is None:
@@ -42,11 +53,32 @@ def offset_at(lane: Lane, where: Where, timestamp: int) -> Work[int | None]:
                 offset = yield from _unsealed_from(lane, where, first, timestamp)
             if offset is None:
                 return None
-            return (yield from _first(lane, where, max(offset, now.log_start), timestamp))
+            first = max(offset, now.log_start)
+            return (yield from _first(lane, where, first, timestamp, catch_up))
         except NotFoundError:
             lane.notes["read again"] += 1
             yield Wait(10 << min(start, 8))
     raise UnavailableError(f"{where.path}/{where.partition} at {timestamp}: it moves: retry")
+
+
+def newest(lane: Lane, where: Where, catch_up: CatchUp = refresh) -> Work[Found | None]:
+    """Return the first of the records with the highest timestamp; None: there is none.
+
+    What a batch says of its newest time is taken for true, as everywhere.
+    """
+    manifest, now = yield from current(lane, where, catch_up)
+    times = [page.max_timestamp for page in manifest.pages if page.next_offset > now.log_start]
+    times += [row.max_timestamp for row in manifest.segments if row.next_offset > now.log_start]
+    offset = max(manifest.sealed_end, now.log_start)
+    while offset < now.end:
+        placed = yield from locate_run(lane, where.place, offset, RUN_BYTES)
+        if not placed:
+            raise UnavailableError(f"{where.path}/{where.partition} moves: retry")
+        times += [one.slice.max_timestamp for one in placed]
+        offset = placed[-1].slice.next_offset
+    if not times:
+        return None
+    return (yield from offset_at(lane, where, max(times), catch_up))
 
 
 def _sealed_from(where: Where, manifest: Manifest, timestamp: int) -> Work[int | None]:
@@ -90,11 +122,13 @@ def _unsealed_from(lane: Lane, where: Where, offset: int, timestamp: int) -> Wor
     return None
 
 
-def _first(lane: Lane, where: Where, offset: int, timestamp: int) -> Work[int | None]:
-    """Return the first offset from ``offset`` on whose record is late enough."""
+def _first(
+    lane: Lane, where: Where, offset: int, timestamp: int, catch_up: CatchUp
+) -> Work[Found | None]:
+    """Return the first record from ``offset`` on that is late enough."""
     known = Known()
     while True:
-        chunk = yield from read(lane, where, offset, CHUNK_BYTES, known)
+        chunk = yield from read(lane, where, offset, CHUNK_BYTES, known, catch_up)
         if isinstance(chunk, OutOfRange):
             raise NotFoundError(f"offset {offset} has expired: look again")
         if not chunk.body:
@@ -103,5 +137,5 @@ def _first(lane: Lane, where: Where, offset: int, timestamp: int) -> Work[int | 
             if batch.header.max_timestamp >= timestamp:
                 for record in batch.records:
                     if record.offset >= offset and record.timestamp >= timestamp:
-                        return record.offset
+                        return Found(record.offset, record.timestamp)
         offset = chunk.next_offset

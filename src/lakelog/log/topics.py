@@ -1,13 +1,16 @@
 """Topics: cells in the bucket, and nowhere else.
 
     {"format": 1, "name": "orders", "id": "6f1c…", "incarnation": 0, "partitions": 12, "lanes": 4,
-     "configs": {"retention.ms": "86400000"}, "created_ms": …, "deleted": false,
+     "configs": {"retention.ms": "86400000"}, "created_ms": …, "closed": false, "deleted": false,
      "deleted_ms": 0, "retired": [["id", incarnation, partitions, lanes, deleted_ms]],
      "writers": ["…"]}
 
 A topic of a name that was used before is a new incarnation, with a new id and a path of its own, so
 that nothing of the old one can be taken for the new one's. The cell survives deletion: it remembers
 the incarnation, and in ``retired`` the topics of this name whose objects are still to be removed.
+
+A topic that is ``closed`` has its name and its place, and nobody reads it, appends to it or keeps
+it, until whoever is filling its history opens it. That is how a topic is imported.
 
 Deleting a topic is done in this order: the cell says so, so that brokers stop; then a row in each
 of its lanes, behind which no batch of it can come; then its history, by the pipeline.
@@ -46,13 +49,18 @@ from lakelog.store import (
 )
 
 __all__ = [
+    "Marks",
     "Retired",
     "Topic",
+    "configure_topic",
     "create_topic",
     "decode_topic",
     "delete_topic",
     "forget_retired",
+    "grow_topic",
     "list_topics",
+    "news_of_topics",
+    "open_topic",
     "read_topic",
 ]
 
@@ -84,10 +92,16 @@ class Topic:
     lanes: int
     configs: Mapping[str, str] = field(default_factory=dict)
     created_ms: int = 0
+    closed: bool = False
     deleted: bool = False
     deleted_ms: int = 0
     retired: tuple[Retired, ...] = ()
     writers: tuple[str, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may be read and appended to."""
+        return not self.deleted and not self.closed
 
     @property
     def path(self) -> str:
@@ -114,6 +128,7 @@ class Topic:
                 incarnation=row.incarnation,
                 partitions=row.partitions,
                 lanes=row.lanes,
+                closed=False,
                 deleted=True,
                 deleted_ms=row.deleted_ms,
                 retired=(),
@@ -128,6 +143,7 @@ def create_topic(
     lanes: int,
     now_ms: int,
     configs: Mapping[str, str] | None = None,
+    closed: bool = False,
 ) -> Work[Topic]:
     """Make a topic, or its next incarnation.
 
@@ -148,6 +164,7 @@ def create_topic(
         lanes=lanes,
         configs=configs or {},
         created_ms=now_ms,
+        closed=closed,
     )
 
     def made(body: bytes | None) -> bytes | None:
@@ -190,6 +207,53 @@ def delete_topic(name: str, topic_id: bytes, write: bytes, *, now_ms: int) -> Wo
     return topic
 
 
+def open_topic(name: str, topic_id: bytes, write: bytes) -> Work[Topic]:
+    """Let a closed topic be read and appended to.
+
+    Raises:
+        NotFoundError: it was deleted, or the name is another's by now.
+    """
+
+    return (yield from _altered(name, topic_id, write, lambda now: replace(now, closed=False)))
+
+
+def grow_topic(name: str, topic_id: bytes, write: bytes, partitions: int) -> Work[Topic]:
+    """Let a topic have more partitions. Records stay where they are; keys may move.
+
+    Raises:
+        NotFoundError: it was deleted, or the name is another's by now.
+        ConflictError: it has other partitions by now, and as many or more.
+        InvalidInputError: these are too many.
+    """
+    if partitions > PARTITIONS_MAX:
+        raise InvalidInputError(f"{partitions} partitions: use at most {PARTITIONS_MAX}")
+
+    def grown(now: Topic) -> Topic:
+        return replace(now, partitions=max(partitions, now.partitions))
+
+    topic = yield from _altered(name, topic_id, write, grown)
+    if write.hex() not in topic.writers:
+        raise ConflictError(
+            f"{name!r} has {topic.partitions} partitions, and {partitions} would not be more"
+        )
+    return topic
+
+
+def configure_topic(
+    name: str, topic_id: bytes, write: bytes, alter: Callable[[Mapping[str, str]], dict[str, str]]
+) -> Work[Topic]:
+    """Give a topic the configs that ``alter`` makes of those it has now.
+
+    Raises:
+        NotFoundError: it was deleted, or the name is another's by now.
+    """
+    return (
+        yield from _altered(
+            name, topic_id, write, lambda now: replace(now, configs=alter(now.configs))
+        )
+    )
+
+
 def forget_retired(name: str, retired_id: bytes, write: bytes) -> Work[Topic]:
     """Forget a deleted topic of which nothing is left."""
 
@@ -217,17 +281,57 @@ def read_topic(name: str) -> Work[Topic]:
 
 def list_topics() -> Work[list[Topic]]:
     """Return every topic, also deleted ones. What has no name of a topic is not ours."""
+    return [*(yield from news_of_topics({})).values()]
+
+
+Marks = dict[str, tuple[str, int, int]]
+"""What a listing says of the cell of each topic: if that is the same, so is the topic."""
+
+
+def news_of_topics(
+    marks: Marks, wants: Callable[[str], bool] = is_topic_name
+) -> Work[dict[str, Topic]]:
+    """Return the topics that are not as ``marks`` has them, and bring it up to date.
+
+    One listing, and a read for each that changed and is wanted: what a broker can do again and
+    again.
+    """
     objects = yield from list_objects(TOPICS_PREFIX)
-    names = [*filter(is_topic_name, (info.key.removeprefix(TOPICS_PREFIX) for info in objects))]
-    topics: list[Topic] = []
+    found = {info.key.removeprefix(TOPICS_PREFIX): info for info in objects}
+    seen = {
+        name: (info.etag, info.size, info.modified_ms)
+        for name, info in found.items()
+        if is_topic_name(name) and wants(name)
+    }
+    names = [name for name, mark in seen.items() if marks.get(name) != mark]
+    topics: dict[str, Topic] = {}
     for at in range(0, len(names), WINDOW):
         some = names[at : at + WINDOW]
         cells = yield from fetch_many([Get(topic_key(name), CELL_BYTES_MAX) for name in some])
         for name, cell in zip(some, cells, strict=True):
             if cell is None:
                 raise _missing(name)
-            topics.append(decode_topic(cell.body, name))
+            topics[name] = decode_topic(cell.body, name)
+    marks.update({name: seen[name] for name in names})
     return topics
+
+
+def _altered(
+    name: str, topic_id: bytes, write: bytes, alter: Callable[[Topic], Topic]
+) -> Work[Topic]:
+    """Change a topic that is there, unless it is as it should be already."""
+
+    def other(body: bytes | None) -> bytes | None:
+        now = None if body is None else decode_topic(body, name)
+        if now is None or now.id != topic_id or now.deleted:
+            return None
+        next_ = alter(now)
+        return None if next_ == now else _encode(next_, write.hex())
+
+    topic = yield from _changed(name, other, write.hex())
+    if topic.id != topic_id or topic.deleted:
+        raise _missing(name)
+    return topic
 
 
 def _changed(name: str, alter: Callable[[bytes | None], bytes | None], mine: str) -> Work[Topic]:
@@ -253,6 +357,7 @@ def _encode(topic: Topic, write: str) -> bytes:
         "lanes": topic.lanes,
         "configs": dict(topic.configs),
         "created_ms": topic.created_ms,
+        "closed": topic.closed,
         "deleted": topic.deleted,
         "deleted_ms": topic.deleted_ms,
         "retired": topic.retired,
@@ -278,6 +383,7 @@ def decode_topic(data: Bytes, name: str) -> Topic:
             lanes=number(fields["lanes"]),
             configs={str(key): str(value) for key, value in fields["configs"].items()},
             created_ms=number(fields["created_ms"]),
+            closed=fields.get("closed") is True,
             deleted=fields["deleted"] is True,
             deleted_ms=number(fields["deleted_ms"]),
             retired=tuple(

@@ -6,42 +6,79 @@ results    results as Arrow, and the report they add up to
 listing    which segments there are; sides: everything else that records come from
 verify     every byte, checked; compare: two sides, record by record
 reindex    indexes, made again
+fsck/      a namespace, every object held against every other that speaks of it
 convert    from layout to layout; losses: what may be lost
+importing  the directories of Kafka brokers, as topics; kafka_source: what of them is wanted;
+           adopting: what of that counts; taking: segments of it
+copying    a topic, as another one
 targets    what convert writes; parquet: files by day; output: how objects are made once
-live       a running Kafka
+live       a running Kafka; namespace: a namespace of ours
+compacting of each key the newest record; crowded: where there are too many keys for one task
+sealing    bundles of all lanes, as segments; upkeep: merge and retain, partition by partition
 
 Nothing here knows Spark: ``lakelog.spark`` runs these on a cluster.
 """
 
+from lakelog.pipeline.compacting import Compact, CompactSettings, CompactUnit, compact_partition
 from lakelog.pipeline.compare import Compare
 from lakelog.pipeline.convert import Convert
+from lakelog.pipeline.copying import Copy
+from lakelog.pipeline.crowded import Crowd, Made, compact_crowded
 from lakelog.pipeline.frame import Finding, Job, Plan, Result, Task, pack
+from lakelog.pipeline.fsck import ReindexNamespace, VerifyNamespace
+from lakelog.pipeline.importing import SEGMENT_BYTES, Import
 from lakelog.pipeline.losses import LOSSES, parse_losses
 from lakelog.pipeline.reindex import Reindex
 from lakelog.pipeline.results import RESULT_SCHEMA, Report, results_to_arrow
-from lakelog.pipeline.run import Connections, plan_job, run_here, run_task
+from lakelog.pipeline.run import (
+    Connections,
+    RunUnits,
+    plan_job,
+    run_here,
+    run_planned,
+    run_task,
+)
+from lakelog.pipeline.sealing import Seal
 from lakelog.pipeline.sides import SIDES
+from lakelog.pipeline.upkeep import Merge, Retain
 from lakelog.pipeline.verify import Verify
 
 __all__ = [
     "LOSSES",
     "RESULT_SCHEMA",
+    "SEGMENT_BYTES",
     "SIDES",
+    "Compact",
+    "CompactSettings",
+    "CompactUnit",
     "Compare",
     "Connections",
     "Convert",
+    "Copy",
+    "Crowd",
     "Finding",
+    "Import",
     "Job",
+    "Made",
+    "Merge",
     "Plan",
     "Reindex",
+    "ReindexNamespace",
     "Report",
     "Result",
+    "Retain",
+    "RunUnits",
+    "Seal",
     "Task",
     "Verify",
+    "VerifyNamespace",
+    "compact_crowded",
+    "compact_partition",
     "pack",
     "parse_losses",
     "plan_job",
     "results_to_arrow",
     "run_here",
+    "run_planned",
     "run_task",
 ]

@@ -16,9 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.errors import CorruptError, UnsupportedError
+from lakelog.errors import CorruptError, LakelogError, UnsupportedError
 from lakelog.history import Selection
-from lakelog.pipeline.frame import Finding, Notes, Plan, Result, Step, Wish
+from lakelog.pipeline.frame import Finding, Notes, Plan, Result, Step
 from lakelog.pipeline.sides import (
     Piece,
     Stream,
@@ -162,20 +162,25 @@ class _Cursor:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._answer: Any = None
+        self._error: LakelogError | None = None
         self._held: pa.RecordBatch | None = None
 
     def peek(self) -> Step[pa.RecordBatch | None]:
         """Return the rows at hand, some at least; None at the end."""
         while self._held is None or self._held.num_rows == 0:
+            stream, error = self._stream, self._error
             try:
-                item = self._stream.send(self._answer)
+                item = stream.send(self._answer) if error is None else stream.throw(error)
             except StopIteration:
                 return None
-            self._answer = None
-            if isinstance(item, Wish):
-                self._answer = yield item
-            else:
+            self._answer = self._error = None
+            if isinstance(item, pa.RecordBatch):
                 self._held = item
+                continue
+            try:
+                self._answer = yield item
+            except LakelogError as raised:
+                self._error = raised
         return self._held
 
     def skip(self, rows: int) -> None:

@@ -8,6 +8,10 @@ A unit is the smallest work that can be done, and done again, by itself: mostly 
 are packed into tasks by bytes. A step may be killed anywhere and run twice at once: what it writes
 it creates under a name and with bytes that follow from its input alone.
 
+Most verbs are done when their steps are. One whose units depend on each other has a driver's part
+as well (``Committing``): its steps only make objects, and after each wave of them a ``Committer``
+lets the manifests name what was made. So what was done before a failure stays done.
+
 A step asks for what it needs by yielding a ``Wish``: an operation, and the name of the store it is
 for. So the same step runs in a Spark task, in a worker process of a broker, and in the simulator.
 What is wrong with the data is a Finding in its Result. What is wrong with the world (a store that
@@ -16,13 +20,19 @@ does not answer) is an error: the task fails, and Spark tries it again.
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from lakelog.errors import InvalidInputError, LakelogError
-from lakelog.store import Flow, StoreSpec, Usage
+from lakelog.store import StoreSpec, Usage, Work
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = [
     "FINDINGS_MAX",
+    "Committer",
+    "Committing",
+    "Connect",
     "Finding",
     "Job",
     "Notes",
@@ -54,8 +64,11 @@ class Wish(NamedTuple):
 
 Step = Generator[Wish, Any, T]
 
+Connect = Callable[[str], Callable[[Any], Any]]
+"""Opens a store by its name, and returns what performs operations there."""
 
-def at_store(store: str, flow: Flow[T]) -> Step[T]:
+
+def at_store(store: str, flow: Work[T]) -> Step[T]:
     """Run a flow of store operations as a part of a step."""
     answer: Any = None
     error: LakelogError | None = None
@@ -114,6 +127,8 @@ class Result:
     batches: int = 0
     findings: tuple[Finding, ...] = ()
     findings_count: int = 0
+    made: str = ""
+    """What the driver is to commit, as JSON; the verb knows."""
     usage: Usage = field(default_factory=Usage)
     """Filled in by whoever runs the step."""
 
@@ -152,6 +167,9 @@ class Plan:
     results: tuple[Result, ...] = ()
     """What is known without any work."""
 
+    known: Any = None
+    """What a Committer wants to know; it stays on the driver."""
+
 
 class Job(Protocol):
     """A verb and what it is to work on: a value, so that it reaches executors as it is."""
@@ -164,12 +182,46 @@ class Job(Protocol):
         """The stores its wishes are for, by name."""
         ...
 
-    def plan(self, connect: Callable[[str], Callable[[Any], Any]]) -> Plan:
-        """Look at what is there and decide. ``connect`` opens a store by its name."""
+    def plan(self, connect: Connect) -> Plan:
+        """Look at what is there and decide."""
         ...
 
     def step(self, unit: Any) -> Step[Result]:
         """Do one unit."""
+        ...
+
+
+class Committer(Protocol):
+    """The driver's part of one run: lets count what steps have made."""
+
+    @property
+    def job(self) -> Job:
+        """The job whose steps are run."""
+        ...
+
+    def commit(self, table: "pa.Table") -> Sequence[Result]:
+        """Take in the results of a wave, in the order of topic, partition and base offset.
+
+        Returns what the driver has to add to them.
+        """
+        ...
+
+    def end(self) -> Sequence[Result]:
+        """Close, after the last wave, if all was good; return what is not."""
+        ...
+
+
+@runtime_checkable
+class Committing(Protocol):
+    """A verb whose steps only make objects."""
+
+    @property
+    def one_wave(self) -> bool:
+        """Whether everything is committed at once."""
+        ...
+
+    def begin(self, plan: Plan, connect: Connect) -> Committer:
+        """Announce what will be made."""
         ...
 
 

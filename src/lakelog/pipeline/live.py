@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lakelog.errors import InvalidInputError, UnavailableError
 from lakelog.history import Selection
-from lakelog.history.read import placed_schema
+from lakelog.history.placed import placed_schema
 from lakelog.pipeline.frame import Wish
 
 __all__ = ["ListPartitions", "LiveKafka", "LivePartition", "ReadRecords", "list_live", "read_live"]

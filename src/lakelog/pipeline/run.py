@@ -1,25 +1,43 @@
 """Running steps: what a Spark task and this process do alike.
 
 ``run_task`` does the units of one task, one after another, and meters each. Stores are opened once
-a task, where the task runs. ``run_here`` is the whole run without Spark: for small work, and for
-tests of the steps.
+a task, where the task runs. ``run_planned`` is what the driver does, wave by wave, whoever runs the
+steps. ``run_here`` is the whole run without Spark: for small work, and for tests of the steps.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from lakelog.pipeline.frame import Job, Plan, Result, Task, Wish
+from lakelog.pipeline.frame import BAD, Committing, Job, Plan, Result, Task, Wish, pack
 from lakelog.pipeline.live import LiveKafka
 from lakelog.pipeline.results import Report, results_to_arrow
-from lakelog.store import Meter, StoreSpec, Usage, metered, retrying, run
+from lakelog.store import Meter, StoreSpec, Usage, Work, metered, retrying, run, working
 
-__all__ = ["Connections", "plan_job", "run_here", "run_task"]
+__all__ = [
+    "Connections",
+    "RunUnits",
+    "plan_job",
+    "run_all",
+    "run_here",
+    "run_planned",
+    "run_task",
+]
+
+T = TypeVar("T")
 
 Perform = Callable[[Any], Any]
+
+RunUnits = Callable[[Job, Sequence[Any]], pa.Table]
+"""Runs units, and returns their results."""
+
+WAVE_BYTES = 4 << 30
+FLOWS = 16
+"""What a driver does at once: most of it is waiting for the store."""
 
 
 class Connections:
@@ -44,7 +62,7 @@ class Connections:
     def _open(self, spec: StoreSpec) -> Perform:
         if spec.url.startswith("kafka:"):
             return LiveKafka(spec.url, spec.options).perform
-        return retrying(metered(spec.open().perform, self._meter))
+        return working(retrying(metered(spec.open().perform, self._meter)))
 
     def grant(self, wish: Wish) -> Any:
         """Return the answer to a wish."""
@@ -67,11 +85,51 @@ def run_task(job: Job, task: Task, connections: Connections | None = None) -> It
         yield replace(result, usage=at.usage - before)
 
 
-def run_here(job: Job) -> Report:
-    """Plan a job, and run it in this process."""
+def run_all(flows: Sequence[Work[T]], perform: Perform) -> list[T]:
+    """Run flows that share nothing side by side, and return what they return, in their order."""
+    if len(flows) < 2:
+        return [run(flow, perform) for flow in flows]
+    with ThreadPoolExecutor(FLOWS, thread_name_prefix="lakelog-flow") as pool:
+        return list(pool.map(lambda flow: run(flow, perform), flows))
+
+
+def run_planned(
+    job: Job, planned: tuple[Plan, Usage], run_units: RunUnits, *, wave_bytes: int = WAVE_BYTES
+) -> Report:
+    """Run what was planned, in waves if the job commits, and report."""
     began = monotonic()
-    plan, planning = plan_job(job)
-    task = Task(units=tuple(plan.units), size=sum(unit.size for unit in plan.units))
-    results = [*plan.results, *run_task(job, task)]
-    table = pa.Table.from_batches([results_to_arrow(results)])
-    return Report(verb=job.verb, table=table, planning=planning, seconds=monotonic() - began)
+    plan, usage = planned
+    tables = [_table(plan.results)]
+    if isinstance(job, Committing):
+        connections = Connections(job.stores)
+        committer = job.begin(plan, connections.connect)
+        for wave in pack(plan.units, 1 << 62 if job.one_wave else wave_bytes):
+            tables.append(_sorted(run_units(committer.job, wave.units)))
+            tables.append(_table(committer.commit(tables[-1])))
+        outcomes = {outcome for table in tables for outcome in table.column("outcome").to_pylist()}
+        if not BAD & outcomes:
+            tables.append(_table(committer.end()))
+        usage += connections.usage
+    elif plan.units:
+        tables.append(run_units(job, plan.units))
+    table = _sorted(pa.concat_tables(tables))
+    return Report(verb=job.verb, table=table, planning=usage, seconds=monotonic() - began)
+
+
+def _table(results: Iterable[Result]) -> pa.Table:
+    return pa.Table.from_batches([results_to_arrow(results)])
+
+
+def _sorted(table: pa.Table) -> pa.Table:
+    order = [(name, "ascending") for name in ("topic", "partition", "base_offset")]
+    return table.sort_by(order)
+
+
+def run_here(job: Job, *, wave_bytes: int = WAVE_BYTES) -> Report:
+    """Plan a job, and run it in this process."""
+
+    def run_units(job: Job, units: Sequence[Any]) -> pa.Table:
+        task = Task(units=tuple(units), size=sum(unit.size for unit in units))
+        return _table(run_task(job, task))
+
+    return run_planned(job, plan_job(job), run_units, wave_bytes=wave_bytes)

@@ -2,6 +2,7 @@
 
     a layout (kafka, kafs, strm, rustlog)   segments in a store
     parquet                                 files by day in a store
+    lakelog                                 a namespace of ours, history and journal
     live                                    a running Kafka
 
 Each lists what it has as pieces (a segment, the files of one, a partition), each piece with its
@@ -22,6 +23,7 @@ from lakelog.history.read import read_part
 from lakelog.pipeline.frame import Wish
 from lakelog.pipeline.listing import list_segments, whole
 from lakelog.pipeline.live import LivePartition, list_live, read_live
+from lakelog.pipeline.namespace import LogPiece, list_namespace, read_namespace
 from lakelog.pipeline.parquet import ParquetGroup, list_groups, read_group
 from lakelog.records import OFFSET_MAX
 from lakelog.store import LIST_LIMIT_MAX, Usage
@@ -37,11 +39,11 @@ __all__ = [
     "read_piece",
 ]
 
-Piece = SegmentRef | ParquetGroup | LivePartition
+Piece = SegmentRef | ParquetGroup | LivePartition | LogPiece
 Stream = Generator[Wish | pa.RecordBatch, Any, None]
 
-PARQUET, LIVE = "parquet", "live"
-SIDES = (*LAYOUTS, PARQUET, LIVE)
+PARQUET, NAMESPACE, LIVE = "parquet", "lakelog", "live"
+SIDES = (*LAYOUTS, PARQUET, NAMESPACE, LIVE)
 """Everything that can be read."""
 
 PIECE_BYTES = 8 * 1024 * 1024
@@ -56,17 +58,19 @@ def carries_of(layout: str) -> Carries:
     """
     if layout in LAYOUTS:
         return FORMATS[LAYOUTS[layout].format].carries
-    if layout in (PARQUET, LIVE):
+    if layout in (PARQUET, NAMESPACE, LIVE):
         return Carries()
     raise InvalidInputError(f"no layout {layout!r}; there are {', '.join(SIDES)}")
 
 
 def list_pieces(
     perform: Callable[[Any], Any], layout: str, selection: Selection
-) -> list[SegmentRef] | list[ParquetGroup] | list[LivePartition]:
+) -> list[SegmentRef] | list[ParquetGroup] | list[LivePartition] | list[LogPiece]:
     """Return the pieces of a side, partition by partition, in the order of offsets."""
     if layout == PARQUET:
         return list_groups(perform, selection)
+    if layout == NAMESPACE:
+        return list_namespace(perform, selection)
     if layout == LIVE:
         return list_live(perform, selection)
     return list_segments(perform, layout, selection)
@@ -87,6 +91,8 @@ def expected_reads(pieces: Iterable[Piece], *, passes: int = 1) -> tuple[int, Us
 def _sizes(piece: Piece) -> Iterable[int]:
     if isinstance(piece, SegmentRef):
         return piece.sizes.values()
+    if isinstance(piece, LogPiece):
+        return (piece.size,)
     return (size for _, size in piece.objects) if isinstance(piece, ParquetGroup) else ()
 
 
@@ -116,6 +122,8 @@ def read_piece(
         yield from _read_segment(piece, store, chosen, offset_from, offset_to, settings)
     elif isinstance(piece, ParquetGroup):
         yield from _within(read_group(piece, store, chosen), offset_from, offset_to)
+    elif isinstance(piece, LogPiece):
+        yield from read_namespace(piece, store, chosen, offset_from, offset_to)
     else:
         yield from read_live(piece, store, chosen, offset_from, offset_to)
 

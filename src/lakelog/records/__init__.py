@@ -3,6 +3,7 @@
 header       the 61 bytes that place and describe a batch
 batch        the plain codec, batch <-> records, and the judge of all others
 compression  the five codecs, each behind a cap
+partitioning which partition a key goes to, as Kafka's clients choose it
 columns      the compiled codec, runs of batches <-> Arrow; imported only when asked for,
              because it brings NumPy, Arrow and LLVM
 """
@@ -34,6 +35,7 @@ from lakelog.records.header import (
     decode_header,
     rebase,
 )
+from lakelog.records.partitioning import hash_keys, murmur2, partition_of, sort_rows
 from lakelog.records.varint import decode_varint, decode_varlong, encode_varint
 
 __all__ = [
@@ -60,5 +62,9 @@ __all__ = [
     "decompress",
     "encode_batch",
     "encode_varint",
+    "hash_keys",
+    "murmur2",
+    "partition_of",
     "rebase",
+    "sort_rows",
 ]

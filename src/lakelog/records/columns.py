@@ -31,11 +31,12 @@ from crc32c import crc32c
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.records.batch import decode_batch
 from lakelog.records.compression import DECOMPRESSED_BYTES_MAX, Codec, decompress
-from lakelog.records.filling import TURN_ROWS, TYPES, Filling
+from lakelog.records.filling import TURN_ROWS, Filling
 from lakelog.records.header import BATCH_BYTES_MAX, CODEC_MASK, CRC_START, OFFSET_MAX, Bytes
 from lakelog.records.kernels import decode as k
 from lakelog.records.kernels import fields as f
 from lakelog.records.memory import Pool
+from lakelog.records.schema import TYPES
 
 __all__ = [
     "BYTES_MAX",

@@ -16,24 +16,14 @@ import pyarrow as pa
 
 from lakelog.records.kernels import fields as f
 from lakelog.records.kernels.gather import gather_bytes, gather_headers
+from lakelog.records.schema import HEADER_TYPE, TYPES
 
-__all__ = ["TURN_ROWS", "TYPES", "Desk", "Filling"]
+__all__ = ["TURN_ROWS", "Desk", "Filling"]
 
 TURN_ROWS = 16384
 
 Array = npt.NDArray[Any]
 Lend = Callable[[int], pa.Buffer]
-
-HEADER_TYPE = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
-
-TYPES: dict[str, pa.DataType] = {
-    "key": pa.binary(),
-    "value": pa.binary(),
-    "offset": pa.int64(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "timestampType": pa.int32(),
-    "headers": pa.list_(pa.field("element", HEADER_TYPE)),
-}
 
 
 class Desk(Protocol):

@@ -1,24 +1,48 @@
 """Spark: the data source ``lakelog``, through PySpark's own interface for Python data sources.
 
 options   what the options of a read mean
-source    records: plans on the driver, reads on the executors
+source    which reader it is; records of segments: plans on the driver, reads on the executors
 tables    segments and batches, as tables
+live      records of a namespace: history and journal as one; live_tables: what it consists of
+streams   the same, trigger by trigger
+sink      frames -> the log: the writers, of batches and of streams
+ranges    options and offsets -> ranges of partitions
+driving   flows of the log, driven by threads
 jobs      the verbs of the pipeline on a cluster; submit: for spark-submit
 session   the Spark of the command line; doctor and probe: what is wrong with it
 worker    what every task of ours does first
 """
 
+from lakelog.spark.live import LiveReader
+from lakelog.spark.live_tables import LiveTableReader
 from lakelog.spark.options import ReadOptions, parse_options
-from lakelog.spark.source import RecordsReader, reader_of, schema_of
+from lakelog.spark.sink import (
+    LogWriter,
+    WriteOptions,
+    parse_write_options,
+    stream_writer_of,
+    write,
+    writer_of,
+)
+from lakelog.spark.source import RecordsReader, reader_of, schema_of, stream_reader_of
 from lakelog.spark.tables import BatchesReader, SegmentsReader, SplitPartition
 
 __all__ = [
     "BatchesReader",
+    "LiveReader",
+    "LiveTableReader",
+    "LogWriter",
     "ReadOptions",
     "RecordsReader",
     "SegmentsReader",
     "SplitPartition",
+    "WriteOptions",
     "parse_options",
+    "parse_write_options",
     "reader_of",
     "schema_of",
+    "stream_reader_of",
+    "stream_writer_of",
+    "write",
+    "writer_of",
 ]

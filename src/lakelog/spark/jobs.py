@@ -1,8 +1,7 @@
 """Jobs of the pipeline on Spark: one task a partition, results home as Arrow.
 
-    verify_job(url, layout=...)           a job, out of plain words
-    verify(spark, url, layout=...)        the same, run; returns a Report
-    run_job(spark, job)                   any job
+    verify(spark, url, layout=...)        a job out of plain words, run; returns a Report
+    run_job(spark, job)                   any job; ``words`` makes them
 
 Tasks are rows of a DataFrame, and ``mapInArrow`` runs them. That is faster than going through a
 data source, because Spark does not turn what comes back into rows and copy it twice; and it works
@@ -15,58 +14,56 @@ there, progress stays silent.
 
 import pickle
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lakelog.history import Selection
 from lakelog.pipeline import (
     RESULT_SCHEMA,
-    Compare,
-    Convert,
+    Compact,
+    CompactUnit,
     Job,
     Plan,
-    Reindex,
     Report,
+    Result,
     Task,
-    Verify,
+    compact_crowded,
     pack,
-    parse_losses,
     plan_job,
     results_to_arrow,
+    run_planned,
     run_task,
 )
-from lakelog.records import Codec
+from lakelog.spark.crowded import clean_all
+from lakelog.spark.tasks import TASK_BYTES, TASKS_PER_SLOT, slots, task_bytes_of
+from lakelog.spark.words import (
+    compare_job,
+    convert_job,
+    import_job,
+    reindex_job,
+    verify_job,
+)
 from lakelog.spark.worker import settle
-from lakelog.store import StoreSpec, Usage, open_store
+from lakelog.store import Usage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
-    "TASK_BYTES",
     "Progress",
     "compare",
-    "compare_job",
     "convert",
-    "convert_job",
+    "import_kafka",
     "reindex",
-    "reindex_job",
     "report_table",
     "run_job",
     "verify",
-    "verify_job",
 ]
-
-TASK_BYTES = 512 * 1024 * 1024
-"""The most that a task reads, unless a unit has more. Spark spends a tenth of a second on each."""
-
-TASKS_PER_SLOT = 4
-"""How many tasks there are for each that can run at a time, where there is enough to do."""
 
 _FINDING_DDL = "array<struct<object:string,position:bigint,size:bigint,what:string>>"
 _DDL_TYPES = {"string": "string", "int32": "int", "int64": "bigint"}
@@ -84,7 +81,6 @@ class Progress:
     bytes_total: int
     records: int
     tasks_done: int
-    tasks_total: int
 
 
 Watch = Callable[[Progress], None]
@@ -99,43 +95,53 @@ def run_job(
     planned: tuple[Plan, Usage] | None = None,
 ) -> Report:
     """Plan a job, or take the plan at hand, run it on a cluster, and report."""
-    began = monotonic()
-    plan, planning = planned or plan_job(job)
-    # Large tasks first: whoever is done early takes small ones.
-    size = task_bytes or _task_bytes(spark, plan)
-    tasks = sorted(pack(plan.units, size), key=lambda task: -task.size)
-    known = pa.Table.from_batches([results_to_arrow(plan.results)])
-    found = _run_tasks(spark, job, tasks, watch) if tasks else known.slice(0, 0)
-    table = pa.concat_tables([known, found.cast(RESULT_SCHEMA)]).sort_by(
-        [("topic", "ascending"), ("partition", "ascending"), ("base_offset", "ascending")]
-    )
-    return Report(verb=job.verb, table=table, planning=planning, seconds=monotonic() - began)
+
+    def run_units(job: Job, units: Sequence[Any]) -> pa.Table:
+        # Large tasks first: whoever is done early takes small ones.
+        size = task_bytes or task_bytes_of(spark, units)
+        tasks = sorted(pack(units, size), key=lambda task: -task.size)
+        if not isinstance(job, Compact):
+            return _run_tasks(spark, job, tasks, counters).cast(RESULT_SCHEMA)
+        told = _run_tasks(spark, replace(job, whole=True), tasks, counters).cast(RESULT_SCHEMA)
+        return _uncrowded(spark, job, units, told)
+
+    planned = planned or plan_job(job)
+    counters = _Counters.of(spark) if watch is not None else None
+    wave_bytes = TASKS_PER_SLOT * slots(spark) * (task_bytes or TASK_BYTES)
+    with _watching(counters, planned[0], watch):
+        return run_planned(job, planned, run_units, wave_bytes=wave_bytes)
 
 
-def _task_bytes(spark: "SparkSession", plan: Plan) -> int:
-    """Return how much a task should read, so that none is too small and no slot idles."""
-    try:
-        slots = int(spark.sparkContext.defaultParallelism)
-    except Exception:  # noqa: BLE001 (Spark Connect has none, and says so in its own way)
-        slots = 1
-    total: int = sum(unit.size for unit in plan.units)
-    return max(1, min(TASK_BYTES, total // (TASKS_PER_SLOT * slots)))
+def _uncrowded(
+    spark: "SparkSession", job: Compact, units: Sequence[CompactUnit], told: pa.Table
+) -> pa.Table:
+    """Return results of compaction in which no partition was left because of its many keys."""
+    is_crowded = pc.equal(told["outcome"], "crowded")
+    crowded = told.filter(is_crowded)
+    places = set(zip(crowded["topic"].to_pylist(), crowded["partition"].to_pylist(), strict=True))
+    if not places:
+        return told
+    results: list[Result] = []
+    for unit in units:
+        if (unit.topic.name, unit.partition) in places:
+            done = compact_crowded(job, unit, partial(clean_all, spark))
+            # With transactions, as much as a map has room for; the next run goes on.
+            results += [done] if done else run_task(job, Task(units=(unit,), size=unit.size))
+    table = pa.Table.from_batches([results_to_arrow(results)])
+    return pa.concat_tables([told.filter(pc.invert(is_crowded)), table])
 
 
-def _run_tasks(spark: "SparkSession", job: Job, tasks: list[Task], watch: Watch | None) -> pa.Table:
+def _run_tasks(
+    spark: "SparkSession", job: Job, tasks: list[Task], counters: "_Counters | None"
+) -> pa.Table:
     rows = pa.table(
         {
             "number": pa.array(range(len(tasks)), pa.int32()),
             "task": pa.array((pickle.dumps(task) for task in tasks), pa.binary()),
         }
     )
-    counters = _Counters.of(spark) if watch is not None else None
     frame = _spread(spark.createDataFrame(rows), len(tasks))
-    frame = frame.mapInArrow(partial(_perform, job, counters), _RESULT_DDL)
-    if watch is None or counters is None:
-        return frame.toArrow()
-    with _Watching(counters, tasks, watch):
-        return frame.toArrow()
+    return frame.mapInArrow(partial(_perform, job, counters), _RESULT_DDL).toArrow()
 
 
 def _spread(frame: "DataFrame", count: int) -> "DataFrame":
@@ -180,37 +186,36 @@ class _Counters:
         self.tasks_done.add(1)
 
 
-class _Watching:
-    """Tells how far a run is, now and then, from a thread of its own."""
+@contextmanager
+def _watching(counters: _Counters | None, plan: Plan, watch: Watch | None) -> Iterator[None]:
+    """Tell how far a run is, now and then, from a thread of its own."""
+    if watch is None or counters is None:
+        yield
+        return
+    total, done = sum(unit.size for unit in plan.units), threading.Event()
 
-    def __init__(self, counters: _Counters, tasks: list[Task], watch: Watch) -> None:
-        self._counters, self._watch = counters, watch
-        self._bytes, self._count = sum(task.size for task in tasks), len(tasks)
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-        self._tell()
-
-    def _run(self) -> None:
-        while not self._done.wait(_POLL_S):
-            self._tell()
-
-    def _tell(self) -> None:
-        self._watch(
+    def tell() -> None:
+        watch(
             Progress(
-                bytes_done=self._counters.bytes_done.value,
-                bytes_total=self._bytes,
-                records=self._counters.records.value,
-                tasks_done=self._counters.tasks_done.value,
-                tasks_total=self._count,
+                bytes_done=counters.bytes_done.value,
+                bytes_total=total,
+                records=counters.records.value,
+                tasks_done=counters.tasks_done.value,
             )
         )
+
+    def run() -> None:
+        while not done.wait(_POLL_S):
+            tell()
+
+    thread = threading.Thread(target=run, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+        tell()
 
 
 def report_table(spark: "SparkSession", report: Report) -> "DataFrame":
@@ -221,87 +226,16 @@ def report_table(spark: "SparkSession", report: Report) -> "DataFrame":
 # ---------------------------------------------------------------------------- jobs by name
 
 
-def verify_job(
-    url: str,
+def import_kafka(
+    spark: "SparkSession",
+    folders: Sequence[str],
     *,
-    layout: str,
-    topics: Iterable[str] | None = None,
-    records: bool = False,
-    closed: bool = False,
-    options: Mapping[str, str] | None = None,
-) -> Verify:
-    """Check every byte of the segments below ``url``."""
-    return Verify(
-        source=_store_spec(url, options),
-        layout=layout,
-        selection=_selection(topics),
-        records=records,
-        closed=closed,
-    )
-
-
-def compare_job(
-    url: str,
-    *,
-    layout: str,
-    against: str,
-    against_layout: str,
-    topics: Iterable[str] | None = None,
-    options: Mapping[str, str] | None = None,
-    against_options: Mapping[str, str] | None = None,
-) -> Compare:
-    """Compare what two places hold, record by record."""
-    return Compare(
-        source=_store_spec(url, options),
-        layout=layout,
-        against=_store_spec(against, against_options),
-        against_layout=against_layout,
-        selection=_selection(topics),
-    )
-
-
-def reindex_job(
-    url: str,
-    *,
-    layout: str,
-    topics: Iterable[str] | None = None,
-    closed: bool = False,
-    options: Mapping[str, str] | None = None,
-) -> Reindex:
-    """Make indexes again where they are missing or wrong."""
-    return Reindex(
-        source=_store_spec(url, options), layout=layout, selection=_selection(topics), closed=closed
-    )
-
-
-def convert_job(
-    url: str,
-    *,
-    layout: str,
-    target: str,
-    target_layout: str,
-    topics: Iterable[str] | None = None,
-    codec: str | None = None,
-    level: int | None = None,
-    block_bytes: int | None = None,
-    segment_bytes: int | None = None,
-    lose: Iterable[str] = (),
-    options: Mapping[str, str] | None = None,
-    target_options: Mapping[str, str] | None = None,
-) -> Convert:
-    """Convert the segments below ``url`` into another layout."""
-    return Convert(
-        source=_store_spec(url, options),
-        layout=layout,
-        target=_store_spec(target, target_options),
-        target_layout=target_layout,
-        selection=_selection(topics),
-        codec=None if codec is None else Codec[codec.upper()],
-        level=level,
-        block_bytes=block_bytes,
-        segment_bytes=segment_bytes,
-        lose=parse_losses(lose),
-    )
+    task_bytes: int | None = None,
+    watch: Watch | None = None,
+    **words: Any,
+) -> Report:
+    """Make topics out of the log directories of Kafka brokers; words are those of import_job."""
+    return run_job(spark, import_job(folders, **words), task_bytes=task_bytes, watch=watch)
 
 
 def verify(
@@ -350,15 +284,3 @@ def convert(
 ) -> Report:
     """Convert segments into another layout; words are those of convert_job."""
     return run_job(spark, convert_job(url, **words), task_bytes=task_bytes, watch=watch)
-
-
-def _store_spec(url: str, options: Mapping[str, str] | None) -> StoreSpec:
-    """Return an address that means the same on every executor."""
-    if url.startswith("kafka:"):
-        return StoreSpec(url, dict(options or {}))
-    # A path means here what it means in this folder; an executor runs in another.
-    return StoreSpec(open_store(url, options).url, dict(options or {}))
-
-
-def _selection(topics: Iterable[str] | None) -> Selection:
-    return Selection(topics=None if topics is None else frozenset(topics))

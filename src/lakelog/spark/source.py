@@ -1,4 +1,4 @@
-"""The reader behind ``spark.read.format("lakelog")``.
+"""The reader behind ``spark.read.format("lakelog")``: which it is, and the one of segments.
 
 Spark calls ``partitions`` once, in a Python process of the driver, and ``read`` for each of them in
 a worker. The reader and its partitions are pickled in between, so they hold plain values: a store
@@ -9,7 +9,8 @@ and has no column pruning for Python sources: columns that are not wanted must n
 the option ``columns``, or a ``.schema(...)`` that leaves some out, is what saves decoding them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -17,16 +18,20 @@ from pyspark.sql.types import StructType
 
 from lakelog.errors import InvalidInputError
 from lakelog.history import Mode, Split
-from lakelog.history.mend import read_split
-from lakelog.history.read import CORRUPT, PLACED_COLUMNS, PLACED_TYPES, placed_schema
+from lakelog.history.placed import CORRUPT, PLACED_COLUMNS, PLACED_TYPES, placed_schema
 from lakelog.history.scan import ScanRequest, plan_scan
-from lakelog.history.tables import TABLES, table_schema
+from lakelog.history.tables import table_schema
+from lakelog.spark.live import LiveReader
+from lakelog.spark.live_tables import LIVE_TABLES, LiveTableReader, live_schema
 from lakelog.spark.options import ReadOptions, is_new_table, parse_options
 from lakelog.spark.tables import BatchesReader, SegmentsReader, SplitPartition
 from lakelog.spark.worker import settle
 from lakelog.store import StoreSpec, retrying
 
-__all__ = ["RecordsReader", "reader_of", "schema_of"]
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamReader
+
+__all__ = ["RecordsReader", "reader_of", "schema_of", "stream_reader_of"]
 
 _DDL: dict[pa.DataType, str] = {
     pa.binary(): "binary",
@@ -38,6 +43,12 @@ _DDL: dict[pa.DataType, str] = {
     PLACED_TYPES["headers"]: "array<struct<key:string,value:binary>>",
 }
 _DEFAULT = tuple(name for name in PLACED_COLUMNS if name != "headers")
+_RECORDS = "records"
+_TABLE_READERS: dict[tuple[bool, str], Callable[..., DataSourceReader]] = {
+    (False, "segments"): SegmentsReader,
+    (False, "batches"): BatchesReader,
+    **{(True, table): LiveTableReader for table in LIVE_TABLES},
+}
 
 
 def schema_of(options: Mapping[str, str]) -> str:
@@ -48,9 +59,9 @@ def schema_of(options: Mapping[str, str]) -> str:
     """
     if is_new_table(options):
         return _ddl(placed_schema(_DEFAULT))
-    parsed = parse_options(options)
-    if parsed.table in TABLES:
-        return _ddl(table_schema(parsed.table, parsed.columns))
+    parsed = parse_options(options, query="any")
+    if parsed.table != _RECORDS:
+        return _ddl(_table(parsed, parsed.columns))
     columns = parsed.columns or (PLACED_COLUMNS if parsed.include_headers else _DEFAULT)
     if parsed.mode is Mode.PERMISSIVE and CORRUPT not in columns:
         columns += (CORRUPT,)
@@ -68,12 +79,34 @@ def reader_of(schema: StructType, options: Mapping[str, str]) -> DataSourceReade
         InvalidInputError: an option cannot be understood, or the schema is not a part of ours.
     """
     parsed, columns = parse_options(options), tuple(schema.fieldNames())
-    if parsed.table in TABLES:
-        _check_schema(schema, table_schema(parsed.table, columns))
-        kind = SegmentsReader if parsed.table == "segments" else BatchesReader
-        return kind(parsed, columns)
+    if parsed.table != _RECORDS:
+        _check_schema(schema, _table(parsed, columns))
+        return _TABLE_READERS[parsed.is_live, parsed.table](parsed, columns)
     _check_schema(schema, placed_schema(columns, parsed.mode))
+    if parsed.is_live:
+        return LiveReader(parsed, columns)
     return RecordsReader(parsed, columns)
+
+
+def stream_reader_of(schema: StructType, options: Mapping[str, str]) -> "DataSourceStreamReader":
+    """Return the reader of a stream.
+
+    Raises:
+        InvalidInputError: an option cannot be understood, or the schema is not a part of ours; or
+            this Spark cannot limit what a trigger of a Python source reads.
+    """
+    parsed, columns = parse_options(options, query="stream"), tuple(schema.fieldNames())
+    _check_schema(schema, placed_schema(columns))
+    try:
+        from lakelog.spark.streams import LiveStreamReader
+    except ImportError as error:
+        raise InvalidInputError("streams need Spark 4.2 or later: upgrade pyspark") from error
+    return LiveStreamReader(parsed, columns)
+
+
+def _table(parsed: ReadOptions, columns: Iterable[str] | None) -> pa.Schema:
+    schema = live_schema if parsed.is_live else table_schema
+    return schema(parsed.table, columns)
 
 
 def _check_schema(given: StructType, ours: pa.Schema) -> None:
@@ -108,6 +141,9 @@ class RecordsReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark asks even where there is nothing to read, with a partition of its own.
         if isinstance(partition, SplitPartition):
+            # Compiled: loaded where something is read, and not by every process that plans.
+            from lakelog.history.mend import read_split
+
             settle()
             perform = retrying(self._store.open().perform)
             yield from read_split(partition.split, perform, self._columns, mode=self._options.mode)

@@ -53,6 +53,7 @@ def run(flow: Generator[W, Any, T], perform: Callable[[W], Any]) -> T:
             except LakelogError as raised:
                 answer, error = None, raised
     finally:
+        error = None  # Its traceback knows this frame: nobody must need to find that circle.
         flow.close()
 
 
@@ -72,6 +73,7 @@ async def run_async(flow: Generator[W, Any, T], perform: Callable[[W], Awaitable
             except LakelogError as raised:
                 answer, error = None, raised
     finally:
+        error = None  # Its traceback knows this frame: nobody must need to find that circle.
         flow.close()
 
 

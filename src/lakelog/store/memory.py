@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from lakelog.errors import InvalidInputError, NotFoundError
 from lakelog.store.operations import (
+    Body,
     Changed,
     Created,
     Delete,
@@ -47,7 +48,7 @@ class MemoryStore:
     def __init__(self, *, now_ms: Callable[[], int] = _now_ms) -> None:
         self._now_ms = now_ms
         self._lock = threading.Lock()
-        self._objects: dict[str, tuple[ObjectInfo, bytes]] = {}
+        self._objects: dict[str, tuple[ObjectInfo, Body]] = {}
         self._keys: list[str] = []
         self._versions = 0
 
@@ -65,12 +66,12 @@ class MemoryStore:
                     if op.key in self._objects:
                         return Exists()
                     insort(self._keys, op.key)
-                    return Created(etag=self._store(op.key, join_body(op.body)))
+                    return Created(etag=self._store(op.key, op.body, op.size))
                 case PutIfMatch():
                     held = self._objects.get(op.key)
                     if held is None or held[0].etag != op.etag:
                         return Changed()
-                    return Replaced(etag=self._store(op.key, op.body))
+                    return Replaced(etag=self._store(op.key, op.body, op.size))
                 case Delete():
                     if self._objects.pop(op.key, None):
                         self._keys.remove(op.key)
@@ -91,7 +92,7 @@ class MemoryStore:
         below = tuple(self._objects[key][0] for key in keys if key.startswith(op.prefix))
         return Page(objects=below, more=len(below) == op.limit)
 
-    def _found(self, key: str) -> tuple[ObjectInfo, bytes]:
+    def _found(self, key: str) -> tuple[ObjectInfo, Body]:
         if key not in self._objects:
             raise NotFoundError(f"there is no object {key!r} in memory: check the key")
         return self._objects[key]
@@ -100,12 +101,15 @@ class MemoryStore:
         info, body = self._found(op.key)
         check_size(op, info)
         start, end = span(op, info.size)
+        if not isinstance(body, bytes):
+            body = join_body(body)
+            self._objects[op.key] = info, body
         return Fetched(info=info, start=start, body=body[start:end])
 
-    def _store(self, key: str, body: bytes) -> str:
+    def _store(self, key: str, body: Body, size: int) -> str:
         self._versions += 1
         etag = str(self._versions)
         now_ms = self._now_ms()
-        info = ObjectInfo(key=key, size=len(body), etag=etag, modified_ms=now_ms)
-        self._objects[key] = info, bytes(body)
+        info = ObjectInfo(key=key, size=size, etag=etag, modified_ms=now_ms)
+        self._objects[key] = info, body
         return etag

@@ -165,7 +165,7 @@ class PutIfAbsent:
 
     key: str
     body: Body = field(repr=False)
-    """Pieces save a copy of what is large. They may not change until the store has answered."""
+    """Pieces save a copy of what is large. They may not change any more: a store may keep them."""
 
     def __post_init__(self) -> None:
         check_key(self.key)

@@ -238,7 +238,8 @@ class RemoteStore:
 
     def _put(self, key: str, body: Body, mode: str | dict[str, str]) -> _Call:
         how = {"mode": mode, "use_multipart": False}
-        sent = body if isinstance(body, bytes) else list(body)
+        # A view of Arrow's memory is one of signed bytes, which the library does not take.
+        sent = body if isinstance(body, bytes) else [memoryview(one).cast("B") for one in body]
         return _Call(self._client, "put", (self._folder + key, sent), how)
 
     # ------------------------------------------------------------------------ answers

@@ -27,6 +27,7 @@ WAYS = (
     "W1 learned", "floor passed walk", "W3 created", "W3 unknown", "W3 mine", "W3 another's",
     "W3 exists, then absent", "W4 holds", "W4 passed", "fate stored", "fate lost",
     "fate unknown", "refusal stale", "seal committed", "trimmed",
+    "merged", "compacted", "rewrite moved", "bulk committed", "bulk committed before", "bulk void",
 )  # fmt: skip
 """Ways that a run of all seeds must have taken."""
 

@@ -3,7 +3,7 @@
 Brokers, readers and keepers are processes that run the real flows. Producers are clients: they send
 a batch to some broker, and send the very same batch to another when there is no answer in time, if
 they are idempotent; a plain one gives up on it. The admin deletes records, deletes topics and makes
-them anew.
+them anew. ``rewriting`` and ``bulk`` have the others.
 """
 
 import struct
@@ -27,7 +27,13 @@ from lakelog.journal import (
     new_append,
     write_checkpoint,
 )
-from lakelog.keep import Kept, SealSettings, keep_lane, keep_topic
+from lakelog.keep import (
+    Kept,
+    SealSettings,
+    keep_lane,
+    keep_topic,
+    keep_writes,
+)
 from lakelog.log import (
     Bounds,
     Known,
@@ -37,13 +43,31 @@ from lakelog.log import (
     list_topics,
     read,
     read_topic,
+    store_now,
 )
 from lakelog.model import Rules
 from lakelog.store import Wait, Work
+from lakelog.testing.keyed import KEYS, make_keyed_batch
 from lakelog.testing.truth import Anomaly, Truth
 from lakelog.testing.world import Process, World
 
-__all__ = ["Broker", "Producer", "Town", "admin", "keeper", "make_batch", "reader"]
+PLAIN = (-1, -1, -1)
+"""No producer: a batch may be stored twice, and nobody would know."""
+SEALS = SealSettings(group_bytes=1000, segment_bytes=600)
+FAVOURED = 0.8
+
+__all__ = [
+    "SEALS",
+    "Broker",
+    "Producer",
+    "Town",
+    "admin",
+    "expected",
+    "is_compacted",
+    "keeper",
+    "make_batch",
+    "reader",
+]
 
 
 def make_batch(number: int, count: int, producer: tuple[int, int, int], now_ms: int) -> bytes:
@@ -73,6 +97,7 @@ class Town:
     reads: int = 0
     unknown: int = 0
     notes: dict[str, int] = field(default_factory=dict)
+    favourite: str = ""
 
     @property
     def random(self) -> Random:
@@ -91,12 +116,36 @@ class Town:
     def note(self, lane: Lane) -> None:
         """Count which ways were taken."""
         for name, count in lane.notes.items():
-            self.notes[name] = self.notes.get(name, 0) + count
+            self.count(name, count)
         lane.notes.clear()
 
+    def count(self, what: str, times: int = 1) -> None:
+        """Count something that happened."""
+        self.notes[what] = self.notes.get(what, 0) + times
+
+    def batch(self, topic: Topic, partition: int, producer: tuple[int, int, int] = PLAIN) -> Append:
+        """Return a batch that nobody has sent yet."""
+        self.batches += 1
+        count, now_ms = self.world.some(1, 4), self.world.store_ms()
+        if not is_compacted(topic):
+            body = make_batch(self.batches, count, producer, now_ms)
+            return new_append(topic.id, partition, body)
+        drawn = [(self.world.some(0, KEYS), self.random.random()) for _ in range(count)]
+        body = make_keyed_batch(self.batches, drawn, producer, now_ms)
+        append = new_append(topic.id, partition, body)
+        self.truth.keyed.send(append.rows[0].crc, body)
+        return append
+
     def some_place(self) -> tuple[Topic, int]:
-        topic = self.topics[self.random.choice(sorted(self.topics))]
+        """Draw a partition; in some towns most of what happens, happens to one topic."""
+        favoured = self.favourite and self.random.random() < FAVOURED
+        topic = self.topics[self.favourite if favoured else self.random.choice(sorted(self.topics))]
         return topic, self.random.randrange(topic.partitions)
+
+
+def is_compacted(topic: Topic) -> bool:
+    """Say whether records may go when newer ones of their keys are there."""
+    return topic.configs.get("cleanup.policy") == "compact"
 
 
 class Producer:
@@ -117,14 +166,11 @@ class Producer:
         if self.done:
             return
         topic, partition = town.some_place()
-        town.batches += 1
-        count = town.world.some(1, 4)
         place = topic.id, partition
-        producer = (-1, -1, -1)
+        producer = PLAIN
         if self.idempotent:
             producer = (self.number, 0, self.sequences.get(place, 0))
-        body = make_batch(town.batches, count, producer, town.world.store_ms())
-        self.sent = new_append(*place, body)
+        self.sent = town.batch(topic, partition, producer)
         self.send()
 
     def send(self) -> None:
@@ -167,8 +213,9 @@ class Producer:
             case Stored():
                 town.acks += 1
                 if self.idempotent:
-                    header = request.headers[0]
-                    self.sequences[request.place] = header.last_sequence + 1
+                    row = request.rows[0]
+                    last = (row.base_sequence + row.last_offset_delta) & 0x7FFFFFFF
+                    self.sequences[request.place] = last + 1
                 self.pause()
             case Refused(Refusal.TOPIC_DELETED):
                 self.pause()
@@ -209,7 +256,7 @@ class Broker:
                 try:
                     yield from write_checkpoint(lane)
                 except LakelogError:
-                    town.notes["checkpoint failed"] = town.notes.get("checkpoint failed", 0) + 1
+                    town.count("checkpoint failed")
 
 
 def reader(town: Town, process: Process) -> Work[None]:
@@ -235,7 +282,7 @@ def reader(town: Town, process: Process) -> Work[None]:
                 raise Anomaly(f"J6: {place} unknown") from None
             continue
         except LakelogError as error:
-            _expected(error)
+            expected(error)
             continue
         finally:
             town.note(lane)
@@ -255,7 +302,8 @@ def _is_gone(truth: Truth, place: tuple[bytes, int]) -> bool:
     )
 
 
-def _expected(error: LakelogError) -> None:
+def expected(error: LakelogError) -> None:
+    """See that an error is one of those that go away."""
     if not error.retryable:
         raise Anomaly(f"an error that nothing explains: {error}") from error
 
@@ -263,22 +311,27 @@ def _expected(error: LakelogError) -> None:
 def keeper(town: Town, process: Process) -> Work[None]:
     """Seal, trim, reap, retain and sweep, again and again."""
     lane = town.lane(process)
-    settings = SealSettings(group_bytes=1000, segment_bytes=600)
     while True:
         yield Wait(town.world.some(1_000, 12_000))
         try:
             topics = yield from list_topics()
             idle = town.random.random() < 0.2
             kept = Kept()
-            yield from keep_lane(lane, topics, settings, kept, idle=idle)
-            if town.random.random() < 0.25:
+            yield from keep_lane(lane, topics, SEALS, kept, idle=idle)
+            if town.random.random() < 0.4:
                 grace_ms = town.rules.grace_ms
                 for topic in topics:
                     yield from keep_topic(topic, town.world.ids, kept, grace_ms=grace_ms)
-            town.notes["swept"] = town.notes.get("swept", 0) + kept.swept
+                now_ms = yield from store_now(town.world.ids)
+                writes = yield from keep_writes({0: lane}, now_ms=now_ms, grace_ms=grace_ms)
+                for error in writes.failures.values():
+                    expected(error)
+                kept.swept += writes.swept
+                town.count("bulk finished", writes.finished)
+            town.count("swept", kept.swept)
         except LakelogError as error:
-            _expected(error)
-            town.notes["keeper failed"] = town.notes.get("keeper failed", 0) + 1
+            expected(error)
+            town.count("keeper failed")
         town.note(lane)
 
 
@@ -296,7 +349,7 @@ def admin(town: Town, process: Process) -> Work[None]:
             else:
                 yield from _make_anew(town, lane, topic)
         except LakelogError as error:
-            _expected(error)
+            expected(error)
         town.note(lane)
 
 
@@ -322,4 +375,4 @@ def _make_anew(town: Town, lane: Lane, topic: Topic) -> Work[None]:
         now_ms=town.world.store_ms(),
         configs=topic.configs,
     )
-    town.notes["topic made anew"] = town.notes.get("topic made anew", 0) + 1
+    town.count("topic made anew")

@@ -13,7 +13,7 @@ from typing import Any
 
 from lakelog.errors import UnavailableError
 from lakelog.formats.lanes import decode_bundle, encode_bundle
-from lakelog.history.manifests import Manifest, changes, read_manifest
+from lakelog.history.manifests import Intent, Manifest, SegmentRow, changes, read_manifest
 from lakelog.journal import Append, Fold, Head, Held, Lane, Outcome, Request, Stored
 from lakelog.journal import follow as real_follow
 from lakelog.journal import read_bundle as real_read_bundle
@@ -37,9 +37,10 @@ __all__ = ["BUGS", "Bug", "planted"]
 
 _APPEND = "lakelog.journal.append"
 _TRIM = "lakelog.keep.trim"
-_SEAL = "lakelog.keep.seal"
 _READ = "lakelog.log.read"
 _CHANGES = "lakelog.history.manifests.changes"
+_STAGED = "lakelog.keep.staged"
+_COMPACTING = "lakelog.pipeline.compacting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +187,8 @@ def _everything_sealed(_lane: Lane, backlog: Any, _catalog: Any) -> Work[int]:
     return found
 
 
-def _end_of_rows(
-    now: Manifest, write: str, paged: dict[str, tuple[str, ...]], since_ms: int
-) -> Manifest | None:
-    after = _real_drop(now, write, paged, since_ms)
+def _end_of_rows(now: Manifest, write: str, paged: dict[str, tuple[str, ...]]) -> Manifest | None:
+    after = _real_drop(now, write, paged)
     if after is None or after.segments:
         return after
     return replace(after, sealed_end=0, log_start=0)
@@ -198,12 +197,65 @@ def _end_of_rows(
 _real_drop = changes.drop
 
 
-def _manifest_first(lane: Lane, where: Any) -> Work[tuple[Manifest, Bounds]]:
+def _manifest_first(lane: Lane, where: Any, *_: object) -> Work[tuple[Manifest, Bounds]]:
     manifest = yield from read_manifest(where)
     yield from refresh(lane)
     assert lane.fold is not None
     end = max(lane.fold.end(where.place), manifest.sealed_end)
     return manifest, Bounds(min(manifest.log_start, end), end)
+
+
+def _uncancelled(now: Manifest, write: str, *others: Any, **named: Any) -> Manifest | None:
+    """Rewrite, though the intent may have been cancelled, and what was written swept."""
+    intent = Intent(write, "rewrite", 0, 0, 0)
+    return _real_rewrite(replace(now, intents=(*now.intents, intent)), write, *others, **named)
+
+
+def _whatever_is_there(
+    now: Manifest, write: str, old: tuple[SegmentRow, ...], *others: Any, **named: Any
+) -> Manifest | None:
+    """Rewrite rows that lie where the old ones lay, though they are others."""
+    base, end = old[0].base_offset, old[-1].next_offset
+    there = tuple(row for row in now.segments if base <= row.base_offset < end)
+    return _real_rewrite(now, write, there, *others, **named) if there else None
+
+
+def _long_ago(now: Manifest, write: str, *others: Any, **named: Any) -> Manifest | None:
+    """Rewrite, and say that what is replaced was dropped when it was begun."""
+    after = _real_rewrite(now, write, *others, **named)
+    since_ms = min(one.since_ms for one in now.intents if one.write == write) if after else 0
+    return after and replace(
+        after, dropped=tuple(one._replace(since_ms=since_ms) for one in after.dropped)
+    )
+
+
+_real_rewrite = changes.rewrite
+
+
+def _but_the_first(where: Any, rows: tuple[SegmentRow, ...], *others: Any) -> Work[Any]:
+    """Leave what was cleaned before as it is."""
+    if len(rows) < 2:
+        return rows
+    return (rows[0], *(yield from _real_cleaned(where, rows[1:], *others)))
+
+
+_real_cleaned = _of(_COMPACTING, "_cleaned")
+
+
+def _all_passed(write: bytes, attempt: Any, passed: Any, **named: Any) -> Work[Any]:
+    """Let what was staged go as soon as every lane has it."""
+    return (yield from _real_sweepable(write, attempt, dict.fromkeys(passed, 1 << 62), **named))
+
+
+_real_sweepable = _of(_STAGED, "_sweepable")
+
+
+def _cells_alone(cells: Any, lanes: Any, _staged: Any, *others: Any, **named: Any) -> Work[Any]:
+    """Forget the cells of earlier batches, whatever of them is still staged."""
+    return (yield from _real_keep_cells(cells, lanes, frozenset(), *others, **named))
+
+
+_real_keep_cells = _of(_STAGED, "_keep_cells")
 
 
 def _nothing(*_: object) -> None:
@@ -283,6 +335,34 @@ BUGS: dict[str, Bug] = {
     "stale-refusal": Bug(
         "a request is refused by a fold that may be behind",
         ((_APPEND, "_settle", _settle_at_once),),
+    ),
+    "rewrite-cancelled": Bug(
+        "segments are rewritten by somebody whose intent was cancelled",
+        ((_CHANGES, "rewrite", _uncancelled),),
+    ),
+    "rewrite-others": Bug(
+        "rows are replaced that are not those that were read",
+        ((_CHANGES, "rewrite", _whatever_is_there),),
+    ),
+    "dropped-early": Bug(
+        "the grace of what a rewriting replaces begins when it began",
+        ((_CHANGES, "rewrite", _long_ago),),
+    ),
+    "half-compacted": Bug(
+        "what was cleaned before is not cleaned again, and tombstones go",
+        ((_COMPACTING, "_cleaned", _but_the_first),),
+    ),
+    "bulk-twice": Bug(
+        "a lane does not ask whether it has a bulk write already",
+        ((Fold, "judge_write", _nothing),),
+    ),
+    "bulk-swept": Bug(
+        "what was staged goes when it is committed, and not when it is sealed",
+        ((_STAGED, "_sweepable", _all_passed),),
+    ),
+    "bulk-cell": Bug(
+        "the cell of a batch is forgotten while bundles point at what it staged",
+        ((_STAGED, "_keep_cells", _cells_alone),),
     ),
     "plain-again": Bug(
         "a plain batch of unknown outcome is appended again",

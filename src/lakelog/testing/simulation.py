@@ -7,18 +7,34 @@ objects that nothing refers to.
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
+from lakelog.errors import LakelogError
 from lakelog.history.manifests import decode_manifest, decode_page
+from lakelog.journal import flush
 from lakelog.keep import SealSettings, keep
-from lakelog.log import OutOfRange, create_topic, list_topics, make_namespace, read
+from lakelog.log import OutOfRange, Topic, create_topic, list_topics, make_namespace, read
 from lakelog.model import Rules
-from lakelog.names import seq_of
-from lakelog.store import Get, ListPage, Wait, Work, run, working
-from lakelog.testing.actors import Broker, Producer, Town, admin, keeper, reader
+from lakelog.names import STAGED_PREFIX, seq_of
+from lakelog.store import Get, ListPage, Op, Wait, Work, run, working
+from lakelog.testing.actors import SEALS, Broker, Producer, Town, admin, keeper, reader
+from lakelog.testing.bulk import Query, driver
+from lakelog.testing.rewriting import rewriter
 from lakelog.testing.truth import Anomaly, Truth
 from lakelog.testing.world import Faults, Process, World
 
 __all__ = ["Report", "simulate"]
+
+
+PAST_SEGMENTS = 4
+PASSES = 5
+"""Of the keeper in the end: a write may be finished by the second, and then be sealed and go."""
+
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.2",
+    "delete.retention.ms": "1000",
+}
 
 
 @dataclass(slots=True)
@@ -59,6 +75,12 @@ def simulate(seed: int, *, live_ms: int = 55_000, faults: Faults | None = None) 
     for number in range(2):
         processes.append(Process(world, f"reader {number}", lambda life: reader(town, life)))
         processes.append(Process(world, f"keeper {number}", lambda life: keeper(town, life)))
+        processes.append(Process(world, f"rewriter {number}", lambda _: rewriter(town)))
+    query = Query(world.ids())
+    processes += [
+        Process(world, f"driver {number}", lambda life: driver(town, query, life))
+        for number in range(2)
+    ]
     processes.append(Process(world, "admin", lambda life: admin(town, life)))
     for process in processes:
         process.start()
@@ -92,6 +114,7 @@ def _found(world: World, rules: Rules) -> Town:
     for name, partitions, configs in (
         ("a", 2, {"retention.ms": "60000"}),
         ("b", 1, {"retention.bytes": "800", "retention.ms": "-1"}),
+        ("c", 1, COMPACTED),
     ):
         made = create_topic(
             name,
@@ -102,9 +125,36 @@ def _found(world: World, rules: Rules) -> Town:
             configs=configs,
         )
         town.topics[name] = run(made, perform)
+    town.favourite = world.random.choice(("", *town.topics))
+    if town.favourite:
+        _settle_in(town, town.topics[town.favourite])
     town.brokers = [Broker(town, number) for number in range(3)]
     town.producers = [Producer(town, number, idempotent=number % 3 > 0) for number in range(6)]
     return town
+
+
+def _settle_in(town: Town, topic: Topic) -> None:
+    """Give a topic a past: some segments in each of its partitions, from before the troubles."""
+    world = town.world
+
+    def perform(op: Op) -> Any:
+        answer = world.perform(op)
+        if isinstance(answer, LakelogError):
+            raise answer
+        return answer
+
+    def past() -> Work[None]:
+        lane = town.lane(Process(world, "settler", _rest))
+        for _ in range(PAST_SEGMENTS):
+            for partition in range(topic.partitions):
+                yield from flush(lane, [town.batch(topic, partition) for _ in range(3)])
+            yield from keep({0: lane}, SEALS)
+
+    run(past(), working(perform, sleep=lambda _: None))
+
+
+def _rest(_: Process) -> Work[None]:
+    yield from ()
 
 
 def _heal(town: Town, processes: list[Process]) -> None:
@@ -129,7 +179,7 @@ def _inspect(town: Town, process: Process) -> Work[None]:
     """Tidy up, then read everything, as somebody who has never been here."""
     lane = town.lane(process)
     settings = SealSettings(group_bytes=1 << 20, segment_bytes=1 << 20)
-    for _ in range(3):
+    for _ in range(PASSES):
         kept = yield from keep({0: lane}, settings, idle=True)
         for what, error in kept.failures.items():
             raise Anomaly(f"{what} cannot be kept: {error}") from error
@@ -148,9 +198,9 @@ def _inspect(town: Town, process: Process) -> Work[None]:
                 if isinstance(found, OutOfRange):
                     raise Anomaly(f"lost write: {place} at {offset}: {found.bounds}")
                 town.truth.judge_read(place, offset, found, asked=found.bounds)
+                offset = found.next_offset
                 if not found.body:
                     break
-                offset = found.next_offset
             if offset != town.truth.end(place):
                 raise Anomaly(f"lost write: {place} ends at {offset}, not {town.truth.end(place)}")
     _check_leaks(town)
@@ -175,6 +225,8 @@ def _check_leaks(town: Town) -> None:
             seq = seq_of(info.key)
             lost = seq is not None and seq < floor
             beside = "/segment-" in info.key or "/page-" in info.key
+            if info.key.startswith(STAGED_PREFIX):
+                raise Anomaly(f"leak: {info.key} is still there")
             if lost or (beside and info.key.partition(".")[0] not in named):
                 raise Anomaly(f"leak: {info.key} is still there, floor {floor}")
         more = page_.more

@@ -11,16 +11,27 @@ partition its own log; everything anybody does or is told is compared with these
     J5  floors, starts and ends never go down
     J6  "there is nothing" only if there was nothing when the question came
     J8  checkpoints are what the chain amounts to
+
+Rows of a manifest leave no gap that anybody may read, and hold what the log held, batch by batch;
+those of compacted topics hold what ``keyed`` lets them.
 """
 
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from lakelog.errors import NotFoundError
 from lakelog.formats import batches
-from lakelog.formats.lanes import Bundle, Checkpoint, decode_checkpoint, decode_directory
+from lakelog.formats.lanes import (
+    BatchRow,
+    Bundle,
+    Checkpoint,
+    Slice,
+    decode_checkpoint,
+    decode_directory,
+)
 from lakelog.history.manifests import Manifest, SegmentRow, decode_manifest, decode_page
 from lakelog.journal import (
     Append,
@@ -32,10 +43,11 @@ from lakelog.journal import (
     Stored,
     decode_head,
     judge,
+    new_append,
 )
 from lakelog.log import Bounds, Chunk, OutOfRange
 from lakelog.model import Rules
-from lakelog.names import seq_of
+from lakelog.names import seq_of, staged_key
 from lakelog.records import decode_header
 from lakelog.store import (
     Created,
@@ -48,6 +60,7 @@ from lakelog.store import (
     Replaced,
     join_body,
 )
+from lakelog.testing.keyed import Keyed
 
 __all__ = ["Anomaly", "Entry", "Truth"]
 
@@ -83,6 +96,11 @@ class Truth:
         self.manifests: dict[str, Manifest] = {}
         self.starts: dict[Place, int] = {}
         self.deleted: set[bytes] = set()
+        self.left: dict[str, int] = {}
+        """When segments and pages left their manifests: for a grace they may still be read."""
+        self.keyed = Keyed()
+        self.staged: dict[str, int] = {}
+        """Objects that bundles point at, and the last of these bundles."""
 
     # ------------------------------------------------------------------------ watching
 
@@ -119,11 +137,13 @@ class Truth:
             _must(slice_.topic not in self.deleted, f"J2: {slice_.place} after its deletion")
             offset = slice_.base_offset
             log = self.logs.setdefault(slice_.place, [])
-            for row in bundle.batches[at : at + slice_.batches]:
+            for row in (*bundle.batches[at : at + slice_.batches], *self._staged(bundle, slice_)):
                 _must(row.crc not in self.places, f"duplicate: {row.crc} at {offset} as well")
                 next_ = offset + row.last_offset_delta + 1
                 log.append(Entry(offset, next_, row.crc, bundle.epoch))
                 self.places[row.crc] = slice_.place, offset
+                if self.keyed.is_keyed(row.crc):
+                    self.keyed.store(slice_.place, offset, row.crc)
                 if row.producer_id >= 0:
                     seen = self.fold.producer(slice_.place, row.producer_id)
                     _must(judge(seen, row) is None, f"J2: sequence {row.base_sequence}")
@@ -133,6 +153,21 @@ class Truth:
         self.bundles.append(bundle)
         self.deleted |= {event.id for event in bundle.events if event.kind == 1}
         self.folds[bundle.seq] = self.fold.checkpoint(())
+
+    def _staged(self, bundle: Bundle, slice_: Slice) -> tuple[BatchRow, ...]:
+        """Return the batches of a slice that lies elsewhere."""
+        if slice_.write < 0:
+            return ()
+        key = staged_key(bundle.events[slice_.write].id, bundle.lane, slice_.part)
+        try:
+            body = self._store.perform(Get(key)).body
+        except NotFoundError as error:
+            raise Anomaly(
+                f"{key}: bundle {bundle.seq} points at it, and it is not there"
+            ) from error
+        self.staged[key] = bundle.seq
+        run = body[slice_.position : slice_.position + slice_.length]
+        return new_append(*slice_.place, run).rows
 
     def _checkpoint(self, checkpoint: Checkpoint) -> None:
         known = self.folds.get(checkpoint.seq)
@@ -186,18 +221,47 @@ class Truth:
         end = log[-1].next_offset if log else 0
         _must(now.sealed_end <= end, f"{key}: sealed to {now.sealed_end}, log ends at {end}")
         _must(now.log_start <= end, f"{key}: starts at {now.log_start}, log ends at {end}")
+        prefix = key.removesuffix("manifest")
+        rows = [*self._paged(prefix, now), *now.segments]
         known = {row.name for row in before.segments} if before else set()
-        for row in now.segments:
+        known |= {row.name for row in self._paged(prefix, before)} if before else set()
+        for row in rows:
             if row.name not in known:
-                self._segment(key.removesuffix("manifest"), place, row)
+                self._segment(prefix, place, row)
+        for one, next_ in pairwise(rows):
+            _must(one.next_offset <= next_.base_offset, f"{key}: {one.name} and {next_.name} meet")
+            lost = max(one.next_offset, now.log_start) < next_.base_offset
+            _must(not lost, f"{key}: nothing between {one.name} and {next_.name}")
+        if rows and now.log_start < now.sealed_end:
+            _must(rows[0].base_offset <= now.log_start, f"{key}: begins at {rows[0].base_offset}")
+            _must(rows[-1].next_offset == now.sealed_end, f"{key}: ends at {rows[-1].next_offset}")
+        if place in self.keyed.logs and not now.deleted:
+            names = [prefix + row.name for row in rows]
+            flaw = self.keyed.judge_manifest(place, names, now.log_start, now.sealed_end)
+            _must(not flaw, f"{key}: {flaw}")
+        if before is not None:
+            held = {row.name for row in rows} | {page.name for page in now.pages}
+            gone = known | {page.name for page in before.pages}
+            self.left |= {prefix + name: self._now_ms() for name in gone - held}
         self.starts[place] = now.log_start
         self.manifests[key] = now
+
+    def _paged(self, prefix: str, manifest: Manifest) -> list[SegmentRow]:
+        return [
+            row
+            for page in manifest.pages
+            for row in decode_page(self._store.perform(Get(f"{prefix}{page.name}.json")).body)
+        ]
 
     def _segment(self, prefix: str, place: Place, row: SegmentRow) -> None:
         try:
             body = self._store.perform(Get(f"{prefix}{row.name}.kfs")).body
         except NotFoundError as error:
             raise Anomaly(f"{prefix}{row.name}: named, and not there") from error
+        if place in self.keyed.logs:
+            flaw = self.keyed.judge_segment(place, prefix + row.name, body[32:-16])
+            _must(not flaw, f"{prefix}{row.name}: {flaw}")
+            return
         found = [
             Entry(header.base_offset, header.next_offset, header.crc, header.leader_epoch)
             for _, header in batches.frames(body[32:-16])
@@ -214,6 +278,14 @@ class Truth:
             old = [floor for floor, since in self.floors if now - since >= self._rules.grace_ms]
             _must(seq < max(old, default=0), f"J4: {key} deleted, old floors {old}")
             return
+        if key in self.staged:
+            now = self._now_ms()
+            old = [floor for floor, since in self.floors if now - since >= self._rules.grace_ms]
+            seq = self.staged[key]
+            _must(seq < max(old, default=0), f"J4: {key} deleted, {seq} points at it")
+            return
+        left_ms = self._now_ms() - self.left.get(key.partition(".")[0], -self._rules.grace_ms)
+        _must(left_ms >= self._rules.grace_ms, f"{key}: deleted {left_ms} ms after it was dropped")
         prefix, _, name = key.rpartition("/")
         manifest = self.manifests.get(prefix + "/manifest")
         if manifest is not None and not manifest.deleted:
@@ -240,7 +312,7 @@ class Truth:
 
     def judge_answer(self, request: Append, outcome: Outcome) -> None:
         """Compare what a client was told with what is stored."""
-        crc = request.headers[0].crc
+        crc = request.rows[0].crc
         known = self.places.get(crc)
         match outcome:
             case Stored():
@@ -266,6 +338,10 @@ class Truth:
             start = self.starts.get(place, 0)
             within = start <= offset <= asked.end
             _must(not within, f"J6: {offset} out of range, and it was in [{start}, {asked.end}]")
+            return
+        if place in self.keyed.logs:
+            flaw = self.keyed.judge_chunk(place, found.body, offset, found.next_offset)
+            _must(not flaw, f"{place[1]}/{offset}: {flaw}")
             return
         at, entries = 0, []
         while at < len(found.body):

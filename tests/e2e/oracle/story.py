@@ -31,7 +31,8 @@ from tests.e2e.oracle.workload import (
 )
 from tests.e2e.oracle.writing import Replaced, replace_segments
 from tests.parts.jvm import QUICK
-from tests.parts.kafka import Kafka, running_kafka
+from tests.parts.kafka import Kafka, copy_directory, running_kafka
+from tests.patience import in_time
 
 __all__ = ["RECORDS", "SEED", "WRITTEN", "Story", "tell_story"]
 
@@ -89,7 +90,7 @@ def tell_story(home: Path) -> Iterator[Story]:
             producing.result()
         produce_compacted(kafka, SEED)
         continuing = _begin_writing(kafka)
-        _wait(lambda: is_compacted(kafka), within_s=60)
+        _wait(lambda: is_compacted(kafka), within_s=180)
         _copy(kafka, home / "running")
         kafka.stop()
         _copy(kafka, home / "stopped")
@@ -112,7 +113,7 @@ def tell_story(home: Path) -> Iterator[Story]:
 def _wait(condition: Callable[[], bool], within_s: float) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
-        assert time.monotonic() < deadline, f"not within {within_s:g} s"
+        in_time(time.monotonic() < deadline, f"not within {within_s:g} s")
         time.sleep(0.02)  # noqa: TID251 (nothing to wait on but the other process)
 
 
@@ -125,7 +126,7 @@ def _copy(kafka: Kafka, to: Path) -> None:
     for traffic in (*TRAFFIC, COMPACTED):
         for number in range(PARTITIONS):
             folder = kafka.partition_dir(traffic.topic, number)
-            shutil.copytree(folder, to / folder.name)
+            copy_directory(folder, to / folder.name)
 
 
 def _begin_writing(kafka: Kafka) -> Producer:
@@ -142,7 +143,7 @@ def _begin_writing(kafka: Kafka) -> Producer:
         number = message.partition % 2
         producers[number].produce(WRITTEN, message.value, message.key, number)
     for producer in producers:
-        assert producer.flush(60) == 0
+        in_time(producer.flush(60) == 0, "some are not acknowledged")
     return producers[0]
 
 
@@ -154,5 +155,5 @@ def _replace(kafka: Kafka, copies: Path) -> Iterator[Replaced]:
         folder = kafka.partition_dir(WRITTEN, number)
         rng = Random(SEED + number)
         replaced = replace_segments(folder, rng, first_time=first_time, also_last=number == 1)
-        shutil.copytree(folder, copies / folder.name)
+        copy_directory(folder, copies / folder.name)
         yield Replaced(copies / folder.name, replaced.rows, replaced.bases)

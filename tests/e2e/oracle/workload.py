@@ -17,6 +17,7 @@ from confluent_kafka import Producer
 
 from lakelog.records import Codec
 from tests.parts.kafka import Kafka
+from tests.patience import in_time
 
 __all__ = [
     "COMPACTED",
@@ -154,7 +155,7 @@ def _plain(kafka: Kafka, traffic: Traffic, messages: Iterator[Message]) -> Itera
         for message in chunk:
             _send(producer, traffic.topic, message)
         yield len(chunk)
-    assert producer.flush(60) == 0
+    in_time(producer.flush(60) == 0, "some are not acknowledged")
 
 
 def _transactions(kafka: Kafka, traffic: Traffic, messages: Iterator[Message]) -> Iterator[int]:
@@ -173,7 +174,7 @@ def _transactions(kafka: Kafka, traffic: Traffic, messages: Iterator[Message]) -
             _send(lanes[number % len(lanes)], traffic.topic, message)
         for lane in lanes:
             # What an abort finds unsent never reaches the log, and we want it there.
-            assert lane.flush(60) == 0
+            in_time(lane.flush(60) == 0, "some are not acknowledged")
         for number, writer in enumerate(writers):
             (writer.abort_transaction if (turn + number) % 3 else writer.commit_transaction)(60)
         turn += 1
@@ -243,7 +244,7 @@ def produce_compacted(kafka: Kafka, seed: int) -> None:
 
 def _flush(producers: Sequence[Producer]) -> None:
     for producer in producers:
-        assert producer.flush(60) == 0
+        in_time(producer.flush(60) == 0, "some are not acknowledged")
 
 
 def is_compacted(kafka: Kafka) -> bool:

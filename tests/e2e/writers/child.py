@@ -51,7 +51,7 @@ async def client(writer: LaneWriter, topic: bytes, diary: Diary, *, idempotent: 
         identity = (producer, 0, sequences[partition]) if idempotent else (-1, -1, -1)
         body = make_batch(secrets.randbits(63), count, identity, time.time_ns() // 1_000_000)
         request = new_append(topic, partition, body)
-        crc = request.headers[0].crc
+        crc = request.rows[0].crc
         diary.write("sent", partition, crc)
         outcome: Outcome = Unknown()
         while not isinstance(outcome, Stored):

@@ -172,3 +172,34 @@ def test_checkpoints_are_written_beside_the_flushes() -> None:
     keys = [key for key in store._keys if key.endswith(".checkpoint")]
     assert [int(key[-31:-11]) for key in keys] == [3, 7]
     assert store.perform(GetSuffix(bundle_key(0, 8), 1)).body == b"K"
+
+
+def test_a_busy_lane_learns_soon_that_its_floor_has_risen() -> None:
+    """Its writer looks at the head only now and then, which nobody who watches would wait for."""
+    store = MemoryStore()
+    said: list[LakelogError] = []
+    lane = lane_in(store)
+    fails = False
+
+    async def perform(op: Op) -> Any:
+        if fails:
+            raise UnavailableError("the store is out: retry")
+        return store.perform(op)
+
+    async def story() -> None:
+        nonlocal fails
+        async with LaneWriter(lane, perform, AT_ONCE, complain=said.append) as writer:
+            await writer.refresh()
+            before = lane.last_look
+            watching = asyncio.create_task(writer.watch_floor(1))
+            while lane.last_look is before:
+                await asyncio.sleep(0.001)
+            fails = True
+            while not said:
+                await asyncio.sleep(0.001)
+            fails, before = False, lane.last_look
+            while lane.last_look is before:
+                await asyncio.sleep(0.001)
+            watching.cancel()
+
+    asyncio.run(asyncio.wait_for(story(), 30))

@@ -29,6 +29,7 @@ from lakelog.formats.kafkalog import (
 )
 from lakelog.model import Record
 from lakelog.records import Batch, NewBatch, decode_batch, encode_batch
+from tests.patience import in_time
 
 # ---------------------------------------------------------------------------- planning
 
@@ -97,7 +98,7 @@ def test_a_million_files_are_planned_in_a_moment() -> None:
     ]
     began = perf_counter()
     plan = plan_directory(names)
-    assert perf_counter() - began < 30
+    in_time(perf_counter() - began < 30, "a walk")
     assert len(plan.segments) == 333_334
     assert [plan.segments[i].base_offset for i in (0, -1)] == [1000, 333_334_000]
 

@@ -352,8 +352,8 @@ HEAD_CASES: list[tuple[str, bytes, type[Exception], str]] = [
      seal(b"KAFB", b"", put(bundle_directory(EMPTY), 84, ">III", *[(1 << 32) - 1] * 3)),
      CorruptError, f"tables of {100 + 152 * ((1 << 32) - 1)} bytes in a directory of 100"),
     ("an unknown event",
-     seal(b"KAFB", b"", put(bundle_directory(BULK), 100 + 160, ">I", 4)), UnsupportedError,
-     "an event of kind 4; use a newer reader"),
+     seal(b"KAFB", b"", put(bundle_directory(BULK), 100 + 160, ">I", 5)), UnsupportedError,
+     "an event of kind 5; use a newer reader"),
 ]  # fmt: skip
 
 
@@ -463,8 +463,8 @@ def test_the_last_offset_of_all_can_be_stored() -> None:
 
 
 def test_an_event_of_no_kind_is_not_written() -> None:
-    odd: Any = 4
-    with pytest.raises(CorruptError, match="an event of kind 4"):
+    odd: Any = 5
+    with pytest.raises(CorruptError, match="an event of kind 5"):
         encode_bundle(evented(Event(odd, GONE)))
 
 

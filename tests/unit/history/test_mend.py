@@ -10,7 +10,7 @@ from lakelog.errors import CorruptError, InvalidInputError
 from lakelog.formats import FORMATS, kafkalog
 from lakelog.history import Mode, Place
 from lakelog.history.mend import read_split
-from lakelog.history.read import placed_schema
+from lakelog.history.placed import placed_schema
 from lakelog.history.scan import ScanRequest, plan_scan
 from lakelog.model import Header, Record
 from lakelog.records import Codec, NewBatch, encode_batch

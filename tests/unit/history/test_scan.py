@@ -7,7 +7,7 @@ from lakelog.errors import CorruptError, InvalidInputError
 from lakelog.formats import FORMATS
 from lakelog.history import LATEST, Place, Selection
 from lakelog.history.mend import read_split
-from lakelog.history.read import placed_schema
+from lakelog.history.placed import placed_schema
 from lakelog.history.scan import ScanRequest, plan_scan
 from lakelog.model import Record
 from lakelog.records import Codec

@@ -1,14 +1,16 @@
 """Stories of W2 to W4: every way in which one append can end."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from lakelog.errors import CorruptError, LakelogError, UnavailableError
-from lakelog.formats.lanes import decode_bundle
+from lakelog.formats.lanes import Event, decode_bundle
 from lakelog.journal import (
     Append,
+    Begin,
     DeleteTopic,
     Lane,
     Outcome,
@@ -501,6 +503,85 @@ def test_a_topic_is_deleted_once() -> None:
     (outcome,) = script.append(lane, DeleteTopic(topic=TOPIC))
     assert isinstance(outcome, Stored)
     assert not script.has(bundle_key(0, 1))
+
+
+# ---------------------------------------------------------------------------- beginning
+
+
+def begin(offset: int, partition: int = 0) -> Begin:
+    return Begin(place=(TOPIC, partition), offset=offset)
+
+
+def test_a_partition_begins_where_it_is_told_to() -> None:
+    script = Script()
+    lane = script.lane()
+    (told,) = script.append(lane, begin(1_000))
+    assert offset_of(told) == 1_000
+    assert offset_of(script.append(lane, plain(1, 3))[0]) == 1_000
+    assert offset_of(script.append(lane, plain(2))[0]) == 1_003
+    other = script.lane()
+    assert offset_of(script.append(other, plain(3))[0]) == 1_004
+
+
+def test_the_beginning_outlives_its_bundle_in_a_checkpoint() -> None:
+    script = Script()
+    lane = script.lane()
+    script.append(lane, begin(1_000))
+    while lane.fold is None or not lane.fold.is_due():
+        script.append(lane, Touch())
+    script.run(write_checkpoint(lane))
+    other = script.lane()
+    assert offset_of(script.append(other, plain(1))[0]) == 1_000
+
+
+def test_what_comes_with_the_beginning_comes_behind_it() -> None:
+    script = Script()
+    told, first, second, elsewhere = script.append(
+        script.lane(), begin(7), plain(1, 2), plain(2), plain(3, partition=1)
+    )
+    assert [*map(offset_of, (told, first, second, elsewhere))] == [7, 7, 9, 0]
+    assert offset_of(script.append(script.lane(), plain(4))[0]) == 10
+
+
+def test_a_partition_begins_once() -> None:
+    script = Script()
+    lane = script.lane()
+    first, again, other = script.append(lane, begin(7), begin(7), begin(8))
+    assert (offset_of(first), offset_of(again)) == (7, 7)
+    assert isinstance(again, Stored)
+    assert (again.duplicate, again.seq) == (True, -1)
+    assert other == Refused(Refusal.BEGUN)
+    asked = len(puts(script, 1))
+    assert offset_of(script.append(script.lane(), begin(7))[0]) == 7
+    assert len(puts(script, 1)) == asked
+
+
+def test_a_partition_with_records_has_begun() -> None:
+    script = Script()
+    lane = script.lane()
+    script.append(lane, plain(1, 3))
+    assert script.append(lane, begin(7)) == (Refused(Refusal.BEGUN),)
+    later = script.append(lane, plain(2, partition=1), begin(3, partition=1))
+    assert later[1] == Refused(Refusal.BEGUN)
+
+
+def test_a_partition_of_a_deleted_topic_does_not_begin() -> None:
+    script = Script()
+    lane = script.lane()
+    script.append(lane, plain(1), DeleteTopic(topic=TOPIC))
+    assert script.append(lane, begin(7)) == (Refused(Refusal.TOPIC_DELETED),)
+
+
+def test_a_chain_in_which_a_partition_begins_twice_is_refused() -> None:
+    script = Script()
+    lane = script.lane()
+    script.append(lane, begin(7))
+    assert lane.fold is not None
+    bundle = lane.held[-1].bundle
+    again = replace(bundle, seq=1, previous=bundle.nonce, nonce=bytes(15) + b"2")
+    assert "has begun" in lane.fold.flaw(again)
+    other = replace(again, events=(Event.begins(TOPIC, 3, 9),) * 2)
+    assert "has begun" in lane.fold.flaw(other)
 
 
 def test_a_touch_makes_a_bundle_of_nothing() -> None:

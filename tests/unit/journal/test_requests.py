@@ -26,7 +26,7 @@ def test_batches_of_a_producer_are_taken_as_they_are() -> None:
     request = new_append(TOPIC, 3, ONE + ONE)
     assert request.place == (TOPIC, 3)
     assert request.is_plain
-    assert [header.size for header in request.headers] == [len(ONE)] * 2
+    assert [row.length for row in request.rows] == [len(ONE)] * 2
     assert not new_append(TOPIC, 3, MINE).is_plain
 
 
@@ -82,6 +82,24 @@ def test_the_first_flush_is_due_when_the_oldest_has_waited() -> None:
     assert queue.due_ms() == 5_250
     assert queue.take() == [plain(1), plain(2)]
     assert (queue.due_ms(), len(queue), queue.size_bytes) == (None, 0, 0)
+
+
+def test_flushes_begin_at_multiples_of_the_interval_so_that_lanes_flush_together() -> None:
+    settings = FlushSettings(interval_ms=250)
+    dues = []
+    for since in (5_001, 5_130, 5_249, 5_250):
+        queue = Queue(settings)
+        queue.offer(plain(1), since)
+        dues.append(queue.due_ms())
+    assert dues == [5_250, 5_250, 5_250, 5_500]
+
+
+def test_a_bundle_has_no_more_requests_than_it_may() -> None:
+    queue = Queue(FlushSettings(interval_ms=250, requests_max=3))
+    for number in range(7):
+        queue.offer(plain(number), 5_000)
+    assert queue.due_ms() == 5_000, "so many do not wait for more"
+    assert [len(queue.take()) for _ in range(3)] == [3, 3, 1]
 
 
 def test_enough_bytes_do_not_wait() -> None:

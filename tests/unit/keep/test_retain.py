@@ -127,6 +127,12 @@ def test_configs_are_kafkas() -> None:
     )
 
 
+def test_a_topic_that_is_only_compacted_keeps_what_is_left() -> None:
+    configs = {"retention.ms": "5", "cleanup.policy": "compact"}
+    assert retention_of(configs) == Retention(age_ms=-1, size_bytes=-1)
+    assert retention_of({**configs, "cleanup.policy": "compact,delete"}).age_ms == 5
+
+
 @pytest.mark.parametrize("configs", [{"retention.ms": "a week"}, {"retention.bytes": "1e9"}])
 def test_what_is_no_number_is_refused(configs: dict[str, str]) -> None:
     with pytest.raises(InvalidInputError, match="whole numbers"):
@@ -159,6 +165,7 @@ def test_what_has_expired_is_no_longer_read_and_stays_for_the_grace(site: Site) 
     assert spans(site.log(where)) == [(4, 6), (6, 8)]
     before = site.names(where)
     assert retain(site, topic) == after
+    assert site.sweep(where) == 0
     site.pass_ms(GRACE_MS - 1)
     site.sweep(where)
     assert before == site.names(where)

@@ -222,6 +222,7 @@ def test_segments_that_were_dropped_burn_nothing(site: Site, where: Where) -> No
     site.fill(site.lane(), where, 2)
     site.seal()
     drop(site, where, 4)
+    assert site.sweep(where) == 0
     site.pass_ms(GRACE_MS)
     assert site.sweep(where) == 3
     assert not site.manifest(where).burnt
@@ -304,17 +305,18 @@ def _die_behind(site: Site, end: str) -> Any:
 def drop(site: Site, where: Where, start: int) -> None:
     site.delete_records(where, start)
     write = site.id().hex()
-    now_ms = site.now_ms
-    site.run(change_manifest(where, write, lambda now: changes.drop(now, write, {}, now_ms)))
+    site.run(change_manifest(where, write, lambda now: changes.drop(now, write, {})))
 
 
 def test_what_was_dropped_waits_for_the_grace(site: Site, where: Where) -> None:
-    """From when it was dropped, however old it is."""
+    """From when that was noticed, however old it is: somebody may have read the row before."""
     site.fill(site.lane(), where, 4)
     site.seal(SealSettings(segment_bytes=1))
     site.pass_ms(100 * GRACE_MS)
     drop(site, where, 4)
     assert len(site.manifest(where).dropped) == 2
+    site.pass_ms(100 * GRACE_MS)
+    assert site.sweep(where) == 0
     site.pass_ms(GRACE_MS - 1)
     assert site.sweep(where) == 0
     site.pass_ms(1)
@@ -334,6 +336,7 @@ def test_killed_anywhere_it_deletes_nothing_that_counts_and_the_next_finishes() 
         site.fill(site.lane(), where, 4)
         site.seal(SealSettings(segment_bytes=1))
         drop(site, where, 4)
+        site.sweep(where)
         orphan(site, where, segment_stem(77))
         announce(site, where)
         site.pass_ms(GRACE_MS)
@@ -359,6 +362,7 @@ def test_killed_before_it_wrote_down_what_is_gone_it_is_written_down_later(
     site.fill(site.lane(), where, 2)
     site.seal()
     drop(site, where, 4)
+    site.sweep(where)
     site.pass_ms(GRACE_MS)
     with pytest.raises(Killed):
         site.sweep(where, Dying(site, 2 + 3))

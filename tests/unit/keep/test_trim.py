@@ -7,9 +7,9 @@ import pytest
 from lakelog.errors import CorruptError, UnavailableError
 from lakelog.formats.lanes import Checkpoint, decode_checkpoint, encode_checkpoint
 from lakelog.history.manifests import Where
-from lakelog.journal import DeleteTopic, Head, append, decode_head, encode_head
-from lakelog.keep import Trimmed
-from lakelog.log import Bounds, read_topic
+from lakelog.journal import DeleteTopic, Head, append, decode_head, encode_head, probe
+from lakelog.keep import Trimmed, catalog_of, read_backlog, trim
+from lakelog.log import Bounds, list_topics, read_topic
 from lakelog.names import bundle_key, checkpoint_key, head_key, seq_of
 from lakelog.store import Delete, Get, ListPage, PutIfAbsent, PutIfMatch
 from tests.unit.log.site import (
@@ -415,3 +415,18 @@ def test_a_reaper_whose_list_is_old_deletes_nothing_that_counts(site: Site, wher
     site.reap(more)
     assert site.log(where)[:10] == log
     assert len(site.log(where)) == 12
+
+
+def test_the_floor_rises_however_much_others_append_meanwhile() -> None:
+    """A seal on Spark takes a while: its lane knows more by then than its backlog."""
+    site = Site()
+    where = site.topic().where(0)
+    site.fill(site.lane(), where, 10)
+    site.seal()
+    lane = site.lane()
+    backlog = site.run(read_backlog(lane, 4096))
+    assert backlog is not None
+    site.fill(site.lane(), where, 12)
+    site.run(probe(lane))
+    catalog = catalog_of(site.run(list_topics()))
+    assert site.run(trim(lane, backlog, catalog)) == Trimmed(0, 7)

@@ -47,7 +47,19 @@ from lakelog.log import (
 )
 from lakelog.model import Record, Rules
 from lakelog.records import Codec, NewBatch, decode_header, encode_batch
-from lakelog.store import Delete, Get, Many, MemoryStore, Op, PutIfAbsent, Wait, Work, run, working
+from lakelog.store import (
+    Delete,
+    Get,
+    Many,
+    MemoryStore,
+    Op,
+    PutIfAbsent,
+    Wait,
+    Work,
+    join_body,
+    run,
+    working,
+)
 from lakelog.testing.actors import make_batch
 
 EPOCH_MS = 1_700_000_000_000
@@ -61,10 +73,10 @@ Perform = Callable[[Op], Any]
 class Site:
     """A store, a clock, and flows of many processes."""
 
-    def __init__(self, *, every: int = 4, made: bool = True) -> None:
+    def __init__(self, *, every: int = 4, made: bool = True, lanes: int = 1) -> None:
         self.now_ms = EPOCH_MS
         self.store = MemoryStore(now_ms=lambda: self.now_ms)
-        self.rules = Rules(lanes=1, grace_ms=GRACE_MS, checkpoint_every=every)
+        self.rules = Rules(lanes=lanes, grace_ms=GRACE_MS, checkpoint_every=every)
         self._ids = 0
         self._batches = 0
         if made:
@@ -93,7 +105,7 @@ class Site:
 
     def objects(self, prefix: str = "") -> dict[str, bytes]:
         held = self.store._objects
-        return {key: held[key][1] for key in sorted(held) if key.startswith(prefix)}
+        return {key: join_body(held[key][1]) for key in sorted(held) if key.startswith(prefix)}
 
     def names(self, where: Where) -> set[str]:
         """What lies beside a manifest."""
@@ -106,10 +118,10 @@ class Site:
 
     # ------------------------------------------------------------------------ processes
 
-    def lane(self) -> Lane:
+    def lane(self, number: int = 0) -> Lane:
         """A lane of which a new process knows nothing yet."""
         clock = _Clock(self)
-        return Lane(number=0, rules=self.rules, clock=clock, ids=self.id, writer=self.id())
+        return Lane(number=number, rules=self.rules, clock=clock, ids=self.id, writer=self.id())
 
     def topic(self, name: str = "orders", *, partitions: int = 1, **configs: str) -> Topic:
         made = {key.replace("_", "."): value for key, value in configs.items()}
@@ -118,7 +130,7 @@ class Site:
                 name,
                 topic_id=self.id(),
                 partitions=partitions,
-                lanes=1,
+                lanes=self.rules.lanes,
                 now_ms=self.now_ms,
                 configs=made,
             )
@@ -358,8 +370,16 @@ class Paused(Generic[T]):
         self._flow = flow
         self._perform = working(site.perform, sleep=lambda _: None)
         self._wish = next(flow)
+        self.until(kind, end)
+
+    def until(self, kind: type, end: str) -> None:
+        """Go on until just before an operation, which may be the one it sleeps at."""
         while not _is_it(self._wish, kind, end):  # type: ignore[arg-type]
-            self._wish = self._step()
+            self.step()
+
+    def step(self) -> None:
+        """Perform one operation."""
+        self._wish = self._step()
 
     def _step(self) -> Op | Many | Wait:
         try:
@@ -371,7 +391,7 @@ class Paused(Generic[T]):
     def finish(self) -> T:
         try:
             while True:
-                self._wish = self._step()
+                self.step()
         except StopIteration as done:
             result: T = done.value
             return result

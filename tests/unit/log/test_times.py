@@ -26,7 +26,9 @@ def first_not_older(site: Site, where: Where, timestamp: int) -> int | None:
 
 
 def ask(site: Site, where: Where, timestamp: int) -> int | None:
-    return site.run(offset_at(site.lane(), where, timestamp))
+    found = site.run(offset_at(site.lane(), where, timestamp))
+    assert found is None or found.timestamp >= timestamp
+    return None if found is None else found.offset
 
 
 times = st.lists(st.integers(0, 20), min_size=1, max_size=30)

@@ -19,6 +19,7 @@ from lakelog.log import (
     delete_topic,
     forget_retired,
     list_topics,
+    open_topic,
     read_topic,
 )
 from lakelog.log.topics import decode_topic
@@ -37,10 +38,12 @@ def site() -> Site:
     return site
 
 
-def create(site: Site, topic_id: bytes, name: str = "orders", partitions: int = 3) -> Work[Topic]:
+def create(
+    site: Site, topic_id: bytes, name: str = "orders", partitions: int = 3, *, closed: bool = False
+) -> Work[Topic]:
     return create_topic(
         name, topic_id=topic_id, partitions=partitions, lanes=4, now_ms=site.now_ms,
-        configs={"retention.ms": "5"},
+        configs={"retention.ms": "5"}, closed=closed,
     )  # fmt: skip
 
 
@@ -217,6 +220,30 @@ def test_neighbouring_partitions_are_in_neighbouring_lanes(site: Site) -> None:
     assert sorted(lanes) == [0, 1, 2, 3] == made.lanes_used()
     one = site.run(create(site, B, "one", partitions=1))
     assert one.lanes_used() == [one.lane(0)]
+
+
+# ---------------------------------------------------------------------------- closed
+
+
+def test_a_closed_topic_has_its_name_and_is_opened_once(site: Site) -> None:
+    made = site.run(create(site, A, closed=True))
+    assert (made.closed, made.is_open) == (True, False)
+    with pytest.raises(ConflictError):
+        site.run(create(site, B))
+    opened = site.run(open_topic("orders", A, B))
+    assert opened.is_open
+    again = site.run(open_topic("orders", A, A))
+    assert again == opened
+
+
+def test_a_topic_that_is_gone_is_not_opened(site: Site) -> None:
+    site.run(create(site, A, closed=True))
+    site.run(delete_topic("orders", A, B, now_ms=site.now_ms))
+    with pytest.raises(NotFoundError):
+        site.run(open_topic("orders", A, B))
+    site.run(create(site, B))
+    with pytest.raises(NotFoundError):
+        site.run(open_topic("orders", A, A))
 
 
 # ---------------------------------------------------------------------------- bytes

@@ -1,7 +1,10 @@
 """Drivers perform what a flow asks for, and hand errors to it."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -60,6 +63,32 @@ def test_an_error_is_thrown_into_the_flow(drive: Drive) -> None:
         return "found"
 
     assert drive(flow(), MemoryStore().perform) == "created"
+
+
+def test_an_error_that_was_handled_is_gone_at_once(drive: Drive) -> None:
+    """Also without the collector, whose work would hold a broker's loop."""
+    seen: list[weakref.ref[NotFoundError]] = []
+
+    def missing(_: Op) -> None:
+        error = NotFoundError("nothing")
+        seen.append(weakref.ref(error))
+        try:
+            raise error
+        finally:
+            del error
+
+    def flow() -> Flow[None]:
+        with suppress(NotFoundError):
+            yield from get("missing")
+
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        drive(flow(), missing)
+        assert [one() for one in seen] == [None]
+    finally:
+        if was:
+            gc.enable()
 
 
 def test_an_error_that_a_flow_does_not_handle_comes_out(drive: Drive) -> None:

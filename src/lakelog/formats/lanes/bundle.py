@@ -70,6 +70,7 @@ _FRAME = Frame(b"KAFB", b"BFAK", BUNDLE_SUFFIX)
 _HEAD = struct.Struct(">IIQqqi16s16s16sIIII")
 _BATCH_BYTES_MIN = 61
 _KINDS = frozenset(EventKind)
+_PARTITION_MAX = 0x7FFFFFFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,7 +295,13 @@ def _event_flaw(bundle: Bundle) -> str:
             return f"an event of kind {event.kind}"
         if event.kind == EventKind.TOPIC_DELETED and (event.query != NO_ID or event.number):
             return "a deletion that names a query"
+        if event.kind == EventKind.PARTITION_BEGINS and not _can_begin(event):
+            return f"partition {event.place[1]} begins at {event.number}"
         if event.kind == EventKind.WRITE_COMMITTED:
             commits.add(at)
     staged = {slice_.write for slice_ in bundle.slices if slice_.write >= 0}
     return "" if staged <= commits else "a staged slice without its commit"
+
+
+def _can_begin(event: Event) -> bool:
+    return event.place[1] <= _PARTITION_MAX and 0 < event.number < OFFSET_MAX

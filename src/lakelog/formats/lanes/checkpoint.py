@@ -25,14 +25,18 @@
         roll, 92 bytes each         seq u64, a slice's 80 bytes, epoch i32, by (topic, partition,
                                     offset)
 
-A checkpoint is a function of the chain: equal chains give equal bytes, whoever writes it, so a race
-for its key is harmless. Every table is sorted and has no row twice.
+A checkpoint is a function of the chain, but for how far back its roll goes. Whoever writes it, a
+race for its key is harmless. Every table is sorted and has no row twice. So whoever plans a read
+finds the rows of some partitions in a thousand rolls by bisecting, and makes no others.
 Specification: docs/reference/formats/checkpoint.md
 """
 
 import struct
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import ge
 from typing import NamedTuple
 
 from lakelog.errors import CorruptError, UnsupportedError
@@ -65,6 +69,7 @@ _PRODUCER = struct.Struct(">16siqhHq" + "iiq" * KEPT_MAX)
 _WRITE = struct.Struct(">16sq16sq")
 _MARK = struct.Struct(">I16sq")
 _ROLLED = struct.Struct(">Q" + SLICE.format.removeprefix(">") + "i")
+_ROLLED_PLACE = struct.Struct(">8x16si")
 _MARKS = (EventKind.TOPIC_DELETED, EventKind.WRITE_ABORTED)
 
 
@@ -178,8 +183,11 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
     return b"".join((_FRAME.lead, directory, _FRAME.footer(LEAD_BYTES, 0, directory)))
 
 
-def decode_checkpoint(data: Bytes) -> Checkpoint:
+def decode_checkpoint(data: Bytes, places: Sequence[tuple[bytes, int]] | None = None) -> Checkpoint:
     """Return the checkpoint in ``data``.
+
+    With ``places``, partitions in their order, it is its head and what its roll has of them: the
+    other tables are empty, and were not looked at.
 
     Raises:
         CorruptError: no correct writer made it.
@@ -201,9 +209,11 @@ def decode_checkpoint(data: Bytes) -> Checkpoint:
         at.append(at[-1] + row.size * count)
     if at[-1] != len(directory):
         raise _bad(f"tables of {at[-1]} bytes in a directory of {len(directory)}")
+    tables: list[Bytes] = [directory[start:end] for start, end in pairwise(at)]
+    if places is not None:
+        tables = [b"", b"", b"", b"", b"".join(_runs(directory[at[-2] :], places))]
     ends_, producers_, writes_, marks_, roll_ = (
-        row.iter_unpack(directory[start:end])
-        for row, start, end in zip(_ROWS, at, at[1:], strict=False)
+        row.iter_unpack(table) for row, table in zip(_ROWS, tables, strict=True)
     )
     make = tuple.__new__
     checkpoint = Checkpoint(
@@ -218,10 +228,29 @@ def decode_checkpoint(data: Bytes) -> Checkpoint:
         producers=tuple(map(_producer, producers_)),
         writes=tuple([make(Write, row) for row in writes_]),
         marks=tuple(map(_mark, marks_)),
-        roll=tuple([Rolled(row[0], make(Slice, row[1:-1]), row[-1]) for row in roll_]),
+        roll=tuple([make(Rolled, (row[0], make(Slice, row[1:-1]), row[-1])) for row in roll_]),
     )
     _check(checkpoint)
     return checkpoint
+
+
+def _runs(roll: memoryview, places: Sequence[tuple[bytes, int]]) -> Iterator[memoryview]:
+    """Yield the rows of some partitions. Either side is passed over by bisecting the other."""
+    size, rows = _ROLLED.size, range(len(roll) // _ROLLED.size)
+
+    def place(row: int) -> tuple[bytes, int]:
+        return _ROLLED_PLACE.unpack_from(roll, row * size)
+
+    at = number = 0
+    while number < len(places):
+        at = bisect_left(rows, places[number], at, key=place)
+        if at == len(rows):
+            return
+        found = place(at)
+        if found == places[number]:
+            start, at = at, bisect_right(rows, found, at, key=place)
+            yield roll[start * size : at * size]
+        number = bisect_left(places, found, number + 1)
 
 
 _ROWS = (_END, _PRODUCER, _WRITE, _MARK, _ROLLED)
@@ -265,10 +294,10 @@ def _flaw(checkpoint: Checkpoint) -> str:
         tuple([row[:3] for row in checkpoint.producers]),
         tuple([row[:1] for row in checkpoint.writes]),
         tuple([row[:2] for row in checkpoint.marks]),
-        tuple([(*row[:2], row[3]) for _, row, _ in checkpoint.roll]),
+        tuple([(row[0], row[1], row[3]) for _, row, _ in checkpoint.roll]),
     )
     for table in tables:
-        if any(one >= two for one, two in pairwise(table)):
+        if any(map(ge, table, table[1:])):
             return "a table that is not sorted, or holds a row twice"
     if any(end.offset < 0 or end.partition < 0 for end in checkpoint.ends):
         return "an end below 0"
@@ -276,7 +305,8 @@ def _flaw(checkpoint: Checkpoint) -> str:
         return f"a producer without batches, or with more than {KEPT_MAX}"
     if any(mark.kind not in _MARKS for mark in checkpoint.marks):
         return "a mark of something that does not stay so"
-    if any(not checkpoint.first <= seq <= checkpoint.seq for seq, _, _ in checkpoint.roll):
+    seqs = [row[0] for row in checkpoint.roll]
+    if seqs and not checkpoint.first <= min(seqs) <= max(seqs) <= checkpoint.seq:
         return "a roll with bundles that are not in it"
     return ""
 

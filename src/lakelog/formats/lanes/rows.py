@@ -23,10 +23,11 @@
         26  attributes      u16
 
     event, 44 bytes      something else that happened in the lane
-         0  kind            u32   1 topic deleted, 2 write committed, 3 write aborted
+         0  kind            u32   1 topic deleted, 2 write committed, 3 write aborted,
+                                  4 partition begins
          4  id              16 bytes  of the topic, or of the write
-        20  query           16 bytes  whose write it is, zero for a topic
-        36  number          i64   of the query's batch, zero for a topic
+        20  query           16 bytes  whose write it is; the partition that begins; else zero
+        36  number          i64   of the query's batch; where the partition begins; else zero
 
 Integers are big-endian. Named tuples, because a reader makes thousands of them.
 """
@@ -106,6 +107,8 @@ class EventKind(IntEnum):
     """A bulk write whose staged objects are slices of this bundle."""
     WRITE_ABORTED = 3
     """A bulk write that never commits in this lane, unless it has before."""
+    PARTITION_BEGINS = 4
+    """The first batch of a partition gets this offset: history has what lies before."""
 
 
 class Event(NamedTuple):
@@ -115,6 +118,17 @@ class Event(NamedTuple):
     id: bytes
     query: bytes = NO_ID
     number: int = 0
+
+    @classmethod
+    def begins(cls, topic: bytes, partition: int, offset: int) -> "Event":
+        """Return the event that lets a partition begin at an offset."""
+        query = partition.to_bytes(ID_BYTES, "big")
+        return cls(EventKind.PARTITION_BEGINS, topic, query, offset)
+
+    @property
+    def place(self) -> tuple[bytes, int]:
+        """The partition that begins."""
+        return self.id, int.from_bytes(self.query, "big")
 
 
 R = TypeVar("R", bound=tuple[object, ...])

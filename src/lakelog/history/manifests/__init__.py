@@ -3,6 +3,7 @@
 manifest   a manifest and its pages, as values and as bytes
 changes    what can happen to one
 cells      reading and changing them in a store
+making     a segment, before a manifest names it
 """
 
 from lakelog.history.manifests import changes
@@ -11,9 +12,17 @@ from lakelog.history.manifests.cells import (
     change_manifest,
     find_row,
     read_manifest,
+    read_manifests,
     read_page,
     read_rows,
     turn_page,
+)
+from lakelog.history.manifests.making import (
+    Made,
+    make_segment,
+    put_named,
+    settle_segment,
+    store_segment,
 )
 from lakelog.history.manifests.manifest import (
     ROWS_GOAL,
@@ -34,6 +43,7 @@ __all__ = [
     "ROWS_MAX",
     "Dropped",
     "Intent",
+    "Made",
     "Manifest",
     "PageRow",
     "SegmentRow",
@@ -45,8 +55,13 @@ __all__ = [
     "encode_manifest",
     "encode_page",
     "find_row",
+    "make_segment",
+    "put_named",
     "read_manifest",
+    "read_manifests",
     "read_page",
     "read_rows",
+    "settle_segment",
+    "store_segment",
     "turn_page",
 ]

@@ -1,6 +1,6 @@
 """Reading and changing manifests in a store."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -19,13 +19,23 @@ from lakelog.history.manifests.manifest import (
     encode_page,
 )
 from lakelog.names import manifest_key, page_stem, partition_prefix
-from lakelog.store import CELL_BYTES_MAX, Get, Work, change_cell, fetch, put_if_absent, read_cell
+from lakelog.store import (
+    CELL_BYTES_MAX,
+    Get,
+    Work,
+    change_cell,
+    fetch,
+    fetch_many,
+    put_if_absent,
+    read_cell,
+)
 
 __all__ = [
     "Where",
     "change_manifest",
     "find_row",
     "read_manifest",
+    "read_manifests",
     "read_page",
     "read_rows",
     "turn_page",
@@ -73,6 +83,16 @@ def read_manifest(where: Where) -> Work[Manifest]:
     """Return the manifest of a partition; of one that has none, that of an empty history."""
     found = yield from read_cell(manifest_key(where.path, where.partition))
     return where.decoded(None if found is None else found.body)
+
+
+def read_manifests(wheres: Sequence[Where]) -> Work[list[Manifest]]:
+    """Return the manifests of some partitions, in their order: all are asked for at once."""
+    keys = [manifest_key(where.path, where.partition) for where in wheres]
+    cells = yield from fetch_many([Get(key, CELL_BYTES_MAX) for key in keys])
+    return [
+        where.decoded(None if cell is None else cell.body)
+        for where, cell in zip(wheres, cells, strict=True)
+    ]
 
 
 def change_manifest(where: Where, write: str, alter: Alter) -> Work[Manifest]:
@@ -158,5 +178,5 @@ def turn_page(where: Where, write: bytes, since_ms: int) -> Work[bool]:
     intent = Intent(id_, "page", row.base_offset, row.next_offset, since_ms)
     yield from change_manifest(where, id_ + ":begin", lambda now: changes.begin(now, intent))
     yield from put_if_absent(f"{where.prefix}{row.name}.json", encode_page(rows))
-    after = yield from change_manifest(where, id_, lambda now: changes.page(now, id_, row))
+    after = yield from change_manifest(where, id_, lambda now: changes.page(now, id_, row, rows))
     return row in after.pages

@@ -2,12 +2,16 @@
 
     begin      an intent, before the first object is written
     seal       rows for what the journal held; the intent goes
+    adopt      rows for what was made elsewhere, where history ends
     skip       the end of what nobody may read any more, without rows
     start      the log begins later (retention, DeleteRecords)
     drop       rows that lie before the start are taken out
+    rewrite    neighbouring rows are replaced by others for the same offsets; the intent goes
     page       older rows move onto a page; the intent goes
+    unpage     the rows of all pages come back
     cancel     intents of writers that have been silent for too long
     burn       plain names are not used any more
+    seen       when it was noticed that something was dropped: its grace begins
     cleared    what was dropped has been deleted
     delete     the topic is gone
 
@@ -21,16 +25,21 @@ from lakelog.history.manifests.manifest import Dropped, Intent, Manifest, PageRo
 
 __all__ = [
     "DROPPED_MAX",
+    "adopt",
     "begin",
     "burn",
     "cancel",
     "cleared",
     "delete",
     "drop",
+    "give_up",
     "page",
+    "rewrite",
     "seal",
+    "seen",
     "skip",
     "start",
+    "unpage",
 ]
 
 DROPPED_MAX = 4096
@@ -56,6 +65,30 @@ def seal(now: Manifest, write: str, base: int, rows: tuple[SegmentRow, ...]) -> 
     )
 
 
+def adopt(
+    now: Manifest, write: str, base: int, rows: tuple[SegmentRow, ...], *, start: int, end: int
+) -> Manifest | None:
+    """Add rows for the offsets from ``base`` to ``end``, if history ends at ``base``.
+
+    They need not touch: where one begins behind the end of the one before, nothing is left in
+    between, and the one before reaches up to it. A history that begins with them has its ``start``.
+    """
+    if now.deleted or now.sealed_end != base or end <= base:
+        return None
+    first = not (now.pages or now.segments)
+    every = [*now.segments, *rows]
+    for at in range(max(0, len(now.segments) - 1), len(every)):
+        reach = every[at + 1].base_offset if at + 1 < len(every) else end
+        every[at] = every[at]._replace(next_offset=reach)
+    log_start = max(now.log_start, start) if first else now.log_start
+    return now.next(
+        write,
+        sealed_end=end,
+        segments=tuple(every),
+        log_start=log_start if every or now.pages else end,
+    )
+
+
 def skip(now: Manifest, write: str, end: int) -> Manifest | None:
     """Let history end at ``end``, before which nobody may read."""
     if now.deleted or end <= now.sealed_end or end > now.log_start:
@@ -70,9 +103,7 @@ def start(now: Manifest, write: str, offset: int) -> Manifest | None:
     return now.next(write, log_start=offset)
 
 
-def drop(
-    now: Manifest, write: str, paged: dict[str, tuple[str, ...]], since_ms: int
-) -> Manifest | None:
+def drop(now: Manifest, write: str, paged: dict[str, tuple[str, ...]]) -> Manifest | None:
     """Take out what lies wholly before the start, from the front, as much as has room.
 
     ``paged`` are the segments of each page that lies there.
@@ -93,15 +124,58 @@ def drop(
         segments = segments[len(names) :]
     if not gone:
         return None
-    dropped = (*now.dropped, *(Dropped(name, since_ms) for name in gone))
+    dropped = (*now.dropped, *(Dropped(name) for name in gone))
     return now.next(write, pages=pages, segments=segments, dropped=dropped)
 
 
-def page(now: Manifest, write: str, row: PageRow) -> Manifest | None:
-    """Replace the first rows by a page of them."""
-    moved = now.segments[: row.rows]
-    fits = len(moved) == row.rows and moved[0].base_offset == row.base_offset
-    if now.deleted or not _has(now, write) or not fits or moved[-1].next_offset != row.next_offset:
+def rewrite(
+    now: Manifest,
+    write: str,
+    old: tuple[SegmentRow, ...],
+    new: tuple[SegmentRow, ...],
+    cleaned_end: int = 0,
+) -> Manifest | None:
+    """Replace neighbouring rows by others for the same offsets, of which some may be gone.
+
+    If nothing is left of them, the row before reaches over their offsets; if there is none, the log
+    begins behind them. A row that is among the old and the new ones stays.
+    """
+    if now.deleted or not _has(now, write) or old[0] not in now.segments:
+        return None
+    at, end = now.segments.index(old[0]), old[-1].next_offset
+    room = len(now.dropped) + len(old) <= DROPPED_MAX
+    if now.segments[at : at + len(old)] != old or not room or (now.pages and not new and not at):
+        return None
+    behind = now.segments[at + len(old) :]
+    every = [*now.segments[:at], *new]
+    for number in range(max(0, at - 1), len(every)):
+        reach = every[number + 1].base_offset if number + 1 < len(every) else end
+        every[number] = every[number]._replace(next_offset=reach)
+    start_ = now.log_start if every else max(now.log_start, end)
+    kept = {row.name for row in new}
+    gone = tuple(Dropped(row.name) for row in old if row.name not in kept)
+    return now.next(
+        write,
+        segments=(*every, *behind),
+        intents=_without(now, write),
+        dropped=(*now.dropped, *gone),
+        log_start=start_,
+        cleaned_end=max(now.cleaned_end, cleaned_end),
+    )
+
+
+def unpage(now: Manifest, write: str, pages: dict[str, tuple[SegmentRow, ...]]) -> Manifest | None:
+    """Take the rows of all pages back in; ``pages`` is what stands on them."""
+    names = [page.name for page in now.pages]
+    if now.deleted or not names or set(names) != set(pages):
+        return None
+    rows = [row for name in names for row in pages[name]]
+    return now.next(write, pages=(), segments=(*rows, *now.segments))
+
+
+def page(now: Manifest, write: str, row: PageRow, rows: tuple[SegmentRow, ...]) -> Manifest | None:
+    """Replace the first rows by a page of them, if they are still what stands on it."""
+    if now.deleted or not _has(now, write) or now.segments[: row.rows] != rows:
         return None
     return now.next(
         write,
@@ -109,6 +183,11 @@ def page(now: Manifest, write: str, row: PageRow) -> Manifest | None:
         segments=now.segments[row.rows :],
         intents=_without(now, write),
     )
+
+
+def give_up(now: Manifest, write: str, of: str) -> Manifest | None:
+    """Take out the intent of a write that will not be."""
+    return now.next(write, intents=_without(now, of)) if _has(now, of) else None
 
 
 def cancel(now: Manifest, write: str, before_ms: int) -> Manifest | None:
@@ -120,6 +199,15 @@ def cancel(now: Manifest, write: str, before_ms: int) -> Manifest | None:
 def burn(now: Manifest, write: str) -> Manifest | None:
     """Use no plain names any more."""
     return None if now.burnt else now.next(write, burnt=True)
+
+
+def seen(now: Manifest, write: str, names: frozenset[str], since_ms: int) -> Manifest | None:
+    """Say since when what was dropped has been so, at the latest."""
+    dropped = tuple(
+        one._replace(since_ms=since_ms) if not one.since_ms and one.name in names else one
+        for one in now.dropped
+    )
+    return None if dropped == now.dropped else now.next(write, dropped=dropped)
 
 
 def cleared(now: Manifest, write: str, names: frozenset[str]) -> Manifest | None:

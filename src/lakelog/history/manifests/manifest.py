@@ -1,7 +1,7 @@
 """The manifest of a partition: which segments are its history.
 
     {"format": 1, "topic": "6f1c…", "partition": 3, "generation": 17,
-     "sealed_end": 91000, "log_start": 20000, "deleted": false, "burnt": false,
+     "sealed_end": 91000, "log_start": 20000, "cleaned_end": 0, "deleted": false, "burnt": false,
      "pages":    [["page-…", base, next, rows, bytes, min timestamp, max timestamp, appended]],
      "segments": [["segment-…", base, next, position, length, records, min timestamp,
                    max timestamp, appended, crc, codecs, generation]],
@@ -16,6 +16,9 @@ hold older rows, so that the manifest stays small enough to be rewritten.
 ``sealed_end`` is a field of its own and never goes down, also when every segment has expired: the
 journal below it is gone, and nothing else remembers it. ``log_start`` never goes down either, and
 may be ahead of it. From ``log_start`` to ``sealed_end`` there is no gap.
+
+Before ``cleaned_end`` every key has only its newest record, of those before it: compaction goes on
+from there.
 
 An intent says that somebody is writing objects for a range: it stands here before the first of
 them, and a sweep leaves them alone. ``dropped`` are segments that were taken out; they are deleted
@@ -106,7 +109,10 @@ class Dropped(NamedTuple):
     """A segment that is no longer part of history."""
 
     name: str
-    since_ms: int
+    since_ms: int = 0
+    """By the store's clock, and not before it was dropped. 0: nobody has noticed yet. Who drops it
+    cannot know: a verb takes long, and its commit may arrive when the grace of its beginning is
+    over, under the eyes of those who read the manifest just before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +124,7 @@ class Manifest:
     generation: int = 0
     sealed_end: int = 0
     log_start: int = 0
+    cleaned_end: int = 0
     deleted: bool = False
     burnt: bool = False
     pages: tuple[PageRow, ...] = ()
@@ -132,7 +139,8 @@ class Manifest:
             raise _bad(f"partition {self.partition}: {flaw}")
 
     def _flaw(self) -> str:
-        if len(self.topic) != 16 or min(self.partition, self.sealed_end, self.log_start) < 0:
+        least = min(self.partition, self.sealed_end, self.log_start, self.cleaned_end)
+        if len(self.topic) != 16 or least < 0 or self.cleaned_end > self.sealed_end:
             return f"topic {self.topic!r}, end {self.sealed_end}, start {self.log_start}"
         rows: tuple[PageRow | SegmentRow, ...] = (*self.pages, *self.segments)
         end, start, sealed_end = 0, self.log_start, self.sealed_end
@@ -171,6 +179,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
         "generation": manifest.generation,
         "sealed_end": manifest.sealed_end,
         "log_start": manifest.log_start,
+        "cleaned_end": manifest.cleaned_end,
         "deleted": manifest.deleted,
         "burnt": manifest.burnt,
         "pages": manifest.pages,
@@ -197,6 +206,7 @@ def decode_manifest(data: Bytes) -> Manifest:
             generation=number(fields["generation"]),
             sealed_end=number(fields["sealed_end"]),
             log_start=number(fields["log_start"]),
+            cleaned_end=number(fields.get("cleaned_end", 0)),
             deleted=_flag(fields["deleted"]),
             burnt=_flag(fields["burnt"]),
             pages=_rows(PageRow, fields["pages"]),

@@ -54,7 +54,7 @@ from lakelog.records.kernels.primitives import (
 
 __all__ = ["parse_batches", "scan_batches"]
 
-BUILT_FROM = "e28f28e1f4e1"
+BUILT_FROM = "e400799878e0"
 """Digest of what is compiled into these kernels from other files. The kernel cache knows a kernel
 by the text of its own file alone, so that text must change when those do; a test compares."""
 

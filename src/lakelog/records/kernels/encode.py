@@ -56,7 +56,7 @@ from lakelog.records.kernels.source import (
 
 __all__ = ["encode_batches"]
 
-BUILT_FROM = "e28f28e1f4e1"
+BUILT_FROM = "e400799878e0"
 """Digest of what is compiled into these kernels from other files; see ``decode``."""
 
 _READ_I64 = types.Array(types.int64, 1, "C", readonly=True)

@@ -14,7 +14,7 @@ from lakelog.records.kernels.primitives import (
 
 __all__ = ["gather_bytes", "gather_headers"]
 
-BUILT_FROM = "e28f28e1f4e1"
+BUILT_FROM = "e400799878e0"
 """Digest of what is compiled into these kernels from other files; see ``decode``."""
 
 _I = types.int64

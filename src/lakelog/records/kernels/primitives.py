@@ -23,6 +23,7 @@ __all__ = [
     "put_field",
     "put_int",
     "put_varint",
+    "read_record",
     "skip_field",
     "u8_pointer",
     "varint",
@@ -268,3 +269,37 @@ def clear_bit(bits, i):
 @njit(forceinline=True)
 def is_null(bits, nulls, i):
     return nulls != 0 and (byte(bits, i >> 3) >> (i & 7)) & 1 == 0
+
+
+@njit(forceinline=True)
+def read_record(b, p, end, last, last_delta, base_time):
+    """A record, every byte of it checked.
+
+    Returns where it ends (-1: bad), where its offset delta stands, that delta, its time, where its
+    key is, and the lengths of its key and value.
+    """
+    bad = types.int64(-1), p, last, base_time, p, p, p
+    length, q = varint(b, p, end)
+    if q < 0 or length < 1 or length > end - q:
+        return bad
+    stop = q + length
+    time_delta, rest = varlong(b, q + 1, stop)
+    if rest < 0:
+        return bad
+    delta, q = varint(b, rest, stop)
+    if q < 0 or delta <= last or delta > last_delta:
+        return bad
+    key_length, key, q = skip_field(b, q, stop)
+    if q < 0:
+        return bad
+    value_length, _value, q = skip_field(b, q, stop)
+    if q < 0:
+        return bad
+    if q == stop - 1 and b[q] == 0:
+        q = stop
+    else:
+        _count, _key_bytes, _value_bytes, q = check_headers(b, q, stop)
+    time = base_time + time_delta
+    if q != stop or ((base_time ^ time) & (time_delta ^ time)) < 0:
+        return bad
+    return stop, rest, delta, time, key, key_length, value_length

@@ -56,7 +56,7 @@ def test_the_bytes_are_written_down() -> None:
     """Whoever reads a bucket by hand, or with another program, finds this."""
     assert json.loads(encode_manifest(FULL)) == {
         "format": 1, "topic": TOPIC.hex(), "partition": 3, "generation": 9, "sealed_end": 40,
-        "log_start": 5, "deleted": False, "burnt": True,
+        "log_start": 5, "cleaned_end": 0, "deleted": False, "burnt": True,
         "pages": [["page-0", 0, 10, 2, 200, 1, 2, 3], ["page-10", 10, 20, 2, 200, 1, 2, 3]],
         "segments": [
             ["segment-00000000000000000020", 20, 30, 0, 100, 10, 1, 2, 3, 4, 5, 0],
@@ -118,7 +118,7 @@ WRONG: list[dict[str, Any]] = [
     {"segments": [[5, *GOOD["segments"][0][1:]]]}, {"pages": {"a": 1}}, {"pages": [None]},
     {"intents": [["w", "seal", 40, 50]]}, {"intents": [["w", "seal", "40", 50, 7]]},
     {"dropped": [["x", 1.5]]}, {"dropped": 7}, {"writers": 7}, {"writers": None},
-    {"sealed_end": 41},
+    {"sealed_end": 41}, {"cleaned_end": 41}, {"cleaned_end": -1}, {"cleaned_end": None},
 ]  # fmt: skip
 NOISE = [
     b"", b"{", b"[]", b"7", b"null", b'"x"', b"\xff", b"[" * 100_000, b"{}",
@@ -131,7 +131,10 @@ NOISE = [
     [
         *NOISE,
         *(json.dumps({**GOOD, **wrong}).encode() for wrong in WRONG),
-        *(json.dumps({k: v for k, v in GOOD.items() if k != name}).encode() for name in GOOD),
+        *(
+            json.dumps({k: v for k, v in GOOD.items() if k != name}).encode()
+            for name in GOOD.keys() - {"cleaned_end"}
+        ),
     ],
 )
 def test_what_is_no_manifest_is_refused(body: bytes) -> None:
@@ -191,7 +194,7 @@ def test_a_cancelled_writer_cannot_commit() -> None:
     after = changes.cancel(now, "s", 5)
     assert after is not None
     assert changes.seal(after, "w", 0, (row(0, 10),)) is None
-    assert changes.page(after, "w", page(0, 10)) is None
+    assert changes.page(after, "w", page(0, 10), (row(0, 10),)) is None
 
 
 def test_a_start_goes_up_only() -> None:
@@ -215,19 +218,19 @@ def test_a_skip_goes_up_and_not_beyond_the_start() -> None:
 def test_what_lies_before_the_start_is_dropped_from_the_front() -> None:
     now = replace(FULL, log_start=30, dropped=())
     names = {"page-0": ("s0", "s1"), "page-10": ("s2",)}
-    after = changes.drop(now, "w", names, 77)
+    after = changes.drop(now, "w", names)
     assert after is not None
     assert after.pages == ()
     assert [one.base_offset for one in after.segments] == [30]
     gone = ["s0", "s1", "page-0", "s2", "page-10", "segment-00000000000000000020"]
-    assert [(one.name, one.since_ms) for one in after.dropped] == [(name, 77) for name in gone]
-    assert changes.drop(after, "w", {}, 78) is None
+    assert [(one.name, one.since_ms) for one in after.dropped] == [(name, 0) for name in gone]
+    assert changes.drop(after, "w", {}) is None
 
 
 def test_behind_a_page_that_could_not_be_read_everything_stays() -> None:
     now = replace(FULL, log_start=30, dropped=())
-    assert changes.drop(now, "w", {}, 77) is None
-    after = changes.drop(now, "w", {"page-0": ("s0",)}, 77)
+    assert changes.drop(now, "w", {}) is None
+    after = changes.drop(now, "w", {"page-0": ("s0",)})
     assert after is not None
     assert [one.name for one in after.pages] == ["page-10"]
     assert after.segments == now.segments
@@ -235,10 +238,12 @@ def test_behind_a_page_that_could_not_be_read_everything_stays() -> None:
 
 def test_a_page_replaces_the_very_rows_it_is_of() -> None:
     now = begun(made(row(0, 5), row(5, 10), row(10, 20)))
-    for wrong in (page(0, 20), page(5, 10), page(0, 10)._replace(rows=3), page(0, 5)):
-        assert changes.page(now, "w", wrong) is None
-    assert changes.page(now, "other", page(0, 10)) is None
-    after = changes.page(now, "w", page(0, 10))
+    rows = (row(0, 5), row(5, 10))
+    wrong = (row(0, 5), row(5, 10)._replace(name="rewritten since"))
+    assert changes.page(now, "w", page(0, 10), wrong) is None
+    assert changes.page(now, "w", page(5, 10), (row(5, 10),)) is None
+    assert changes.page(now, "other", page(0, 10), rows) is None
+    after = changes.page(now, "w", page(0, 10), rows)
     assert after is not None
     assert (after.pages, after.segments, after.intents) == ((page(0, 10),), (row(10, 20),), ())
 
@@ -248,7 +253,7 @@ def test_after_deletion_nothing_comes_back() -> None:
     assert now is not None
     assert (now.deleted, now.intents) == (True, ())
     assert (now.log_start, now.sealed_end) == (40, 40)
-    now = changes.drop(now, "e", {"page-0": ("s0",), "page-10": ("s1",)}, 9)
+    now = changes.drop(now, "e", {"page-0": ("s0",), "page-10": ("s1",)})
     assert now is not None
     assert (now.pages, now.segments) == ((), ())
     names = {one.name for one in now.dropped}
@@ -258,7 +263,7 @@ def test_after_deletion_nothing_comes_back() -> None:
     assert changes.seal(now, "w", 40, (row(40, 50),)) is None
     assert changes.skip(now, "w", 40) is None
     assert changes.start(now, "w", 60) is None
-    assert changes.page(now, "w", page(0, 10)) is None
+    assert changes.page(now, "w", page(0, 10), (row(0, 10),)) is None
 
 
 def test_names_that_are_burnt_stay_so() -> None:

@@ -149,7 +149,7 @@ def test_rows_that_were_dropped_meanwhile_do_not_come_back_on_a_page(
 
     def drop() -> None:
         site.delete_records(where, 50)
-        site.run(change_manifest(where, "d", lambda now: changes.drop(now, "d", {}, 0)))
+        site.run(change_manifest(where, "d", lambda now: changes.drop(now, "d", {})))
 
     flow = turn_page(where, site.id(), site.now_ms)
     assert not site.run(flow, first(site, PutIfAbsent, ".json", drop))
@@ -208,6 +208,7 @@ def test_a_log_of_many_segments_is_read_through_its_pages(site: Site, topic: Top
     after = site.run(retain_partition(topic, where, site.id, now_ms=site.now_ms))
     assert after.pages == ()
     assert len(after.dropped) == 400 + 1
+    assert site.sweep(where) == 0
     site.pass_ms(GRACE_MS)
     assert site.sweep(where) == 3 * 400 + 1
     assert spans(site.log_from(where, 590)) == [(at, at + 1) for at in range(590, 600)]

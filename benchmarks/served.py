@@ -1,0 +1,110 @@
+"""The two servers that ``benchmarks.broker`` compares, each a process of its own.
+
+    python -m benchmarks.served bare                     frames in, a constant out
+    python -m benchmarks.served broker STORAGE [DELAY]   a broker; each put takes DELAY ms longer
+
+Either prints its port, and ends with its parent's pipe.
+"""
+
+import asyncio
+import os
+import struct
+import sys
+import threading
+from contextlib import suppress
+from typing import Any
+
+import structlog
+import uvloop
+
+from lakelog.broker import BrokerSettings, CoordinatorSettings, Listener, run_broker
+from lakelog.errors import ConflictError
+from lakelog.groups import GroupRules
+from lakelog.host import new_id, tune_process
+from lakelog.journal import FlushSettings
+from lakelog.log import make_namespace
+from lakelog.model import Rules
+from lakelog.store import Op, PutIfAbsent, Store, open_store, run, working
+
+ANSWER_BYTES = 45
+"""As many as the broker answers to such a request."""
+
+
+class Bare(asyncio.Protocol):
+    """Reads frames, and answers each with the same bytes."""
+
+    answer = struct.pack(">i", ANSWER_BYTES) + bytes(ANSWER_BYTES)
+
+    def __init__(self) -> None:
+        self._transport: Any = None
+        self._rest = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        data = self._rest + data if self._rest else data
+        at, end = 0, len(data)
+        while end - at >= 4:
+            size = int.from_bytes(data[at : at + 4], "big")
+            if end - at - 4 < size:
+                break
+            at += 4 + size
+            self._transport.write(self.answer)
+        self._rest = data[at:]
+
+
+class Slow:
+    """A store whose puts take longer."""
+
+    def __init__(self, store: Store, delay_ms: int) -> None:
+        self.url = store.url
+        self.perform = store.perform
+        self._store, self._delay_s = store, delay_ms / 1000
+
+    async def perform_async(self, op: Op) -> Any:
+        if isinstance(op, PutIfAbsent):
+            await asyncio.sleep(self._delay_s)
+        return await self._store.perform_async(op)
+
+
+def _die_with_the_parent() -> None:
+    sys.stdin.read()
+    os._exit(0)
+
+
+async def bare() -> None:
+    server = await asyncio.get_running_loop().create_server(Bare, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+async def broker(storage: str, delay_ms: int) -> None:
+    store: Store = open_store(storage)
+    with suppress(ConflictError):
+        run(make_namespace(new_id(), Rules()), working(store.perform))
+    settings = BrokerSettings(
+        listeners=(Listener(port=0),),
+        flush=FlushSettings(interval_ms=250 if delay_ms else 1),
+        groups=CoordinatorSettings(
+            commit_interval_ms=0, rules=GroupRules(initial_rebalance_delay_ms=0)
+        ),
+    )
+    log = structlog.get_logger()
+    async with run_broker(Slow(store, delay_ms) if delay_ms else store, settings, log) as running:
+        print(running.ports["PLAINTEXT"], flush=True)
+        await asyncio.Event().wait()
+
+
+def main() -> None:
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    threading.Thread(target=_die_with_the_parent, daemon=True).start()
+    tune_process()
+    if sys.argv[1] == "bare":
+        uvloop.run(bare())
+    else:
+        uvloop.run(broker(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 0))
+
+
+if __name__ == "__main__":
+    main()

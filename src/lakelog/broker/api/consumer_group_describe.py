@@ -1,0 +1,89 @@
+"""ConsumerGroupDescribe (key 69, versions 0 to 1).
+
+Behaviour
+    Groups of the newer protocol: epochs, and of each member what it has and what it is to have. A
+    group that is not there, or is a classic one, is GROUP_ID_NOT_FOUND. Partitions of topics that
+    are gone are left out.
+
+Not done
+    Authorized operations: there is nothing to be authorized by yet.
+
+Versions
+    1 tells which protocol a member speaks; here all of a group speak the same.
+"""
+
+from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
+from kio.schema.errors import ErrorCode
+
+from lakelog.broker.api.consumer_group_heartbeat import by_topic
+from lakelog.broker.services import Call, Services
+from lakelog.groups import Code, ConsumerGroup, ConsumerMember, Place, preferred_assignor
+from lakelog.wire import Fields
+
+__all__ = ["consumer_group_describe"]
+
+CONSUMER_MEMBER = 1
+
+
+async def consumer_group_describe(
+    services: Services, _: Call, request: ConsumerGroupDescribeRequest
+) -> Fields:
+    """Return what operators may know of some groups."""
+    return {"groups": [_one(services, str(group_id)) for group_id in request.group_ids]}
+
+
+def _one(services: Services, group_id: str) -> Fields:
+    found = services.coordinator.consumer_group(group_id)
+    if isinstance(found, ConsumerGroup):
+        return _described(services, found)
+    message = None
+    if found is Code.GROUP_ID_NOT_FOUND:
+        is_there = services.coordinator.roster(group_id) is not None
+        message = f"Group {group_id} {'is not a consumer group' if is_there else 'not found'}."
+    return {
+        "error_code": ErrorCode(found),
+        "error_message": message,
+        "group_id": group_id,
+        "group_state": "",
+        "group_epoch": 0,
+        "assignment_epoch": 0,
+        "assignor_name": "",
+        "members": [],
+    }
+
+
+def _described(services: Services, group: ConsumerGroup) -> Fields:
+    roster = group.roster
+    return {
+        "group_id": group.id,
+        "group_state": group.state.value,
+        "group_epoch": roster.epoch,
+        "assignment_epoch": roster.target_epoch,
+        "assignor_name": preferred_assignor(roster),
+        "members": [_member(services, one) for one in roster.members.values()],
+    }
+
+
+def _member(services: Services, member: ConsumerMember) -> Fields:
+    return {
+        "member_id": member.id,
+        "instance_id": member.instance_id,
+        "rack_id": member.rack_id,
+        "member_epoch": member.epoch,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "subscribed_topic_names": list(member.names),
+        "subscribed_topic_regex": member.regex,
+        "assignment": _assignment(services, member.assigned),
+        "target_assignment": _assignment(services, member.target),
+        "member_type": CONSUMER_MEMBER,
+    }
+
+
+def _assignment(services: Services, places: frozenset[Place]) -> Fields:
+    rows = []
+    for row in by_topic(places):
+        topic = services.catalog.by_id(row["topic_id"].bytes)
+        if topic is not None:
+            rows.append({**row, "topic_name": topic.name})
+    return {"topic_partitions": rows}

@@ -1,0 +1,125 @@
+"""ConsumerGroupHeartbeat (key 68, versions 0 to 1): groups whose coordinator assigns (KIP-848).
+
+Behaviour
+    A member joins with epoch 0, leaves with -1 or, if it is static, for a while with -2; in between
+    it tells what has changed, and is told what it may use. Whatever it is told is stored first. A
+    heartbeat that changes nothing stores nothing. Topics that a member names and that are not known
+    are looked for once, when it names them; later ones come with the broker's next look.
+
+Not done
+    Groups with members of both protocols: a live group of the other one is refused. Racks are kept
+    and shown, and are no reason for an assignment.
+
+Versions
+    1 adds expressions, which must be RE2's; and from it on a member makes its id itself.
+"""
+
+from datetime import timedelta
+from uuid import UUID
+
+from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
+from kio.schema.errors import ErrorCode
+
+from lakelog.broker.services import Call, Services
+from lakelog.errors import LakelogError
+from lakelog.groups import Code, ConsumerAnswer, ConsumerHeartbeat, Place, TopicShape
+from lakelog.wire import Fields
+
+__all__ = ["by_topic", "consumer_group_heartbeat"]
+
+NEEDS_ID_FROM = 1
+
+
+async def consumer_group_heartbeat(
+    services: Services, call: Call, request: ConsumerGroupHeartbeatRequest
+) -> Fields:
+    """Let a member join, live or leave."""
+    names = None
+    if request.subscribed_topic_names is not None:
+        names = tuple(map(str, request.subscribed_topic_names))
+        await _look_for(services, names)
+    owned = None
+    if request.topic_partitions is not None:
+        owned = frozenset(
+            Place(topic.topic_id.bytes, partition)
+            for topic in request.topic_partitions
+            if topic.topic_id is not None
+            for partition in topic.partitions
+        )
+    topics, matches = _topics(services, request, names or ())
+    event = ConsumerHeartbeat(
+        member_id=request.member_id,
+        needs_id=call.version >= NEEDS_ID_FROM,
+        epoch=request.member_epoch,
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        client_id=call.client_id,
+        client_host=f"/{call.client_host}",  # As Kafka and its tools show it.
+        rebalance_timeout_ms=request.rebalance_timeout // timedelta(milliseconds=1),
+        names=names,
+        regex=request.subscribed_topic_regex,
+        assignor=request.server_assignor,
+        owned=owned,
+        topics=topics,
+        matches=matches,
+    )
+    return _fields(await services.coordinator.consumer_heartbeat(str(request.group_id), event))
+
+
+async def _look_for(services: Services, names: tuple[str, ...]) -> None:
+    """Ask the store for topics that are not known. What it does not answer is not there yet."""
+    for name in names:
+        if services.catalog.known(name) is None:
+            try:
+                await services.catalog.topic(name)
+            except LakelogError:
+                return
+
+
+def _topics(
+    services: Services, request: ConsumerGroupHeartbeatRequest, names: tuple[str, ...]
+) -> tuple[dict[str, TopicShape], dict[str, frozenset[str] | None]]:
+    """Return the topics that a group and a request mean, and what expressions mean."""
+    coordinator, catalog = services.coordinator, services.catalog
+    named, patterns = coordinator.subscriptions(str(request.group_id))
+    wanted = {*named, *names}
+    if request.subscribed_topic_regex:
+        patterns |= {request.subscribed_topic_regex}
+    matches: dict[str, frozenset[str] | None] = {}
+    if patterns:
+        known = [topic.name for topic in catalog.topics()]
+        for pattern in patterns:
+            found = matches[pattern] = coordinator.patterns.match(pattern, known)
+            wanted |= found or frozenset()
+    shapes: dict[str, TopicShape] = {}
+    for name in wanted:
+        entry = catalog.known(name)
+        if entry is not None:
+            shapes[name] = TopicShape(entry.topic.id, entry.topic.partitions)
+    return shapes, matches
+
+
+def _fields(answer: ConsumerAnswer) -> Fields:
+    if answer.code is not Code.NONE:
+        return {
+            "error_code": ErrorCode(answer.code),
+            "error_message": answer.message or None,
+            "member_epoch": 0,
+            "heartbeat_interval": 0,
+        }
+    found: Fields = {
+        "member_id": answer.member_id,
+        "member_epoch": answer.epoch,
+        "heartbeat_interval": answer.heartbeat_interval_ms,
+    }
+    if answer.assignment is not None:
+        found["assignment"] = {"topic_partitions": by_topic(answer.assignment)}
+    return found
+
+
+def by_topic(places: frozenset[Place]) -> list[Fields]:
+    """Return partitions as Kafka lists them: topics by id, and the numbers of each."""
+    found: dict[bytes, list[int]] = {}
+    for topic_id, partition in sorted(places):
+        found.setdefault(topic_id, []).append(partition)
+    return [{"topic_id": UUID(bytes=key), "partitions": some} for key, some in found.items()]

@@ -1,0 +1,25 @@
+"""DescribeCluster (key 60, versions 0 to 2)."""
+
+from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
+
+from lakelog.broker.services import Call, Services
+from lakelog.wire import Fields
+
+__all__ = ["describe_cluster"]
+
+
+async def describe_cluster(
+    services: Services, call: Call, request: DescribeClusterRequest
+) -> Fields:
+    """Say which brokers there are."""
+    cluster = services.cluster
+    return {
+        "error_message": None,
+        "endpoint_type": request.endpoint_type,
+        "cluster_id": cluster.cluster_id,
+        "controller_id": cluster.node_id,
+        "brokers": [
+            {"broker_id": one.node_id, "host": one.host, "port": one.port, "rack": one.rack}
+            for one in cluster.brokers(call.listener)
+        ],
+    }

@@ -1,0 +1,78 @@
+"""DescribeLogDirs (key 35, versions 1 to 4): how many bytes of the store partitions take.
+
+Behaviour
+    One directory, the namespace. A partition has the bytes of its segments and of what is not
+    sealed yet. The store has no size.
+"""
+
+import asyncio
+
+from kio.schema.describe_log_dirs.v4.request import DescribeLogDirsRequest
+from kio.schema.errors import ErrorCode
+
+from lakelog.broker.catalog import Entry
+from lakelog.broker.services import Call, Services
+from lakelog.errors import LakelogError, NotFoundError
+from lakelog.wire import Fields
+
+__all__ = ["describe_log_dirs"]
+
+AT_ONCE = 64
+"""Partitions that are measured at the same time; then others have their turn on the loop."""
+
+
+async def describe_log_dirs(
+    services: Services, call: Call, request: DescribeLogDirsRequest
+) -> Fields:
+    """Say how large partitions are."""
+    name = f"lakelog:{services.cluster.cluster_id}"
+    wanted: list[tuple[Entry, list[int]]] = []
+    try:
+        if request.topics is None:
+            wanted = [
+                (entry, list(range(entry.topic.partitions))) for entry in services.catalog.entries()
+            ]
+        else:
+            for one in request.topics:
+                await services.catalog.topic(str(one.topic))
+                entry = services.catalog.known(str(one.topic))
+                if entry is not None:
+                    wanted.append((entry, [int(index) for index in one.partitions]))
+        lanes = {
+            entry.topic.lane(index)
+            for entry, indexes in wanted
+            for index in indexes
+            if 0 <= index < entry.topic.partitions
+        }
+        await asyncio.gather(*(services.lanes[lane].refresh() for lane in lanes))
+        topics = [await _topic(entry, indexes) for entry, indexes in wanted]
+    except LakelogError:
+        failed: Fields = {"error_code": ErrorCode.kafka_storage_error, "log_dir": name}
+        return {"results": [{**failed, "topics": []}]}
+    return {"results": [{"log_dir": name, "topics": topics}]}
+
+
+async def _topic(entry: Entry, indexes: list[int]) -> Fields:
+    rows: list[Fields] = []
+    for at in range(0, len(indexes), AT_ONCE):
+        some = await asyncio.gather(
+            *(_partition(entry, index) for index in indexes[at : at + AT_ONCE])
+        )
+        rows += [row for row in some if row is not None]
+    return {"name": entry.topic.name, "partitions": rows}
+
+
+async def _partition(entry: Entry, index: int) -> Fields | None:
+    partition = entry.partition(index)
+    if partition is None:
+        return None
+    try:
+        size = await partition.size_bytes(is_fresh=True)
+    except NotFoundError:
+        return None  # It was deleted meanwhile.
+    return {
+        "partition_index": index,
+        "partition_size": size,
+        "offset_lag": 0,
+        "is_future_key": False,
+    }

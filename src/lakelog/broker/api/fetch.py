@@ -1,0 +1,340 @@
+"""Fetch (key 1, versions 4 to 18).
+
+Behaviour
+    What is in memory is answered at once. Otherwise the store is read, many partitions at a time,
+    through a cache that all consumers share. At least one batch is always answered, however large.
+    With nothing to answer a fetch waits for its ``max_wait_ms``, and is woken by appends.
+    OFFSET_OUT_OF_RANGE is said only after asking the lane and the manifest again.
+
+Not done
+    Followers: a fetch of a replica closes the connection. Leader epochs are not compared: any
+    broker may serve any partition, and nothing is ever truncated.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+from kio.schema.errors import ErrorCode
+
+from lakelog.broker.catalog import Entry
+from lakelog.broker.lanes import Watch
+from lakelog.broker.partitions import Part, Partition
+from lakelog.broker.services import Services
+from lakelog.broker.sessions import Session, Wanted
+from lakelog.errors import InvalidInputError, LakelogError
+from lakelog.formats import Bytes
+from lakelog.wire import FetchedPartition, FetchedTopic, FetchRequest, encode_fetch_response
+
+__all__ = ["Fetching"]
+
+WAIT_MS_MAX = 300_000
+IDS_FROM = 13
+"""From this version on topics have ids and no names."""
+
+COLD_AT_ONCE = 64
+"""Partitions that are read from the store at the same time, for one fetch."""
+
+AT_ONCE = 500
+"""Partitions that are looked at before others have their turn on the loop."""
+
+RESPONSE_BYTES_MIN = 1 << 20
+
+Answer = Callable[[list[Bytes]], None]
+
+_UNKNOWN = Part(ErrorCode.unknown_topic_or_partition)
+_UNKNOWN_ID = Part(ErrorCode.unknown_topic_id)
+_EMPTY = Part(ErrorCode.none)
+
+
+class Fetching:
+    """One fetch, from its request to its answer."""
+
+    __slots__ = (
+        "_answer",
+        "_deadline",
+        "_fail",
+        "_has_grown",
+        "_is_full",
+        "_is_unknown",
+        "_least",
+        "_most",
+        "_request",
+        "_services",
+        "_session",
+        "_task",
+        "_timer",
+        "_version",
+        "_wanted",
+        "_watches",
+    )
+
+    def __init__(
+        self,
+        services: Services,
+        version: int,
+        request: FetchRequest,
+        answer: Answer,
+        fail: Callable[[str], None],
+    ) -> None:
+        if request.replica_id >= 0:
+            raise InvalidInputError(f"a fetch of replica {request.replica_id}: there are none here")
+        self._services, self._version, self._request = services, version, request
+        self._answer, self._fail = answer, fail
+        limits, budget = services.settings.limits, services.budget
+        left = max(budget.total - budget.used, RESPONSE_BYTES_MIN)
+        self._most = min(max(request.max_bytes, 0), limits.fetch_bytes_max, left)
+        self._least = min(request.min_bytes, max(self._most, 1))
+        self._session: Session | None = None
+        self._is_full = request.session_epoch <= 0
+        self._wanted: list[tuple[Wanted, Partition | None]] = []
+        self._watches: list[tuple[Partition, Watch]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._deadline = 0.0
+        self._is_unknown = self._has_grown = False
+
+    def start(self) -> None:
+        """Answer, or begin to wait."""
+        loop = asyncio.get_running_loop()
+        wait_ms = min(max(self._request.max_wait_ms, 0), WAIT_MS_MAX)
+        self._deadline = loop.time() + wait_ms / 1000
+        session = self._services.sessions.find(
+            self._request, self._services.clock.boot_ms(), has_ids=self._version >= IDS_FROM
+        )
+        if isinstance(session, ErrorCode):
+            self._answer(encode_fetch_response(self._version, [], error=session))
+            return
+        self._session = session
+        said = sum(len(partitions) for _, _, partitions in self._request.topics)
+        if max(said, 0 if session is None else len(session.wanted)) > AT_ONCE:
+            self._aside(self._begin_many())
+            return
+        for _ in self._begin():
+            pass
+        self._go()
+
+    def _begin(self) -> Iterator[None]:
+        """Find the partitions that are known here, a slice at a time."""
+        catalog = self._services.catalog
+        for number, one in enumerate(self._all(), 1):
+            entry = catalog.entry(one.name, one.id)
+            self._is_unknown = self._is_unknown or entry is None
+            self._wanted.append((one, _partition(entry, one)))
+            if not number % AT_ONCE:
+                yield
+
+    async def _begin_many(self) -> None:
+        await asyncio.sleep(0)
+        for _ in self._begin():
+            await asyncio.sleep(0)
+        self._go()
+
+    def _go(self) -> None:
+        if self._is_unknown:
+            self._aside(self._find_topics())
+        else:
+            self._try()
+
+    def cancel(self) -> None:
+        """Nobody waits for the answer any more."""
+        self._stop_waiting()
+        if self._task is not None:
+            self._task.cancel()
+
+    def _all(self) -> Iterator[Wanted]:
+        if self._session is not None:
+            yield from list(self._session.wanted.values())
+            return
+        for name, id_, partitions in self._request.topics:
+            for one in partitions:
+                yield Wanted(name, id_, one)
+
+    async def _find_topics(self) -> None:
+        """Ask for topics that are not known here, once for each."""
+        asked: dict[tuple[str, bytes], Entry | None] = {}
+        for at, (one, partition) in enumerate(self._wanted):
+            if partition is None:
+                key = one.name, one.id
+                if key not in asked:
+                    asked[key] = await self._find_topic(one)
+                self._wanted[at] = one, _partition(asked[key], one)
+        self._try()
+
+    async def _find_topic(self, one: Wanted) -> Entry | None:
+        try:
+            return await self._services.catalog.find_entry(one.name, one.id)
+        except LakelogError:
+            return None
+
+    # ------------------------------------------------------------------------ collecting
+
+    def _try(self) -> None:
+        """Answer from memory, or wait, or ask the store."""
+        if len(self._wanted) > AT_ONCE:
+            self._aside(self._collect())
+            return
+        parts: list[Part] = []
+        left, size, failed = self._most, 0, False
+        for one, partition in self._wanted:
+            if partition is None:
+                parts.append(_UNKNOWN_ID if one.id else _UNKNOWN)
+                failed = True
+                continue
+            wish = one.partition
+            part = partition.read_now(wish.offset, max(min(wish.max_bytes, left), 0))
+            if part is None:
+                self._aside(self._collect())
+                return
+            if part.size > left and size:
+                part = part._replace(pieces=[], size=0)  # There is room for it another time.
+            left -= part.size
+            size += part.size
+            parts.append(part)
+        loop = asyncio.get_running_loop()
+        if failed or size >= self._least or loop.time() >= self._deadline:
+            self._finish(parts)
+        else:
+            self._wait(parts)
+
+    async def _collect(self) -> None:
+        """Answer with what memory and the store have, as much as there is room for.
+
+        A fetch of many partitions takes a slice of them after the other, and is content with what
+        it has when its time is up.
+        """
+        parts: list[Part] = [_EMPTY] * len(self._wanted)
+        loop = asyncio.get_running_loop()
+        left, at = self._most, 0
+        while at < len(self._wanted) and (left > 0 or left == self._most):
+            if self._most - left >= max(self._least, 1) and loop.time() >= self._deadline:
+                break
+            some: list[tuple[int, Partition, int]] = []
+            room, last = left, min(at + AT_ONCE, len(self._wanted))
+            while at < last and len(some) < COLD_AT_ONCE:
+                one, partition = self._wanted[at]
+                if partition is None:
+                    parts[at] = _UNKNOWN_ID if one.id else _UNKNOWN
+                elif room > 0 or not some:
+                    most = max(min(one.partition.max_bytes, room), 0)
+                    now = partition.read_now(one.partition.offset, most)
+                    if now is not None:
+                        parts[at] = now = self._fitted(now, left)
+                        left, room = left - now.size, room - now.size
+                    else:
+                        some.append((at, partition, most))
+                        if not partition.is_at_end(one.partition.offset):
+                            room -= most
+                else:
+                    break
+                at += 1
+            reads = [
+                partition.read(self._wanted[number][0].partition.offset, most)
+                for number, partition, most in some
+            ]
+            for (number, _, _), part in zip(some, await asyncio.gather(*reads), strict=True):
+                parts[number] = self._fitted(part, left)
+                left -= parts[number].size
+            await asyncio.sleep(0)  # Others want to go on, too.
+        for number in range(at, len(self._wanted)):
+            unread = self._wanted[number][1]
+            parts[number] = _EMPTY if unread is None else unread.marks()
+            if not number % AT_ONCE:
+                await asyncio.sleep(0)
+        size = self._most - left
+        failed = any(part.error is not ErrorCode.none for part in parts)
+        await asyncio.sleep(0)
+        if failed or size >= self._least or loop.time() >= self._deadline:
+            for _ in self._finishing(parts):
+                await asyncio.sleep(0)
+        else:
+            for _ in self._waiting(parts):
+                await asyncio.sleep(0)
+
+    def _fitted(self, part: Part, left: int) -> Part:
+        """Return a part without its bytes if there is no room for them: another time."""
+        if part.size > left and left < self._most:
+            return part._replace(pieces=[], size=0)
+        return part
+
+    # ------------------------------------------------------------------------ waiting
+
+    def _wait(self, parts: list[Part]) -> None:
+        for _ in self._waiting(parts):
+            pass
+
+    def _waiting(self, parts: list[Part]) -> Iterator[None]:
+        """Wait for more than there is, until somebody appends or the time is up.
+
+        A slice of partitions at a time. What grows meanwhile is remembered.
+        """
+        self._has_grown = False
+        for number, ((_, partition), part) in enumerate(zip(self._wanted, parts, strict=True), 1):
+            if partition is not None:
+                watch = Watch(partition.place, part.end, self._woken)
+                self._watches.append((partition, watch))
+                partition.lane.watch(watch)
+            if not number % AT_ONCE:
+                yield
+        self._timer = asyncio.get_running_loop().call_at(self._deadline, self._late)
+        if self._has_grown:
+            self._woken()
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for partition, watch in self._watches:
+            partition.lane.forget(watch)
+        self._watches = []
+
+    def _woken(self) -> None:
+        self._has_grown = True
+        if self._timer is not None:
+            self._stop_waiting()
+            self._try()
+
+    def _late(self) -> None:
+        self._stop_waiting()
+        self._try()
+
+    def _aside(self, work: object) -> None:
+        task: asyncio.Task[None] = asyncio.create_task(work)  # type: ignore[arg-type]
+        task.add_done_callback(self._ended)
+        self._task = task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Let nobody wait for what a bug has ended."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(f"Fetch: a bug: {error!r}")
+
+    # ------------------------------------------------------------------------ answering
+
+    def _finish(self, parts: list[Part]) -> None:
+        for _ in self._finishing(parts):
+            pass
+
+    def _finishing(self, parts: list[Part]) -> Iterator[None]:
+        """Answer, a slice of partitions at a time."""
+        topics: dict[tuple[str, bytes], list[FetchedPartition]] = {}
+        metrics = self._services.metrics
+        for number, ((one, partition), part) in enumerate(zip(self._wanted, parts, strict=True), 1):
+            index = one.partition.partition
+            row = FetchedPartition(
+                index, part.error, part.end, part.log_start, part.pieces, part.size
+            )
+            topics.setdefault((one.name, one.id), []).append(row)
+            if partition is not None and part.size:
+                metrics.topic(partition.topic.name).bytes_out += part.size
+            if not number % AT_ONCE:
+                yield
+        found = [FetchedTopic(*key, rows) for key, rows in topics.items()]
+        session = self._session
+        if session is not None:
+            found = session.news(found, full=self._is_full)
+            yield
+        session_id = session.id if session is not None else 0
+        self._answer(encode_fetch_response(self._version, found, session_id=session_id))
+
+
+def _partition(entry: Entry | None, one: Wanted) -> Partition | None:
+    return None if entry is None else entry.partition(one.partition.partition)

@@ -1,0 +1,28 @@
+"""Heartbeat (key 12, versions 0 to 4).
+
+Behaviour
+    REBALANCE_IN_PROGRESS asks a member to join again. While groups are being loaded every heartbeat
+    is simply answered, so that the restart of a broker is no rebalance.
+
+Versions
+    3 adds static members.
+"""
+
+from kio.schema.errors import ErrorCode
+from kio.schema.heartbeat.v4.request import HeartbeatRequest
+
+from lakelog.broker.services import Call, Services
+from lakelog.groups import Heartbeat
+from lakelog.wire import Fields
+
+__all__ = ["heartbeat"]
+
+
+async def heartbeat(services: Services, _: Call, request: HeartbeatRequest) -> Fields:
+    """Take note that a member lives."""
+    event = Heartbeat(
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=request.generation_id,
+    )
+    return {"error_code": ErrorCode(await services.coordinator.heartbeat(request.group_id, event))}

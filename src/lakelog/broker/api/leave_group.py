@@ -1,0 +1,34 @@
+"""LeaveGroup (key 13, versions 0 to 5).
+
+Behaviour
+    Members leave by id, static ones also by their instance alone: so operators remove them.
+
+Versions
+    3 lets many leave at once; older ones come as one, and its code is the whole answer's.
+"""
+
+from kio.schema.errors import ErrorCode
+from kio.schema.leave_group.v5.request import LeaveGroupRequest
+
+from lakelog.broker.services import Call, Services
+from lakelog.groups import Identity, Leave
+from lakelog.wire import Fields
+
+__all__ = ["leave_group"]
+
+
+async def leave_group(services: Services, _: Call, request: LeaveGroupRequest) -> Fields:
+    """Let members go."""
+    who = tuple(Identity(one.member_id, one.group_instance_id) for one in request.members)
+    answer = await services.coordinator.leave(request.group_id, Leave(members=who))
+    return {
+        "error_code": ErrorCode(answer.code),
+        "members": [
+            {
+                "member_id": one.member_id,
+                "group_instance_id": one.instance_id,
+                "error_code": ErrorCode(code),
+            }
+            for one, code in answer.members
+        ],
+    }

@@ -1,0 +1,37 @@
+"""ListGroups (key 16, versions 0 to 5).
+
+Behaviour
+    Groups of this broker, of the types "classic" and "consumer". Filters take no notice of case.
+
+Versions
+    4 adds states, 5 types.
+"""
+
+from kio.schema.errors import ErrorCode
+from kio.schema.list_groups.v5.request import ListGroupsRequest
+
+from lakelog.broker.services import Call, Services
+from lakelog.wire import Fields
+
+__all__ = ["list_groups"]
+
+
+async def list_groups(services: Services, _: Call, request: ListGroupsRequest) -> Fields:
+    """Return the groups in some states."""
+    states = {state.strip().lower() for state in request.states_filter}
+    types = {kind.strip().lower() for kind in request.types_filter}
+    code, groups = services.coordinator.list_groups()
+    return {
+        "error_code": ErrorCode(code),
+        "groups": [
+            {
+                "group_id": group.group_id,
+                "protocol_type": group.protocol_type,
+                "group_state": group.state.value,
+                "group_type": group.kind.value,
+            }
+            for group in groups
+            if (not states or group.state.value.lower() in states)
+            and (not types or group.kind.value in types)
+        ],
+    }

@@ -1,0 +1,91 @@
+"""ListOffsets (key 2, versions 1 to 11).
+
+Behaviour
+    -1 latest, after a look at the lane that begins with the request, one for all that ask; -2 and
+    -4 earliest; -3 the record with the highest timestamp; -5 the last offset in history, -6 the
+    first that is not; else the first record that is not older than the timestamp.
+"""
+
+import asyncio
+
+from kio.schema.errors import ErrorCode
+from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest
+
+from lakelog.broker.catalog import Entry
+from lakelog.broker.codes import read_code
+from lakelog.broker.lanes import LaneWriter
+from lakelog.broker.services import Call, Services
+from lakelog.broker.slices import ask_partitions
+from lakelog.errors import LakelogError
+from lakelog.wire import Fields
+
+__all__ = ["list_offsets"]
+
+LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
+
+
+async def list_offsets(services: Services, call: Call, request: ListOffsetsRequest) -> Fields:
+    """Say where partitions begin and end, and what was written when."""
+    looks = _Looks()
+
+    async def ask(entry: Entry | None, one: ListOffsetsPartition) -> Fields:
+        return await _ask(looks, entry, one)
+
+    return {"topics": await ask_partitions(services, request.topics, ask, _row)}
+
+
+class _Looks:
+    """The looks at lanes that one request takes: one for each, whatever it asks."""
+
+    def __init__(self) -> None:
+        self._looks: dict[LaneWriter, asyncio.Task[None]] = {}
+
+    async def at(self, lane: LaneWriter) -> None:
+        """Know where a lane ends, by a look that began with the request or later."""
+        look = self._looks.get(lane)
+        if look is None:
+            look = self._looks[lane] = asyncio.create_task(lane.refresh())
+        await asyncio.shield(look)
+
+
+async def _ask(looks: _Looks, entry: Entry | None, one: ListOffsetsPartition) -> Fields:
+    partition = None if entry is None else entry.partition(one.partition_index)
+    if partition is None:
+        return _row(one, ErrorCode.unknown_topic_or_partition)
+    try:
+        await looks.at(partition.lane)
+        if one.timestamp == LATEST:
+            return _row(one, offset=await partition.latest(is_fresh=True))
+        if one.timestamp >= 0:
+            found = await partition.find(one.timestamp, is_fresh=True)
+        elif one.timestamp == NEWEST:
+            found = await partition.find_newest(is_fresh=True)
+        elif one.timestamp in (EARLIEST, EARLIEST_LOCAL):
+            return _row(one, offset=(await partition.bounds(is_fresh=True)).log_start)
+        elif one.timestamp in (LATEST_TIERED, EARLIEST_PENDING):
+            sealed_end = await partition.sealed_end(is_fresh=True)
+            last = one.timestamp == LATEST_TIERED
+            return _row(one, offset=sealed_end - 1 if last else sealed_end)
+        else:
+            return _row(one, ErrorCode.invalid_request)
+    except LakelogError as error:
+        return _row(one, read_code(error))
+    if found is None:
+        return _row(one)
+    return _row(one, offset=found.offset, timestamp=found.timestamp)
+
+
+def _row(
+    one: ListOffsetsPartition,
+    code: ErrorCode = ErrorCode.none,
+    *,
+    offset: int = -1,
+    timestamp: int = -1,
+) -> Fields:
+    return {
+        "partition_index": one.partition_index,
+        "error_code": code,
+        "timestamp": timestamp,
+        "offset": offset,
+        "leader_epoch": -1,
+    }

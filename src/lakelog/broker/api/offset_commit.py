@@ -1,0 +1,75 @@
+"""OffsetCommit (key 8, versions 2 to 9).
+
+Behaviour
+    Answered when it is stored. Offsets belong to a topic by its id: one that is deleted and made
+    again begins without. Generation -1 and no member commits from outside of a group, while the
+    group has no members: consumers that assign themselves, and operators. In a group of the newer
+    protocol a member commits in the epoch it is in.
+
+Not done
+    A retention of its own for each commit (versions 2 to 4): the broker's counts. Version 10, in
+    which topics come by id.
+
+Versions
+    6 adds leader epochs, 7 static members. From 9 on a group that is not there is called so, and
+    members of the newer protocol may commit.
+"""
+
+from kio.schema.errors import ErrorCode
+from kio.schema.offset_commit.v9.request import OffsetCommitRequest
+
+from lakelog.broker.services import Call, Services
+from lakelog.errors import LakelogError
+from lakelog.groups import Commit, NewOffset, Place
+from lakelog.log import Topic
+from lakelog.names import is_topic_name
+from lakelog.wire import Fields
+
+__all__ = ["find_topic", "offset_commit"]
+
+KNOWS_MISSING_FROM = 9
+
+
+async def offset_commit(services: Services, call: Call, request: OffsetCommitRequest) -> Fields:
+    """Store how far a group has come."""
+    wanted: list[NewOffset] = []
+    topics: list[Fields] = []
+    rows: list[Fields] = []
+    """Of the answer, in the order of ``wanted``."""
+    for given in request.topics:
+        found = await find_topic(services, given.name)
+        partitions: list[Fields] = []
+        for one in given.partitions:
+            row: Fields = {"partition_index": one.partition_index}
+            partitions.append(row)
+            if isinstance(found, ErrorCode):
+                row["error_code"] = found
+            elif not 0 <= one.partition_index < found.partitions:
+                row["error_code"] = ErrorCode.unknown_topic_or_partition
+            else:
+                place = Place(found.id, one.partition_index)
+                epoch, said = one.committed_leader_epoch, one.committed_metadata or ""
+                wanted.append(NewOffset(place, one.committed_offset, epoch, said))
+                rows.append(row)
+        topics.append({"name": given.name, "partitions": partitions})
+    event = Commit(
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=request.generation_id_or_member_epoch,
+        offsets=tuple(wanted),
+        knows_missing=call.version >= KNOWS_MISSING_FROM,
+    )
+    if wanted:
+        answer = await services.coordinator.commit(request.group_id, event)
+        for row, code in zip(rows, answer.codes, strict=True):
+            row["error_code"] = ErrorCode(code)
+    return {"topics": topics}
+
+
+async def find_topic(services: Services, name: str) -> Topic | ErrorCode:
+    """Return the topic of a name, or why there is none."""
+    try:
+        topic = await services.catalog.topic(name) if is_topic_name(name) else None
+    except LakelogError:
+        return ErrorCode.coordinator_not_available  # Nothing is known of it: try again.
+    return ErrorCode.unknown_topic_or_partition if topic is None else topic

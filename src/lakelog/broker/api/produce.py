@@ -1,0 +1,366 @@
+"""Produce (key 0, versions 3 to 13).
+
+Behaviour
+    acks=0 gets no answer; acks=1 and acks=all both wait until the bundle is stored.
+    A batch is stored as it came. Its CRC and header are checked; its records are not looked at,
+    except for their keys on compacted topics, off the loop.
+    A second copy of an idempotent batch is answered with the offset of the first.
+    When nothing is known of the outcome the answer is REQUEST_TIMED_OUT, on which clients retry.
+
+Not done
+    Transactions: a transactional id is refused. Recompression: ``compression.type`` is the
+    pipeline's business.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from crc32c import crc32c
+from kio.schema.errors import ErrorCode
+
+from lakelog.broker.catalog import Entry
+from lakelog.broker.codes import REFUSALS, batch_code
+from lakelog.broker.partitions import Partition
+from lakelog.broker.services import Services
+from lakelog.errors import LakelogError
+from lakelog.journal import Append, Outcome, Refused, Stored, Unknown, new_append
+from lakelog.model import TimestampType
+from lakelog.records import CRC_START, decode_batches
+from lakelog.wire import (
+    Produced,
+    ProduceRequest,
+    ProduceShape,
+    ProduceTopic,
+    encode_produce_response,
+)
+
+__all__ = ["One", "Pending", "find_topics", "produce", "produce_again", "submitting"]
+
+TIMEOUT_MS_MAX = 600_000
+AT_ONCE = 200
+"""Partitions of a request that are checked before others have their turn on the loop."""
+
+_ATTRIBUTES_AT, _MAX_TIMESTAMP_AT, _CRC_AT = 21, 35, 17
+_APPEND_TIME_BIT = 0x08
+
+Answer = Callable[[bytes], None]
+
+
+Reply = Callable[[int, int, int], None]
+"""Base offset, append time, and where the log begins."""
+
+
+class One:
+    """A request of one partition, which is on its way to the store. Called with the outcome."""
+
+    __slots__ = ("_partition", "_refuse", "_reply", "_stamp", "deadline_ms", "is_answered")
+
+    def __init__(
+        self,
+        partition: Partition,
+        stamp: int,
+        deadline_ms: int,
+        reply: Reply,
+        refuse: Callable[[Produced], None],
+    ) -> None:
+        self._partition, self._stamp = partition, stamp
+        self._reply, self._refuse = reply, refuse
+        self.deadline_ms = deadline_ms
+        self.is_answered = False
+
+    def __call__(self, outcome: Outcome | LakelogError) -> None:
+        if self.is_answered:
+            return
+        self.is_answered = True
+        if type(outcome) is Stored:
+            self._reply(outcome[0], self._stamp, self._partition.log_start)
+        else:
+            self._refuse(_produced(self._partition, self._stamp, outcome))
+
+    def finish(self) -> None:
+        """Answer that nothing is known."""
+        self(Unknown())
+
+
+class Pending:
+    """A request of which some partitions are on their way to the store."""
+
+    __slots__ = ("_answer", "_left", "_topics", "_version", "deadline_ms", "is_answered")
+
+    def __init__(self, version: int, answer: Answer) -> None:
+        self._version = version
+        self._answer = answer
+        self._topics: list[tuple[ProduceTopic, list[Produced | None]]] = []
+        self._left = 1
+        """Partitions without an answer, and one until all have been handed over."""
+        self.deadline_ms = 0
+        self.is_answered = False
+
+    def add_topic(self, topic: ProduceTopic) -> list[Produced | None]:
+        """Return where the answers for the partitions of a topic go; all are unknown as yet."""
+        rows: list[Produced | None] = [None] * len(topic.partitions)
+        self._topics.append((topic, rows))
+        self._left += len(rows)
+        return rows
+
+    def put(self, rows: list[Produced | None], at: int, produced: Produced) -> None:
+        """Answer for one partition."""
+        rows[at] = produced
+        self.settle()
+
+    def settle(self) -> None:
+        """Count one down, and answer with the last."""
+        self._left -= 1
+        if not self._left:
+            self.finish()
+
+    def finish(self) -> None:
+        """Answer with what is known now."""
+        if not self.is_answered:
+            self.is_answered = True
+            topics = [(one.name, one.id, _known(one, rows)) for one, rows in self._topics]
+            self._topics.clear()  # The records of the request may go.
+            self._answer(encode_produce_response(self._version, topics))
+
+
+def _known(topic: ProduceTopic, rows: list[Produced | None]) -> list[Produced]:
+    """Return what is answered for the partitions of a topic: nobody knows yet of some."""
+    late = ErrorCode.request_timed_out
+    told = zip(topic.partitions, rows, strict=True)
+    return [row or Produced(index, late) for (index, _), row in told]
+
+
+def produce_again(
+    services: Services,
+    shape: ProduceShape,
+    index: int,
+    records: memoryview,
+    reply: Reply,
+    refuse: Callable[[Produced], None],
+) -> One | None:
+    """Hand one batch to its lane, if the request is like one before; None: see ``produce``."""
+    (topic,) = shape.request.topics
+    entry = services.catalog.entry(topic.name, topic.id)
+    partition = None if entry is None else entry.partition(index)
+    if entry is None or partition is None or entry.configs.is_compacted:
+        return None
+    try:
+        append, stamp, flaw = _checked(services, entry, partition, records)
+    except LakelogError:
+        return None
+    if flaw is not None:
+        return None
+    counters = entry.counters
+    counters.produce_requests += 1
+    counters.messages_in += append.offsets
+    counters.bytes_in += len(records)
+    now_ms = services.clock.boot_ms()
+    deadline_ms = now_ms + min(max(shape.request.timeout_ms, 0), TIMEOUT_MS_MAX)
+    one = One(partition, stamp, deadline_ms, reply, refuse)
+    partition.lane.submit(append, one, now_ms, deadline_ms)
+    return one
+
+
+def produce(
+    services: Services, version: int, request: ProduceRequest, answer: Answer
+) -> Pending | None:
+    """Hand batches to their lanes; ``answer`` is called when all is known.
+
+    None: a topic is not known here, or they are many. Ask for it (``find_topics``) and come again.
+    """
+    entries = [services.catalog.entry(topic.name, topic.id) for topic in request.topics]
+    if None in entries or sum(len(topic.partitions) for topic in request.topics) > AT_ONCE:
+        return None
+    pending = Pending(version, answer)
+    for _ in submitting(services, request, entries, pending):
+        pass
+    return pending
+
+
+async def find_topics(
+    services: Services, request: ProduceRequest, complain: Callable[[LakelogError], None]
+) -> list[Entry | None]:
+    """Return the topics of a request; None for those that there are not, or that have no answer."""
+    found: list[Entry | None] = []
+    for topic in request.topics:
+        entry: Entry | None = None
+        try:
+            entry = await services.catalog.find_entry(topic.name, topic.id)
+        except LakelogError as error:
+            complain(error)
+        found.append(entry)
+    return found
+
+
+def submitting(
+    services: Services, request: ProduceRequest, entries: list[Entry | None], pending: Pending
+) -> Iterator[None]:
+    """Check batches and hand them to their lanes; yields when others should have their turn."""
+    timeout_ms = min(max(request.timeout_ms, 0), TIMEOUT_MS_MAX)
+    now_ms = services.clock.boot_ms()
+    deadline_ms = pending.deadline_ms = now_ms + timeout_ms
+    refused = _refused(request)
+    for topic, entry in zip(request.topics, entries, strict=True):
+        rows = pending.add_topic(topic)
+        if entry is None or refused is not None:
+            unknown = ErrorCode.unknown_topic_or_partition
+            code = refused or (ErrorCode.unknown_topic_id if topic.id else unknown)
+            for at, (index, _) in enumerate(topic.partitions):
+                pending.put(rows, at, Produced(index, code))
+            continue
+        counters = entry.counters
+        counters.produce_requests += 1
+        for at, (index, records) in enumerate(topic.partitions):
+            if at % AT_ONCE == AT_ONCE - 1:
+                yield
+            partition = entry.partition(index)
+            if partition is None or records is None:
+                code = ErrorCode.unknown_topic_or_partition
+                code = ErrorCode.invalid_record if partition else code
+                pending.put(rows, at, Produced(index, code))
+                continue
+            try:
+                append, stamp, flaw = _checked(services, entry, partition, records)
+            except LakelogError as error:
+                append, stamp, flaw = None, -1, _Flaw(batch_code(error), str(error)[:256])
+            if append is None or flaw is not None:
+                assert flaw is not None
+                counters.failed_produce_requests += 1
+                pending.put(rows, at, Produced(index, flaw.code, message=flaw.message))
+                continue
+            counters.messages_in += append.offsets
+            counters.bytes_in += len(records)
+            done = partial(_done, pending, rows, at, partition, stamp)
+            if entry.configs.is_compacted:
+                task = asyncio.create_task(_keyed(partition, append, done, now_ms, deadline_ms))
+                _TASKS.add(task)
+                task.add_done_callback(_TASKS.discard)
+            else:
+                partition.lane.submit(append, done, now_ms, deadline_ms)
+    pending.settle()
+
+
+BLAMED_MAX = 1_000
+"""Records that are named in an answer. The others of a batch that is refused are told no less."""
+
+_TASKS: set[asyncio.Task[None]] = set()
+"""Batches whose keys are looked at: the loop itself would forget them."""
+
+
+class _Flaw(NamedTuple):
+    """Why batches are not taken."""
+
+    code: ErrorCode
+    message: str
+
+
+def _refused(request: ProduceRequest) -> ErrorCode | None:
+    if request.transactional_id is not None:
+        return ErrorCode.transactional_id_authorization_failed
+    if request.acks not in (-1, 0, 1):
+        return ErrorCode.invalid_required_acks
+    return None
+
+
+def _checked(
+    services: Services, entry: Entry, partition: Partition, records: memoryview
+) -> tuple[Append, int, _Flaw | None]:
+    """Return batches as they are stored, the time they were stamped with, and what is wrong."""
+    configs = entry.configs
+    append = new_append(entry.topic.id, partition.index, records)
+    if entry.is_virtual:
+        what = f"{entry.topic.name} can only be read: write to another topic"
+        return append, -1, _Flaw(ErrorCode.invalid_topic_exception, what)
+    if len(records) > configs.max_message_bytes:
+        most = max(row.length for row in append.rows)
+        if most > configs.max_message_bytes:
+            what = f"a batch of {most} bytes: max.message.bytes is {configs.max_message_bytes}"
+            return append, -1, _Flaw(ErrorCode.message_too_large, what)
+    now_ms = services.clock.now_ms()
+    if configs.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        fold = partition.lane.lane.fold
+        stamp = max(now_ms, partition.stamped_ms, fold.created_ms if fold is not None else 0)
+        partition.stamped_ms = stamp
+        _stamp(records, append, stamp)
+        return new_append(entry.topic.id, partition.index, records), stamp, None
+    if any(row.attributes & _APPEND_TIME_BIT for row in append.rows):
+        what = "times of the log, and the topic has those of producers: send plain times"
+        return append, -1, _Flaw(ErrorCode.invalid_timestamp, what)
+    early, late = now_ms - append.min_timestamp, append.max_timestamp - now_ms
+    if append.min_timestamp < 0:
+        early = 0  # It has no time.
+    if late > configs.timestamp_after_max_ms or early > configs.timestamp_before_max_ms >= 0:
+        what = f"times {append.min_timestamp} to {append.max_timestamp} are too far from now"
+        return append, -1, _Flaw(ErrorCode.invalid_timestamp, what)
+    return append, -1, None
+
+
+def _stamp(records: memoryview, append: Append, stamp: int) -> None:
+    """Let batches say that they were appended at a time, under a new CRC."""
+    at = 0
+    for row in append.rows:
+        batch = records[at : at + row.length]
+        batch[_ATTRIBUTES_AT + 1] |= _APPEND_TIME_BIT
+        batch[_MAX_TIMESTAMP_AT : _MAX_TIMESTAMP_AT + 8] = stamp.to_bytes(8, "big")
+        batch[_CRC_AT:CRC_START] = crc32c(batch[CRC_START:]).to_bytes(4, "big")
+        at += row.length
+
+
+async def _keyed(
+    partition: Partition,
+    append: Append,
+    done: Callable[[Outcome | LakelogError | Produced], None],
+    now_ms: int,
+    deadline_ms: int,
+) -> None:
+    """Store batches of a compacted topic if every record has a key; in the order they came."""
+    async with partition.in_turn:
+        try:
+            blamed = await asyncio.to_thread(_without_keys, append)
+        except LakelogError as error:
+            done(error)
+            return
+        if blamed:
+            what = "a record without a key, and the topic is compacted: give it one"
+            told = tuple((at, what) for at in blamed[:BLAMED_MAX])
+            done(
+                Produced(
+                    partition.index, ErrorCode.invalid_record, message=what, record_errors=told
+                )
+            )
+            return
+        partition.lane.submit(append, done, now_ms, deadline_ms)
+
+
+def _without_keys(append: Append) -> list[int]:
+    """Return which records have none."""
+    records = (record for batch in decode_batches(append.body) for record in batch.records)
+    return [at for at, record in enumerate(records) if record.key is None]
+
+
+def _done(
+    pending: Pending,
+    rows: list[Produced | None],
+    at: int,
+    partition: Partition,
+    stamp: int,
+    outcome: Outcome | LakelogError | Produced,
+) -> None:
+    pending.put(rows, at, _produced(partition, stamp, outcome))
+
+
+def _produced(
+    partition: Partition, stamp: int, outcome: Outcome | LakelogError | Produced
+) -> Produced:
+    index = partition.index
+    if type(outcome) is Produced:
+        return outcome
+    if type(outcome) is Stored:
+        return Produced(index, 0, outcome.base_offset, stamp, partition.log_start)
+    if isinstance(outcome, Refused):
+        return Produced(index, REFUSALS[outcome.why], message=outcome.why.value)
+    if isinstance(outcome, LakelogError):
+        return Produced(index, batch_code(outcome), message=str(outcome)[:256])
+    return Produced(index, ErrorCode.request_timed_out)

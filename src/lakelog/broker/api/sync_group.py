@@ -1,0 +1,37 @@
+"""SyncGroup (key 14, versions 0 to 5).
+
+Behaviour
+    Everybody waits for what the leader decides, and gets its part of it when it is stored. The
+    bytes are the clients' own: nobody here looks into them.
+
+Versions
+    3 adds static members. 5 says which protocol is meant, and is refused if it is another one.
+"""
+
+from kio.schema.errors import ErrorCode
+from kio.schema.sync_group.v5.request import SyncGroupRequest
+
+from lakelog.broker.services import Call, Services
+from lakelog.groups import Sync
+from lakelog.wire import Fields
+
+__all__ = ["sync_group"]
+
+
+async def sync_group(services: Services, _: Call, request: SyncGroupRequest) -> Fields:
+    """Wait for an assignment."""
+    event = Sync(
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=request.generation_id,
+        protocol_type=request.protocol_type,
+        protocol=request.protocol_name,
+        assignments=tuple((one.member_id, one.assignment) for one in request.assignments),
+    )
+    answer = await services.coordinator.sync(request.group_id, event)
+    return {
+        "error_code": ErrorCode(answer.code),
+        "protocol_type": answer.protocol_type,
+        "protocol_name": answer.protocol,
+        "assignment": answer.assignment,
+    }

@@ -1,0 +1,320 @@
+"""The topics that a broker knows.
+
+    known    what is in memory: for the hot path, and for everything that is there
+    topic    the same, but asks the store before it says that there is none
+    watch    looks for topics that others made or deleted, now and then: one listing
+
+The bytes of a topic in a Metadata response are kept as well: with thousands of partitions they take
+longer to make than everything else in a request.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from lakelog.broker.cache import ColdCache
+from lakelog.broker.cluster import Cluster
+from lakelog.broker.lanes import LaneWriter
+from lakelog.broker.metrics import Metrics, TopicCounters
+from lakelog.broker.partitions import Partition
+from lakelog.broker.recent import Recent
+from lakelog.errors import ConflictError, LakelogError, NotFoundError
+from lakelog.journal import DeleteTopic
+from lakelog.log import (
+    Marks,
+    Topic,
+    TopicConfigs,
+    configure_topic,
+    create_topic,
+    delete_topic,
+    grow_topic,
+    news_of_topics,
+    read_topic,
+)
+from lakelog.names import is_topic_name
+from lakelog.ports import Clock, Ids
+from lakelog.store import PerformAsync, Work, run_async, working_async
+from lakelog.wire import encode_metadata_topic
+
+__all__ = ["Catalog", "Entry"]
+
+T = TypeVar("T")
+
+
+class Entry:
+    """A topic, and what a broker has of it."""
+
+    is_virtual = False
+    """Whether it can only be read, and is in no store."""
+
+    __slots__ = ("_catalog", "_metadata", "_partitions", "configs", "counters", "topic")
+
+    def __init__(self, catalog: "Catalog", topic: Topic, counters: TopicCounters) -> None:
+        self._catalog = catalog
+        self.topic = topic
+        self.counters = counters
+        self.configs = TopicConfigs.of(topic.configs)
+        self._partitions: dict[int, Partition] = {}
+        self._metadata: dict[int, tuple[tuple[int, ...], bytes]] = {}
+
+    def change(self, topic: Topic) -> None:
+        """Take in what has become of it. Its partitions stay: somebody may be in their turn."""
+        if topic.partitions < self.topic.partitions:
+            return  # Read before it grew: there are never fewer.
+        self.topic = topic
+        self.configs = TopicConfigs.of(topic.configs)
+        self._metadata.clear()
+        for partition in self._partitions.values():
+            partition.topic = topic
+
+    def partition(self, index: int) -> Partition | None:
+        """Return a partition; None: it has no such one."""
+        found = self._partitions.get(index)
+        if found is None and 0 <= index < self.topic.partitions:
+            found = self._partitions[index] = self._catalog.open_partition(self.topic, index)
+        return found
+
+    def metadata(self, version: int, epochs: tuple[int, ...]) -> bytes:
+        """Return it as it stands in a Metadata response, with the epochs of the lanes."""
+        kept = self._metadata.get(version)
+        if kept is not None and kept[0] == epochs:
+            return kept[1]
+        topic = self.topic
+        first, lanes = topic.lane(0), topic.lanes
+        made = encode_metadata_topic(
+            version,
+            name=topic.name,
+            topic_id=topic.id,
+            leader=self._catalog.leader(first),
+            is_internal=self.is_virtual,
+            epochs=[epochs[(first + index) % lanes] for index in range(topic.partitions)],
+        )
+        self._metadata[version] = epochs, made
+        return made
+
+
+class Catalog:
+    """Topics by name and by id."""
+
+    def __init__(
+        self,
+        *,
+        perform: PerformAsync,
+        lanes: Mapping[int, LaneWriter],
+        lanes_of_new: int,
+        cluster: Cluster,
+        recent: Recent,
+        cold: ColdCache,
+        clock: Clock,
+        ids: Ids,
+        metrics: Metrics,
+        complain: Callable[[LakelogError], None] = lambda _: None,
+    ) -> None:
+        self._perform = working_async(perform)
+        self._lanes, self._lanes_of_new = lanes, lanes_of_new
+        self._cluster, self._recent, self._cold = cluster, recent, cold
+        self._clock, self._ids, self._complain = clock, ids, complain
+        self._metrics = metrics
+        self._names: dict[str, Entry] = {}
+        self._ids_known: dict[bytes, Entry] = {}
+        self._marks: Marks = {}
+        self._virtual: dict[str, Entry] = {}
+        self._asking: dict[str, asyncio.Task[Topic | None]] = {}
+
+    def offer(self, entry: Entry) -> None:
+        """Let whoever asks for a topic by its name have one that is in no store."""
+        self._virtual[entry.topic.name] = entry
+
+    # ------------------------------------------------------------------------ asking
+
+    def known(self, name: str) -> Entry | None:
+        """Return a topic that is in memory."""
+        return self._names.get(name) or self._virtual.get(name)
+
+    def known_id(self, topic_id: bytes) -> Entry | None:
+        """Return a topic that is in memory, by its id."""
+        found = self._ids_known.get(topic_id)
+        if found is None and self._virtual:
+            found = next((one for one in self._virtual.values() if one.topic.id == topic_id), None)
+        return found
+
+    def entry(self, name: str, topic_id: bytes) -> Entry | None:
+        """Return a topic that is in memory, by its id if it has one here, else by its name."""
+        return self.known_id(topic_id) if topic_id else self.known(name)
+
+    async def find_entry(self, name: str, topic_id: bytes) -> Entry | None:
+        """The same. That there is none is said after asking the store.
+
+        Raises:
+            LakelogError: there was no answer.
+        """
+        if topic_id:
+            return await self.entry_by_id(topic_id)
+        await self.topic(name)
+        return self.known(name)
+
+    async def topic(self, name: str) -> Topic | None:
+        """Return a topic. That there is none is said after asking the store.
+
+        Raises:
+            LakelogError: there was no answer.
+        """
+        entry = self.known(name)
+        if entry is not None:
+            return entry.topic
+        if not is_topic_name(name):
+            return None
+        asking = self._asking.get(name)
+        if asking is None:
+            # Who comes while a question is on its way must ask anew; so questions are not kept
+            # but for those who ask in the same turn of the loop.
+            asking = asyncio.create_task(self._ask(name))
+            self._asking[name] = asking
+            asyncio.get_running_loop().call_soon(self._asking.pop, name, None)
+        return await asyncio.shield(asking)
+
+    async def _ask(self, name: str) -> Topic | None:
+        try:
+            topic = await self._run(read_topic(name))
+        except NotFoundError:
+            return None
+        self._take(topic)
+        return topic if topic.is_open else None
+
+    def by_id(self, topic_id: bytes) -> Topic | None:
+        """Return a topic that is known, by its id."""
+        entry = self._ids_known.get(topic_id)
+        return None if entry is None else entry.topic
+
+    async def entry_by_id(self, topic_id: bytes) -> Entry | None:
+        """Return a topic by its id; if it is not known, after asking the store."""
+        if self.known_id(topic_id) is None:
+            await self.refresh()
+        return self.known_id(topic_id)
+
+    def topics(self) -> list[Topic]:
+        """Return every topic that is known, by name."""
+        return [entry.topic for _, entry in sorted(self._names.items())]
+
+    def entries(self) -> list[Entry]:
+        """Return every topic that is known, by name."""
+        return [entry for _, entry in sorted(self._names.items())]
+
+    def epochs(self) -> tuple[int, ...]:
+        """Return the leader epoch of every lane, as this broker writes it."""
+        found: list[int] = []
+        for writer in self._lanes.values():
+            lane = writer.lane
+            found.append(0 if lane.fold is None else lane.fold.epoch_after(lane.writer, bulk=False))
+        return tuple(found)
+
+    def leader(self, lane: int) -> int:
+        """Return the broker that leads a lane."""
+        return self._cluster.leader(lane)
+
+    def open_partition(self, topic: Topic, index: int) -> Partition:
+        """Return what reads a partition."""
+        return Partition(topic, index, self._lanes[topic.lane(index)], self._recent, self._cold)
+
+    # ------------------------------------------------------------------------ changing
+
+    async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
+        """Make a topic.
+
+        Raises:
+            ConflictError: there is one of this name.
+            InvalidInputError: the name or the number is wrong.
+        """
+        if name in self._virtual:
+            raise ConflictError(f"{name} is there, and can only be read: choose another name")
+        flow = create_topic(
+            name,
+            topic_id=self._ids(),
+            partitions=partitions,
+            lanes=self._lanes_of_new,
+            now_ms=self._clock.now_ms(),
+            configs=configs,
+        )
+        topic = await self._run(flow)
+        self._take(topic)
+        return topic
+
+    async def delete(self, topic: Topic) -> None:
+        """Delete a topic: the cell first, then a row in each of its lanes.
+
+        Raises:
+            NotFoundError: somebody else has.
+        """
+        flow = delete_topic(topic.name, topic.id, self._ids(), now_ms=self._clock.now_ms())
+        gone = await self._run(flow)
+        self._take(gone)
+        rows = [
+            self._lanes[number].append(DeleteTopic(topic=topic.id)) for number in topic.lanes_used()
+        ]
+        # The cell has said it. A lane that does not answer is told by whoever keeps the log.
+        for error in await asyncio.gather(*rows, return_exceptions=True):
+            if isinstance(error, LakelogError):
+                self._complain(error)
+
+    async def grow(self, topic: Topic, partitions: int) -> Topic:
+        """Let a topic have more partitions.
+
+        Raises:
+            ConflictError: it has as many already, or more.
+            NotFoundError: somebody has deleted it.
+            InvalidInputError: these are too many.
+        """
+        grown = await self._run(grow_topic(topic.name, topic.id, self._ids(), partitions))
+        self._take(grown)
+        return grown
+
+    async def configure(
+        self, topic: Topic, alter: Callable[[Mapping[str, str]], dict[str, str]]
+    ) -> Topic:
+        """Give a topic the configs that ``alter`` makes of those it has in the store.
+
+        Raises:
+            InvalidInputError: ``alter`` refuses.
+            NotFoundError: somebody has deleted it.
+        """
+        changed = await self._run(configure_topic(topic.name, topic.id, self._ids(), alter))
+        self._take(changed)
+        return changed
+
+    async def refresh(self) -> None:
+        """Take in what others have made and deleted.
+
+        Raises:
+            LakelogError: there was no answer.
+        """
+        for topic in (await self._run(news_of_topics(self._marks))).values():
+            self._take(topic)
+
+    async def watch(self, every_ms: int) -> None:
+        """Refresh again and again, for ever."""
+        while True:
+            await asyncio.sleep(every_ms / 1000)
+            try:
+                await self.refresh()
+            except LakelogError as error:
+                self._complain(error)
+
+    def _take(self, topic: Topic) -> None:
+        old = self._names.get(topic.name)
+        if old is not None and (old.topic == topic or old.topic.incarnation > topic.incarnation):
+            return
+        if old is not None and old.topic.id == topic.id and topic.is_open:
+            old.change(topic)
+            return
+        if old is not None:
+            del self._names[topic.name], self._ids_known[old.topic.id]
+            if old.topic.id != topic.id or topic.deleted:
+                self._recent.forget(old.topic.id)
+                self._metrics.forget_topic(topic.name)
+        if topic.is_open:
+            entry = Entry(self, topic, self._metrics.topic(topic.name))
+            self._names[topic.name] = self._ids_known[topic.id] = entry
+
+    async def _run(self, flow: Work[T]) -> T:
+        perform: Any = self._perform
+        return await run_async(flow, perform)

@@ -1,0 +1,210 @@
+"""The configs of a broker, by Kafka's names: what each of them becomes here.
+
+    used         it is a setting of this broker, under another name or in another unit
+    of topics    Kafka's default for topics: stored with the topics that this broker makes
+    no effect    there is nothing here that it could mean, and a sentence says why
+
+The pipeline runs without a broker, so a default that only a broker knows would be none for it. That
+is why a default goes into the topics themselves, where everybody reads it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from lakelog.broker.settings import BrokerSettings
+from lakelog.errors import InvalidInputError
+from lakelog.log import TOPIC_CONFIGS, ConfigType
+
+__all__ = [
+    "BROKER_CONFIGS",
+    "TOPIC_DEFAULTS",
+    "BrokerConfig",
+    "TopicDefault",
+    "no_effect",
+    "parse_broker_config",
+]
+
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
+
+
+class BrokerConfig(NamedTuple):
+    """A config that is a setting of a broker."""
+
+    name: str
+    type: ConfigType
+    path: tuple[str, ...]
+    """Where it stands in ``BrokerSettings``."""
+    doc: str
+    unit: int = 1
+    """What one of it is in ours."""
+
+    def get(self, settings: BrokerSettings) -> str:
+        """Return its value, as Kafka writes it."""
+        value: Any = settings
+        for name in self.path:
+            value = getattr(value, name)
+        return str(value).lower() if self.type is ConfigType.BOOLEAN else str(value // self.unit)
+
+    def set(self, settings: BrokerSettings, text: str) -> BrokerSettings:
+        """Return settings that have it.
+
+        Raises:
+            InvalidInputError: this is no such value.
+        """
+        value = parse_broker_config(self.name, self.type, text)
+        given = value if self.type is ConfigType.BOOLEAN else value * self.unit
+        changed: BrokerSettings = _set(settings, self.path, given)
+        return changed
+
+
+def _set(node: Any, path: tuple[str, ...], value: Any) -> Any:
+    name, *rest = path
+    inner = _set(getattr(node, name), tuple(rest), value) if rest else value
+    return replace(node, **{name: inner})
+
+
+def parse_broker_config(name: str, kind: ConfigType, text: str) -> Any:
+    """Return a truth, or a whole number.
+
+    Raises:
+        InvalidInputError: it is neither.
+    """
+    word = text.strip().lower()
+    if kind is ConfigType.BOOLEAN and word in ("true", "false"):
+        return word == "true"
+    if kind is not ConfigType.BOOLEAN and word.lstrip("-").isdecimal() and len(word) < 20:
+        return int(word)
+    wanted = "true or false" if kind is ConfigType.BOOLEAN else "a whole number"
+    raise InvalidInputError(f"{name}={text[:64]}: use {wanted}")
+
+
+def _int(name: str, path: str, doc: str, unit: int = 1) -> BrokerConfig:
+    return BrokerConfig(name, ConfigType.INT, tuple(path.split(".")), doc, unit)
+
+
+_ROWS = (
+    _int("node.id", "node_id", "The number of this broker."),
+    _int("num.partitions", "partitions", "Of a topic that does not say how many."),
+    BrokerConfig(
+        "auto.create.topics.enable", ConfigType.BOOLEAN, ("auto_create_topics",),
+        "Whether a topic that a client asks for is made.",
+    ),
+    _int("socket.request.max.bytes", "limits.request_bytes_max", "The largest request."),
+    _int("queued.max.request.bytes", "limits.memory_bytes", "Requests that are worked on."),
+    _int("fetch.max.bytes", "limits.fetch_bytes_max", "The most that one fetch is answered with."),
+    _int("max.connections", "limits.connections", "Connections in all."),
+    _int("connections.max.idle.ms", "limits.idle_ms", "When a silent connection is closed."),
+    _int(
+        "max.incremental.fetch.session.cache.slots", "limits.fetch_sessions",
+        "Fetch sessions that are remembered.",
+    ),
+    _int(
+        "group.min.session.timeout.ms", "groups.rules.session_timeout_ms_min",
+        "The shortest session of a consumer.",
+    ),
+    _int(
+        "group.max.session.timeout.ms", "groups.rules.session_timeout_ms_max",
+        "The longest session of a consumer.",
+    ),
+    _int(
+        "group.initial.rebalance.delay.ms", "groups.rules.initial_rebalance_delay_ms",
+        "How long an empty group waits for more members.",
+    ),
+    _int("group.max.size", "groups.rules.members_max", "Members of a group."),
+    _int(
+        "offsets.retention.minutes", "groups.rules.offsets_retention_ms",
+        "How long the offsets of an empty group are kept.", MINUTE_MS,
+    ),
+    _int(
+        "offsets.retention.check.interval.ms", "groups.sweep_interval_ms",
+        "How often offsets that have expired are looked for.",
+    ),
+    _int(
+        "offset.metadata.max.bytes", "groups.rules.offset_metadata_bytes_max",
+        "What may be said beside an offset.",
+    ),
+    _int(
+        "group.consumer.session.timeout.ms", "groups.rules.consumer_session_timeout_ms",
+        "The session of a member of the newer protocol.",
+    ),
+    _int(
+        "group.consumer.heartbeat.interval.ms", "groups.rules.consumer_heartbeat_interval_ms",
+        "How often such a member is to be heard of.",
+    ),
+    _int("offsets.commit.timeout.ms", "groups.patience_ms", "How long a commit waits."),
+)  # fmt: skip
+
+BROKER_CONFIGS: Mapping[str, BrokerConfig] = {row.name: row for row in _ROWS}
+
+
+class TopicDefault(NamedTuple):
+    """A config of a broker that is the default of a topic's."""
+
+    topic_config: str
+    unit: int = 1
+
+
+_COARSER = {
+    "log.retention.minutes": TopicDefault("retention.ms", MINUTE_MS),
+    "log.retention.hours": TopicDefault("retention.ms", HOUR_MS),
+    "log.roll.hours": TopicDefault("segment.ms", HOUR_MS),
+    "log.roll.jitter.hours": TopicDefault("segment.jitter.ms", HOUR_MS),
+}
+
+TOPIC_DEFAULTS: Mapping[str, TopicDefault] = {
+    **{row.synonym: TopicDefault(name) for name, row in TOPIC_CONFIGS.items() if row.synonym},
+    **_COARSER,
+}
+"""The finest unit first: it counts where several are given, as in Kafka."""
+
+_COPIES = "copies are the store's business"
+_CONTROLLER = "there is no controller: metadata is in the store"
+_TRANSACTIONS = "there are no transactions"
+_SECURITY = "there is no TLS and no SASL yet"
+_QUOTAS = "there are no quotas yet"
+_DISKS = "everything is in the object store"
+_THREADS = "one loop serves all connections"
+_SHARE = "there are no share groups and no streams groups"
+_CONSUMER = "the rules of this broker are fixed here"
+_JMX = "metrics are at /metrics: see --http"
+_OWN = "this broker has its own way to do it"
+
+_NO_EFFECT = (
+    ("add.partitions.to.txn.", _TRANSACTIONS), ("alter.log.dirs.", _DISKS),
+    ("alter.config.policy.", "policies are classes of Java"),
+    ("authorizer.", _SECURITY), ("auto.leader.", _COPIES), ("background.threads", _THREADS),
+    ("broker.heartbeat.", _CONTROLLER), ("broker.session.", _CONTROLLER),
+    ("broker.rack", "a client reads from any broker at the same price"),
+    ("client.quota.", _QUOTAS), ("config.providers", "values are taken as they are written"),
+    ("connection.failed.", _SECURITY), ("connections.max.reauth.", _SECURITY),
+    ("controlled.shutdown.", "SIGTERM always drains"), ("controller.", _CONTROLLER),
+    ("cordoned.", _DISKS), ("create.topic.policy.", "policies are classes of Java"),
+    ("default.replication.factor", _COPIES), ("delegation.", _SECURITY),
+    ("delete.records.", _OWN), ("delete.topic.enable", "topics can be deleted"),
+    ("early.start.", _CONTROLLER), ("fetch.purgatory.", _OWN), ("follower.", _COPIES),
+    ("group.consumer.", _CONSUMER), ("group.coordinator.", _OWN), ("group.share.", _SHARE),
+    ("group.streams.", _SHARE), ("initial.broker.", _CONTROLLER), ("inter.broker.", _COPIES),
+    ("internal.", _CONTROLLER), ("kafka.metrics.", _JMX), ("leader.imbalance.", _COPIES),
+    ("log.cleaner.", "compaction runs on Spark: lakelog pipeline"), ("log.dir", _DISKS),
+    ("log.flush.", "what is acknowledged is in the object store"), ("log.initial.", _DISKS),
+    ("max.connection", "connections are limited in all: max.connections"),
+    ("max.request.partition.", "2000, as in Kafka"), ("metadata.", _CONTROLLER),
+    ("metric", _JMX), ("num.io.", _THREADS), ("num.network.", _THREADS),
+    ("num.recovery.", "nothing is recovered: a broker has no state"), ("num.replica.", _COPIES),
+    ("offsets.load.", _OWN), ("offsets.topic.", "groups are cells in the object store"),
+    ("principal.", _SECURITY), ("process.roles", _CONTROLLER),
+    ("producer.id.", "a producer is remembered for a day"), ("producer.purgatory.", _OWN),
+    ("queued.max.requests", "requests are limited by bytes: queued.max.request.bytes"),
+    ("quota.", _QUOTAS), ("remote.", _DISKS), ("replica.", _COPIES), ("replication.", _QUOTAS),
+    ("request.timeout.ms", _COPIES), ("sasl.", _SECURITY), ("security.", _SECURITY),
+    ("server.max.startup.", _OWN), ("share.", _SHARE), ("socket.connection.", _COPIES),
+    ("socket.", "the system chooses the size of its buffers"), ("ssl.", _SECURITY),
+    ("telemetry.", _JMX), ("transaction", _TRANSACTIONS), ("unclean.", _COPIES),
+    ("unstable.", "what is there is stable"), ("zookeeper.", _CONTROLLER),
+)  # fmt: skip
+
+
+def no_effect(name: str) -> str:
+    """Say why a config of Kafka's means nothing here; nothing: it is none of Kafka's."""
+    return next((why for start, why in _NO_EFFECT if name.startswith(start)), "")

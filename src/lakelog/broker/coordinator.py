@@ -1,0 +1,348 @@
+"""The coordinator: finds the shard of a group, loads shards, and puts requests to them.
+
+loading     COORDINATOR_LOAD_IN_PROGRESS, but a heartbeat is simply answered, and a SyncGroup is
+            told to join again: as Kafka does, so that a restart is no rebalance
+loaded      the group answers
+lost        NOT_COORDINATOR: another broker has taken the claim; this one must be started again
+damaged     COORDINATOR_NOT_AVAILABLE: the cell cannot be read, and is left as it is
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+from uuid import UUID
+
+from lakelog.broker.patterns import Patterns
+from lakelog.broker.shards import CoordinatorSettings, Shard
+from lakelog.errors import FencedError, LakelogError, UnavailableError
+from lakelog.groups import (
+    Answer,
+    AnyGroup,
+    Code,
+    Commit,
+    CommitAnswer,
+    ConsumerAnswer,
+    ConsumerDurable,
+    ConsumerGroup,
+    ConsumerHeartbeat,
+    Delete,
+    DeleteOffsets,
+    DeleteOffsetsAnswer,
+    Description,
+    Durable,
+    Group,
+    Heartbeat,
+    Join,
+    JoinAnswer,
+    Leave,
+    LeaveAnswer,
+    Listing,
+    Offsets,
+    Place,
+    Request,
+    Roster,
+    Sweep,
+    Sync,
+    SyncAnswer,
+    TopicsGone,
+    absent,
+    check_member,
+    describe,
+    list_any,
+    refusal,
+)
+from lakelog.meta import GroupStore, Held, shard_of
+from lakelog.ports import Clock, Ids
+from lakelog.store import PerformAsync, run_async, working_async
+
+__all__ = ["Coordinator"]
+
+GROUP_ID_BYTES_MAX = 1024
+CLIENT_ID_MAX = 256
+"""Characters of a client's id that go into the ids of members, and are remembered."""
+
+RETRY_MS = 500
+SWEPT_AT_ONCE = 64
+
+A = TypeVar(
+    "A",
+    JoinAnswer,
+    SyncAnswer,
+    LeaveAnswer,
+    ConsumerAnswer,
+    CommitAnswer,
+    DeleteOffsetsAnswer,
+    Code,
+)
+
+
+class Coordinator:
+    """All groups of a namespace. Use it as a context: what was accepted is answered at its end."""
+
+    def __init__(
+        self,
+        store: GroupStore,
+        perform: PerformAsync,
+        *,
+        clock: Clock,
+        ids: Ids,
+        settings: CoordinatorSettings | None = None,
+        complain: Callable[[LakelogError], None] = lambda _: None,
+        patterns: Patterns | None = None,
+    ) -> None:
+        self.patterns = patterns or Patterns()
+        """For members that subscribe to topics by an expression."""
+        self._store = store
+        self._perform = perform
+        self._clock = clock
+        self._ids = ids
+        self._settings = settings or CoordinatorSettings()
+        self._complain = complain
+        self._shards: list[Shard | Code] = []
+        """Empty until the first is loaded, which tells how many there are."""
+        self._refuses: Code | None = Code.COORDINATOR_LOAD_IN_PROGRESS
+        """What is told while there are no shards at all."""
+        self._loading: asyncio.Task[None] | None = None
+        self._sweeping: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> "Coordinator":
+        self._loading = asyncio.create_task(self._load())
+        self._sweeping = asyncio.create_task(self._sweep())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def loaded(self) -> None:
+        """Wait until every shard is loaded.
+
+        Raises:
+            LakelogError: one cannot be, and waiting does not help.
+        """
+        assert self._loading is not None
+        await asyncio.shield(self._loading)
+
+    async def close(self) -> None:
+        """Take nothing more, store what was taken, and answer everybody."""
+        self._refuses = Code.COORDINATOR_NOT_AVAILABLE
+        for task in (self._loading, self._sweeping):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        shards = [shard for shard in self._shards if isinstance(shard, Shard)]
+        await asyncio.gather(*(shard.close() for shard in shards))
+
+    # ------------------------------------------------------------------------ asking
+
+    async def join(self, group_id: str, event: Join) -> JoinAnswer:
+        """Wait for a generation; as long as a rebalance takes."""
+        client_id = event.client_id[:CLIENT_ID_MAX]
+        stem = client_id if event.instance_id is None else event.instance_id[:CLIENT_ID_MAX]
+        new_member_id = f"{stem}-{UUID(bytes=self._ids())}"
+        event = replace(event, client_id=client_id, new_member_id=new_member_id)
+        return _of(JoinAnswer, await self._ask(group_id, event))
+
+    async def sync(self, group_id: str, event: Sync) -> SyncAnswer:
+        """Wait for an assignment; as long as the leader takes."""
+        return _of(SyncAnswer, await self._ask(group_id, event))
+
+    async def heartbeat(self, group_id: str, event: Heartbeat) -> Code:
+        """Tell that a member lives."""
+        return _of(Code, await self._ask(group_id, event))
+
+    async def leave(self, group_id: str, event: Leave) -> LeaveAnswer:
+        """Let members go."""
+        return _of(LeaveAnswer, await self._ask(group_id, event))
+
+    async def consumer_heartbeat(self, group_id: str, event: ConsumerHeartbeat) -> ConsumerAnswer:
+        """Let a member of the newer protocol join, live or leave."""
+        event = replace(
+            event,
+            client_id=event.client_id[:CLIENT_ID_MAX],
+            new_member_id=event.member_id or str(UUID(bytes=self._ids())),
+        )
+        return _of(ConsumerAnswer, await self._ask(group_id, event))
+
+    async def commit(self, group_id: str, event: Commit) -> CommitAnswer:
+        """Store offsets."""
+        return _of(CommitAnswer, await self._ask(group_id, event))
+
+    async def delete_offsets(
+        self, group_id: str, places: Iterable[Place], names: Mapping[bytes, str]
+    ) -> tuple[Code, tuple[Code, ...]]:
+        """Forget offsets; return why none was, or what became of each."""
+        event = DeleteOffsets(places=tuple(places), names=names)
+        answer = _of(DeleteOffsetsAnswer, await self._ask(group_id, event))
+        return answer.code, answer.codes
+
+    async def delete(self, group_id: str) -> Code:
+        """Delete a group that has no members."""
+        return _of(Code, await self._ask(group_id, Delete()))
+
+    async def _ask(self, group_id: str, request: Request) -> Answer:
+        shard = self._find(group_id)
+        if isinstance(shard, Shard):
+            return await shard.ask(group_id, request)
+        if shard is Code.COORDINATOR_LOAD_IN_PROGRESS and isinstance(request, Heartbeat):
+            return Code.NONE
+        if shard is Code.COORDINATOR_LOAD_IN_PROGRESS and isinstance(request, Sync):
+            return refusal(request, Code.REBALANCE_IN_PROGRESS)
+        return refusal(request, shard)
+
+    def _find(self, group_id: str) -> Shard | Code:
+        """Return the shard of a group, or why it cannot be asked."""
+        size = len(group_id.encode(errors="surrogatepass"))
+        if not 0 < size <= GROUP_ID_BYTES_MAX:
+            return Code.INVALID_GROUP_ID
+        if self._refuses is not None:
+            return self._refuses
+        return self._shards[shard_of(group_id, len(self._shards))]
+
+    # ------------------------------------------------------------------------ reading
+
+    def offsets(self, group_id: str) -> Offsets | Code:
+        """Return the offsets of a group that are stored, or why they are not known."""
+        shard = self._find(group_id)
+        if isinstance(shard, Code):
+            return shard
+        return shard.offsets(group_id) if shard.refuses is None else shard.refuses
+
+    def roster(self, group_id: str) -> Roster | None:
+        """Return the generation of a classic group that is stored."""
+        shard = self._find(group_id)
+        stored = None if isinstance(shard, Code) else shard.stored(group_id)
+        return stored.roster if isinstance(stored, Durable) else None
+
+    def check_member(self, group_id: str, member_id: str | None, epoch: int) -> Code:
+        """Say whether somebody may be told offsets, if it says that it is a member.
+
+        It does so in the newer protocol alone, and is measured by what is stored.
+        """
+        shard = self._find(group_id)
+        if isinstance(shard, Code) or (member_id is None and epoch < 0):
+            return shard if isinstance(shard, Code) else Code.NONE
+        stored = shard.stored(group_id)
+        if not isinstance(stored, ConsumerDurable):
+            return Code.NONE
+        return check_member(stored.roster, member_id, epoch)
+
+    async def confirm(self, group_id: str) -> Code:
+        """Say whether this broker coordinates a group, after asking the store.
+
+        That something is not there is said only after this: a broker that has been replaced, and
+        does not know it yet, would send consumers back to the beginning or on to the end.
+        """
+        shard = self._find(group_id)
+        return shard if isinstance(shard, Code) else await shard.confirm()
+
+    def describe(self, group_id: str) -> Description | Code:
+        """Return what an operator may know of a classic group; one that is not there is Dead."""
+        found = self._look(group_id)
+        if isinstance(found, Code):
+            return found
+        return describe(found if isinstance(found, Group) else absent(group_id))
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup | Code:
+        """Return a group of the newer protocol."""
+        found = self._look(group_id)
+        if isinstance(found, Code | ConsumerGroup):
+            return found
+        return Code.GROUP_ID_NOT_FOUND
+
+    def subscriptions(self, group_id: str) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the topics and the expressions that a group of the newer protocol names."""
+        found = self.consumer_group(group_id)
+        return (frozenset(),) * 2 if isinstance(found, Code) else (found.names, found.patterns)
+
+    def _look(self, group_id: str) -> AnyGroup | Code:
+        shard = self._find(group_id)
+        if isinstance(shard, Code):
+            return shard
+        if shard.refuses is not None:
+            return shard.refuses
+        return shard.groups.get(group_id) or absent(group_id)
+
+    def list_groups(self) -> tuple[Code, list[Listing]]:
+        """Return every group, and why some may be missing."""
+        code, found = self._refuses or Code.NONE, []
+        for shard in self._shards if self._refuses is None else ():
+            if isinstance(shard, Code) or shard.refuses is not None:
+                code = shard if isinstance(shard, Code) else shard.refuses or code
+            else:
+                found += [list_any(group) for group in shard.groups.values()]
+        return code, sorted(found, key=lambda one: one.group_id)
+
+    # ------------------------------------------------------------------------ keeping
+
+    async def forget_topics(self, topic_ids: Iterable[bytes]) -> None:
+        """Drop the offsets of topics that were deleted."""
+        gone = TopicsGone(frozenset(topic_ids))
+        await self._tell_all(gone)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.sweep_interval_ms / 1000)
+            await self._tell_all(Sweep())
+
+    async def _tell_all(self, event: Sweep | TopicsGone) -> None:
+        for shard in list(self._shards):
+            if isinstance(shard, Shard):
+                names = list(shard.groups)
+                for at in range(0, len(names), SWEPT_AT_ONCE):
+                    shard.tell(names[at : at + SWEPT_AT_ONCE], event)
+                    await asyncio.sleep(0)
+
+    # ------------------------------------------------------------------------ loading
+
+    async def _load(self) -> None:
+        try:
+            first = await self._claim(0, None)
+        except LakelogError as error:
+            self._refuses = self._told(error)
+            raise
+        self._shards = [Code.COORDINATOR_LOAD_IN_PROGRESS] * first.shards
+        self._open(first)
+        self._refuses = None
+        others = (self._load_one(number, first.shards) for number in range(1, first.shards))
+        failed = [error for error in await asyncio.gather(*others) if error is not None]
+        if failed:
+            raise failed[0]
+
+    async def _load_one(self, number: int, shards: int) -> LakelogError | None:
+        try:
+            self._open(await self._claim(number, shards))
+        except LakelogError as error:
+            self._shards[number] = self._told(error)
+            return error
+        return None
+
+    def _told(self, error: LakelogError) -> Code:
+        self._complain(error)
+        is_lost = isinstance(error, FencedError)
+        return Code.NOT_COORDINATOR if is_lost else Code.COORDINATOR_NOT_AVAILABLE
+
+    async def _claim(self, number: int, shards: int | None) -> Held:
+        """Take a shard over; while the store does not answer, again and again."""
+        perform = working_async(self._perform)
+        while True:
+            try:
+                return await run_async(self._store.claim(number, shards), perform)
+            except UnavailableError as error:
+                self._complain(error)
+                await asyncio.sleep(RETRY_MS / 1000)
+
+    def _open(self, held: Held) -> None:
+        self._shards[held.shard] = Shard(
+            held,
+            self._store,
+            self._perform,
+            clock=self._clock,
+            settings=self._settings,
+            complain=self._complain,
+        )
+
+
+def _of(kind: type[A], answer: Answer) -> A:
+    assert isinstance(answer, kind)
+    return answer

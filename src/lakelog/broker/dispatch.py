@@ -1,0 +1,350 @@
+"""From a frame to an answer: which API, which handler, and what becomes of errors.
+
+    Produce, Fetch   by hand, without a task: callbacks answer
+    everything else  decoded by kio, a task for each, an answer in the fields of the newest version
+
+A request that cannot be read closes its connection, as in Kafka, and no other. An error that a
+handler did not expect closes it as well: an answer that looks like success would be worse.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+from structlog.typing import FilteringBoundLogger
+
+from lakelog.broker.api.alter_configs import incremental_alter_configs, replace_configs
+from lakelog.broker.api.api_versions import api_versions, api_versions_fields
+from lakelog.broker.api.consumer_group_describe import consumer_group_describe
+from lakelog.broker.api.consumer_group_heartbeat import consumer_group_heartbeat
+from lakelog.broker.api.create_partitions import create_partitions
+from lakelog.broker.api.create_topics import create_topics
+from lakelog.broker.api.delete_groups import delete_groups
+from lakelog.broker.api.delete_records import delete_records
+from lakelog.broker.api.delete_topics import delete_topics
+from lakelog.broker.api.describe_acls import describe_acls
+from lakelog.broker.api.describe_cluster import describe_cluster
+from lakelog.broker.api.describe_configs import describe_broker_configs
+from lakelog.broker.api.describe_groups import describe_groups
+from lakelog.broker.api.describe_log_dirs import describe_log_dirs
+from lakelog.broker.api.describe_producers import describe_producers
+from lakelog.broker.api.describe_topic_partitions import describe_topic_partitions
+from lakelog.broker.api.fetch import Fetching
+from lakelog.broker.api.find_coordinator import find_coordinator
+from lakelog.broker.api.heartbeat import heartbeat
+from lakelog.broker.api.init_producer_id import init_producer_id
+from lakelog.broker.api.join_group import join_group
+from lakelog.broker.api.leave_group import leave_group
+from lakelog.broker.api.list_groups import list_groups
+from lakelog.broker.api.list_offsets import list_offsets
+from lakelog.broker.api.metadata import metadata
+from lakelog.broker.api.offset_commit import offset_commit
+from lakelog.broker.api.offset_delete import offset_delete
+from lakelog.broker.api.offset_fetch import offset_fetch
+from lakelog.broker.api.offset_for_leader_epoch import offset_for_leader_epoch
+from lakelog.broker.api.produce import (
+    One,
+    Pending,
+    find_topics,
+    produce,
+    produce_again,
+    submitting,
+)
+from lakelog.broker.api.sync_group import sync_group
+from lakelog.broker.connection import Connection, Slot
+from lakelog.broker.services import Call, Services
+from lakelog.errors import CorruptError, LakelogError, UnsupportedError
+from lakelog.formats import Bytes
+from lakelog.wire import (
+    APIS,
+    ApiKey,
+    Produced,
+    ProduceRequest,
+    ProduceShape,
+    RequestHeader,
+    answer_again,
+    decode_fetch,
+    decode_produce,
+    decode_request,
+    decode_request_header,
+    encode_produce_response,
+    encode_response,
+    match_produce,
+    response_start,
+    shape_of,
+)
+
+__all__ = ["HANDLERS", "Dispatcher"]
+
+Handler = Callable[[Services, Call, Any], Awaitable[Any]]
+
+HANDLERS: dict[int, Handler] = {
+    ApiKey.LIST_OFFSETS: list_offsets,
+    ApiKey.METADATA: metadata,
+    ApiKey.OFFSET_COMMIT: offset_commit,
+    ApiKey.OFFSET_FETCH: offset_fetch,
+    ApiKey.FIND_COORDINATOR: find_coordinator,
+    ApiKey.JOIN_GROUP: join_group,
+    ApiKey.HEARTBEAT: heartbeat,
+    ApiKey.LEAVE_GROUP: leave_group,
+    ApiKey.SYNC_GROUP: sync_group,
+    ApiKey.DESCRIBE_GROUPS: describe_groups,
+    ApiKey.LIST_GROUPS: list_groups,
+    ApiKey.API_VERSIONS: api_versions,
+    ApiKey.CREATE_TOPICS: create_topics,
+    ApiKey.DELETE_TOPICS: delete_topics,
+    ApiKey.DELETE_RECORDS: delete_records,
+    ApiKey.INIT_PRODUCER_ID: init_producer_id,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch,
+    ApiKey.DESCRIBE_ACLS: describe_acls,
+    ApiKey.DESCRIBE_CONFIGS: describe_broker_configs,
+    ApiKey.ALTER_CONFIGS: replace_configs,
+    ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs,
+    ApiKey.CREATE_PARTITIONS: create_partitions,
+    ApiKey.DELETE_GROUPS: delete_groups,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs,
+    ApiKey.OFFSET_DELETE: offset_delete,
+    ApiKey.DESCRIBE_CLUSTER: describe_cluster,
+    ApiKey.DESCRIBE_PRODUCERS: describe_producers,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_group_heartbeat,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_group_describe,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
+}
+
+LARGE_BYTES = 32 << 10
+"""A request over this size is decoded, and its answer encoded, beside the loop."""
+
+_CORRELATION_AT, _CORRELATION_END = 4, 8
+
+
+class Dispatcher:
+    """Takes the frames of every connection."""
+
+    def __init__(self, services: Services, log: FilteringBoundLogger) -> None:
+        self._services = services
+        self._metrics = services.metrics
+        self._produce_counters = services.metrics.api("Produce")
+        self._log = log
+        self._pending: list[Pending | One] = []
+        self._time = asyncio.get_running_loop().time
+
+    def frame(self, connection: Connection, frame: memoryview, slot: Slot) -> None:
+        """Answer a request, now or later.
+
+        Raises:
+            LakelogError: this is no request that can be answered.
+        """
+        shape = connection.shape
+        if shape is not None and connection.asking is None:
+            found = match_produce(shape, frame)
+            if found is not None and self._produce_again(shape, *found, frame, slot):
+                return
+        try:
+            header = decode_request_header(frame)
+        except UnsupportedError:
+            if len(frame) >= 8 and int.from_bytes(frame[:2], "big") == ApiKey.API_VERSIONS:
+                self._tell_versions(frame, slot)
+                return
+            raise
+        began = self._time()
+        if header.api.key is ApiKey.PRODUCE:
+            self._produce(connection, header, frame, slot, began)
+        elif header.api.key is ApiKey.FETCH:
+            self._fetch(connection, header, frame, slot, began)
+        else:
+            call = self._call(connection, header)
+            work = self._control(connection, call, header, frame, slot, began)
+            slot.work = asyncio.create_task(work)
+
+    def sweep(self, now_ms: int) -> None:
+        """Answer producers that have waited for as long as they wanted to."""
+        for pending in self._pending:
+            if pending.deadline_ms < now_ms:
+                pending.finish()
+        self._pending = [one for one in self._pending if not one.is_answered]
+
+    # ------------------------------------------------------------------------ by hand
+
+    def _produce_again(
+        self, shape: ProduceShape, index: int, records: memoryview, frame: memoryview, slot: Slot
+    ) -> bool:
+        """Produce what is like the request before; False: look at it in full."""
+        began = self._time()
+        correlation_id = bytes(frame[_CORRELATION_AT:_CORRELATION_END])
+        acks = shape.request.acks
+
+        def reply(base: int, stamp: int, log_start: int) -> None:
+            self._produce_counters.count(self._time() - began)
+            if acks:
+                answer = answer_again(shape, correlation_id, index, base, stamp, log_start)
+                slot.send(answer)
+            else:
+                slot.done()
+
+        def refuse(produced: Produced) -> None:
+            self._produce_counters.count(self._time() - began)
+            if acks:
+                (topic,) = shape.request.topics
+                rows = [(topic.name, topic.id, [produced])]
+                body = encode_produce_response(shape.header.version, rows)
+                slot.answer([correlation_id, b"\0", body])
+            else:
+                slot.done()
+
+        one = produce_again(self._services, shape, index, records, reply, refuse)
+        if one is None:
+            return False
+        self._pending.append(one)
+        return True
+
+    def _produce(
+        self,
+        connection: Connection,
+        header: RequestHeader,
+        frame: memoryview,
+        slot: Slot,
+        began: float,
+    ) -> None:
+        request = decode_produce(frame, header.body_at, header.version)
+        connection.shape = shape_of(frame, header, request)
+        start = response_start(header.api, header.version, header.correlation_id)
+
+        def answer(body: bytes) -> None:
+            self._produce_counters.count(self._time() - began)
+            if request.acks:
+                slot.answer([start, body])
+            else:
+                slot.done()
+
+        pending: Pending | None = None
+        if connection.asking is None:
+            pending = produce(self._services, header.version, request, answer)
+        if pending is None:
+            before = connection.asking
+            work = self._produce_unknown(connection, before, header.version, request, answer, slot)
+            connection.asking = slot.work = asyncio.create_task(work)
+        elif not pending.is_answered:
+            self._pending.append(pending)
+
+    async def _produce_unknown(
+        self,
+        connection: Connection,
+        before: asyncio.Task[None] | None,
+        version: int,
+        request: ProduceRequest,
+        answer: Callable[[bytes], None],
+        slot: Slot,
+    ) -> None:
+        """Produce to topics that must be asked for first, or to many, behind what came before."""
+        if before is not None:
+            await asyncio.wait((before,))
+        entries = await find_topics(self._services, request, self._complain)
+        pending = Pending(version, answer)
+        for _ in submitting(self._services, request, entries, pending):
+            await asyncio.sleep(0)  # Others want to go on, too.
+        slot.work = None  # It is on its way.
+        if not pending.is_answered:
+            self._pending.append(pending)
+        if connection.asking is asyncio.current_task():
+            connection.asking = None
+
+    def _complain(self, error: LakelogError) -> None:
+        self._log.warning("a topic was not found out", error=str(error))
+
+    def _fetch(
+        self,
+        connection: Connection,
+        header: RequestHeader,
+        frame: memoryview,
+        slot: Slot,
+        began: float,
+    ) -> None:
+        request = decode_fetch(frame, header.body_at, header.version)
+        start = response_start(header.api, header.version, header.correlation_id)
+
+        def answer(body: list[Bytes]) -> None:
+            self._metrics.request("Fetch", self._time() - began)
+            slot.answer([start, *body])
+
+        fetching = Fetching(self._services, header.version, request, answer, slot.fail)
+        slot.work = fetching
+        fetches = connection.fetches
+        fetches.append(fetching)
+
+        def sent() -> None:
+            fetches.popleft()
+            if fetches and not connection.is_lost:
+                fetches[0].start()
+
+        slot.sent = sent
+        if len(fetches) == 1:
+            fetching.start()
+
+    # ------------------------------------------------------------------------ by kio
+
+    def _call(self, connection: Connection, header: RequestHeader) -> Call:
+        kept = connection.call
+        key, version = int(header.api.key), header.version
+        if kept is not None and kept[:3] == (key, version, header.client_id):
+            return kept
+        connection.call = Call(
+            key,
+            version,
+            header.client_id,
+            connection.host,
+            connection.listener,
+            principal="User:ANONYMOUS",
+        )
+        return connection.call
+
+    async def _control(
+        self,
+        connection: Connection,
+        call: Call,
+        header: RequestHeader,
+        frame: memoryview,
+        slot: Slot,
+        began: float,
+    ) -> None:
+        key, version, name = int(header.api.key), header.version, header.api.name
+        try:
+            body = frame[header.body_at :]
+            async with connection.in_turn:
+                if len(body) > LARGE_BYTES:
+                    request = await asyncio.to_thread(decode_request, key, version, body)
+                else:
+                    request = decode_request(key, version, body)
+            fields = await HANDLERS[key](self._services, call, request)
+            if isinstance(fields, bytes):
+                answer = fields
+            elif len(body) > LARGE_BYTES:
+                answer = await asyncio.to_thread(encode_response, key, version, fields)
+            else:
+                answer = encode_response(key, version, fields)
+        except (CorruptError, UnsupportedError) as error:
+            slot.fail(f"{name} {version}: {error}")
+        except LakelogError as error:
+            self._log.warning("a request failed", api=name, version=version, error=str(error))
+            slot.fail(f"{name}: {error}")
+        except Exception:  # noqa: BLE001 (it ends this connection, and no other)
+            self._log.exception("a bug", api=name, version=version)
+            slot.fail(f"{name}: a bug, see the log")
+        else:
+            error_code = "" if isinstance(fields, bytes) else _error(fields)
+            self._metrics.request(name, self._time() - began, error_code)
+            start = response_start(header.api, version, header.correlation_id)
+            slot.answer([start, answer])
+
+    def _tell_versions(self, frame: memoryview, slot: Slot) -> None:
+        """Answer a version of ApiVersions that is not known, in the oldest one."""
+        fields = api_versions_fields(self._services)
+        fields["error_code"] = ErrorCode.unsupported_version
+        body = encode_response(ApiKey.API_VERSIONS, 0, fields)
+        correlation_id = int.from_bytes(frame[_CORRELATION_AT:_CORRELATION_END], "big", signed=True)
+        slot.answer([response_start(APIS[ApiKey.API_VERSIONS], 0, correlation_id), body])
+
+
+def _error(fields: dict[str, Any]) -> str:
+    code = fields.get("error_code", ErrorCode.none)
+    return "" if code is ErrorCode.none else str(code.name)

@@ -1,0 +1,76 @@
+"""What a broker is asked for at every scrape: how full it is, where partitions end, who lags.
+
+All of it is read from what the broker knows anyway, on the loop; nobody asks the store. Lag and
+ends are capped, because a scrape may not hold the loop: a larger namespace is watched from storage.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from lakelog.broker.metrics import Labelled, LogRow, Metrics
+from lakelog.broker.services import Services
+
+__all__ = ["register_gauges"]
+
+ROWS_MAX = 10_000
+
+_LAGS = (
+    ("kafka_consumergroup_lag", "Records that a group has not read.", "records"),
+    ("kafka_consumergroup_current_offset", "How far a group has come.", "committed"),
+    ("lakelog_consumergroup_lag_bytes", "About how many bytes those are.", "size_bytes"),
+    ("lakelog_consumergroup_lag_seconds", "The age of the first of those.", "seconds"),
+)
+"""The first two are named as kafka_exporter names them."""
+
+
+def register_gauges(metrics: Metrics, services: Services) -> None:
+    """Let a broker's parts be asked at every scrape."""
+    lanes, catalog, budget = services.lanes, services.catalog, services.budget
+
+    def queued() -> int:
+        return sum(writer.waiting_bytes for writer in lanes.values())
+
+    def partitions() -> int:
+        return sum(topic.partitions for topic in catalog.topics())
+
+    gauge = metrics.gauge
+    gauge("lakelog_budget_bytes", "Memory that requests have now.", lambda: budget.used)
+    gauge("lakelog_budget_bytes_max", "Beyond it sockets are not read.", lambda: budget.total)
+    gauge("lakelog_queue_bytes", "What waits for a flush.", queued)
+    gauge("lakelog_topics", "Topics that are known.", lambda: len(catalog.topics()))
+    gauge("lakelog_groups", "Consumer groups.", lambda: len(services.coordinator.list_groups()[1]))
+    gauge(
+        "lakelog_lane_bundles",
+        "Bundles of a lane that are not trimmed: how far sealing is behind.",
+        lambda: _bundles(services),
+        ("lane",),
+    )
+    for name, help_, field in _LAGS:
+        gauge(
+            name, help_, lambda field=field: _lags(services, field),  # type: ignore[misc]
+            ("consumergroup", "topic", "partition"),
+        )  # fmt: skip
+    metrics.kafka_partitions(partitions)
+    metrics.kafka_logs(lambda: islice(_ends(services), ROWS_MAX))
+
+
+def _bundles(services: Services) -> Labelled:
+    for number, writer in list(services.lanes.items()):
+        fold, seen = writer.lane.fold, writer.lane.last_look
+        if fold is not None and seen is not None:
+            yield (str(number),), max(fold.seq + 1 - seen.head.floor, 0)
+
+
+def _ends(services: Services) -> Iterator[LogRow]:
+    for topic in services.catalog.topics():
+        for index in range(topic.partitions):
+            end = services.lanes[topic.lane(index)].end((topic.id, index))
+            if end is not None:
+                yield LogRow(topic.name, index, end)
+
+
+def _lags(services: Services, field: str) -> Labelled:
+    for lag in services.lags.rows():
+        value = getattr(lag, field)
+        if value is not None:
+            yield (lag.group, lag.topic, str(lag.partition)), value

@@ -1,0 +1,172 @@
+"""Health and metrics over HTTP: three paths, GET only, an answer a connection.
+
+    /healthz    200 while the process lives and its loop turns
+    /readyz     200 if clients should come here, else 503 and why
+    /metrics    what Prometheus scrapes
+
+It is no web server and wants to be none: a request line and headers of 8 KiB at most, five seconds
+to send them, 32 connections at once. Whoever does not keep to it is answered shortly, or not at
+all. Bodies are never read.
+"""
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+
+from lakelog.broker.metrics import Metrics
+from lakelog.broker.prometheus import encode, read_gauges
+from lakelog.errors import UnavailableError
+
+__all__ = ["Health", "HttpServer"]
+
+REQUEST_BYTES_MAX = 8 << 10
+DEADLINE_S = 5.0
+CONNECTIONS_MAX = 32
+
+_WORDS = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    431: "Request Header Fields Too Large",
+    503: "Service Unavailable",
+}
+
+Health = Callable[[], tuple[bool, str]]
+"""Says whether clients should come, and if not, why."""
+
+_PATHS = "/healthz, /readyz, /metrics"
+
+
+class HttpServer:
+    """Serves one broker's health and metrics. Use it as a context."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        ready: Health,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        deadline_s: float = DEADLINE_S,
+    ) -> None:
+        self._metrics = metrics
+        self._ready = ready
+        self._host, self._port = host, port
+        self._deadline_s = deadline_s
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.Task[None]] = set()
+        self._scraping = asyncio.Lock()
+
+    async def __aenter__(self) -> "HttpServer":
+        try:
+            self._server = await asyncio.start_server(
+                self._accept, self._host, self._port, limit=REQUEST_BYTES_MAX
+            )
+        except OSError as error:
+            where = f"{self._host}:{self._port}"
+            raise UnavailableError(
+                f"cannot listen on {where}: {error.strerror}: choose another port with --http"
+            ) from error
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        assert self._server is not None
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return host, port
+
+    async def close(self) -> None:
+        """Listen no more, and end what is open."""
+        if self._server is None:
+            return
+        self._server.close()
+        for task in list(self._open):
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+        await self._server.wait_closed()
+
+    # ------------------------------------------------------------------------ one connection
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._open) >= CONNECTIONS_MAX:
+            writer.transport.abort()
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._open.add(task)
+        task.add_done_callback(self._open.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                answer = await self._answer(reader)
+                writer.write(answer)
+                await writer.drain()
+                writer.close()
+                await writer.wait_closed()
+        except (TimeoutError, OSError, asyncio.IncompleteReadError):
+            pass  # Too slow, or gone.
+        finally:
+            writer.transport.abort()
+
+    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            return _response(431, f"use at most {REQUEST_BYTES_MAX} bytes\n")
+        line, *fields = head[:-4].decode("latin-1").split("\r\n")
+        method, _, rest = line.partition(" ")
+        target, _, version = rest.partition(" ")
+        if version not in ("HTTP/1.1", "HTTP/1.0") or not target.startswith("/"):
+            return _response(400, "send GET /healthz HTTP/1.1\n")
+        if method not in ("GET", "HEAD"):
+            return _response(405, "use GET\n", extra="Allow: GET, HEAD\r\n")
+        response = await self._get(target.partition("?")[0], _accepted(fields))
+        return response if method == "GET" else response[: response.index(b"\r\n\r\n") + 4]
+
+    async def _get(self, path: str, accept: str) -> bytes:
+        match path:
+            case "/healthz":
+                return _response(200, "ok\n")
+            case "/readyz":
+                ok, reason = self._ready()
+                return _response(200, "ok\n") if ok else _response(503, f"{reason}\n")
+            case "/metrics":
+                async with self._scraping:  # One at a time: each costs a thread and its text.
+                    readings = await read_gauges(self._metrics)
+                    text, kind = await asyncio.to_thread(encode, self._metrics, readings, accept)
+                return _response(200, text, kind=kind)
+            case _:
+                return _response(404, f"there is {_PATHS}\n")
+
+
+def _accepted(fields: list[str]) -> str:
+    for field in fields:
+        name, _, value = field.partition(":")
+        if name.strip().lower() == "accept":
+            return value.strip()
+    return ""
+
+
+def _response(
+    status: int, body: str | bytes, *, kind: str = "text/plain; charset=utf-8", extra: str = ""
+) -> bytes:
+    data = body.encode() if isinstance(body, str) else body
+    head = (
+        f"HTTP/1.1 {status} {_WORDS[status]}\r\n"
+        f"Content-Type: {kind}\r\n"
+        f"Content-Length: {len(data)}\r\n"
+        "Cache-Control: no-store\r\n"
+        f"{extra}"
+        "Connection: close\r\n\r\n"
+    )
+    return head.encode("latin-1") + data

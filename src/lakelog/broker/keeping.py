@@ -1,0 +1,307 @@
+"""Keeping the namespace while the broker runs: a process of its own, capped and expendable.
+
+    broker                                        its keeper, spawned, nice, with a cap on memory
+      | -- StoreSpec, settings (a pipe) ---------->  every minute, about: lakelog.keep, all lanes
+      | <------------------- a report a pass -----  |
+      | -- the pipe closes ---------------------->  dies at once
+
+Sealing reads and writes as much as producers send, and it must not take the loop's time or the
+broker's memory. A process of its own has its own lock, its own heap, and a limit that the kernel
+keeps. Each verb is safe to kill anywhere, so this needs no farewell: it is killed, and what was
+half done the next pass does. When it dies by itself it is started again, later each time.
+
+Credentials go through the pipe and never into arguments, which everybody on the machine can read.
+"""
+
+import asyncio
+import json
+import multiprocessing
+import os
+import resource
+import secrets
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+
+from lakelog.broker.metrics import Metrics
+from lakelog.errors import InvalidInputError, LakelogError
+from lakelog.host import SystemClock, new_id
+from lakelog.journal import Lane
+from lakelog.keep import Kept, SealSettings, keep
+from lakelog.log import is_pipeline_claimed, open_namespace, store_now
+from lakelog.store import (
+    Meter,
+    StoreSpec,
+    Usage,
+    Work,
+    metered_async,
+    retrying_async,
+    run_async,
+    working_async,
+)
+
+__all__ = ["KeepReport", "KeepSettings", "Keeping", "work"]
+
+REPORT_BYTES_MAX = 1 << 20
+FAILURES_MAX = 20
+FAILURE_CHARS_MAX = 256
+DELAY_S_MIN = 1.0
+DELAY_S_MAX = 60.0
+KILL_S_MAX = 1.0
+EXIT_MEMORY = 12
+"""How it ends when the cap is reached."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepSettings:
+    """How a broker keeps its namespace."""
+
+    every_s: float = 60.0
+    """From one pass to the next, about: a quarter more or less, so that brokers spread out."""
+
+    memory_bytes: int = 1 << 30
+    """What a pass may allocate. A pass that needs more is ended, and told."""
+
+    nice: int = 10
+
+    def __post_init__(self) -> None:
+        if self.every_s <= 0 or self.memory_bytes < 512 << 20 or not 0 <= self.nice <= 19:
+            raise InvalidInputError(f"{self}: use a time above 0, 512 MiB or more, nice 0 to 19")
+
+    @property
+    def seal(self) -> SealSettings:
+        """Sizes with which a pass stays under the cap: what is sealed is held about four times."""
+        return SealSettings(
+            group_bytes=self.memory_bytes // 8,
+            segment_bytes=min(128 << 20, self.memory_bytes // 16),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepReport:
+    """What one pass has done, as it crosses the pipe."""
+
+    seconds: float = 0.0
+    segments: int = 0
+    records: int = 0
+    size_bytes: int = 0
+    trimmed: int = 0
+    deleted: int = 0
+    failures: dict[str, str] = field(default_factory=dict)
+    """At most some: a lane or a topic, and why."""
+    failures_count: int = 0
+    requests: dict[str, int] = field(default_factory=dict)
+
+
+# ---------------------------------------------------------------------------- the broker's side
+
+
+class Keeping:
+    """Runs the keeper of one broker. Use it as a context; leaving it kills the process."""
+
+    def __init__(
+        self,
+        spec: StoreSpec,
+        settings: KeepSettings,
+        metrics: Metrics,
+        *,
+        told: Callable[[KeepReport], None] = lambda _: None,
+        complain: Callable[[str], None] = lambda _: None,
+        target: Callable[[StoreSpec, KeepSettings, Connection], None] | None = None,
+    ) -> None:
+        if spec.url == "memory:":
+            raise InvalidInputError("what is in memory: no other process can keep: use --no-keep")
+        self._spec, self._settings, self._metrics = spec, settings, metrics
+        self._told, self._complain = told, complain
+        self._target = target or work
+        self._task: asyncio.Task[None] | None = None
+        self._process: BaseProcess | None = None
+
+    async def __aenter__(self) -> "Keeping":
+        self._task = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @property
+    def process_id(self) -> int | None:
+        """Of the process that keeps now."""
+        return None if self._process is None else self._process.pid
+
+    async def close(self) -> None:
+        """End the process, wherever it is."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        delay_s = DELAY_S_MIN
+        while True:
+            passes = self._metrics.keep_passes
+            code = await self._one()
+            if self._metrics.keep_passes > passes:
+                delay_s = DELAY_S_MIN
+            self._complain(_obituary(code, self._settings, delay_s))
+            await asyncio.sleep(delay_s)
+            delay_s = min(DELAY_S_MAX, 2 * delay_s)
+            self._metrics.keep_restarts += 1
+
+    async def _one(self) -> int | None:
+        """Run one process to its end, and return how it ended."""
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(
+            target=self._target,
+            args=(self._spec, self._settings, theirs),
+            name="lakelog-keep",
+            daemon=True,
+        )
+        starting = asyncio.ensure_future(asyncio.to_thread(process.start))
+        try:
+            try:
+                await asyncio.shield(starting)
+            finally:
+                await asyncio.gather(starting, return_exceptions=True)
+                theirs.close()
+            self._process = process
+            await self._listen(ours)
+        finally:
+            ours.close()
+            self._process = None
+            if process.pid is not None:
+                process.kill()
+                process.join(KILL_S_MAX)
+        return process.exitcode
+
+    async def _listen(self, pipe: Connection) -> None:
+        """Take in reports until the process is gone."""
+        loop = asyncio.get_running_loop()
+        while True:
+            readable = asyncio.Event()
+            loop.add_reader(pipe.fileno(), readable.set)
+            try:
+                await readable.wait()
+            finally:
+                loop.remove_reader(pipe.fileno())
+            try:
+                # Small, and sent at once: what has begun to arrive does not keep the loop.
+                body = pipe.recv_bytes(REPORT_BYTES_MAX)
+            except (EOFError, OSError):
+                return
+            self._take(KeepReport(**json.loads(body)))
+
+    def _take(self, report: KeepReport) -> None:
+        metrics = self._metrics
+        metrics.keep_passes += 1
+        metrics.keep_failures += report.failures_count
+        metrics.sealed_records += report.records
+        metrics.sealed_bytes += report.size_bytes
+        metrics.usage += Usage(requests=report.requests)
+        self._told(report)
+
+
+def _obituary(code: int | None, settings: KeepSettings, delay_s: float) -> str:
+    if code == EXIT_MEMORY or code == -signal.SIGABRT:
+        why = f"a pass needs more than {settings.memory_bytes} bytes: give it more"
+    else:
+        why = f"it ended with {code}"
+    return f"the keeper died: {why}; it starts again in {delay_s:.0f} s"
+
+
+# ---------------------------------------------------------------------------- the keeper's side
+
+
+def work(spec: StoreSpec, settings: KeepSettings, pipe: Connection) -> None:
+    """Keep a namespace for ever: what runs in the process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the broker's, which ends us.
+    os.nice(settings.nice)
+    threading.Thread(target=_die_with_the_broker, args=(pipe,), daemon=True).start()
+    try:
+        asyncio.run(_keep_on(spec, settings, pipe))
+    except MemoryError:
+        os._exit(EXIT_MEMORY)
+    except OSError:
+        os._exit(0)  # Nobody listens any more.
+
+
+def _die_with_the_broker(pipe: Connection) -> None:
+    """End at once when the other end of the pipe is closed, by whatever end the broker came to."""
+    with suppress(EOFError, OSError):
+        pipe.recv_bytes(1)
+    os._exit(0)
+
+
+async def _keep_on(spec: StoreSpec, settings: KeepSettings, pipe: Connection) -> None:
+    store, lanes = spec.open(), dict[int, Lane]()
+    uniform = secrets.SystemRandom().uniform
+    _cap(settings.memory_bytes)
+    await asyncio.sleep(uniform(0, settings.every_s))
+    while True:
+        meter, begun_s = Meter(), monotonic()
+        perform = working_async(retrying_async(metered_async(store.perform_async, meter)))
+        try:
+            if not lanes:
+                namespace = await run_async(open_namespace(), perform)
+                lanes = {
+                    number: Lane(
+                        number=number,
+                        rules=namespace.rules,
+                        clock=SystemClock(),
+                        ids=new_id,
+                        writer=new_id(),
+                    )
+                    for number in range(namespace.rules.lanes)
+                }
+            kept = await run_async(_unless_claimed(lanes, settings.seal), perform)
+        except LakelogError as error:
+            kept = Kept(failures={"pass": error})
+        report = _report(kept, meter.usage, monotonic() - begun_s)
+        pipe.send_bytes(json.dumps(asdict(report)).encode())
+        await asyncio.sleep(settings.every_s * uniform(0.75, 1.25))
+
+
+def _unless_claimed(lanes: dict[int, Lane], settings: SealSettings) -> Work[Kept]:
+    """Keep the namespace, unless a pipeline on a cluster does."""
+    now_ms = yield from store_now(new_id)
+    if (yield from is_pipeline_claimed(now_ms)):
+        return Kept()
+    return (yield from keep(lanes, settings))
+
+
+def _cap(memory_bytes: int) -> None:
+    """Let the kernel refuse what goes beyond what is allocated now and ``memory_bytes`` more.
+
+    What counts is private memory that can be written. The limit on addresses would not do: each
+    thread of the store's library reserves far more of them than it uses.
+    """
+    fields = Path("/proc/self/status").read_text().splitlines()
+    now = next(int(line.split()[1]) << 10 for line in fields if line.startswith("VmData:"))
+    resource.setrlimit(resource.RLIMIT_DATA, (now + memory_bytes, now + memory_bytes))
+
+
+def _report(kept: Kept, usage: Usage, seconds: float) -> KeepReport:
+    failures = [(what, str(error)[:FAILURE_CHARS_MAX]) for what, error in kept.failures.items()]
+    return KeepReport(
+        seconds=seconds,
+        segments=kept.sealed.segments,
+        records=kept.sealed.records,
+        size_bytes=kept.sealed.size_bytes,
+        trimmed=kept.trimmed,
+        deleted=kept.reaped + kept.swept,
+        failures=dict(failures[:FAILURES_MAX]),
+        failures_count=len(failures),
+        requests=dict(usage.requests),
+    )

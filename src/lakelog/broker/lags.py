@@ -1,0 +1,163 @@
+"""How far groups are behind, in records, in bytes and in seconds.
+
+    records   the end of the partition, less what was committed
+    bytes     about: records, times the mean size of what this broker took for the topic
+    seconds   the age of the first record that was not read yet
+
+Ages come from trails, which cost nothing. What was written before this broker began to look is read
+from the store: one batch for each offset that a group stands at, a few in a second, and kept for as
+long as it stands there. So a broker that has just started says nothing of a lag rather than zero.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from lakelog.broker.services import Services
+from lakelog.broker.trails import Trail
+from lakelog.errors import LakelogError
+from lakelog.groups import Offsets
+from lakelog.journal import Place
+from lakelog.records import HEADER_BYTES, decode_header
+
+__all__ = ["Lag", "Lags"]
+
+LAGS_MAX = 10_000
+EVERY_S = 1.0
+AT_ONCE = 500
+"""Rows that are looked at in a turn of the loop."""
+
+READS_MAX = 8
+"""Offsets whose time is read from the store in a turn."""
+
+
+class Lag(NamedTuple):
+    """A group in a partition."""
+
+    group: str
+    topic: str
+    partition: int
+    committed: int
+    records: int
+    size_bytes: float | None
+    """None: nothing was written here yet, and so nobody knows how large records are."""
+    seconds: float | None
+    """None: it is being found out."""
+
+
+class _Stand(NamedTuple):
+    """Where a group stands."""
+
+    group: str
+    topic: str
+    place: Place
+    offset: int
+    end: int
+
+
+class Lags:
+    """What is known of the lags of all groups. ``watch`` keeps it up."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._trails: dict[Place, Trail] = {}
+        self._read: dict[tuple[Place, int], int] = {}
+        """Times that were read from the store, in milliseconds."""
+
+    async def watch(self) -> None:
+        """Look where groups and partitions are, again and again."""
+        while True:
+            await asyncio.sleep(EVERY_S)
+            await self.look()
+
+    async def look(self) -> None:
+        """Take down where partitions end, and read a few times that are missing."""
+        now_ms = self._services.clock.now_ms()
+        stands: list[_Stand] = []
+        trails: dict[Place, Trail] = {}
+        for stand in self._stands():
+            stands.append(stand)
+            if len(stands) % AT_ONCE == 0:
+                await asyncio.sleep(0)  # Others want to go on, too.
+            if stand.place not in trails:
+                trail = trails[stand.place] = self._trails.get(stand.place) or Trail()
+                trail.note(stand.end, now_ms)
+        self._trails = trails
+        wanted = {(one.place, one.offset): one for one in stands if one.offset < one.end}
+        self._read = {key: time for key, time in self._read.items() if key in wanted}
+        missing = [
+            one
+            for key, one in wanted.items()
+            if key not in self._read and trails[one.place].when(one.offset) is None
+        ]
+        for stand in missing[:READS_MAX]:
+            time_ms = await self._time(stand)
+            if time_ms is not None:
+                self._read[stand.place, stand.offset] = time_ms
+
+    def rows(self) -> Iterator[Lag]:
+        """Yield every group in every partition that it has committed for."""
+        now_ms = self._services.clock.now_ms()
+        for stand in self._stands():
+            behind = max(stand.end - stand.offset, 0)
+            counters = self._services.metrics.topics.get(stand.topic)
+            mean = (
+                counters.bytes_in / counters.messages_in
+                if counters is not None and counters.messages_in
+                else None
+            )
+            size = 0.0 if not behind else None if mean is None else behind * mean
+            yield Lag(
+                stand.group,
+                stand.topic,
+                stand.place[1],
+                stand.offset,
+                behind,
+                size,
+                self._seconds(stand, now_ms) if behind else 0.0,
+            )
+
+    def _seconds(self, stand: _Stand, now_ms: int) -> float | None:
+        trail = self._trails.get(stand.place)
+        time_ms = None if trail is None else trail.when(stand.offset)
+        if time_ms is None:
+            time_ms = self._read.get((stand.place, stand.offset))
+        return None if time_ms is None or time_ms < 0 else max(now_ms - time_ms, 0) / 1000
+
+    def _stands(self) -> Iterator[_Stand]:
+        count = 0
+        services = self._services
+        for group in services.coordinator.list_groups()[1]:
+            offsets = services.coordinator.offsets(group.group_id)
+            if not isinstance(offsets, Offsets):
+                continue
+            for (topic_id, index), row in list(offsets.rows.items()):
+                topic = services.catalog.by_id(topic_id)
+                if topic is None or index >= topic.partitions or row.offset < 0:
+                    continue
+                end = services.lanes[topic.lane(index)].end((topic_id, index))
+                if end is None:
+                    continue
+                yield _Stand(group.group_id, topic.name, (topic_id, index), row.offset, end)
+                count += 1
+                if count >= LAGS_MAX:
+                    return
+
+    async def _time(self, stand: _Stand) -> int | None:
+        """Return the time of the first batch at or behind an offset; None: there was no answer."""
+        entry = self._services.catalog.known_id(stand.place[0])
+        partition = None if entry is None else entry.partition(stand.place[1])
+        if partition is None:
+            return None
+        try:
+            log_start = (await partition.bounds(is_fresh=True)).log_start
+        except LakelogError:
+            return None
+        part = await partition.read(max(stand.offset, log_start), 1)
+        head = b"".join(bytes(piece[:HEADER_BYTES]) for piece in part.pieces[:2])[:HEADER_BYTES]
+        if len(head) < HEADER_BYTES:
+            return None
+        try:
+            return decode_header(head).base_timestamp
+        except LakelogError:
+            return None

@@ -1,0 +1,217 @@
+"""The ledger of a shard: what of it is stored, what is on its way, and the one who writes.
+
+    note --> dirty --one put at a time--> stored
+
+Everything of a shard that is dirty goes out with the next put. A roster goes at once. Offsets that
+come after a quiet time do as well; those that come within the interval after a put wait for its
+end, and for company. So an object store sees at most about one put in an interval.
+
+A put without an answer is put again, the same bytes, until its outcome is known; meanwhile groups
+go on in memory. When another broker has the claim the shard is lost, and nothing of this one counts
+any more. A shard in which nothing is written is looked at now and then: its members would otherwise
+believe for ever in a coordinator that has been replaced.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from lakelog.errors import FencedError, InvalidInputError, LakelogError, UnavailableError
+from lakelog.groups import AnyDurable, Code, GroupRules, Part
+from lakelog.meta import GroupStore, Held, decode_group, encode_group
+from lakelog.ports import Clock
+from lakelog.store import PerformAsync, run_async, working_async
+
+__all__ = ["CoordinatorSettings", "Ledger"]
+
+RETRY_MS_MIN = 50
+RETRY_MS_MAX = 1_000
+ENCODED_AT_ONCE = 16
+"""Groups that are encoded before others have their turn on the loop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorSettings:
+    """How a broker coordinates groups."""
+
+    rules: GroupRules = field(default_factory=GroupRules)
+
+    commit_interval_ms: int = 1_000
+    """From one put for commits to the next, of one shard. Puts on object stores cost money; use 0
+    on local files, where the next put begins when the last one has ended."""
+
+    patience_ms: int = 5_000
+    """How long a request waits for the store (``offsets.commit.timeout.ms``)."""
+
+    sweep_interval_ms: int = 600_000
+    """How often expired offsets are looked for (``offsets.retention.check.interval.ms``)."""
+
+    look_interval_ms: int = 10_000
+    """How often a shard in which nothing is written is looked at. A broker that was replaced and
+    does not know it misleads its consumers for so long."""
+
+    drain_ms: int = 10_000
+    """How long closing waits for the store."""
+
+    groups_max: int = 10_000
+    """Of one shard."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.commit_interval_ms < self.patience_ms or self.groups_max < 1:
+            what = f"an interval of {self.commit_interval_ms} ms, a patience of {self.patience_ms}"
+            raise InvalidInputError(f"{what}: use an interval from 0 and more patience than that")
+
+
+class Ledger:
+    """What is stored of one shard."""
+
+    def __init__(
+        self,
+        held: Held,
+        store: GroupStore,
+        perform: PerformAsync,
+        *,
+        clock: Clock,
+        settings: CoordinatorSettings,
+        complain: Callable[[LakelogError], None],
+    ) -> None:
+        self._held = held
+        self._store = store
+        self._perform = working_async(perform)
+        self._clock = clock
+        self._settings = settings
+        self._complain = complain
+        self.stored: dict[str, AnyDurable] = {
+            name: decode_group(value) for name, value in held.groups.items()
+        }
+        self.stored_version = 0
+        self._version = 0
+        self._versions: dict[tuple[str, Part], int] = {}
+        """Of what is not stored yet."""
+        self._dirty: set[str] = set()
+        self._at_once = False
+        self._closing = False
+        self._stirred = asyncio.Event()
+        self._put_ms: int | None = None
+        self._heard_ms = clock.boot_ms()
+        """When the claim was last known to be this broker's."""
+
+    def note(self, group_id: str, part: Part) -> None:
+        """Take note that a part of a group has changed."""
+        self._version += 1
+        self._versions[group_id, part] = self._version
+        self._dirty.add(group_id)
+        self._at_once |= part is Part.ROSTER
+        self._stirred.set()
+
+    def version(self, group_id: str, part: Part) -> int:
+        """Return the version in which a part of a group, as it is now, is stored."""
+        return self._versions.get((group_id, part), 0)
+
+    def close(self) -> None:
+        """Let ``write`` end as soon as everything is stored."""
+        self._closing = True
+        self._stirred.set()
+
+    async def write(
+        self, durable: Callable[[str], AnyDurable | None], done: Callable[[], None]
+    ) -> Code:
+        """Store what changes until the ledger is closed or lost, and return what is told then."""
+        try:
+            while await self._wait():
+                if not self._dirty:
+                    await self._look_again()
+                    continue
+                version, names = self._version, sorted(self._dirty)
+                self._dirty.clear()
+                self._at_once = False
+                self._put_ms = self._clock.boot_ms()
+                # What is to be stored is what is true now; encoding it may take a while.
+                durables = {name: durable(name) for name in names}
+                await self._save(await _encoded(durables))
+                self._take(version, durables)
+                done()
+        except LakelogError as error:
+            self._complain(error)
+            is_lost = isinstance(error, FencedError)
+            return Code.NOT_COORDINATOR if is_lost else Code.COORDINATOR_NOT_AVAILABLE
+        return Code.COORDINATOR_NOT_AVAILABLE
+
+    async def _wait(self) -> bool:
+        """Wait until a put or a look is due; False when there will be none any more."""
+        while True:
+            now_ms = self._clock.boot_ms()
+            if self._dirty:
+                begun_ms, interval_ms = self._put_ms, self._settings.commit_interval_ms
+                due_ms = now_ms if begun_ms is None else begun_ms + interval_ms
+                if self._at_once or self._closing:
+                    return True
+            elif self._closing:
+                return False
+            else:
+                due_ms = self._heard_ms + self._settings.look_interval_ms
+            if due_ms <= now_ms:
+                return True
+            self._stirred.clear()
+            try:
+                async with asyncio.timeout((due_ms - now_ms) / 1000):
+                    await self._stirred.wait()
+            except TimeoutError:
+                continue
+
+    async def look(self) -> None:
+        """See whether the shard is still this broker's.
+
+        Raises:
+            FencedError: it is not.
+            UnavailableError: no answer.
+        """
+        began_ms = self._clock.boot_ms()
+        await run_async(self._store.look(self._held), self._perform)
+        self._heard_ms = began_ms
+
+    async def _look_again(self) -> None:
+        try:
+            await self.look()
+        except UnavailableError as error:
+            self._complain(error)
+            self._heard_ms = self._clock.boot_ms()  # Not heard, but there is no hurry.
+
+    async def _save(self, changed: Mapping[str, bytes | None]) -> None:
+        """Store it, however long that takes.
+
+        Raises:
+            FencedError: this broker has lost the shard.
+        """
+        delay_ms = RETRY_MS_MIN
+        while True:
+            try:
+                flow = self._store.save(self._held, changed)
+                self._held = await run_async(flow, self._perform)
+                return
+            except UnavailableError as error:
+                self._complain(error)
+                await asyncio.sleep(delay_ms / 1000)
+                delay_ms = min(2 * delay_ms, RETRY_MS_MAX)
+
+    def _take(self, version: int, durables: Mapping[str, AnyDurable | None]) -> None:
+        """Take note that a version is stored."""
+        self.stored_version = version
+        self._heard_ms = self._clock.boot_ms()
+        for name, durable in durables.items():
+            if durable is None:
+                self.stored.pop(name, None)
+            else:
+                self.stored[name] = durable
+            for part in Part:
+                if self._versions.get((name, part), version + 1) <= version:
+                    del self._versions[name, part]
+
+
+async def _encoded(durables: Mapping[str, AnyDurable | None]) -> dict[str, bytes | None]:
+    found: dict[str, bytes | None] = {}
+    for number, (name, durable) in enumerate(durables.items()):
+        if number % ENCODED_AT_ONCE == ENCODED_AT_ONCE - 1:
+            await asyncio.sleep(0)
+        found[name] = None if durable is None else encode_group(durable)
+    return found

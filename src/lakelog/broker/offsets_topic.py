@@ -1,0 +1,257 @@
+"""A ``__consumer_offsets`` that is not there: what groups commit, as a topic that can be read.
+
+    a look, every second     groups that have changed -> records -> the tail of a partition
+    from the first question  nobody asks: nothing is kept, and it costs nothing
+
+Tools like Burrow read this topic of Kafka's. Here groups are cells, so the topic is made up: it
+begins with all that is committed when somebody first asks for it, as a compacted topic would, and
+goes on with every change. It is in memory only and of a bounded size; offsets begin with the time,
+so that they never go back when a broker starts again. It cannot be written, and is not listed:
+whoever reads it knows its name.
+"""
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from kio.schema.errors import ErrorCode
+
+from lakelog.broker.catalog import Catalog, Entry
+from lakelog.broker.coordinator import Coordinator
+from lakelog.broker.lanes import LaneWriter, Watch
+from lakelog.broker.metrics import TopicCounters
+from lakelog.broker.offset_records import (
+    group_key,
+    group_value,
+    offset_key,
+    offset_value,
+    partition_of_group,
+)
+from lakelog.broker.partitions import Part, Partition
+from lakelog.formats import Bytes
+from lakelog.groups import Committed, Offsets, Place, Roster
+from lakelog.log import Bounds, Found, Topic
+from lakelog.model import Record
+from lakelog.ports import Clock
+from lakelog.records import NewBatch, encode_batch
+
+__all__ = ["OFFSETS_TOPIC", "OffsetsTopic"]
+
+OFFSETS_TOPIC = "__consumer_offsets"
+PARTITIONS = 50
+"""As many as Kafka has, so that a group is in the partition where a tool looks for it."""
+
+EVERY_S = 1.0
+TAIL_BYTES_MAX = 1 << 20
+"""Of each partition; older batches go."""
+
+RECORDS_MAX = 1_000
+"""In a batch."""
+
+OFFSETS_A_MS = 1_000
+"""More changes than so many in a millisecond would let offsets run ahead of the time."""
+
+Row = tuple[bytes, bytes | None]
+
+
+class _Tail:
+    """The batches of one partition, and who waits for more."""
+
+    def __init__(self, end: int) -> None:
+        self.bases: list[int] = []
+        self.batches: list[bytes] = []
+        self.times: list[int] = []
+        self.start = self.end = end
+        self.size_bytes = 0
+        self.watches: set[Watch] = set()
+
+    def add(self, rows: list[Row], now_ms: int) -> None:
+        """Append one batch, and wake who waits."""
+        records = [
+            Record(offset=self.end + at, timestamp=now_ms, key=key, value=value)
+            for at, (key, value) in enumerate(rows)
+        ]
+        body = encode_batch(NewBatch(records=records))
+        self.bases.append(self.end)
+        self.batches.append(body)
+        self.times.append(now_ms)
+        self.end += len(rows)
+        self.size_bytes += len(body)
+        while self.size_bytes > TAIL_BYTES_MAX and len(self.batches) > 1:
+            self.size_bytes -= len(self.batches.pop(0))
+            self.times.pop(0)
+            self.bases.pop(0)
+            self.start = self.bases[0]
+        for watch in [one for one in self.watches if one.offset < self.end]:
+            self.watches.discard(watch)
+            watch.wake()
+
+    # What a fetch asks of a lane.
+
+    def watch(self, watch: Watch) -> None:
+        """Call it when there is more."""
+        self.watches.add(watch)
+        if watch.offset < self.end:
+            asyncio.get_running_loop().call_soon(self._wake, watch)
+
+    def _wake(self, watch: Watch) -> None:
+        if watch in self.watches:
+            self.watches.discard(watch)
+            watch.wake()
+
+    def forget(self, watch: Watch) -> None:
+        """Call it no more."""
+        self.watches.discard(watch)
+
+    async def refresh(self) -> None:
+        """There is nothing to look at."""
+
+
+class _TailPartition(Partition):
+    """A partition that is read from a tail."""
+
+    __slots__ = ("_tail",)
+
+    def __init__(self, topic: Topic, index: int, tail: _Tail) -> None:
+        self.topic, self.index, self.place = topic, index, (topic.id, index)
+        self._tail = tail
+        self.lane = cast("LaneWriter", tail)
+        self.stamped_ms = 0
+
+    @property
+    def log_start(self) -> int:
+        return self._tail.start
+
+    def read_now(self, offset: int, most: int) -> Part | None:
+        tail = self._tail
+        if not tail.start <= offset <= tail.end:
+            return Part(ErrorCode.offset_out_of_range, tail.end, tail.start)
+        pieces: list[Bytes] = []
+        size = 0
+        if offset < tail.end:
+            for body in tail.batches[bisect_right(tail.bases, offset) - 1 :]:
+                if pieces and size + len(body) > most:
+                    break
+                pieces.append(body)
+                size += len(body)
+        return Part(ErrorCode.none, tail.end, tail.start, pieces, size)
+
+    async def read(self, offset: int, most: int) -> Part:
+        return cast("Part", self.read_now(offset, most))
+
+    def marks(self) -> Part:
+        return Part(ErrorCode.none, self._tail.end, self._tail.start)
+
+    def is_at_end(self, offset: int) -> bool:
+        return offset == self._tail.end
+
+    async def bounds(self, *, is_fresh: bool = False) -> Bounds:  # noqa: ARG002
+        return Bounds(self._tail.start, self._tail.end)
+
+    async def latest(self, *, is_fresh: bool = False) -> int:  # noqa: ARG002
+        return self._tail.end
+
+    async def sealed_end(self, *, is_fresh: bool = False) -> int:  # noqa: ARG002
+        return self._tail.start
+
+    async def size_bytes(self, *, is_fresh: bool = False) -> int:  # noqa: ARG002
+        return self._tail.size_bytes
+
+    async def find(self, timestamp: int, *, is_fresh: bool = False) -> Found | None:  # noqa: ARG002
+        tail = self._tail
+        for base, time_ms in zip(tail.bases, tail.times, strict=True):
+            if time_ms >= timestamp:
+                return Found(base, time_ms)
+        return None
+
+    async def find_newest(self, *, is_fresh: bool = False) -> Found | None:  # noqa: ARG002
+        tail = self._tail
+        return Found(tail.bases[-1], tail.times[-1]) if tail.bases else None
+
+
+class OffsetsTopic(Entry):
+    """The topic. A catalog hands it out; ``watch`` keeps it up."""
+
+    is_virtual = True
+
+    def __init__(
+        self, catalog: Catalog, coordinator: Coordinator, clock: Clock, topic_id: bytes
+    ) -> None:
+        topic = Topic(
+            name=OFFSETS_TOPIC,
+            id=topic_id,
+            partitions=PARTITIONS,
+            lanes=1,
+            configs={"cleanup.policy": "compact"},
+        )
+        super().__init__(catalog, topic, TopicCounters())
+        self._coordinator, self._clock = coordinator, clock
+        self._tails: list[_Tail] = []
+        self._offsets: dict[str, Mapping[Place, Committed]] = {}
+        self._rosters: dict[str, Roster] = {}
+
+    def partition(self, index: int) -> Partition | None:
+        """Return a partition; the first question makes them."""
+        if not 0 <= index < PARTITIONS:
+            return None
+        if not self._tails:
+            first = self._clock.now_ms() * OFFSETS_A_MS
+            self._tails = [_Tail(first) for _ in range(PARTITIONS)]
+            self.look()
+        found = self._partitions.get(index)
+        if found is None:
+            found = _TailPartition(self.topic, index, self._tails[index])
+            self._partitions[index] = found
+        return found
+
+    async def watch(self) -> None:
+        """Look again and again, once somebody has asked."""
+        while True:
+            await asyncio.sleep(EVERY_S)
+            if self._tails:
+                self.look()
+
+    def look(self) -> None:
+        """Append what has changed since the last look."""
+        rows: dict[int, list[Row]] = {}
+        seen: set[str] = set()
+        for listed in self._coordinator.list_groups()[1]:
+            name = listed.group_id
+            offsets, roster = self._coordinator.offsets(name), self._coordinator.roster(name)
+            if not isinstance(offsets, Offsets):
+                return  # Groups are being loaded, or are another's: what is known stays.
+            seen.add(name)
+            mine = rows.setdefault(partition_of_group(name, PARTITIONS), [])
+            if roster is not None and roster != self._rosters.get(name):
+                self._rosters[name] = roster
+                mine.append((group_key(name), group_value(roster)))
+            self._compare(name, offsets.rows, mine.append)
+        for name in self._offsets.keys() - seen:
+            mine = rows.setdefault(partition_of_group(name, PARTITIONS), [])
+            self._compare(name, {}, mine.append)
+            del self._offsets[name]
+            if self._rosters.pop(name, None) is not None:
+                mine.append((group_key(name), None))
+        now_ms = self._clock.now_ms()
+        for index, some in rows.items():
+            for at in range(0, len(some), RECORDS_MAX):
+                self._tails[index].add(some[at : at + RECORDS_MAX], now_ms)
+
+    def _compare(
+        self, group: str, now: Mapping[Place, Committed], add: Callable[[Row], Any]
+    ) -> None:
+        before = self._offsets.get(group, {})
+        if now is before:
+            return  # Tables are values: the same one says the same.
+        self._offsets[group] = now
+        for place, row in now.items():
+            if before.get(place) != row and (name := self._name(place)) is not None:
+                add((offset_key(group, name, place.partition), offset_value(row)))
+        for place in before.keys() - now.keys():
+            if (name := self._name(place)) is not None:
+                add((offset_key(group, name, place.partition), None))
+
+    def _name(self, place: Place) -> str | None:
+        topic = self._catalog.by_id(place.topic_id)
+        return None if topic is None else topic.name

@@ -1,0 +1,232 @@
+"""One partition, as a broker reads it.
+
+    read_now   from memory, or that there is nothing yet: no waiting, for the hot path
+    read       from the store, through the shared cache
+
+Positive answers may come from what is known; that an offset is out of range is never said without
+asking the lane and the manifest again.
+"""
+
+import asyncio
+from collections.abc import Generator
+from typing import Any, NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from lakelog.broker.cache import ColdCache
+from lakelog.broker.codes import read_code
+from lakelog.broker.lanes import LaneWriter
+from lakelog.broker.recent import Recent
+from lakelog.errors import LakelogError, UnavailableError
+from lakelog.formats import Bytes
+from lakelog.history.manifests import change_manifest, changes, read_manifest
+from lakelog.journal import Lane
+from lakelog.log import (
+    Bounds,
+    Found,
+    Known,
+    OutOfRange,
+    Topic,
+    history_bytes,
+    journal_bytes,
+    newest,
+    offset_at,
+    read,
+)
+from lakelog.store import run_async, working_async
+
+__all__ = ["Part", "Partition"]
+
+
+class Part(NamedTuple):
+    """What a fetch gets of a partition."""
+
+    error: ErrorCode
+    end: int = -1
+    log_start: int = -1
+    pieces: list[Bytes] = []  # noqa: RUF012 (never changed)
+    size: int = 0
+
+
+def _settled(lane: Lane) -> Generator[Any, Any, None]:
+    """What a broker has instead of ``refresh``: the driver of the lane has done it already."""
+    if lane.fold is None:
+        raise UnavailableError(f"lane {lane.number} is being learned: retry")
+    yield from ()
+
+
+class Partition:
+    """A partition of a topic, and what is known of it."""
+
+    __slots__ = (
+        "_cold",
+        "_in_turn",
+        "_known",
+        "_recent",
+        "index",
+        "lane",
+        "place",
+        "stamped_ms",
+        "topic",
+        "where",
+    )
+
+    def __init__(
+        self, topic: Topic, index: int, lane: LaneWriter, recent: Recent, cold: ColdCache
+    ) -> None:
+        self.topic = topic
+        self.index = index
+        self.place = (topic.id, index)
+        self.lane = lane
+        self.where = topic.where(index)
+        self._known = Known()
+        self._recent = recent
+        self._cold = cold
+        self._in_turn: asyncio.Lock | None = None
+        self.stamped_ms = 0
+        """The newest time that was given to a batch of it."""
+
+    @property
+    def in_turn(self) -> asyncio.Lock:
+        """Held by whoever must not be overtaken: batches keep their order."""
+        if self._in_turn is None:
+            self._in_turn = asyncio.Lock()
+        return self._in_turn
+
+    @property
+    def log_start(self) -> int:
+        """Where it begins, as far as it is known."""
+        return self._known.manifest.log_start if self._known.manifest else -1
+
+    def read_now(self, offset: int, most: int) -> Part | None:
+        """Return what is in memory; a part without bytes at the end; None: ask ``read``."""
+        manifest = self._known.get(self.lane.lane)
+        end = self.lane.end(self.place)
+        if manifest is None or end is None:
+            return None
+        end = max(end, manifest.sealed_end)
+        if not manifest.log_start <= offset <= end:
+            return None
+        if offset == end:
+            return Part(ErrorCode.none, end, manifest.log_start)
+        found = self._recent.read(self.place, offset, most)
+        if found is None:
+            return None
+        return Part(ErrorCode.none, end, manifest.log_start, *found)
+
+    def marks(self) -> Part:
+        """Return where it begins and ends, as far as it is known, and nothing of it."""
+        manifest = self._known.get(self.lane.lane)
+        end = self.lane.end(self.place)
+        if manifest is None or end is None:
+            return Part(ErrorCode.none)
+        return Part(ErrorCode.none, max(end, manifest.sealed_end), manifest.log_start)
+
+    async def read(self, offset: int, most: int) -> Part:
+        """Return what is there at an offset: at least one batch, unless it is the end."""
+        try:
+            if not self._is_known(offset):
+                await self.lane.refresh()
+            perform = working_async(self._cold.perform)
+            if self._known.get(self.lane.lane) is None:
+                boot_ms = self.lane.lane.clock.boot_ms()
+                manifest = await run_async(read_manifest(self.where), perform)
+                if not manifest.deleted:
+                    self._known.manifest, self._known.boot_ms = manifest, boot_ms
+                    now = self.read_now(offset, most)
+                    if now is not None:
+                        return now  # It is in memory: only where the log begins was not known.
+            flow = read(self.lane.lane, self.where, offset, max(most, 1), self._known, _settled)
+            found = await run_async(flow, perform)
+        except LakelogError as error:
+            return Part(read_code(error))
+        start, end = found.bounds.log_start, found.bounds.end
+        if isinstance(found, OutOfRange):
+            return Part(ErrorCode.offset_out_of_range, end, start)
+        pieces: list[Bytes] = [found.body] if found.body else []
+        return Part(ErrorCode.none, end, start, pieces, len(found.body))
+
+    def _is_known(self, offset: int) -> bool:
+        """Say whether the lane need not be looked at again: what is read of the manifest comes
+        behind what is known of the lane, and that is the order that counts.
+        """
+        manifest = self._known.get(self.lane.lane)
+        end = self.lane.end(self.place)
+        if end is None:
+            return False
+        if manifest is None:
+            return 0 <= offset <= end
+        return manifest.log_start <= offset <= max(end, manifest.sealed_end)
+
+    def is_at_end(self, offset: int) -> bool:
+        """Say whether there is nothing at an offset yet, as far as it is known."""
+        return self.lane.end(self.place) == offset
+
+    # The lane has been looked at since somebody asked, if it ``is_fresh``: whoever asks about many
+    # partitions looks once.
+
+    async def bounds(self, *, is_fresh: bool = False) -> Bounds:
+        """Return where it begins and ends now.
+
+        Raises:
+            LakelogError: there was no answer, or the topic was deleted.
+        """
+        if not is_fresh:
+            await self.lane.refresh()
+        boot_ms = self.lane.lane.clock.boot_ms()
+        manifest = await run_async(read_manifest(self.where), working_async(self._cold.perform))
+        self._known.manifest, self._known.boot_ms = manifest, boot_ms
+        end = max(self.lane.end(self.place) or 0, manifest.sealed_end)
+        return Bounds(min(manifest.log_start, end), end)
+
+    async def latest(self, *, is_fresh: bool = False) -> int:
+        """Return where it ends now."""
+        if not is_fresh:
+            await self.lane.refresh()
+        # A partition whose history was brought here has an end there before it has one in a lane.
+        return self.lane.end(self.place) or (await self.bounds(is_fresh=True)).end
+
+    async def start_at(self, offset: int, write: str) -> int:
+        """Let it begin at an offset, if that is later, and return where it begins then.
+
+        Raises:
+            LakelogError: there was no answer, or the topic was deleted.
+        """
+        boot_ms = self.lane.lane.clock.boot_ms()
+        flow = change_manifest(self.where, write, lambda now: changes.start(now, write, offset))
+        manifest = await run_async(flow, working_async(self._cold.perform))
+        self._known.manifest, self._known.boot_ms = manifest, boot_ms
+        return manifest.log_start
+
+    async def size_bytes(self, *, is_fresh: bool = False) -> int:
+        """Return about how many bytes of the store it takes.
+
+        Raises:
+            LakelogError: there was no answer, or the topic was deleted.
+        """
+        await self.bounds(is_fresh=is_fresh)
+        manifest = self._known.manifest
+        assert manifest is not None
+        start = max(manifest.sealed_end, manifest.log_start)
+        flow = journal_bytes(self.lane.lane, self.place, start)
+        unsealed = await run_async(flow, working_async(self._cold.perform))
+        return history_bytes(manifest) + unsealed
+
+    async def sealed_end(self, *, is_fresh: bool = False) -> int:
+        """Return where its history ends and the journal goes on."""
+        await self.bounds(is_fresh=is_fresh)
+        return self._known.manifest.sealed_end if self._known.manifest else 0
+
+    async def find(self, timestamp: int, *, is_fresh: bool = False) -> Found | None:
+        """Return the first record that is not older."""
+        if not is_fresh:
+            await self.lane.refresh()
+        flow = offset_at(self.lane.lane, self.where, timestamp, _settled)
+        return await run_async(flow, working_async(self._cold.perform))
+
+    async def find_newest(self, *, is_fresh: bool = False) -> Found | None:
+        """Return the first of the records with the highest timestamp."""
+        if not is_fresh:
+            await self.lane.refresh()
+        flow = newest(self.lane.lane, self.where, _settled)
+        return await run_async(flow, working_async(self._cold.perform))

@@ -1,0 +1,218 @@
+"""What a broker counts, told to Prometheus.
+
+    read_gauges   on the loop, with breaks: gauges look at the broker's own values
+    encode        in a thread: text for ten thousand topics takes longer than a loop may stall
+
+Names are ours, ``lakelog_*``, with base units. Beside them stand Kafka's, as the exporter of its
+JMX values writes them, so that dashboards and alerts for Kafka work unchanged. Kafka's counters of
+topics have no row without a topic here: sums are right without a filter.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple, TypeVar
+
+from prometheus_client import ProcessCollector
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
+from prometheus_client.exposition import choose_encoder
+
+from lakelog.broker.metrics import Gauge, Histogram, LogRow, Metrics
+from lakelog.store import Usage
+
+__all__ = ["Readings", "encode", "read_gauges"]
+
+AT_ONCE = 1_000
+"""Rows that are read in a turn of the loop."""
+
+_Row = TypeVar("_Row")
+
+_QUANTILES = (0.5, 0.75, 0.95, 0.99, 0.999)
+_PROCESS = ProcessCollector(registry=None)
+
+
+class Readings(NamedTuple):
+    """What the gauges said."""
+
+    gauges: list[tuple[Gauge, list[tuple[tuple[str, ...], float]]]]
+    logs: list[LogRow]
+
+
+async def read_gauges(metrics: Metrics) -> Readings:
+    """Ask every gauge, on the loop, with breaks. One that fails is left out, and counted."""
+    readings = Readings([], [])
+    for gauge in metrics.gauges:
+        try:
+            value = gauge.read()
+            rows: list[tuple[tuple[str, ...], float]]
+            rows = [((), value)] if isinstance(value, int | float) else await _taken(value)
+            readings.gauges.append((gauge, rows))
+        except Exception:  # noqa: BLE001 (a scrape tells what it can)
+            metrics.gauge_failures += 1
+    try:
+        readings.logs.extend(await _taken(metrics.logs()))
+    except Exception:  # noqa: BLE001 (likewise)
+        metrics.gauge_failures += 1
+    return readings
+
+
+async def _taken(rows: Iterable[_Row]) -> list[_Row]:
+    """Return all rows, a slice in a turn of the loop."""
+    taken: list[_Row] = []
+    left = iter(rows)
+    while some := list(islice(left, AT_ONCE)):
+        taken += some
+        await asyncio.sleep(0)  # Others want to go on, too.
+    return taken
+
+
+def encode(metrics: Metrics, readings: Readings, accept: str = "") -> tuple[bytes, str]:
+    """Return everything as text, and of which type it is. May run in a thread."""
+    encoder, kind = choose_encoder(accept)
+    return encoder(_Scrape([*_families(metrics), *_read(readings)])), kind
+
+
+def _read(readings: Readings) -> Iterator[Metric]:
+    for gauge, rows in readings.gauges:
+        family = GaugeMetricFamily(gauge.name, gauge.help, labels=gauge.labels)
+        for labels, value in rows:
+            family.add_metric(labels, value)
+        yield family
+    for name, help_, field in (
+        ("kafka_log_log_logendoffset", "Where it ends.", "end"),
+        ("kafka_topic_partition_current_offset", "Likewise, as kafka_exporter has it.", "end"),
+        ("kafka_log_log_logstartoffset", "Where it begins, if that is known.", "start"),
+        ("kafka_log_log_size", "Its bytes, if they are known.", "size_bytes"),
+    ):
+        family = GaugeMetricFamily(name, help_, labels=("topic", "partition"))
+        for row in readings.logs:
+            value = getattr(row, field)
+            if value is not None:
+                family.add_metric((row.topic, str(row.partition)), value)
+        yield family
+
+
+def _families(metrics: Metrics) -> Iterator[Metric]:
+    yield from _PROCESS.collect()
+    yield from _simple(metrics)
+    yield from _requests(metrics)
+    yield from _store(metrics)
+    yield from _kafka(metrics)
+
+
+def _simple(metrics: Metrics) -> Iterator[Metric]:
+    for name, help_, value in (
+        ("bytes_in", "Bytes that clients sent.", metrics.bytes_in),
+        ("bytes_out", "Bytes that clients were sent.", metrics.bytes_out),
+        ("connections_opened", "Connections so far.", metrics.connections_opened),
+        ("connections_refused", "Refused, since there are enough.", metrics.connections_refused),
+        ("cache_hits", "Reads that the cache answered.", metrics.cache_hits),
+        ("cache_misses", "Reads that it did not.", metrics.cache_misses),
+        ("loop_stalls", "Times the loop was late by over 50 ms.", metrics.stalls),
+        ("loop_stall_seconds", "How late it was then, in all.", metrics.stall_seconds),
+        ("keep_passes", "Passes that sealed and retained.", metrics.keep_passes),
+        ("keep_failures", "What such passes could not do.", metrics.keep_failures),
+        ("keep_restarts", "How often their process was started again.", metrics.keep_restarts),
+        ("sealed_records", "Records that became history.", metrics.sealed_records),
+        ("sealed_bytes", "Bytes that became history.", metrics.sealed_bytes),
+        ("gauge_failures", "Gauges that could not be read.", metrics.gauge_failures),
+    ):
+        yield CounterMetricFamily(f"lakelog_{name}", help_, value=value)
+    yield GaugeMetricFamily("lakelog_connections", "Open now.", value=metrics.connections)
+    yield _histogram("lakelog_flush_seconds", "How long flushes took.", metrics.flush_seconds)
+    yield _histogram("lakelog_flush_bytes", "How large they were.", metrics.flush_bytes)
+
+
+def _requests(metrics: Metrics) -> Iterator[Metric]:
+    count = CounterMetricFamily(
+        "lakelog_requests", "Requests that were answered.", labels=("api", "error")
+    )
+    seconds = HistogramMetricFamily(
+        "lakelog_request_seconds", "From frame to answer, waiting included.", labels=("api",)
+    )
+    name = "kafka_network_requestmetrics_"
+    requests = CounterMetricFamily(name + "requests", "Requests.", labels=("request",))
+    errors = CounterMetricFamily(name + "errors", "By error.", labels=("request", "error"))
+    times = SummaryMetricFamily(name + "totaltimems", "Milliseconds.", labels=("request",))
+    for api, row in list(metrics.apis.items()):
+        ended: Counter[str] = Counter()
+        for error, n in list(row.errors.items()):
+            ended[error.upper()] += n  # As Kafka writes them, whoever counted.
+        for error, n in ended.items():
+            count.add_metric((api, error), n)
+            errors.add_metric((api, error), n)
+        seconds.add_metric((api,), row.seconds.buckets(), row.seconds.total)
+        requests.add_metric((api,), row.seconds.count)
+        times.add_metric((api,), row.seconds.count, row.seconds.total * 1000)
+        for part in _QUANTILES:
+            labels = {"request": api, "quantile": str(part)}
+            times.add_sample(times.name, labels, row.seconds.quantile(part) * 1000)
+    yield from (count, seconds, requests, errors, times)
+
+
+def _store(metrics: Metrics) -> Iterator[Metric]:
+    count = CounterMetricFamily(
+        "lakelog_store_requests", "Requests to the object store.", labels=("op", "outcome")
+    )
+    kinds: Counter[str] = Counter()
+    for (kind, outcome), n in list(metrics.store_requests.items()):
+        count.add_metric((kind, outcome), n)
+        kinds[kind] += n
+    yield count
+    seconds = HistogramMetricFamily(
+        "lakelog_store_request_seconds", "How long they took.", labels=("op",)
+    )
+    for kind, row in list(metrics.store_seconds.items()):
+        seconds.add_metric((kind,), row.buckets(), row.total)
+    yield seconds
+    price = (Usage(requests=kinds) + metrics.usage).price_usd
+    yield CounterMetricFamily(
+        "lakelog_store_cost_usd", "About what requests cost, by S3's prices.", value=price
+    )
+
+
+def _kafka(metrics: Metrics) -> Iterator[Metric]:
+    rows = sorted(metrics.topics.items())
+    for name, field in (
+        ("messagesin", "messages_in"),
+        ("bytesin", "bytes_in"),
+        ("bytesout", "bytes_out"),
+        ("totalproducerequests", "produce_requests"),
+        ("totalfetchrequests", "fetch_requests"),
+        ("failedproducerequests", "failed_produce_requests"),
+        ("failedfetchrequests", "failed_fetch_requests"),
+    ):
+        family = CounterMetricFamily(
+            f"kafka_server_brokertopicmetrics_{name}", "By topic.", labels=("topic",)
+        )
+        for topic, counters in rows:
+            family.add_metric((topic,), getattr(counters, field))
+        yield family
+    for name, help_, value in (
+        ("server_replicamanager_underreplicatedpartitions", "None: the store copies.", 0),
+        ("server_replicamanager_offlinereplicacount", "None: the store copies.", 0),
+        ("controller_kafkacontroller_offlinepartitionscount", "None: any broker leads.", 0),
+        ("controller_kafkacontroller_activecontrollercount", "The bucket decides.", 1),
+    ):
+        yield GaugeMetricFamily(f"kafka_{name}", help_, value=value)
+
+
+class _Scrape:
+    """Families, as the encoders of Prometheus ask for them."""
+
+    def __init__(self, families: Sequence[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Sequence[Metric]:
+        return self._families
+
+
+def _histogram(name: str, help_: str, row: Histogram) -> Metric:
+    return HistogramMetricFamily(name, help_, buckets=row.buckets(), sum_value=row.total)

@@ -1,0 +1,308 @@
+"""A broker: its parts put together, its doors opened, and closed again without losing anything.
+
+    open     the store has been probed; the namespace is there; every lane is learned; groups are
+             loaded. Only then is a door opened.
+    run      connections, the flusher of each lane, a sweeper, a watch over topics
+    drain    doors shut; what was accepted is stored and answered; nothing new is accepted
+
+A broker that cannot reach its store does not start: there is no mode in which it keeps data in
+memory instead.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from structlog.typing import FilteringBoundLogger
+
+from lakelog.broker.budget import Budget
+from lakelog.broker.cache import ColdCache
+from lakelog.broker.catalog import Catalog
+from lakelog.broker.cluster import SoleBroker
+from lakelog.broker.connection import Connection, Slot
+from lakelog.broker.coordinator import Coordinator
+from lakelog.broker.dispatch import Dispatcher
+from lakelog.broker.lags import Lags
+from lakelog.broker.lanes import LaneWriter
+from lakelog.broker.metrics import Metrics, counted
+from lakelog.broker.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
+from lakelog.broker.recent import Recent
+from lakelog.broker.services import Services
+from lakelog.broker.sessions import Sessions
+from lakelog.broker.settings import BrokerSettings, Limits
+from lakelog.errors import LakelogError
+from lakelog.host import SystemClock, new_id
+from lakelog.journal import Lane
+from lakelog.log import open_namespace
+from lakelog.meta import BucketGroups
+from lakelog.ports import Clock, Ids
+from lakelog.store import (
+    Store,
+    Work,
+    retrying,
+    retrying_async,
+    run,
+    run_async,
+    working,
+    working_async,
+)
+
+__all__ = ["Broker", "run_broker"]
+
+FLOOR_MS = 30_000
+"""How often the head of a lane is looked at, for whoever watches how far sealing is behind."""
+
+SWEEP_MS = 100
+TICK_MS = 10
+RELAX_S = 5.0
+FAREWELL_MS = 2_000
+"""For the last answers to be read."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Broker:
+    """A broker that runs: a set of parts, and who is connected."""
+
+    services: Services
+    dispatcher: Dispatcher
+    limits: Limits
+    budget: Budget
+    log: FilteringBoundLogger
+    ports: dict[str, int] = field(default_factory=dict)
+    """By the name of the listener: where it really listens."""
+    is_draining: bool = False
+    _connections: set[Connection] = field(default_factory=set)
+
+    @property
+    def connections(self) -> int:
+        return len(self._connections)
+
+    def opened(self, connection: Connection) -> bool:
+        """Take note of a connection; False: there are too many."""
+        if len(self._connections) >= self.limits.connections or self.is_draining:
+            self.services.metrics.connections_refused += 1
+            return False
+        self._connections.add(connection)
+        self.services.metrics.connections += 1
+        self.services.metrics.connections_opened += 1
+        return True
+
+    def closed(self, connection: Connection, why: str) -> None:
+        """Take note that it has ended."""
+        if connection in self._connections:
+            self._connections.discard(connection)
+            self.services.metrics.connections -= 1
+        if why:
+            self.log.info("connection closed", host=connection.host, why=why[:256])
+
+    def frame(self, connection: Connection, frame: memoryview, slot: Slot) -> None:
+        """Answer a request."""
+        self.services.metrics.bytes_in += len(frame)
+        self.dispatcher.frame(connection, frame, slot)
+
+    def sent(self, size: int) -> None:
+        """Take note of bytes that were sent."""
+        self.services.metrics.bytes_out += size
+
+    def is_ready(self) -> tuple[bool, str]:
+        """Say whether clients should come here, and why not."""
+        if self.is_draining:
+            return False, "draining"
+        closed = [number for number, writer in self.services.lanes.items() if writer.is_closing]
+        if closed:
+            return False, f"lanes {closed} have failed, see the log"
+        return True, "ready"
+
+    async def sweep(self) -> None:
+        """Again and again: answer late producers, close idle connections."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(SWEEP_MS / 1000)
+            boot_ms = self.services.clock.boot_ms()
+            self.dispatcher.sweep(boot_ms)
+            for writer in self.services.lanes.values():
+                writer.drop_late(boot_ms)
+            now_s = loop.time()
+            for connection in list(self._connections):
+                idle_s = now_s - connection.used_s
+                if idle_s > RELAX_S:
+                    connection.relax()
+                    if idle_s * 1000 > self.limits.idle_ms and not connection.is_busy:
+                        connection.close("idle")
+
+    async def watch_loop(self) -> None:
+        """Count the times that the loop worked for longer than 50 ms without a break."""
+        loop = asyncio.get_running_loop()
+        while True:
+            worked_s, due_s = time.thread_time(), loop.time() + TICK_MS / 1000
+            await asyncio.sleep(TICK_MS / 1000)
+            # A loop that was late did not work all the time: others have this processor, too. And
+            # what it did before the tick was due was not without a break.
+            late_s = time.thread_time() - worked_s, loop.time() - due_s
+            self.services.metrics.stall(min(late_s))
+
+    async def drain(self) -> None:
+        """Accept nothing more, answer what was accepted, and let everybody go."""
+        self.is_draining = True
+        writers = self.services.lanes.values()
+        closing = [asyncio.create_task(writer.close()) for writer in writers]
+        await asyncio.wait(closing, timeout=self.limits.drain_ms / 1000)
+        for writer in writers:
+            await writer.abort()
+        for error in await asyncio.gather(*closing, return_exceptions=True):
+            if isinstance(error, Exception):
+                self.log.error("a lane did not close", error=repr(error))
+        await self.services.coordinator.close()
+        self.dispatcher.sweep(1 << 62)
+        for _ in range(FAREWELL_MS // 10):
+            await asyncio.sleep(0.01)
+            if not any(one.is_sending for one in self._connections):
+                break
+        for connection in list(self._connections):
+            connection.close("the broker stops")
+
+
+@asynccontextmanager
+async def run_broker(
+    store: Store,
+    settings: BrokerSettings,
+    log: FilteringBoundLogger,
+    *,
+    metrics: Metrics | None = None,
+    clock: Clock | None = None,
+    ids: Ids = new_id,
+) -> AsyncIterator[Broker]:
+    """Run a broker on a namespace; at the end of the context it has drained.
+
+    Raises:
+        LakelogError: there is no namespace, or the store does not answer.
+    """
+    clock = clock or SystemClock()
+    metrics = metrics or Metrics()
+    perform = retrying_async(counted(store.perform_async, metrics))
+    namespace = await run_async(open_namespace(), working_async(perform))
+
+    def complain(error: LakelogError) -> None:
+        log.warning("trouble", error=str(error)[:512])
+
+    recent = Recent(settings.limits.cache_bytes // 2)
+    cold = ColdCache(perform, settings.limits.cache_bytes // 2, metrics)
+    writer_id = ids()
+
+    async def aside(flow: Work[bool]) -> bool:
+        return await asyncio.to_thread(run, flow, working(retrying(store.perform)))
+
+    turnstile = asyncio.Lock()
+    lanes = {
+        number: LaneWriter(
+            Lane(number=number, rules=namespace.rules, clock=clock, ids=ids, writer=writer_id),
+            perform,
+            settings.flush,
+            probe_ms=settings.probe_ms,
+            complain=complain,
+            stored=recent.add,
+            flushed=metrics.flush,
+            aside=aside,
+            turnstile=turnstile,
+        )
+        for number in range(namespace.rules.lanes)
+    }
+    advertised: dict[str, tuple[str, int]] = {}
+    cluster = SoleBroker(settings.node_id, namespace.id, advertised)
+    catalog = Catalog(
+        perform=perform,
+        lanes=lanes,
+        lanes_of_new=namespace.rules.lanes,
+        cluster=cluster,
+        recent=recent,
+        cold=cold,
+        clock=clock,
+        ids=ids,
+        metrics=metrics,
+        complain=complain,
+    )
+    coordinator = Coordinator(
+        BucketGroups(writer_id),
+        perform,
+        clock=clock,
+        ids=ids,
+        settings=settings.groups,
+        complain=complain,
+    )
+    budget = Budget(settings.limits.memory_bytes)
+    services = Services(
+        settings=settings,
+        clock=clock,
+        ids=ids,
+        cluster=cluster,
+        catalog=catalog,
+        lanes=lanes,
+        coordinator=coordinator,
+        sessions=Sessions(settings.limits.fetch_sessions, ids),
+        budget=budget,
+        metrics=metrics,
+    )
+    services.lags = Lags(services)
+    offsets_id = sha256(namespace.id + OFFSETS_TOPIC.encode()).digest()[:16]
+    offsets = OffsetsTopic(catalog, coordinator, clock, offsets_id)
+    catalog.offer(offsets)
+    broker = Broker(
+        services=services,
+        dispatcher=Dispatcher(services, log),
+        limits=settings.limits,
+        budget=budget,
+        log=log,
+    )
+    await coordinator.__aenter__()
+    for writer in lanes.values():
+        await writer.__aenter__()
+    tasks: list[asyncio.Task[None]] = []
+    servers: list[asyncio.Server] = []
+    try:
+        learning = [writer.refresh() for writer in lanes.values()]
+        await asyncio.gather(catalog.refresh(), coordinator.loaded(), *learning)
+        servers = await _open_doors(broker, advertised)
+        tasks = [
+            asyncio.create_task(broker.sweep()),
+            asyncio.create_task(broker.watch_loop()),
+            asyncio.create_task(catalog.watch(settings.topics_refresh_ms)),
+            asyncio.create_task(services.lags.watch()),
+            asyncio.create_task(offsets.watch()),
+            *(asyncio.create_task(one.watch_floor(FLOOR_MS)) for one in lanes.values()),
+        ]
+        yield broker
+    finally:
+        for server in servers:
+            server.close()
+        await broker.drain()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _open_doors(
+    broker: Broker, advertised: dict[str, tuple[str, int]]
+) -> list[asyncio.Server]:
+    """Listen, and know what to tell clients of it."""
+    servers: list[asyncio.Server] = []
+    loop = asyncio.get_running_loop()
+    for door in broker.services.settings.listeners:
+        name = door.name
+        server = await loop.create_server(
+            lambda name=name: Connection(broker, name),  # type: ignore[misc]
+            door.host,
+            door.port,
+            backlog=1024,
+            start_serving=False,
+        )
+        port = server.sockets[0].getsockname()[1]
+        broker.ports[name] = port
+        host = door.advertised_host or door.host
+        advertised[name] = host, door.advertised_port or port
+        servers.append(server)
+    for server in servers:
+        await server.start_serving()
+    return servers

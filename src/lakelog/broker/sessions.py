@@ -1,0 +1,132 @@
+"""Fetch sessions (KIP-227): a consumer of many partitions says only what changed.
+
+    epoch -1            no session; one that is named ends
+    epoch 0             everything is said: begin a session
+    epoch 1, 2, 3, ...  the next one of this session: only what changed is said, and answered
+
+Sessions are a convenience: any may be forgotten, and the consumer begins anew.
+"""
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+from kio.schema.errors import ErrorCode
+
+from lakelog.ports import Ids
+from lakelog.wire import FetchedTopic, FetchPartition, FetchRequest, FetchTopic
+
+__all__ = ["Session", "Sessions", "Wanted"]
+
+EPOCH_MAX = 0x7FFFFFFF
+IDLE_MS = 120_000
+"""A session in use is not given up for another one."""
+
+_Key = tuple[str, bytes, int]
+
+
+class Wanted(NamedTuple):
+    """One partition of a fetch."""
+
+    name: str
+    id: bytes
+    partition: FetchPartition
+
+
+class Session:
+    """What a consumer wants, and what it was told last."""
+
+    __slots__ = ("epoch", "has_ids", "id", "told", "used_ms", "wanted")
+
+    def __init__(self, session_id: int, now_ms: int, *, has_ids: bool) -> None:
+        self.id = session_id
+        self.has_ids = has_ids
+        self.epoch = 1
+        self.used_ms = now_ms
+        self.wanted: dict[_Key, Wanted] = {}
+        self.told: dict[_Key, tuple[int, int]] = {}
+
+    def want(self, topics: list[FetchTopic]) -> None:
+        """Take in what is said."""
+        for name, id_, partitions in topics:
+            for one in partitions:
+                self.wanted[name, id_, one.partition] = Wanted(name, id_, one)
+
+    def forget(self, topics: list[tuple[str, bytes, list[int]]]) -> None:
+        """Want some no more."""
+        for name, id_, indexes in topics:
+            for index in indexes:
+                self.wanted.pop((name, id_, index), None)
+                self.told.pop((name, id_, index), None)
+
+    def news(self, topics: list[FetchedTopic], *, full: bool) -> list[FetchedTopic]:
+        """Return what the consumer does not know yet, and remember that it was told.
+
+        Partitions that had something go to the end of the line, so that the others get their turn.
+        """
+        out: list[FetchedTopic] = []
+        for name, id_, partitions in topics:
+            new = []
+            for part in partitions:
+                key = name, id_, part.partition
+                marks = part.high_watermark, part.log_start
+                if full or part.size or part.error or self.told.get(key) != marks:
+                    new.append(part)
+                    self.told[key] = marks
+                if part.size and key in self.wanted:
+                    self.wanted[key] = self.wanted.pop(key)
+            if new:
+                out.append(FetchedTopic(name, id_, new))
+        return out
+
+
+class Sessions:
+    """The sessions of a broker, up to so many."""
+
+    def __init__(self, most: int, ids: Ids) -> None:
+        self._most = most
+        self._ids = ids
+        self._sessions: OrderedDict[int, Session] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def find(
+        self, request: FetchRequest, now_ms: int, *, has_ids: bool
+    ) -> Session | ErrorCode | None:
+        """Return the session of a request, with what it wants; None: it has none.
+
+        ``has_ids``: it names topics by their ids. A session that was begun otherwise cannot be
+        answered so: what it wants has no ids.
+        """
+        if request.session_epoch <= 0:
+            self._sessions.pop(request.session_id, None)
+            if request.session_epoch < 0:
+                return None
+            return self._begin(request, now_ms, has_ids=has_ids)
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return ErrorCode.fetch_session_id_not_found
+        if session.has_ids != has_ids:
+            return ErrorCode.fetch_session_topic_id_error
+        if session.epoch != request.session_epoch:
+            return ErrorCode.invalid_fetch_session_epoch
+        session.epoch = session.epoch + 1 if session.epoch < EPOCH_MAX else 1
+        session.used_ms = now_ms
+        self._sessions.move_to_end(session.id)
+        session.forget(request.forgotten)
+        session.want(request.topics)
+        return session
+
+    def _begin(self, request: FetchRequest, now_ms: int, *, has_ids: bool) -> Session | None:
+        if len(self._sessions) >= self._most:
+            oldest = next(iter(self._sessions.values()))
+            if now_ms - oldest.used_ms < IDLE_MS:
+                return None
+            del self._sessions[oldest.id]
+        session_id = 0
+        while not session_id or session_id in self._sessions:
+            session_id = int.from_bytes(self._ids()[:4], "big") & EPOCH_MAX
+        session = Session(session_id, now_ms, has_ids=has_ids)
+        session.want(request.topics)
+        self._sessions[session_id] = session
+        return session

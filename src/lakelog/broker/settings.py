@@ -1,0 +1,83 @@
+"""What a broker can be told. Plain data: `lakelog serve` reads it, nothing here does."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lakelog.broker.shards import CoordinatorSettings
+from lakelog.errors import InvalidInputError
+from lakelog.journal import FlushSettings
+
+__all__ = ["BrokerSettings", "Limits", "Listener"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """A door, and what is written on it: where clients are told to come."""
+
+    name: str = "PLAINTEXT"
+    host: str = "127.0.0.1"
+    port: int = 9092
+    """0: any free one."""
+    advertised_host: str = ""
+    """What clients connect to, if it is not ``host``: behind a load balancer, or in a container."""
+    advertised_port: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much of this machine others may use, in all and each."""
+
+    request_bytes_max: int = 100 << 20
+    """The largest frame (Kafka's ``socket.request.max.bytes``)."""
+
+    memory_bytes: int = 256 << 20
+    """Requests that are being worked on. Beyond it, sockets are not read. Raise it for many
+    producers on a slow store."""
+
+    connection_bytes: int = 32 << 20
+    """The same for one connection, so that one cannot take it all."""
+
+    connection_requests: int = 100
+    """Requests of one connection that wait for answers."""
+
+    connections: int = 20_000
+    idle_ms: int = 600_000
+    """A connection that asks for nothing for so long is closed (``connections.max.idle.ms``)."""
+
+    fetch_bytes_max: int = 55 << 20
+    """The most that one fetch is answered with (``fetch.max.bytes``)."""
+
+    cache_bytes: int = 256 << 20
+    """Bytes of the log that are kept in memory: half for what was just written, half for what was
+    read from the store."""
+
+    fetch_sessions: int = 1_000
+    """Kafka's ``max.incremental.fetch.session.cache.slots``."""
+
+    drain_ms: int = 30_000
+    """How long a broker that is asked to stop waits for the store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """One broker."""
+
+    node_id: int = 1
+    listeners: tuple[Listener, ...] = (Listener(),)
+    flush: FlushSettings = field(default_factory=FlushSettings)
+    limits: Limits = field(default_factory=Limits)
+    groups: CoordinatorSettings = field(default_factory=CoordinatorSettings)
+    auto_create_topics: bool = True
+    """Whether a topic that a client asks for is made (``auto.create.topics.enable``)."""
+    partitions: int = 1
+    """Of a topic that does not say how many (``num.partitions``)."""
+    topic_defaults: Mapping[str, str] = field(default_factory=dict)
+    """Configs that a topic made here gets, unless it has its own."""
+    topics_refresh_ms: int = 30_000
+    """How often topics that others made or deleted are looked for."""
+    probe_ms: int = 1_000
+    """How often a lane in which nothing is written, and for which somebody waits, is looked at."""
+
+    def __post_init__(self) -> None:
+        if not self.listeners or self.node_id < 0 or self.partitions < 1:
+            raise InvalidInputError(f"{self}: use a listener, a node id from 0, a partition")

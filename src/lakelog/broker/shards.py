@@ -1,0 +1,321 @@
+"""One shard of groups, driven: timers, and requests that wait.
+
+    ask --step--> group --Persist--> the ledger, which stores it
+                    `--Reply--> at once, or when what it speaks of is stored
+
+Whoever waits for the store longer than ``patience_ms`` is told to try again: it may have been
+stored, and trying again is right in both cases. When another broker has the claim everybody is sent
+to look for its coordinator.
+
+Offsets are read from what is stored and never from what is about to be.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from lakelog.broker.ledger import CoordinatorSettings, Ledger
+from lakelog.errors import FencedError, LakelogError
+from lakelog.groups import (
+    Answer,
+    AnyDurable,
+    AnyGroup,
+    Code,
+    Commit,
+    ConsumerHeartbeat,
+    Event,
+    Heartbeat,
+    Join,
+    Now,
+    Offsets,
+    Part,
+    Persist,
+    Reply,
+    Request,
+    Sync,
+    Tick,
+    absent,
+    advance,
+    is_absent,
+    next_due_ms,
+    refusal,
+    revive,
+)
+from lakelog.meta import SHARD_BYTES_MAX, GroupStore, Held
+from lakelog.ports import Clock
+from lakelog.store import PerformAsync
+
+__all__ = ["CoordinatorSettings", "Shard"]
+
+HEAD_BYTES = 4096
+"""What a shard takes besides its groups; a bound."""
+
+GROWING = (Join, Sync, ConsumerHeartbeat, Commit)
+"""Requests that may make a group larger, and are refused when there is no room."""
+
+
+class _Waiting(NamedTuple):
+    """An answer that waits for a version to be stored."""
+
+    version: int
+    ticket: int
+    answer: Answer
+    deadline_ms: int
+
+
+class Shard:
+    """The groups of one shard, for as long as this broker has the claim."""
+
+    def __init__(
+        self,
+        held: Held,
+        store: GroupStore,
+        perform: PerformAsync,
+        *,
+        clock: Clock,
+        settings: CoordinatorSettings,
+        complain: Callable[[LakelogError], None],
+    ) -> None:
+        self._clock = clock
+        self._settings = settings
+        self._complain = complain
+        self._ledger = Ledger(
+            held, store, perform, clock=clock, settings=settings, complain=complain
+        )
+        stored = self._ledger.stored
+        self._groups = {
+            name: revive(one, self._now(), settings.rules) for name, one in stored.items()
+        }
+        self._sizes = {name: group.size_bytes for name, group in self._groups.items()}
+        self._load = sum(self._sizes.values())
+        self._refuses: Code | None = None
+        """Why it takes nothing more."""
+
+        self._tickets = 0
+        self._asked: dict[int, tuple[asyncio.Future[Answer], Request]] = {}
+        self._waiting: deque[_Waiting] = deque()
+        self._impatience: asyncio.TimerHandle | None = None
+        self._timers: dict[str, tuple[int, asyncio.TimerHandle]] = {}
+        self._writer = asyncio.create_task(self._write())
+        for name, group in self._groups.items():
+            self._arm(name, group)
+
+    # ------------------------------------------------------------------------ asking
+
+    @property
+    def refuses(self) -> Code | None:
+        """Why nothing is answered any more; None: it is."""
+        return self._refuses
+
+    @property
+    def groups(self) -> Mapping[str, AnyGroup]:
+        """Every group, as it is in memory."""
+        return self._groups
+
+    def stored(self, group_id: str) -> AnyDurable | None:
+        """Return what is stored of a group."""
+        return self._ledger.stored.get(group_id)
+
+    def offsets(self, group_id: str) -> Offsets:
+        """Return the offsets of a group that are stored."""
+        stored = self.stored(group_id)
+        return Offsets() if stored is None else stored.offsets
+
+    async def confirm(self) -> Code:
+        """Say whether this broker has the claim, by a look that begins now."""
+        if self._refuses is not None:
+            return self._refuses
+        try:
+            await self._ledger.look()
+        except FencedError as error:
+            self._complain(error)
+            self._stop(Code.NOT_COORDINATOR)
+            self._writer.cancel()
+        except LakelogError as error:
+            self._complain(error)
+            return Code.COORDINATOR_NOT_AVAILABLE
+        return self.refuses or Code.NONE
+
+    def ask(self, group_id: str, request: Request) -> "asyncio.Future[Answer]":
+        """Put a request to a group. The answer may take as long as a rebalance."""
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        is_full = group_id not in self._groups and len(self._groups) >= self._settings.groups_max
+        if self._refuses is not None or is_full:
+            code = self._refuses or Code.COORDINATOR_NOT_AVAILABLE
+            answer.set_result(refusal(request, code))
+            return answer
+        self._tickets += 1
+        request = replace(request, ticket=self._tickets)
+        self._asked[self._tickets] = answer, request
+        try:
+            self._step(group_id, request)
+        except BaseException:
+            self._asked.pop(request.ticket, None)
+            raise
+        return answer
+
+    def tell(self, group_ids: Iterable[str], event: Event) -> None:
+        """Let something happen to groups that nobody waits for."""
+        for group_id in group_ids:
+            if self._refuses is None and group_id in self._groups:
+                self._step(group_id, event)
+
+    # ------------------------------------------------------------------------ stepping
+
+    def _now(self) -> Now:
+        return Now(self._clock.boot_ms(), self._clock.now_ms())
+
+    def _step(self, group_id: str, event: Event) -> None:
+        before = self._groups.get(group_id) or absent(group_id)
+        after, effects = advance(before, event, self._now(), self._settings.rules)
+        is_sign = isinstance(event, Heartbeat) or (
+            # It is one, and no more, in the newer protocol as well, as long as nothing changes.
+            isinstance(event, ConsumerHeartbeat) and after.roster is before.roster
+        )
+        if not is_sign and not self._weigh(before, after, event):
+            assert isinstance(event, GROWING)
+            self._answer(event.ticket, refusal(event, Code.COORDINATOR_NOT_AVAILABLE))
+            return
+        if is_absent(after):
+            self._groups.pop(group_id, None)
+            self._disarm(group_id)
+        else:
+            self._groups[group_id] = after
+            # A sign of life only moves deadlines away; the timer finds that out by itself.
+            if not is_sign and not isinstance(event, Commit):
+                self._arm(group_id, after)
+        for effect in effects:
+            match effect:
+                case Persist(part):
+                    self._ledger.note(group_id, part)
+                case Reply(ticket, answer, None):
+                    self._answer(ticket, answer)
+                case Reply(ticket, answer, Part() as part):
+                    self._wait(self._ledger.version(group_id, part), ticket, answer)
+
+    def _weigh(self, before: AnyGroup, after: AnyGroup, event: Event) -> bool:
+        """Account for a change of size; False: there is no room for it."""
+        old = self._sizes.get(after.id, 0)
+        if isinstance(event, Commit) and old:
+            new = old + after.offsets.size_bytes - before.offsets.size_bytes
+        else:
+            new = 0 if is_absent(after) else after.size_bytes
+        load = self._load - old + new
+        grows = load > self._load and load > SHARD_BYTES_MAX - HEAD_BYTES
+        if grows and isinstance(event, GROWING):
+            return False
+        self._load = load
+        self._sizes[after.id] = new
+        if not new:
+            del self._sizes[after.id]
+        return True
+
+    def _answer(self, ticket: int, answer: Answer) -> None:
+        asked = self._asked.pop(ticket, None)
+        if asked is not None and not asked[0].done():  # Whoever asked may have gone.
+            asked[0].set_result(answer)
+
+    def _arm(self, group_id: str, group: AnyGroup) -> None:
+        """Set the timer of a group, unless it will ring in time."""
+        deadline_ms = next_due_ms(group)
+        armed = self._timers.get(group_id)
+        if deadline_ms is None or (armed is not None and armed[0] <= deadline_ms):
+            return
+        self._disarm(group_id)
+        left_ms = max(deadline_ms - self._clock.boot_ms(), 1)
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(left_ms / 1000, self._ring, group_id)
+        self._timers[group_id] = deadline_ms, timer
+
+    def _disarm(self, group_id: str) -> None:
+        armed = self._timers.pop(group_id, None)
+        if armed is not None:
+            armed[1].cancel()
+
+    def _ring(self, group_id: str) -> None:
+        self._timers.pop(group_id, None)
+        self.tell((group_id,), Tick())
+
+    # ------------------------------------------------------------------------ waiting
+
+    def _wait(self, version: int, ticket: int, answer: Answer) -> None:
+        """Answer when a version is stored, which it may be already."""
+        if version <= self._ledger.stored_version:
+            self._answer(ticket, answer)
+            return
+        deadline_ms = self._clock.boot_ms() + self._settings.patience_ms
+        self._waiting.append(_Waiting(version, ticket, answer, deadline_ms))
+        if self._impatience is None:
+            self._watch(self._settings.patience_ms)
+
+    def _watch(self, left_ms: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._impatience = loop.call_later(max(left_ms, 1) / 1000, self._lose_patience)
+
+    def _lose_patience(self) -> None:
+        """Tell those who have waited too long to try again. They came in order, so they go so."""
+        now_ms = self._clock.boot_ms()
+        while self._waiting and self._waiting[0].deadline_ms <= now_ms:
+            self._refuse(self._waiting.popleft().ticket, Code.COORDINATOR_NOT_AVAILABLE)
+        self._impatience = None
+        if self._waiting:
+            self._watch(self._waiting[0].deadline_ms - now_ms)
+
+    def _refuse(self, ticket: int, code: Code) -> None:
+        asked = self._asked.get(ticket)
+        if asked is not None:
+            self._answer(ticket, refusal(asked[1], code))
+
+    def _stop(self, code: Code) -> None:
+        """Answer nothing more, and tell everybody why."""
+        self._refuses = code
+        for ticket in list(self._asked):
+            self._refuse(ticket, code)
+        self._waiting.clear()
+        if self._impatience is not None:
+            self._impatience.cancel()
+        for group_id in list(self._timers):
+            self._disarm(group_id)
+
+    # ------------------------------------------------------------------------ writing
+
+    async def _write(self) -> None:
+        code = Code.COORDINATOR_NOT_AVAILABLE
+        try:
+            code = await self._ledger.write(self._durable, self._release)
+        finally:
+            self._stop(self._refuses or code)
+
+    def _durable(self, name: str) -> AnyDurable | None:
+        group = self._groups.get(name)
+        return None if group is None else group.durable
+
+    def _release(self) -> None:
+        """Answer those who waited for what is stored now."""
+        waiting, self._waiting = self._waiting, deque()
+        for one in waiting:
+            if one.version <= self._ledger.stored_version:
+                self._answer(one.ticket, one.answer)
+            else:
+                self._waiting.append(one)
+
+    # ------------------------------------------------------------------------ ending
+
+    async def close(self) -> None:
+        """Take nothing more, store what was taken, and answer everybody."""
+        if self._refuses is None:
+            self._refuses = Code.COORDINATOR_NOT_AVAILABLE
+        for group_id in list(self._timers):
+            self._disarm(group_id)
+        stored = {one.ticket for one in self._waiting}
+        for ticket in [ticket for ticket in self._asked if ticket not in stored]:
+            self._refuse(ticket, Code.COORDINATOR_NOT_AVAILABLE)
+        self._ledger.close()
+        done, _ = await asyncio.wait((self._writer,), timeout=self._settings.drain_ms / 1000)
+        if not done:
+            self._writer.cancel()
+            await asyncio.wait((self._writer,))
+        if not self._writer.cancelled() and (error := self._writer.exception()) is not None:
+            raise error

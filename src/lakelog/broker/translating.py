@@ -1,0 +1,172 @@
+"""A broker's settings out of Kafka's: what becomes of every line of a server.properties.
+
+    used         as it stands
+    translated   under another name or in another unit
+    ignored      it has no effect here, and why; or nobody knows it
+
+A line that would make this broker less safe than its author believes, a listener with TLS or SASL,
+is refused: to open a plain one in its place would be the wrong answer.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import NamedTuple
+
+from lakelog.broker.config_table import (
+    BROKER_CONFIGS,
+    TOPIC_DEFAULTS,
+    no_effect,
+    parse_broker_config,
+)
+from lakelog.broker.settings import BrokerSettings, Listener
+from lakelog.errors import InvalidInputError
+from lakelog.log import ConfigType, check_configs
+
+__all__ = ["Told", "Translation", "Verdict", "translate_kafka_config"]
+
+KEEP_EVERY = "log.retention.check.interval.ms"
+_LISTENERS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
+_VALUE_CHARS_SHOWN = 60
+_SECRETS = ("password", "secret", "jaas")
+
+
+class Verdict(Enum):
+    """What became of a line."""
+
+    USED = "used"
+    TRANSLATED = "translated"
+    IGNORED = "ignored"
+
+
+class Told(NamedTuple):
+    """One line, and what became of it."""
+
+    name: str
+    value: str
+    verdict: Verdict
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """What a server.properties asks for."""
+
+    settings: BrokerSettings
+    keep_every_ms: int | None
+    """How often the log is kept; None: it does not say."""
+    lines: tuple[Told, ...]
+
+
+def translate_kafka_config(lines: Mapping[str, str], settings: BrokerSettings) -> Translation:
+    """Return the settings that Kafka's configs ask for, and what became of each of them.
+
+    Raises:
+        InvalidInputError: a value is wrong, or asks for what is not here and would be missed.
+    """
+    told: list[Told] = []
+    keep_every_ms: int | None = None
+    if "broker.id" in lines and "node.id" not in lines:
+        settings = BROKER_CONFIGS["node.id"].set(settings, lines["broker.id"])
+    for name, value in lines.items():
+        row = BROKER_CONFIGS.get(name)
+        if name == "broker.id":
+            told.append(_told(name, value, Verdict.TRANSLATED, "node.id"))
+        elif row is not None and value.strip() == "-1":
+            told.append(_told(name, value, Verdict.IGNORED, f"stays {row.get(settings)}"))
+        elif row is not None:
+            settings = row.set(settings, value)
+            told.append(_told(name, value, Verdict.USED))
+        elif name == KEEP_EVERY:
+            keep_every_ms = int(parse_broker_config(name, ConfigType.LONG, value))
+            told.append(_told(name, value, Verdict.TRANSLATED, "--keep-every"))
+        elif name in _LISTENERS:
+            told.append(_told(name, value, Verdict.USED))
+        elif name in TOPIC_DEFAULTS:
+            told.append(_default(name, value, lines))
+        else:
+            why = no_effect(name) or "no config of Kafka 4: check its name"
+            told.append(_told(name, value, Verdict.IGNORED, why))
+    listeners = _listeners(lines)
+    if listeners:
+        settings = replace(settings, listeners=listeners)
+    defaults = check_configs(_topic_defaults(lines))
+    return Translation(replace(settings, topic_defaults=defaults), keep_every_ms, tuple(told))
+
+
+def _told(name: str, value: str, verdict: Verdict, words: str = "") -> Told:
+    hidden = any(word in name for word in _SECRETS)
+    return Told(name, "[hidden]" if hidden else value[:_VALUE_CHARS_SHOWN], verdict, words)
+
+
+# ---------------------------------------------------------------------------- topics
+
+
+def _default(name: str, value: str, lines: Mapping[str, str]) -> Told:
+    topic_config = TOPIC_DEFAULTS[name].topic_config
+    finer = next(one for one in _namesakes(topic_config) if one in lines)
+    if finer != name:
+        return _told(name, value, Verdict.IGNORED, f"{finer} counts")
+    return _told(name, value, Verdict.TRANSLATED, f"{topic_config} of the topics it makes")
+
+
+def _namesakes(topic_config: str) -> list[str]:
+    return [name for name, row in TOPIC_DEFAULTS.items() if row.topic_config == topic_config]
+
+
+def _topic_defaults(lines: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, row in TOPIC_DEFAULTS.items():
+        value = lines.get(name)
+        if value is None or row.topic_config in found:
+            continue
+        if row.unit > 1:
+            number = int(parse_broker_config(name, ConfigType.LONG, value))
+            value = str(number * row.unit if number >= 0 else number)
+        found[row.topic_config] = value
+    return found
+
+
+# ---------------------------------------------------------------------------- listeners
+
+
+def _listeners(lines: Mapping[str, str]) -> tuple[Listener, ...]:
+    controllers = {one.strip() for one in lines.get("controller.listener.names", "").split(",")}
+    protocols = dict(
+        pair.strip().split(":", 1)
+        for pair in lines.get("listener.security.protocol.map", "").split(",")
+        if ":" in pair
+    )
+    advertised = {name: (host, port) for name, host, port in _parsed(lines, "advertised.listeners")}
+    found: list[Listener] = []
+    for name, host, port in _parsed(lines, "listeners"):
+        if name in controllers:
+            continue
+        protocol = protocols.get(name, name)
+        if protocol != "PLAINTEXT":
+            raise InvalidInputError(
+                f"listener {name} asks for {protocol}, and there is no TLS and no SASL yet:"
+                " give it PLAINTEXT on 127.0.0.1, and put what ends TLS in front of it"
+            )
+        outside = advertised.get(name, ("", 0))
+        found.append(
+            Listener(
+                name=name,
+                host=host or "0.0.0.0",  # noqa: S104 (Kafka's meaning; serve asks twice)
+                port=port,
+                advertised_host=outside[0],
+                advertised_port=outside[1],
+            )
+        )
+    return tuple(found)
+
+
+def _parsed(lines: Mapping[str, str], config: str) -> list[tuple[str, str, int]]:
+    rows: list[tuple[str, str, int]] = []
+    for text in filter(None, (one.strip() for one in lines.get(config, "").split(","))):
+        name, found, address = text.partition("://")
+        host, colon, port = address.rpartition(":")
+        if not found or not colon or not port.isdecimal() or int(port) >= 1 << 16:
+            raise InvalidInputError(f"{config}={text}: use NAME://HOST:PORT")
+        rows.append((name, host.removeprefix("[").removesuffix("]"), int(port)))
+    return rows

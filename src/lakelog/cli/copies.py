@@ -1,0 +1,117 @@
+"""`lakelog topic copy` and `restore`: a topic becomes another one, with the same offsets.
+
+    lakelog topic copy orders --storage URL --to URL2
+    lakelog topic restore orders --at 2026-03-01T12:00:00Z --as orders-before --storage URL
+
+Both run on Spark, as the verbs of the pipeline do, and end like them. Nobody can read or append to
+the new topic before all of it is there; a run that was ended is completed by running it again.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from lakelog.cli.arguments import named_values
+from lakelog.cli.runs import run_options, run_verb, told_errors
+from lakelog.cli.storage import storage_options
+
+__all__ = ["copy", "moment_ms", "restore"]
+
+
+def moment_ms(text: str) -> int:
+    """Return a moment in milliseconds since 1970: such a number, or ISO 8601 with a zone.
+
+    Raises:
+        click.BadParameter: it is neither.
+    """
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise click.BadParameter(
+            f"{text!r}: use 2026-03-01T12:00:00Z, or milliseconds since 1970", param_hint="--at"
+        )
+    return int(moment.astimezone(UTC).timestamp() * 1000)
+
+
+@click.command("copy")
+@click.argument("name")
+@storage_options
+@click.option("--to", required=True, metavar="URL", help="The namespace of the copy.")
+@click.option("--as", "new_name", metavar="NAME", help="What the copy is called; else the same.")
+@click.option("--segment-bytes", type=click.IntRange(1), help="About how large segments become.")
+@click.option(
+    "--to-store", "to_options", multiple=True, metavar="NAME=VALUE",
+    help="An option of the store of the copy.",
+)  # fmt: skip
+@run_options
+def copy(
+    name: str,
+    url: str,
+    options: tuple[str, ...],
+    to: str,
+    new_name: str | None,
+    segment_bytes: int | None,
+    to_options: tuple[str, ...],
+    **run: Any,
+) -> None:
+    """Copy a topic, with the same offsets and configs, as it is now.
+
+    The copy is a new topic, in this namespace or in another. To append records to one that is
+    there, read and write them with Spark.
+    """
+    with told_errors():
+        from lakelog.spark.words import copy_job
+
+        job = copy_job(
+            url,
+            name,
+            to=to,
+            name=new_name or name,
+            segment_bytes=segment_bytes,
+            options=named_values(options),
+            to_options=named_values(to_options),
+        )
+        run_verb(job, f"{name} to {new_name or name}", **run)
+
+
+@click.command("restore")
+@click.argument("name")
+@storage_options
+@click.option("--at", "moment", required=True, metavar="TIME", help="ISO 8601, or milliseconds.")
+@click.option("--as", "new_name", required=True, metavar="NAME", help="The topic that is made.")
+@click.option("--segment-bytes", type=click.IntRange(1), help="About how large segments become.")
+@run_options
+def restore(
+    name: str,
+    url: str,
+    options: tuple[str, ...],
+    moment: str,
+    new_name: str,
+    segment_bytes: int | None,
+    **run: Any,
+) -> None:
+    """Make a topic that is as another one was at a moment, with the same offsets.
+
+    Of every partition it has what lies before the first record of that time, or of a later one.
+    What was compacted or has expired since does not come back.
+    """
+    at_ms = moment_ms(moment)
+    with told_errors():
+        from lakelog.spark.words import copy_job
+
+        job = copy_job(
+            url,
+            name,
+            to=url,
+            name=new_name,
+            at_ms=at_ms,
+            segment_bytes=segment_bytes,
+            options=named_values(options),
+            to_options=named_values(options),
+        )
+        run_verb(job, f"{name} at {moment} to {new_name}", **run)

@@ -1,0 +1,74 @@
+"""import: topics out of what another log has left on its disks.
+
+    lakelog import kafka DIR... --storage URL
+
+The topics keep their offsets, so that whoever consumed them goes on where he was. Nobody can read
+or append to a topic before its import has ended; a run that was ended is completed by running it
+again. Ends like the verbs of the pipeline do.
+"""
+
+from typing import Any
+
+import click
+
+from lakelog.cli.arguments import named_values
+from lakelog.cli.runs import run_options, run_verb, told_errors
+from lakelog.cli.storage import storage_options
+
+__all__ = ["import_"]
+
+
+@click.group("import")
+def import_() -> None:
+    """Bring topics from another log, with their offsets."""
+
+
+@import_.command("kafka")
+@click.argument("directories", nargs=-1, required=True, metavar="DIR...")
+@storage_options
+@click.option("--topic", "topics", multiple=True, help="Only this one; may be repeated.")
+@click.option(
+    "--config", "configs", multiple=True, metavar="NAME=VALUE",
+    help="A setting of the topics; may be repeated. Without one they keep every record.",
+)  # fmt: skip
+@click.option("--segment-bytes", type=click.IntRange(1), help="About how large segments become.")
+@click.option("--partial", is_flag=True, help="Partitions may be missing; they are empty then.")
+@click.option("--stay-closed", is_flag=True, help="More is to come: do not open the topics yet.")
+@click.option(
+    "--from-store", "from_options", multiple=True, metavar="NAME=VALUE",
+    help="An option of the store that holds the directories.",
+)  # fmt: skip
+@run_options
+def _kafka(
+    directories: tuple[str, ...],
+    url: str,
+    options: tuple[str, ...],
+    topics: tuple[str, ...],
+    configs: tuple[str, ...],
+    segment_bytes: int | None,
+    partial: bool,
+    stay_closed: bool,
+    from_options: tuple[str, ...],
+    **run: Any,
+) -> None:
+    """Make topics out of the log directories of Kafka brokers, with the same offsets.
+
+    DIR is what a broker calls log.dirs, or a copy of it. Of partitions that several brokers hold,
+    the copy with the newest leader epoch counts. Stop the brokers first; or import while they run
+    with --stay-closed, and once more when they have stopped.
+    """
+    with told_errors():
+        from lakelog.spark.words import import_job
+
+        job = import_job(
+            directories,
+            storage=url,
+            topics=topics or None,
+            configs=named_values(configs),
+            segment_bytes=segment_bytes,
+            partial=partial,
+            stay_closed=stay_closed,
+            options=named_values(from_options),
+            storage_options=named_values(options),
+        )
+        run_verb(job, " ".join(directories), **run)

@@ -1,0 +1,23 @@
+"""Kafka's command line tools, without Java: Apache's flags, Apache's text, Apache's exit codes.
+
+running     how a tool is run: arguments in, two streams and an exit code out
+grammar     command lines as Apache's parser takes them; usage/, the texts it is made from
+java        what the text owes to Java: the order of hash maps, numbers, ids, dates
+thrown      what Java's tools throw, as far as they print it; failures.tsv, what brokers say
+tables      padded columns
+settings    properties files; Java's names of settings -> what our clients call them
+
+schemas     Kafka's messages from a line of text; apis, the lines
+sasl, link  a connection to a broker
+cluster     who to ask, and how often
+admin, group_admin
+            what is asked, in the order in which Java's admin client asks
+
+topics, groups, configs, get_offsets, producer, consumer, dump_log
+            the tools, and beside them what each of them prints
+
+Every answer is asked for as Apache's tools ask, because what they print shows it: a group that does
+not exist, replicas that are eligible to lead, where a setting comes from. A general client hides
+half of that, and takes longer to import than a tool takes to run. Only the console producer and
+consumer, which are more than a few questions, stand on librdkafka.
+"""

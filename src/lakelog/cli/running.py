@@ -1,0 +1,205 @@
+"""A broker with all that belongs to it, from a store to the end of a process.
+
+    store -> probed -> its namespace opened, or made -> HTTP -> broker -> keeper
+                                                         |  until a signal, or somebody says so
+                                          drained <- broker <- keeper killed
+
+The HTTP server is there from the first moment to the last, so that whoever asks for health gets an
+answer while the broker starts and while it drains. A second signal ends it without waiting.
+"""
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import uvloop
+from structlog.typing import FilteringBoundLogger
+
+from lakelog.broker import (
+    Broker,
+    BrokerSettings,
+    HttpServer,
+    Keeping,
+    KeepReport,
+    KeepSettings,
+    Metrics,
+    register_gauges,
+    run_broker,
+)
+from lakelog.errors import NotFoundError
+from lakelog.host import new_id, tune_process
+from lakelog.log import Namespace, make_namespace, open_namespace
+from lakelog.model import Rules
+from lakelog.store import (
+    ListPage,
+    Page,
+    Perform,
+    Store,
+    StoreSpec,
+    admit,
+    expiry_finding,
+    find_expiry,
+    probe_store,
+    retrying,
+    run,
+    working,
+)
+
+__all__ = ["Plan", "Running", "is_here", "open_log", "run_plan"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is to be run."""
+
+    spec: StoreSpec
+    settings: BrokerSettings
+    http: tuple[str, int] | None = None
+    """Where health and metrics are; None: nowhere."""
+    keep: KeepSettings | None = field(default_factory=KeepSettings)
+    """None: somebody else keeps the namespace."""
+
+
+class Running(NamedTuple):
+    """What runs."""
+
+    broker: Broker
+    http: tuple[str, int] | None
+    """Where health and metrics really are."""
+
+
+def is_here(url: str) -> bool:
+    """Say whether a store is of this machine: a folder, or memory."""
+    return "://" not in url or url.startswith("file:")
+
+
+def open_log(spec: StoreSpec, *, make: bool) -> tuple[Store, Namespace, bool]:
+    """Probe a store, and open the namespace in it; say whether it was made.
+
+    In an empty folder, or in memory, a namespace is made unasked. A bucket is shared, and a wrong
+    address is easily typed: there it is made only if ``make`` says so.
+
+    Raises:
+        InvalidInputError: the store cannot carry a log.
+        UnavailableError: it does not answer.
+        NotFoundError: there is no namespace.
+    """
+    store = spec.open()
+    perform = retrying(store.perform)
+    try:
+        namespace, made = run(open_namespace(), working(perform)), False
+    except NotFoundError:
+        if not make and not (is_here(spec.url) and _is_empty(perform)):
+            raise NotFoundError(
+                f"there is no namespace in {spec.url}: make one with lakelog init {spec.url}"
+            ) from None
+        namespace, made = Namespace(id=new_id(), rules=Rules()), True
+    admit(spec.url, [*probe_store(store, ""), expiry_finding(find_expiry(spec, ""))])
+    if made:
+        run(make_namespace(namespace.id, namespace.rules), working(perform))
+    return store, namespace, made
+
+
+def _is_empty(perform: Perform) -> bool:
+    try:
+        page: Page = perform(ListPage("", limit=1))
+    except NotFoundError:
+        return True  # A folder that is not there yet.
+    return not page.objects
+
+
+def run_plan(
+    plan: Plan,
+    store: Store,
+    log: FilteringBoundLogger,
+    *,
+    ready: Callable[[Running], Awaitable[None]],
+) -> None:
+    """Run a broker until a signal comes; ``ready`` is called when clients may come.
+
+    Raises:
+        LakelogError: it cannot start.
+    """
+    tune_process()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_run(plan, store, log, ready))
+
+
+async def _run(
+    plan: Plan,
+    store: Store,
+    log: FilteringBoundLogger,
+    ready: Callable[[Running], Awaitable[None]],
+) -> None:
+    stop = _signals(log)
+    metrics = Metrics()
+    running: list[Broker] = []
+    address: tuple[str, int] | None = None
+    async with AsyncExitStack() as stack:
+        if plan.http is not None:
+            host, port = plan.http
+            server = HttpServer(metrics, lambda: _health(running), host=host, port=port)
+            await stack.enter_async_context(server)
+            address = server.address
+            log.info("health and metrics", address="{}:{}".format(*address))
+        broker = await stack.enter_async_context(
+            run_broker(store, plan.settings, log, metrics=metrics)
+        )
+        register_gauges(metrics, broker.services)
+        running.append(broker)
+        if plan.keep is not None:
+            keeper = Keeping(
+                plan.spec,
+                plan.keep,
+                metrics,
+                told=lambda report: _tell(log, report),
+                complain=log.warning,
+            )
+            await stack.enter_async_context(keeper)
+        waiting = asyncio.create_task(stop.wait())
+        greeting = asyncio.ensure_future(ready(Running(broker, address)))
+        await asyncio.wait((waiting, greeting), return_when=asyncio.FIRST_COMPLETED)
+        if greeting.done():
+            greeting.result()
+            await waiting
+        greeting.cancel()
+        log.info("draining", connections=broker.connections)
+    log.info("stopped")
+
+
+def _health(running: list[Broker]) -> tuple[bool, str]:
+    return running[0].is_ready() if running else (False, "starting")
+
+
+def _tell(log: FilteringBoundLogger, report: KeepReport) -> None:
+    for what, why in report.failures.items():
+        log.warning("not kept", what=what, why=why)
+    if report.segments or report.trimmed or report.deleted:
+        log.info(
+            "kept",
+            segments=report.segments,
+            records=report.records,
+            bytes=report.size_bytes,
+            trimmed=report.trimmed,
+            deleted=report.deleted,
+            seconds=round(report.seconds, 3),
+        )
+
+
+def _signals(log: FilteringBoundLogger) -> asyncio.Event:
+    """Return what the first signal sets; the second one ends the process."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+
+    def first(which: signal.Signals) -> None:
+        log.info("asked to stop", signal=which.name)
+        stop.set()
+        for one in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(one)
+            signal.signal(one, signal.SIG_DFL)
+
+    for one in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(one, first, one)
+    return stop

@@ -1,0 +1,146 @@
+"""What commands about topics and groups have in common: the storage itself, without a broker.
+
+The bucket is the truth, so these commands ask it and nobody else: they work while no broker runs,
+and see what any broker has stored. What a broker keeps back for a moment, commits for a second,
+they see then.
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from lakelog.cli.arguments import named_values
+from lakelog.errors import InvalidInputError, LakelogError
+from lakelog.history.manifests import Manifest
+from lakelog.host import SystemClock, new_id
+from lakelog.journal import Lane
+from lakelog.log import Namespace, Topic, open_namespace, refresh
+from lakelog.names import manifest_key
+from lakelog.store import (
+    CELL_BYTES_MAX,
+    Get,
+    Store,
+    StoreSpec,
+    Work,
+    fetch_many,
+    retrying_async,
+    run_async,
+    working_async,
+)
+
+__all__ = ["PartitionRow", "Storage", "open_storage", "spec_of", "storage_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+WINDOW = 64
+
+
+def storage_options(command: F) -> F:
+    """Add what says where the log is."""
+    where = click.option(
+        "--storage",
+        "url",
+        required=True,
+        envvar="LAKELOG_STORAGE",
+        show_envvar=True,
+        metavar="URL",
+        help="Where the log is: s3://bucket/folder, file:///path, ...",
+    )
+    option = click.option(
+        "--store-option",
+        "options",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="An option of the store: endpoint, region, ...; may be repeated.",
+    )
+    return where(option(command))
+
+
+class PartitionRow(NamedTuple):
+    """A partition, as it is in storage now."""
+
+    partition: int
+    lane: int
+    log_start: int
+    log_end: int
+    sealed_end: int
+    """Below it offsets are in segments, from it on in the journal."""
+    sealed_bytes: int
+
+
+class Storage:
+    """A namespace, asked by one command."""
+
+    def __init__(self, store: Store) -> None:
+        self._perform = working_async(retrying_async(store.perform_async))
+        self._lanes: dict[int, Lane] = {}
+        self.namespace: Namespace = self.run(open_namespace())
+
+    def run(self, flow: Work[T]) -> T:
+        """Do what a flow asks for, many operations at once where it says so."""
+        perform: Any = self._perform
+        return asyncio.run(run_async(flow, perform))
+
+    def lane(self, number: int) -> Lane:
+        """Return a lane, of which nothing need be known yet."""
+        if number not in self._lanes:
+            self._lanes[number] = Lane(
+                number=number,
+                rules=self.namespace.rules,
+                clock=SystemClock(),
+                ids=new_id,
+                writer=new_id(),
+            )
+        return self._lanes[number]
+
+    def partitions(self, topic: Topic, numbers: Collection[int]) -> Work[list[PartitionRow]]:
+        """Return where partitions begin and end: the journal first, then their manifests."""
+        lanes: Mapping[int, Lane] = {
+            number: self.lane(number) for number in sorted({topic.lane(one) for one in numbers})
+        }
+        for lane in lanes.values():
+            yield from refresh(lane)
+        rows: list[PartitionRow] = []
+        wanted = sorted(numbers)
+        for at in range(0, len(wanted), WINDOW):
+            some = wanted[at : at + WINDOW]
+            keys = [manifest_key(topic.path, one) for one in some]
+            cells = yield from fetch_many([Get(key, CELL_BYTES_MAX) for key in keys])
+            for one, cell in zip(some, cells, strict=True):
+                manifest = topic.where(one).decoded(None if cell is None else cell.body)
+                rows.append(_row(topic, one, lanes[topic.lane(one)], manifest))
+        return rows
+
+
+def _row(topic: Topic, partition: int, lane: Lane, manifest: Manifest) -> PartitionRow:
+    assert lane.fold is not None
+    end = max(lane.fold.end((topic.id, partition)), manifest.sealed_end)
+    return PartitionRow(
+        partition,
+        lane.number,
+        min(manifest.log_start, end),
+        end,
+        manifest.sealed_end,
+        sum(page.length for page in manifest.pages) + sum(row.length for row in manifest.segments),
+    )
+
+
+def spec_of(url: str, options: tuple[str, ...]) -> StoreSpec:
+    """Return the storage that the options name."""
+    return StoreSpec(url, named_values(options))
+
+
+@contextmanager
+def open_storage(url: str, options: tuple[str, ...]) -> Iterator[Storage]:
+    """Open a namespace; turn errors into a line and an exit code."""
+    try:
+        yield Storage(spec_of(url, options).open())
+    except InvalidInputError as error:
+        raise click.UsageError(str(error)) from error
+    except LakelogError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(1)

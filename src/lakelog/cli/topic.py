@@ -1,0 +1,179 @@
+"""`lakelog topic`: topics, from storage. No broker is needed, and none is asked."""
+
+import json
+import sys
+from base64 import urlsafe_b64encode
+from typing import Any
+
+import click
+
+from lakelog.cli.arguments import json_option, named_values
+from lakelog.cli.copies import copy, restore
+from lakelog.cli.storage import Storage, open_storage, storage_options
+from lakelog.cli.tables import plain, show_rows
+from lakelog.errors import ConflictError, LakelogError, NotFoundError
+from lakelog.host import new_id
+from lakelog.journal import DeleteTopic, append
+from lakelog.log import (
+    Topic,
+    check_configs,
+    create_topic,
+    delete_topic,
+    list_topics,
+    read_topic,
+    store_now,
+)
+
+__all__ = ["topic"]
+
+
+@click.group()
+def topic() -> None:
+    """Create, list, describe, delete, copy and restore topics.
+
+    They are asked of the storage itself: no broker need run.
+    """
+
+
+topic.add_command(copy)
+topic.add_command(restore)
+
+
+@topic.command("create")
+@click.argument("name")
+@storage_options
+@click.option("--partitions", default=1, show_default=True, help="They cannot become fewer.")
+@click.option(
+    "--config",
+    "configs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A topic config, by Kafka's name; may be repeated.",
+)
+@click.option("--if-not-exists", is_flag=True, help="One that is there is as good.")
+def _create(
+    name: str,
+    url: str,
+    options: tuple[str, ...],
+    partitions: int,
+    configs: tuple[str, ...],
+    if_not_exists: bool,
+) -> None:
+    """Create a topic."""
+    with open_storage(url, options) as storage:
+        flow = create_topic(
+            name,
+            topic_id=new_id(),
+            partitions=partitions,
+            lanes=storage.namespace.rules.lanes,
+            now_ms=storage.run(store_now(new_id)),
+            configs=check_configs(named_values(configs)),
+        )
+        try:
+            storage.run(flow)
+        except ConflictError:
+            if not if_not_exists:
+                raise
+            click.echo(f"Topic {name} is there already.")
+            return
+    click.echo(f"Created topic {name}.")
+
+
+@topic.command("list")
+@storage_options
+@json_option
+def _list(url: str, options: tuple[str, ...], as_json: bool) -> None:
+    """List topics."""
+    with open_storage(url, options) as storage:
+        topics = [one for one in storage.run(list_topics()) if not one.deleted]
+    topics.sort(key=lambda one: one.name)
+    if as_json:
+        for one in topics:
+            click.echo(json.dumps(_fields(one)))
+        return
+    names = ("TOPIC", "PARTITIONS", "CONFIGS")
+    show_rows(names, ((one.name, one.partitions, _configs(one)) for one in topics))
+
+
+@topic.command("describe")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@storage_options
+@json_option
+def _describe(names: tuple[str, ...], url: str, options: tuple[str, ...], as_json: bool) -> None:
+    """Show the partitions of topics: where they begin and end, and what of them is sealed."""
+    with open_storage(url, options) as storage:
+        for name in names:
+            found = _existing(storage, name)
+            rows = storage.run(storage.partitions(found, range(found.partitions)))
+            if as_json:
+                parts = [row._asdict() for row in rows]
+                click.echo(json.dumps({**_fields(found), "partitions": parts}))
+                continue
+            click.echo(
+                f"Topic: {found.name}\tTopicId: {_id(found)}\tPartitionCount: {found.partitions}\t"
+                f"ReplicationFactor: 1\tConfigs: {_configs(found)}"
+            )
+            columns = (
+                "TOPIC", "PARTITION", "LANE", "LOG-START", "LOG-END", "SEALED-END", "SEALED-BYTES",
+            )  # fmt: skip
+            show_rows(columns, ((found.name, *row) for row in rows))
+
+
+@topic.command("delete")
+@click.argument("name")
+@storage_options
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def _delete(name: str, url: str, options: tuple[str, ...], yes: bool) -> None:
+    """Delete a topic, with all of its records.
+
+    Its objects go when the namespace is kept, after the grace.
+    """
+    with open_storage(url, options) as storage:
+        found = _existing(storage, name)
+        if not yes:
+            _ask(found)
+        now_ms = storage.run(store_now(new_id))
+        storage.run(delete_topic(name, found.id, new_id(), now_ms=now_ms))
+        for number in found.lanes_used():
+            try:
+                storage.run(append(storage.lane(number), [DeleteTopic(topic=found.id)]))
+            except LakelogError as error:
+                # The cell has said it. Whoever keeps the namespace tells a lane that did not hear.
+                click.echo(f"lane {number}: {error}; lakelog keep tells it later", err=True)
+    click.echo(f"Deleted topic {name}.")
+
+
+def _ask(found: Topic) -> None:
+    if not sys.stdin.isatty():
+        raise click.UsageError("nobody is there to ask: say --yes to delete it")
+    what = f"Delete topic {found.name}, {found.partitions} partitions, with all records?"
+    click.confirm(what, abort=True)
+
+
+def _existing(storage: Storage, name: str) -> Topic:
+    found = storage.run(read_topic(name))
+    if found.deleted:
+        raise NotFoundError(f"there is no topic {name!r}: it was deleted; lakelog topic list")
+    return found
+
+
+def _id(found: Topic) -> str:
+    """Return the id as Kafka's tools print it."""
+    return urlsafe_b64encode(found.id).rstrip(b"=").decode()
+
+
+def _configs(found: Topic) -> str:
+    shown = plain(",".join(f"{name}={value}" for name, value in sorted(found.configs.items())))
+    return f"(closed: its import has not ended) {shown}" if found.closed else shown
+
+
+def _fields(found: Topic) -> dict[str, Any]:
+    return {
+        "topic": found.name,
+        "id": _id(found),
+        "partition_count": found.partitions,
+        "lanes": found.lanes,
+        "configs": dict(found.configs),
+        "closed": found.closed,
+        "created_ms": found.created_ms,
+    }

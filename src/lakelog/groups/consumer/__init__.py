@@ -1,0 +1,44 @@
+"""Groups of the newer protocol (KIP-848): the coordinator assigns, and nobody waits for anybody.
+
+step        ``step_consumer``: a group and an event in, a group and effects out
+machine     the heartbeat: who joins, lives, lets go and leaves
+reconcile   from what a member has to what it is to have
+targets     what members are to have; assignors: by which rule
+group       the value, and what is stored of it
+"""
+
+from lakelog.groups.consumer.assignors import (
+    ASSIGNORS,
+    Subscriber,
+    assign_range,
+    assign_uniform,
+)
+from lakelog.groups.consumer.group import (
+    ConsumerDurable,
+    ConsumerGroup,
+    ConsumerMember,
+    ConsumerRoster,
+    next_consumer_deadline_ms,
+    restore_consumer,
+)
+from lakelog.groups.consumer.machine import Refused, find_fault
+from lakelog.groups.consumer.step import check_member, step_consumer
+from lakelog.groups.consumer.targets import preferred_assignor
+
+__all__ = [
+    "ASSIGNORS",
+    "ConsumerDurable",
+    "ConsumerGroup",
+    "ConsumerMember",
+    "ConsumerRoster",
+    "Refused",
+    "Subscriber",
+    "assign_range",
+    "assign_uniform",
+    "check_member",
+    "find_fault",
+    "next_consumer_deadline_ms",
+    "preferred_assignor",
+    "restore_consumer",
+    "step_consumer",
+]

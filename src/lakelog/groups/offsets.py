@@ -1,0 +1,89 @@
+"""Committed offsets: how far a group has come, by topic id and partition.
+
+The key is the id of a topic and not its name, so a topic that is made again has none. A table is a
+value: committing gives a new one, and whoever holds the old one still sees what was stored then.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+__all__ = ["Committed", "NewOffset", "Offsets", "Place"]
+
+ROW_BYTES = 120
+"""What a stored row takes besides its metadata; a bound."""
+
+
+class Place(NamedTuple):
+    """A partition of a topic."""
+
+    topic_id: bytes
+    partition: int
+
+
+class Committed(NamedTuple):
+    """What was committed for a partition, and when."""
+
+    offset: int
+    leader_epoch: int
+    """-1: the client did not say."""
+    metadata: str
+    commit_ms: int
+    """By the wall clock."""
+
+
+class NewOffset(NamedTuple):
+    """What a client wants to commit."""
+
+    place: Place
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """The offsets of one group."""
+
+    rows: Mapping[Place, Committed] = field(default_factory=dict)
+    size_bytes: int = 0
+    """A bound of what they take when they are stored."""
+
+    @classmethod
+    def of(cls, rows: Mapping[Place, Committed]) -> "Offsets":
+        """Return a table of these rows."""
+        said = sum(_said_bytes(row.metadata) for row in rows.values() if row.metadata)
+        return cls(rows, ROW_BYTES * len(rows) + said)
+
+    def get(self, place: Place) -> Committed | None:
+        return self.rows.get(place)
+
+    def topics(self) -> dict[bytes, list[int]]:
+        """Return the partitions that have an offset, by topic."""
+        found: dict[bytes, list[int]] = {}
+        for topic_id, partition in sorted(self.rows):
+            found.setdefault(topic_id, []).append(partition)
+        return found
+
+    def committed(self, new: Iterable[NewOffset], commit_ms: int) -> "Offsets":
+        """Return the offsets after a commit; the last of two for one partition counts."""
+        rows, said = dict(self.rows), 0
+        for place, offset, epoch, metadata in new:
+            old = rows.get(place)
+            if metadata or (old is not None and old.metadata):
+                said += _said_bytes(metadata) - _said_bytes("" if old is None else old.metadata)
+            rows[place] = Committed(offset, epoch, metadata, commit_ms)
+        more = ROW_BYTES * (len(rows) - len(self.rows)) + said
+        return Offsets(rows, self.size_bytes + more)
+
+    def without(self, is_gone: Callable[[Place, Committed], bool]) -> "Offsets":
+        """Return the offsets that stay; the same object if all do."""
+        rows = {place: row for place, row in self.rows.items() if not is_gone(place, row)}
+        if len(rows) == len(self.rows):
+            return self
+        return Offsets.of(rows)
+
+
+def _said_bytes(metadata: str) -> int:
+    return len(json.dumps(metadata)) if metadata else 0

@@ -1,0 +1,98 @@
+"""A segment on its way into a manifest: its bytes, its indexes, and the row that will name it.
+
+    make_segment     a run of batches -> Made: body, index, timeindex, row
+    put_named        the body, under a name that only its writer can have
+    settle_segment   the body was put: read it back, put the indexes
+    store_segment    both
+
+A row promises bytes. So before a manifest names a segment, it is read back and compared: a store
+that lies is noticed while the source is still there.
+"""
+
+from dataclasses import dataclass
+
+from crc32c import crc32c
+
+from lakelog.errors import CorruptError, UnavailableError
+from lakelog.formats import Bytes, batches, kafkalog, kafs
+from lakelog.history.manifests.cells import Where
+from lakelog.history.manifests.manifest import SegmentRow
+from lakelog.store import Body, Get, Wait, Work, fetch, put_if_absent
+
+__all__ = ["Made", "make_segment", "put_named", "settle_segment", "store_segment"]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A segment that has no name yet."""
+
+    body: bytes
+    index: bytes
+    timeindex: bytes
+    row: SegmentRow
+
+
+def make_segment(
+    run: Bytes, *, base_offset: int, next_offset: int, appended_ms: int, generation: int = 0
+) -> Made:
+    """Return the segment that holds a run of batches, each with its offset.
+
+    Raises:
+        CorruptError, UnsupportedError: ``run`` is not a run of good batches.
+    """
+    body = kafs.encode_segment(run, created_ms=appended_ms, base_offset=base_offset)
+    placed = [batches.Frame(kafs.HEADER_BYTES + at, header) for at, header in batches.frames(run)]
+    headers = [header for _, header in placed]
+    _, times = kafkalog.encode_indexes(placed, base_offset=base_offset)
+    row = SegmentRow(
+        "",
+        base_offset,
+        next_offset,
+        0,
+        len(body),
+        sum(header.count for header in headers),
+        min(header.base_timestamp for header in headers),
+        max(header.max_timestamp for header in headers),
+        appended_ms,
+        crc32c(body),
+        sum({1 << header.codec for header in headers}),
+        generation,
+    )
+    return Made(body, kafs.encode_index(placed), times, row)
+
+
+def put_named(key: str, body: Body) -> Work[None]:
+    """Create an object under a name that only this write can have: once, whatever is answered."""
+    while True:
+        try:
+            yield from put_if_absent(key, body)
+            return
+        except UnavailableError:
+            yield Wait(100)
+
+
+def store_segment(where: Where, made: Made, name: str) -> Work[SegmentRow]:
+    """Write a segment and its indexes under a name that only this write can have; return its row.
+
+    Raises:
+        CorruptError: what was put is not what is there.
+        NotFoundError: it is gone.
+    """
+    yield from put_named(f"{where.prefix}{name}.kfs", made.body)
+    return (yield from settle_segment(where, made, name))
+
+
+def settle_segment(where: Where, made: Made, name: str) -> Work[SegmentRow]:
+    """Read a segment back, put its indexes beside it, and return its row.
+
+    Raises:
+        CorruptError: what was put is not what is there.
+        NotFoundError: it is gone.
+    """
+    key = f"{where.prefix}{name}"
+    found = yield from fetch(Get(f"{key}.kfs", len(made.body)))
+    if crc32c(found.body) != made.row.crc:
+        raise CorruptError("it reads back as something else", at=0, where=f"{key}.kfs")
+    for suffix, index in ((".index", made.index), (".timeindex", made.timeindex)):
+        yield from put_if_absent(f"{key}{suffix}", index)
+    return made.row._replace(name=name)

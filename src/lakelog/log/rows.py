@@ -1,0 +1,341 @@
+"""Reading shares of the log as Arrow: history and journal as one, also while they change.
+
+    segment   the compiled scan, from the place that the index names; whole ones without an index
+    slices    a range of each bundle, many at once; then the batches of each partition
+    neither   ``read``, which looks at the lane and the manifest as they are now
+
+A plan says where a span lay. If the object is gone by now, or the floor of the lane has passed the
+bundle, the same offsets are looked for again, from the last one that was given. Nothing is skipped:
+a span has as many records as offsets, or the read fails. Only where records were compacted away, or
+say what became of a transaction, there may be fewer.
+
+What was read from bundles counts when the floor, looked at afterwards, has not passed them.
+"""
+
+from collections.abc import Callable, Generator, Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnsupportedError
+from lakelog.formats import Files, Range, kafs
+from lakelog.formats.columns import Scan, scan_columns
+from lakelog.history.manifests import SegmentRow
+from lakelog.history.placed import PLACED_COLUMNS, placed_schema
+from lakelog.history.read import Placing
+from lakelog.journal import Lane, floor_holds
+from lakelog.log.read import Known, OutOfRange, read
+from lakelog.log.spans import Piece, Span
+from lakelog.log.survey import Member
+from lakelog.names import bundle_key
+from lakelog.records import decode_header, rebase
+from lakelog.records.columns import TYPES, BatchDecoder
+from lakelog.store import Fetched, GetRange, Many, Op, Wait
+
+__all__ = ["Reads", "read_share"]
+
+WINDOW_BYTES = 32 << 20
+"""What is asked for at once, of bundles."""
+GAP_BYTES = 64 << 10
+"""What is read for nothing rather than ask twice."""
+CHUNK_BYTES = 8 << 20
+
+_INDEX = ".index"
+
+Reads = Generator[Op | Many | Wait | pa.RecordBatch, Any, None]
+
+
+def read_share(
+    spans: Iterable[Span],
+    lanes: Callable[[int], Lane],
+    columns: Iterable[str] = PLACED_COLUMNS,
+    *,
+    may_lose: bool = False,
+) -> Reads:
+    """Yield the records of some spans as Arrow, and on the way the reads it takes.
+
+    ``lanes`` gives what this process knows of a lane, which may be nothing. With ``may_lose``
+    offsets that are no longer there are passed over.
+
+    Raises:
+        NotFoundError: offsets are no longer there, or the topic is not.
+        CorruptError, UnsupportedError: something is wrong with an object; ``where`` is its key.
+    """
+    reading = _Reading(lanes, tuple(columns), may_lose=may_lose)
+    held: list[Span] = []
+    for span in spans:
+        if held and (not isinstance(span.held, Piece) or _size(held) >= WINDOW_BYTES):
+            yield from reading.slices(held)
+            held = []
+        if isinstance(span.held, Piece):
+            held.append(span)
+        elif isinstance(span.held, SegmentRow):
+            yield from reading.segment(span, span.held)
+        else:
+            yield from reading.again(span, span.base_offset)
+    if held:
+        yield from reading.slices(held)
+
+
+def _size(spans: Iterable[Span]) -> int:
+    return sum(span.size for span in spans)
+
+
+class _Reading:
+    """What is the same for all spans of a share."""
+
+    def __init__(
+        self, lanes: Callable[[int], Lane], columns: tuple[str, ...], *, may_lose: bool
+    ) -> None:
+        self._lanes, self._may_lose = lanes, may_lose
+        self._schema = placed_schema(columns)
+        # Offsets are always decoded: they tell where to go on.
+        self._columns = [*dict.fromkeys([*(c for c in columns if c in TYPES), "offset"])]
+        self._placings: dict[tuple[str, int], Placing] = {}
+
+    def _place(self, member: Member, batch: pa.RecordBatch) -> pa.RecordBatch:
+        placing = self._placings.get(member.key)
+        if placing is None:
+            placing = self._placings[member.key] = Placing(*member.key, self._schema)
+        return placing.add_to(batch)
+
+    # ------------------------------------------------------------------------ segments
+
+    def segment(self, span: Span, row: SegmentRow) -> Reads:
+        """Read a part of a segment; what is gone is looked for again."""
+        key, index = f"{span.member.where.prefix}{row.name}", b""
+        if span.offsets < row.next_offset - row.base_offset:
+            index = yield from _index(key + _INDEX)
+        at, rows = span.base_offset, 0
+        scan, answer = self._scan(row, index, at, span.next_offset), None
+        while True:
+            try:
+                item = scan.send(answer)
+                answer = None
+                if isinstance(item, Range):
+                    answer = yield from _bytes(key, row, index, item)
+                    continue
+            except StopIteration:
+                break
+            except NotFoundError:
+                yield from self.again(span, at)
+                return
+            except (CorruptError, UnsupportedError) as error:
+                if not index:
+                    where = key + (error.where or kafs.FORMAT.suffix)
+                    raise type(error)(error.what, at=error.at, where=where) from error
+                # It may have been the index that led there. If not, the next try tells.
+                index = b""
+                scan, answer = self._scan(row, index, at, span.next_offset), None
+                continue
+            at, rows = item.column("offset")[-1].as_py() + 1, rows + item.num_rows
+            yield self._place(span.member, item)
+        if rows != span.offsets and not span.member.compacted and _is_dense(row):
+            # Records about transactions are not given out, but have offsets.
+            rows = yield from self._count(row, key, span)
+            if rows != span.offsets:
+                raise _miscounted(span, rows, key + kafs.FORMAT.suffix)
+
+    def _scan(self, row: SegmentRow, index: bytes, offset_from: int, offset_to: int) -> Scan:
+        sizes = {kafs.FORMAT.suffix: row.length} | ({_INDEX: len(index)} if index else {})
+        files = Files(base_offset=row.base_offset, sizes=sizes)
+        return scan_columns(
+            kafs.FORMAT, files, self._columns, offset_from=offset_from, offset_to=offset_to
+        )
+
+    def _count(self, row: SegmentRow, key: str, span: Span) -> Generator[Op, Any, int]:
+        """Return how many records a segment has of a span, control records included."""
+        files = Files(base_offset=row.base_offset, sizes={kafs.FORMAT.suffix: row.length})
+        scan = scan_columns(
+            kafs.FORMAT, files, ("offset",),
+            offset_from=span.base_offset, offset_to=span.next_offset, control=True,
+        )  # fmt: skip
+        rows, answer = 0, None
+        while True:
+            try:
+                item = scan.send(answer)
+            except StopIteration:
+                return rows
+            answer = None
+            if isinstance(item, Range):
+                answer = yield from _bytes(key, row, b"", item)
+            else:
+                rows += item.num_rows
+
+    # ------------------------------------------------------------------------ slices
+
+    def slices(self, spans: list[Span]) -> Reads:
+        """Read slices of bundles, all at once, and decode them partition by partition."""
+        ops, places = _ranges(spans)
+        answers: tuple[Fetched | LakelogError, ...] = yield Many(ops)
+        floors: dict[int, int] = {}
+        for number in sorted({span.member.lane for span in spans}):
+            lane = self._lanes(number)
+            lowest = min(_piece(span).seq for span in spans if span.member.lane == number)
+            yield from floor_holds(lane, lowest)
+            assert lane.last_look is not None
+            floors[number] = lane.last_look.head.floor
+        bodies: dict[tuple[str, int], list[tuple[Span, memoryview | None]]] = {}
+        for span, (number, start) in zip(spans, places, strict=True):
+            body = _body(span, answers[number], start, floors[span.member.lane])
+            bodies.setdefault(span.member.key, []).append((span, body))
+        del answers
+        for group in bodies.values():
+            yield from self._partition(group)
+
+    def _partition(self, group: list[tuple[Span, memoryview | None]]) -> Reads:
+        """Decode what was read of one partition, in the order of offsets."""
+        # All spans but the first and the last are whole slices.
+        first, last = group[0][0], group[-1][0]
+        decoder = BatchDecoder(
+            self._columns, offset_from=first.base_offset, offset_to=last.next_offset
+        )
+        rows = expected = 0
+        for span, body in group:
+            if body is None:
+                for batch in decoder.flush():
+                    rows += batch.num_rows
+                    yield self._place(span.member, batch)
+                yield from self.again(span, span.base_offset)
+                continue
+            piece = _piece(span)
+            key = bundle_key(span.member.lane, piece.seq)
+            run = _run(body, piece.base_offset, piece.epoch, where=key)
+            expected += span.offsets
+            for batch in decoder.feed(run, where=key):
+                rows += batch.num_rows
+                yield self._place(span.member, batch)
+        for batch in decoder.flush():
+            rows += batch.num_rows
+            yield self._place(first.member, batch)
+        if rows != expected:
+            raise _miscounted(first, rows, bundle_key(first.member.lane, _piece(first).seq))
+
+    # ------------------------------------------------------------------------ again
+
+    def again(self, span: Span, at: int) -> Reads:
+        """Read a span from ``at`` on, wherever it lies now."""
+        member, until = span.member, span.next_offset
+        lane, known = self._lanes(member.lane), Known()
+        while at < until:
+            try:
+                chunk = yield from read(lane, member.where, at, CHUNK_BYTES, known)
+            except NotFoundError as error:
+                if lane.fold is None:
+                    raise  # It is the lane that is not there.
+                if not self._may_lose:
+                    raise _deleted(member, at, until) from error
+                break
+            if isinstance(chunk, OutOfRange):
+                if not self._may_lose:
+                    raise _expired(member, at, until, chunk.bounds.log_start)
+                if chunk.bounds.log_start <= at:
+                    break
+                at = chunk.bounds.log_start
+                continue
+            if chunk.next_offset <= at:
+                raise _expired(member, at, until, chunk.bounds.log_start)
+            # From ``at`` on: batches may have become larger since, and begin before it.
+            decoder = BatchDecoder(self._columns, offset_from=at, offset_to=until)
+            for batch in (*decoder.feed(chunk.body, where=str(member)), *decoder.flush()):
+                yield self._place(member, batch)
+            at = chunk.next_offset
+
+
+# ---------------------------------------------------------------------------- bytes
+
+
+def _index(key: str) -> Generator[Op, Any, bytes]:
+    """Return an index that can be read; nothing, if there is none."""
+    try:
+        found: Fetched = yield GetRange(key, 0, kafs.INDEX_BYTES_MAX)
+        kafs.decode_index(found.body)
+    except (NotFoundError, CorruptError, UnsupportedError):
+        return b""
+    return found.body
+
+
+def _bytes(key: str, row: SegmentRow, index: bytes, wish: Range) -> Generator[Op, Any, bytes]:
+    if wish.suffix == _INDEX:
+        return index[wish.start : wish.end]
+    start, end = row.position + wish.start, row.position + wish.end
+    found: Fetched = yield GetRange(key + wish.suffix, start, end)
+    return found.body
+
+
+def _ranges(spans: list[Span]) -> tuple[tuple[GetRange, ...], list[tuple[int, int]]]:
+    """Return what to ask for, and for each span in which answer it is and from where on."""
+    ops: list[GetRange] = []
+    places: list[tuple[int, int]] = []
+    for span in spans:
+        piece = _piece(span)
+        key = bundle_key(span.member.lane, piece.seq)
+        start, end = piece.position, piece.position + piece.length
+        last = ops[-1] if ops else None
+        if last is not None and last.key == key and 0 <= start - last.end <= GAP_BYTES:
+            ops[-1] = GetRange(key, last.start, end)
+        else:
+            ops.append(GetRange(key, start, end))
+        places.append((len(ops) - 1, start))
+    return tuple(ops), places
+
+
+def _body(span: Span, answer: Fetched | LakelogError, start: int, floor: int) -> memoryview | None:
+    """Return the bytes of a slice; None: look for it again."""
+    if isinstance(answer, NotFoundError):
+        return None
+    if isinstance(answer, LakelogError):
+        raise answer
+    piece = _piece(span)
+    at = start - answer.start
+    body = memoryview(answer.body)[at : at + piece.length]
+    return body if len(body) == piece.length and piece.seq >= floor else None
+
+
+def _run(body: memoryview, base_offset: int, epoch: int, *, where: str) -> bytearray:
+    """Return the batches of a slice with their offsets and leader epoch.
+
+    Neither is covered by their CRCs, which the decoder checks as it checks those of segments.
+    """
+    run, at = bytearray(body), 0
+    with memoryview(run) as view:
+        while at < len(view):
+            header = decode_header(view, at, where=where)
+            rebase(view[at : at + header.size], base_offset=base_offset, leader_epoch=epoch)
+            base_offset += header.last_offset_delta + 1
+            at += header.size
+    return run
+
+
+def _piece(span: Span) -> Piece:
+    assert isinstance(span.held, Piece)
+    return span.held
+
+
+def _is_dense(row: SegmentRow) -> bool:
+    return row.records == row.next_offset - row.base_offset
+
+
+# ---------------------------------------------------------------------------- what went wrong
+
+
+def _miscounted(span: Span, rows: int, where: str) -> CorruptError:
+    what = f"{rows} records of {span.member} where offsets say {span.offsets}: verify the topic"
+    return CorruptError(what, at=0, where=where)
+
+
+def _expired(member: Member, at: int, until: int, log_start: int) -> NotFoundError:
+    return NotFoundError(
+        f"[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] Could not read records in offset "
+        f"[{at}, {until}) for topic partition {member}: its log now begins at {log_start}, "
+        "retention or DeleteRecords took them while they were being read; read again, or set "
+        "failOnDataLoss to false"
+    )
+
+
+def _deleted(member: Member, at: int, until: int) -> NotFoundError:
+    return NotFoundError(
+        f"[KAFKA_DATA_LOSS.PARTITIONS_DELETED] Partitions {member} have been deleted: the topic "
+        f"with id {member.where.topic.hex()} is gone, [{at}, {until}) was still to be read; set "
+        "failOnDataLoss to false to go on"
+    )

@@ -1,0 +1,286 @@
+"""Spans: offsets of partitions, where they lie, and shares of them for tasks.
+
+    wanted    partition, from, until          fixed when a read is planned
+    span      a part of one segment, or of one slice of a bundle
+    share     spans for one task, of about so many bytes
+
+Bytes decide how much a task reads, and offsets where it begins: a large segment is cut between two
+offsets, in proportion. Whoever reads finds the place by the index. So it is known of every span how
+many offsets it has, and a read that gives more or fewer is noticed.
+
+Slices are shared out bundle by bundle, in the order in which they lie there: a task then needs one
+range of each bundle, whatever the number of partitions.
+
+Where a span lies is how it was when it was planned. Segments are merged and bundles trimmed
+meanwhile; whoever finds it gone looks again, for the same offsets (``rows``). What could not be
+located, because the lane moved on just then, is a span that says nothing about it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from lakelog.errors import CorruptError, InvalidInputError
+from lakelog.formats.lanes import Bundle, Checkpoint, Slice, decode_checkpoint
+from lakelog.history import SPLIT_BYTES
+from lakelog.history.manifests import SegmentRow
+from lakelog.journal import Lane, Place, floor_holds, read_bundles
+from lakelog.log.survey import Extent, Member
+from lakelog.names import checkpoint_key
+from lakelog.store import Fetched, Get, Work, fetch_many
+
+__all__ = ["Piece", "Share", "Span", "plan_shares", "sealed_spans", "unsealed_spans"]
+
+WINDOW = 16
+"""Checkpoints or directories asked for at once."""
+CHECKPOINT_BYTES_MAX = 1 << 30
+
+
+class Piece(NamedTuple):
+    """A slice, as far as whoever reads it needs it: tasks are sent a million of them."""
+
+    seq: int
+    epoch: int
+    base_offset: int
+    offsets: int
+    position: int
+    length: int
+    write: int = -1
+    """As in a slice: what is staged lies elsewhere."""
+
+
+class Span(NamedTuple):
+    """Offsets of a partition, and where they are said to lie."""
+
+    member: Member
+    base_offset: int
+    next_offset: int
+    size: int
+    """About how many bytes."""
+    held: SegmentRow | Piece | None
+    """None: look for it."""
+
+    @property
+    def offsets(self) -> int:
+        return self.next_offset - self.base_offset
+
+
+Share = tuple[Span, ...]
+"""What one task reads, in this order."""
+
+
+# ---------------------------------------------------------------------------- history
+
+
+def sealed_spans(extent: Extent, base_offset: int, next_offset: int) -> Iterator[Span]:
+    """Yield what history has of a range, in order."""
+    member = extent.member
+    for row in extent.rows:
+        base, next_, size = row.base_offset, row.next_offset, row.length
+        if base < base_offset or next_ > next_offset:
+            base, next_ = max(base_offset, base), min(next_offset, next_)
+            if base >= next_:
+                continue
+            size = _part(size, next_ - base, row.next_offset - row.base_offset)
+        # A plan of a million segments goes through here.
+        yield tuple.__new__(Span, (member, base, next_, size, row))
+
+
+# ---------------------------------------------------------------------------- journal
+
+
+def unsealed_spans(lane: Lane, wanted: Mapping[Member, tuple[int, int]]) -> Work[list[Span]]:
+    """Return what a lane has of some ranges, in the order in which it lies in bundles.
+
+    The newest directories are in memory; older ones come from the rolls of checkpoints, from the
+    newest back to the first that is needed.
+    """
+    need = {member.where.place: span for member, span in wanted.items() if span[0] < span[1]}
+    found = _Found(need)
+    lowest = yield from _collect(lane, found)
+    gone = -1
+    if lowest is not None and not (yield from floor_holds(lane, lowest)):
+        assert lane.last_look is not None
+        gone = lane.last_look.head.floor
+    spans: list[Span] = []
+    seqs: list[int] = []
+    # Partitions as they lie in a bundle: so it is enough to sort by bundles.
+    for member in sorted(wanted, key=lambda member: member.where.place):
+        at, next_offset = wanted[member]
+        for piece in found.pieces(member.where.place):
+            seq, _, base, offsets, _, size, write = piece
+            if base > at:
+                break
+            next_ = min(next_offset, base + offsets)
+            if next_ - at < offsets:
+                size = _part(size, next_ - at, offsets)
+            held = None if seq < gone or write >= 0 else piece
+            # A plan of a million slices goes through here.
+            spans.append(tuple.__new__(Span, (member, at, next_, size, held)))
+            seqs.append(seq)
+            at = next_
+        if at < next_offset:
+            spans.append(Span(member, at, next_offset, 0, None))
+            seqs.append(lane.next_seq)
+    return [spans[number] for number in sorted(range(len(spans)), key=seqs.__getitem__)]
+
+
+class _Found:
+    """Slices of some partitions, from the newest back, until they reach what is wanted."""
+
+    def __init__(self, need: Mapping[Place, tuple[int, int]]) -> None:
+        self._need = need
+        self._left = set(need)
+        self._sorted: list[Place] = []
+        self._pieces: dict[Place, list[Piece]] = {place: [] for place in need}
+
+    def left(self) -> list[Place]:
+        """Return the partitions of which more is needed, in their order."""
+        if len(self._sorted) != len(self._left):
+            self._sorted = sorted(self._left)
+        return self._sorted
+
+    def add(self, rows: Iterable[tuple[int, Slice, int]]) -> None:
+        """Take slices with their seq and epoch: of later bundles before those of earlier ones."""
+        left, need, pieces, make = self._left, self._need, self._pieces, tuple.__new__
+        for seq, slice_, epoch in rows:
+            topic, partition, _, base, offsets, position, length, _, _, write, _ = slice_
+            place = topic, partition
+            if place not in left:
+                continue
+            base_offset, next_offset = need[place]
+            if base < next_offset and base + offsets > base_offset:
+                fields = (seq, epoch, base, offsets, position, length, write)
+                pieces[place].append(make(Piece, fields))
+            if base <= base_offset:
+                left.discard(place)
+
+    def pieces(self, place: Place) -> list[Piece]:
+        """Return what was found of a partition, in order."""
+        return self._pieces.get(place, [])[::-1]
+
+
+def _collect(lane: Lane, found: _Found) -> Work[int | None]:
+    """Find slices from the end of a lane backwards; return the lowest key that was used."""
+    fold, seen = lane.fold, lane.last_look
+    assert fold is not None
+    assert seen is not None
+    floor, every = seen.head.floor, lane.rules.checkpoint_every
+    if not found.left():
+        return None
+    top = fold.seq - len(lane.held)
+    found.add(_newest_first([held.bundle for held in lane.held], floor))
+    if lane.due is not None and lane.due[0].seq == top and found.left():
+        due = lane.due[1]
+        found.add(_newest_first(due, floor))
+        top = due[0].seq - 1
+    marks = [*range((floor // every + 1) * every - 1, top, every), top]
+    lows = [floor - 1, *marks[:-1]]
+    pairs = [(low, mark) for low, mark in zip(lows, marks, strict=True) if low < mark]
+    lowest = top + 1
+    while pairs and found.left():
+        some, pairs = pairs[-WINDOW:], pairs[:-WINDOW]
+        ops = [Get(checkpoint_key(lane.number, seq), CHECKPOINT_BYTES_MAX) for _, seq in some]
+        bodies = yield from fetch_many(ops)
+        for (low, mark), body in zip(reversed(some), reversed(bodies), strict=True):
+            if not found.left():
+                break
+            lowest = low + 1
+            checkpoint = None if body is None else _roll(lane, mark, body, found.left())
+            if checkpoint is not None and checkpoint.first <= low + 1:
+                found.add(row for row in reversed(checkpoint.roll) if row[0] > low)
+            else:
+                yield from _directories(lane, found, low + 1, mark + 1)
+    return max(lowest, floor)
+
+
+def _newest_first(bundles: Sequence[Bundle], floor: int) -> Iterator[tuple[int, Slice, int]]:
+    for bundle in reversed(bundles):
+        if bundle.seq >= floor:
+            for slice_ in reversed(bundle.slices):
+                yield bundle.seq, slice_, bundle.epoch
+
+
+def _roll(lane: Lane, seq: int, body: Fetched, places: Sequence[Place]) -> Checkpoint:
+    """Return what a checkpoint says of some partitions: of each, the rows in order."""
+    checkpoint = decode_checkpoint(body.body, places)
+    if (checkpoint.lane, checkpoint.seq) != (lane.number, seq):
+        what = f"it is checkpoint {checkpoint.seq} of lane {checkpoint.lane}"
+        raise CorruptError(what, at=0, where=body.info.key)
+    return checkpoint
+
+
+def _directories(lane: Lane, found: _Found, first: int, end: int) -> Work[None]:
+    """Read bundles where no roll says what is in them."""
+    for at in range(end, first, -WINDOW):
+        some = yield from read_bundles(lane, range(max(first, at - WINDOW), at))
+        found.add(_newest_first([held.bundle for held in some if held is not None], first))
+        if not found.left():
+            return
+
+
+def _part(size: int, offsets: int, of: int) -> int:
+    return max(1, size * offsets // of)
+
+
+# ---------------------------------------------------------------------------- shares
+
+
+def plan_shares(
+    spans: Sequence[Span],
+    *,
+    split_bytes: int = SPLIT_BYTES,
+    shares_min: int = 1,
+    offsets_max: int | None = None,
+) -> list[Share]:
+    """Share spans out, in their order: about ``split_bytes`` for a task, and no more offsets.
+
+    There are at least ``shares_min``, where there are as many offsets; ``offsets_max`` is kept
+    exactly.
+    """
+    if split_bytes < 1 or (offsets_max is not None and offsets_max < 1):
+        raise InvalidInputError(f"shares of {split_bytes} bytes, {offsets_max} offsets: use 1 up")
+    most = 1 << 62 if offsets_max is None else offsets_max
+    shares = list(_pack(spans, split_bytes, most))
+    if len(shares) < shares_min:
+        # By offsets, which are certain; bytes are only about right.
+        total = sum(span.offsets for span in spans)
+        shares = list(_pack(spans, split_bytes, min(most, max(1, total // shares_min))))
+    return shares
+
+
+def _pack(spans: Iterable[Span], split_bytes: int, offsets_max: int) -> Iterator[Share]:
+    held: list[Span] = []
+    size = offsets = 0
+    for whole in spans:
+        _, base, next_, more, _ = whole
+        more_offsets, count = next_ - base, 1
+        if more > split_bytes or more_offsets > offsets_max:
+            count = max(-(-more // split_bytes), -(-more_offsets // offsets_max))
+        for span in _cut(whole, min(count, more_offsets)) if count > 1 else (whole,):
+            if count > 1:
+                more, more_offsets = span.size, span.offsets
+            if held and (size + more > split_bytes or offsets + more_offsets > offsets_max):
+                yield tuple(held)
+                held, size, offsets = [], 0, 0
+            size, offsets = size + more, offsets + more_offsets
+            if count > 1 and held and _is_next(held[-1], span):
+                # Two parts of one segment or slice: read it once.
+                last = held.pop()
+                span = last._replace(next_offset=span.next_offset, size=last.size + span.size)
+            held.append(span)
+    if held:
+        yield tuple(held)
+
+
+def _is_next(last: Span, span: Span) -> bool:
+    follows = last.member == span.member and last.next_offset == span.base_offset
+    return follows and last.held is span.held
+
+
+def _cut(span: Span, count: int) -> Iterator[Span]:
+    """Yield a span in so many pieces, equal but for one offset."""
+    for number in range(count):
+        base = span.base_offset + span.offsets * number // count
+        next_ = span.base_offset + span.offsets * (number + 1) // count
+        size = span.size * (number + 1) // count - span.size * number // count
+        yield span._replace(base_offset=base, next_offset=next_, size=size)

@@ -1,0 +1,192 @@
+"""A survey: whole topics at once, where each of their partitions begins and ends.
+
+    topics     cells in the bucket: one by its name, several by a listing
+    lanes      one look at each that has a partition of them: head, walk, head
+    manifests  second, so that they cover all that lies below the floors just seen
+
+It is what a reader of many partitions has instead of ``read``, which asks for one. Whoever surveys
+again and again, as a stream does, keeps the survey: then a lane to which nobody has appended takes
+one request, and the topics another.
+
+Flows of different lanes may run side by side; those of one lane may not.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from lakelog.errors import NotFoundError
+from lakelog.history import Selection
+from lakelog.history.manifests import SegmentRow, Where
+from lakelog.journal import Lane, probe
+from lakelog.log.namespace import open_namespace
+from lakelog.log.plan import plan_partitions
+from lakelog.log.topics import Marks, Topic, news_of_topics, read_topic
+from lakelog.model import Rules
+from lakelog.ports import Clock, Ids
+from lakelog.store import Work
+
+__all__ = ["Extent", "Member", "Survey", "open_survey"]
+
+
+class Member(NamedTuple):
+    """A partition of one incarnation of a topic."""
+
+    topic: str
+    where: Where
+    lane: int
+    compacted: bool = False
+    """Whether records may be missing between others."""
+
+    @property
+    def partition(self) -> int:
+        return self.where.partition
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What a reader calls it."""
+        return self.topic, self.where.partition
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.where.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A partition as it was when it was looked at: from ``log_start`` to ``end``."""
+
+    member: Member
+    log_start: int
+    sealed_end: int
+    end: int
+    rows: tuple[SegmentRow, ...] = ()
+    """The segments from the start of the log on; none of them if only the journal was asked."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Survey:
+    """What one process knows of a namespace. Flows change it."""
+
+    rules: Rules
+    clock: Clock
+    ids: Ids
+    lanes: dict[int, Lane] = field(default_factory=dict)
+    topics: dict[str, Topic] = field(default_factory=dict)
+    _marks: Marks = field(default_factory=dict)
+
+    def lane(self, number: int) -> Lane:
+        """Return what is known of a lane, which may be nothing yet."""
+        if number not in self.lanes:
+            self.lanes[number] = Lane(
+                number=number,
+                rules=self.rules,
+                clock=self.clock,
+                ids=self.ids,
+                writer=bytes(16),  # It never writes.
+            )
+        return self.lanes[number]
+
+    def members(self, selection: Selection, *, missing_ok: bool = False) -> Work[list[Member]]:
+        """Look at the topics, and return the partitions that are wanted of them.
+
+        Raises:
+            NotFoundError: a topic that is named is not there, and may not be missing.
+        """
+        names = _names(selection)
+        if names is not None and len(names) == 1:
+            yield from self._read(names[0])
+        else:
+            news = yield from news_of_topics(self._marks, lambda name: _may_want(selection, name))
+            self.topics |= news
+        missing = [name for name in names or () if self._topic(name) is None]
+        if missing and not missing_ok:
+            raise NotFoundError(
+                f"there is no topic {', '.join(missing)}: check the name, or create it"
+            )
+        return [
+            member
+            for name in sorted(self.topics)
+            if (topic := self._topic(name)) is not None
+            for member in _members(topic)
+            if selection.wants(*member.key)
+        ]
+
+    def _read(self, name: str) -> Work[None]:
+        try:
+            self.topics[name] = yield from read_topic(name)
+        except NotFoundError:
+            self.topics.pop(name, None)
+
+    def _topic(self, name: str) -> Topic | None:
+        topic = self.topics.get(name)
+        return topic if topic is not None and topic.is_open else None
+
+    def look(self, lane: int) -> Work[None]:
+        """Know a lane to its end as it is now: one request, if nobody has appended since."""
+        yield from probe(self.lane(lane))
+
+    def end(self, member: Member) -> int:
+        """Return where the journal ends, by the last look at its lane.
+
+        Raises:
+            NotFoundError: the topic was deleted.
+        """
+        fold = self.lane(member.lane).fold
+        assert fold is not None
+        if fold.is_deleted(member.where.topic):
+            raise _deleted(member)
+        return fold.end(member.where.place)
+
+    def extents(self, members: Sequence[Member]) -> Work[list[Extent]]:
+        """Read the manifests of partitions whose lanes have been looked at.
+
+        Raises:
+            NotFoundError: a topic was deleted.
+        """
+        planned = yield from plan_partitions([member.where for member in members])
+        extents: list[Extent] = []
+        for member, found in zip(members, planned, strict=True):
+            if found.deleted:
+                raise _deleted(member)
+            end = max(self.end(member), found.sealed_end)
+            start = min(found.log_start, end)
+            extents.append(Extent(member, start, found.sealed_end, end, found.rows))
+        return extents
+
+
+def open_survey(clock: Clock, ids: Ids) -> Work[Survey]:
+    """Return a survey of the namespace that is here, which has not seen anything.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    namespace = yield from open_namespace()
+    return Survey(rules=namespace.rules, clock=clock, ids=ids)
+
+
+def _names(selection: Selection) -> list[str] | None:
+    if selection.topics is not None:
+        return sorted(selection.topics)
+    if selection.partitions is not None:
+        return sorted({topic for topic, _ in selection.partitions})
+    return None
+
+
+def _may_want(selection: Selection, name: str) -> bool:
+    names = _names(selection)
+    return selection.wants(name, 0) if names is None else name in names
+
+
+def _members(topic: Topic) -> Iterable[Member]:
+    compacted = "compact" in _policy(topic.configs)
+    for partition in range(topic.partitions):
+        yield Member(topic.name, topic.where(partition), topic.lane(partition), compacted)
+
+
+def _policy(configs: Mapping[str, str]) -> str:
+    return configs.get("cleanup.policy", "")
+
+
+def _deleted(member: Member) -> NotFoundError:
+    id_ = member.where.topic.hex()
+    return NotFoundError(f"{member}: the topic with id {id_} was deleted: check the name")

@@ -1,0 +1,35 @@
+"""Where the state of groups lives.
+
+contract   shards and claims; what every store of groups does
+bucket     cells of the namespace: one broker, and whoever takes over from it
+memory     this process
+values     a group as text
+"""
+
+from lakelog.meta.bucket import BucketGroups, decode_shard
+from lakelog.meta.contract import (
+    SHARD_BYTES_MAX,
+    SHARDS,
+    SHARDS_MAX,
+    Claim,
+    GroupStore,
+    Held,
+    shard_of,
+)
+from lakelog.meta.memory import MemoryGroups
+from lakelog.meta.values import decode_group, encode_group
+
+__all__ = [
+    "SHARDS",
+    "SHARDS_MAX",
+    "SHARD_BYTES_MAX",
+    "BucketGroups",
+    "Claim",
+    "GroupStore",
+    "Held",
+    "MemoryGroups",
+    "decode_group",
+    "decode_shard",
+    "encode_group",
+    "shard_of",
+]

@@ -1,0 +1,53 @@
+"""Groups in memory: for tests, and for a broker that may forget.
+
+Several of these may share their shards, and then fence each other as brokers on a bucket do.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from lakelog.errors import FencedError
+from lakelog.meta.contract import SHARDS, Claim, Held
+from lakelog.store import Work
+
+__all__ = ["MemoryGroups"]
+
+
+class MemoryGroups:
+    """The groups of one process."""
+
+    def __init__(self, broker: bytes, shared: dict[int, Held] | None = None) -> None:
+        self._broker = broker
+        self._held = {} if shared is None else shared
+
+    def claim(self, shard: int, shards: int | None = None) -> Work[Held]:
+        """Take a shard over."""
+        yield from ()
+        before = self._held.get(shard)
+        claim = Claim(self._broker, 1 if before is None else before.claim.epoch + 1)
+        if before is None:
+            held = Held(shard=shard, shards=shards or SHARDS, claim=claim)
+        else:
+            held = replace(before, claim=claim, writes=0)
+        self._held[shard] = held
+        return held
+
+    def save(self, held: Held, changed: Mapping[str, bytes | None]) -> Work[Held]:
+        """Store what has changed.
+
+        Raises:
+            FencedError: another has taken the shard over.
+        """
+        yield from self.look(held)
+        self._held[held.shard] = held.changed(changed)
+        return self._held[held.shard]
+
+    def look(self, held: Held) -> Work[None]:
+        """See whether a shard is still held.
+
+        Raises:
+            FencedError: another has taken it over.
+        """
+        yield from ()
+        if self._held[held.shard].claim != held.claim:
+            raise FencedError(f"shard {held.shard} of groups has another owner: stop")

@@ -1,0 +1,289 @@
+"""copy: a topic becomes another one, with the same offsets, up to now or to a moment of the past.
+
+    plan      every partition, from its start to its end -> ranges of offsets, by bytes
+    begin     the new topic gets a cell that says closed: the name is taken, and nobody comes in
+    step      one range: read, wherever it lies by then -> segments, named after what is in them
+    commit    a wave of steps: each manifest takes its rows, just where its history ends
+    end       each lane is told where its partitions begin; then the topic is opened
+
+It is an import whose source is a namespace, and ends in the same way (``adopting``): a run that was
+killed goes on where the manifests end. Ranges are fixed when they are planned; the source goes on
+meanwhile, and may be repacked. So a batch that reaches over the end of a range is cut there: what
+is behind it is another task's, or later than the moment that is asked for.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from lakelog.errors import (
+    ConflictError,
+    CorruptError,
+    InvalidInputError,
+    NotFoundError,
+    UnavailableError,
+    UnsupportedError,
+)
+from lakelog.history import Selection
+from lakelog.history.manifests import read_manifest
+from lakelog.host import SystemClock, new_id
+from lakelog.journal import Lane
+from lakelog.log import (
+    Extent,
+    Member,
+    OutOfRange,
+    Span,
+    Survey,
+    Topic,
+    create_topic,
+    offset_at,
+    open_namespace,
+    read,
+    read_topic,
+    sealed_spans,
+    store_now,
+)
+from lakelog.model import Rules
+from lakelog.pipeline.adopting import Importing, begun_topic
+from lakelog.pipeline.frame import Connect, Finding, Plan, Result, Step, at_store
+from lakelog.pipeline.importing import SEGMENT_BYTES
+from lakelog.pipeline.listing import SOURCE
+from lakelog.pipeline.namespace import look_at
+from lakelog.pipeline.taking import Taken
+from lakelog.pipeline.targets import TARGET
+from lakelog.records import (
+    BatchHeader,
+    NewBatch,
+    decode_batch,
+    decode_header,
+    encode_batch,
+)
+from lakelog.store import StoreSpec, Usage, Work, run
+
+__all__ = ["Copy", "CopyUnit"]
+
+CHUNK_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CopyUnit:
+    """Offsets of a partition of the source."""
+
+    member: Member
+    rules: Rules
+    base_offset: int
+    next_offset: int
+    size: int
+    log_start: int
+    last: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """Make a topic out of another, with the same offsets."""
+
+    source: StoreSpec
+    topic: str
+    target: StoreSpec
+    name: str
+    at_ms: int | None = None
+    """Only what lies before the first record of this time, or of a later one."""
+    segment_bytes: int = SEGMENT_BYTES
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+    """What ``begin`` has made."""
+
+    verb = "copy"
+    one_wave = False
+
+    @property
+    def stores(self) -> Mapping[str, StoreSpec]:
+        return {SOURCE: self.source, TARGET: self.target}
+
+    # ------------------------------------------------------------------------ the driver
+
+    def plan(self, connect: Connect) -> Plan:
+        """Look where every partition begins and ends, and how far an earlier run has come."""
+        run(open_namespace(), connect(TARGET))
+        source = run(read_topic(self.topic), connect(SOURCE))
+        topic = run(begun_topic(self.name), connect(TARGET))
+        if topic is not None:
+            self._checkbegun_topic(topic, source)
+        survey, extents = run(look_at(Selection(topics=frozenset({self.topic}))), connect(SOURCE))
+        units: list[CopyUnit] = []
+        for extent in extents:
+            low = 0
+            if topic is not None:
+                where = topic.where(extent.member.partition)
+                low = run(read_manifest(where), connect(TARGET)).sealed_end
+            end = run(_end(survey, extent, self.at_ms), connect(SOURCE))
+            units += _units(extent, survey.rules, low, end, self.segment_bytes)
+        made = 3 * len(units)
+        usage = Usage(
+            requests={"get": 3 * len(units), "put": made},
+            bytes_read=2 * sum(unit.size for unit in units),
+        )
+        return Plan(
+            units=units, objects_read=len(units), objects_written=made, expected=usage,
+            known=source,
+        )  # fmt: skip
+
+    def _checkbegun_topic(self, topic: Topic, source: Topic) -> None:
+        if not topic.closed:
+            raise ConflictError(
+                f"there is a topic {self.name!r} already: choose another name with --as, or "
+                "append to it with df.write"
+            )
+        if topic.partitions != source.partitions:
+            raise ConflictError(
+                f"a copy to {self.name!r} was begun with {topic.partitions} partitions: finish "
+                f"it, or begin again after lakelog topic delete {self.name}"
+            )
+
+    def begin(self, plan: Plan, connect: Connect) -> Importing:
+        """Make the topic, if an earlier run has not made it."""
+        perform = connect(TARGET)
+        rules = run(open_namespace(), perform).rules
+        topic = run(begun_topic(self.name), perform)
+        if topic is None:
+            source: Topic = plan.known
+            making = create_topic(
+                self.name,
+                topic_id=new_id(),
+                partitions=source.partitions,
+                lanes=rules.lanes,
+                now_ms=run(store_now(new_id), perform),
+                configs=source.configs,
+                closed=True,
+            )
+            topic = run(making, perform)
+        topics = {self.name: topic}
+        return Importing(replace(self, topics=topics), topics, rules, perform, stay_closed=False)
+
+    # ------------------------------------------------------------------------ an executor
+
+    def step(self, unit: CopyUnit) -> Step[Result]:
+        """Bring one range."""
+        member = unit.member
+        result = Result(
+            topic=self.name,
+            partition=member.partition,
+            base_offset=unit.base_offset,
+            object=str(member),
+            outcome="empty",
+        )
+        where = self.topics[self.name].where(member.partition)
+        taken = Taken(where, unit.base_offset, self.segment_bytes)
+        lane = Lane(
+            number=member.lane, rules=unit.rules, clock=SystemClock(), ids=new_id, writer=bytes(16)
+        )
+        at = unit.base_offset
+        try:
+            while at < unit.next_offset:
+                chunk = yield from at_store(SOURCE, read(lane, member.where, at, CHUNK_BYTES))
+                if isinstance(chunk, OutOfRange):
+                    return _lost(result, f"{member} begins at {chunk.bounds.log_start} by now")
+                yield from taken.add(_between(chunk.body, at, unit.next_offset))
+                if chunk.next_offset <= at:
+                    break
+                at = chunk.next_offset
+            yield from taken.close()
+        except (CorruptError, UnsupportedError) as error:
+            finding = Finding(error.where or result.object, error.at, 0, error.what)
+            return replace(result, outcome="damaged", findings=(finding,), findings_count=1)
+        except (NotFoundError, UnavailableError) as error:
+            return _lost(result, str(error))
+        made = {
+            "start": unit.log_start,
+            "end": unit.next_offset,
+            "last": unit.last,
+            "rows": taken.rows,
+            "open": [],
+            "ended": [],
+            "unlisted": [],
+        }
+        return replace(
+            result,
+            outcome="written" if taken.rows else "empty",
+            records=sum(row.records for row in taken.rows),
+            batches=taken.batches,
+            made=json.dumps(made),
+        )
+
+
+def _lost(result: Result, what: str) -> Result:
+    finding = Finding(result.object, 0, 0, f"{what}: copy again")
+    return replace(result, outcome="refused", findings=(finding,), findings_count=1)
+
+
+# ---------------------------------------------------------------------------- what there is to do
+
+
+def _end(survey: Survey, extent: Extent, at_ms: int | None) -> Work[int]:
+    """Return where a partition ends, or ended at a moment."""
+    if at_ms is None:
+        return extent.end
+    found = yield from offset_at(survey.lane(extent.member.lane), extent.member.where, at_ms)
+    return extent.end if found is None else min(max(found.offset, extent.log_start), extent.end)
+
+
+def _units(extent: Extent, rules: Rules, low: int, end: int, size_max: int) -> Iterator[CopyUnit]:
+    """Yield ranges of about so many bytes; one that is empty, if a partition is."""
+    start = max(extent.log_start, low)
+    spans = list(sealed_spans(extent, start, min(end, extent.sealed_end)))
+    base = max(start, min(extent.sealed_end, end))
+    if base < end or not spans:
+        spans.append(Span(extent.member, base, max(base, end), 0, None))
+    at, size = start, 0
+    for number, span in enumerate(spans):
+        size += span.size
+        last = number == len(spans) - 1
+        if last or size + spans[number + 1].size > size_max:
+            yield CopyUnit(extent.member, rules, at, span.next_offset, size, extent.log_start, last)
+            at, size = span.next_offset, 0
+
+
+# ---------------------------------------------------------------------------- batches
+
+
+def _between(
+    body: bytes, offset_from: int, offset_to: int
+) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Yield batches of a range; those that reach beyond it are cut."""
+    view = memoryview(body)
+    at = 0
+    while at < len(view):
+        header = decode_header(view, at)
+        batch = view[at : at + header.size]
+        at += header.size
+        if header.next_offset <= offset_from or header.base_offset >= offset_to:
+            continue
+        if header.base_offset >= offset_from and header.next_offset <= offset_to:
+            yield header, batch
+            continue
+        cut = _cut(batch, offset_from, offset_to)
+        yield decode_header(cut), memoryview(cut)
+
+
+def _cut(batch: memoryview, offset_from: int, offset_to: int) -> bytes:
+    """Return the records of a batch that lie in a range, with all else that it says."""
+    found = decode_batch(batch)
+    header = found.header
+    if header.is_control:
+        raise InvalidInputError("a marker of a transaction has one offset, and cannot be cut")
+    base, next_ = max(header.base_offset, offset_from), min(header.next_offset, offset_to)
+    first = header.base_sequence
+    return encode_batch(
+        NewBatch(
+            records=[one for one in found.records if base <= one.offset < next_],
+            base_offset=base,
+            next_offset=next_,
+            codec=header.codec,
+            leader_epoch=header.leader_epoch,
+            timestamp_type=header.timestamp_type,
+            is_transactional=header.is_transactional,
+            delete_horizon=header.delete_horizon,
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=first if first < 0 else (first + base - header.base_offset) & 0x7FFFFFFF,
+        )
+    )

@@ -1,0 +1,158 @@
+"""Cells that can be judged by themselves: the namespace's own, those of topics, shards of groups.
+
+A cell has no checksum. So what is checked is that it decodes, that it is the one its name says, and
+that it agrees with the objects it speaks of. What nothing else speaks of nothing can contradict: a
+config, a time, an offset that a group has committed.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
+from lakelog.log import Namespace, Topic, is_pipeline_claimed, open_namespace, read_topic
+from lakelog.meta import SHARD_BYTES_MAX, decode_shard
+from lakelog.names import (
+    CLUSTER_KEY,
+    GROUPS_PREFIX,
+    PIPELINE_KEY,
+    group_shard_key,
+    topic_key,
+)
+from lakelog.pipeline.frame import Finding, Notes, Result
+from lakelog.pipeline.fsck.census import Subject
+from lakelog.store import Get, Work, fetch
+
+__all__ = [
+    "Shards",
+    "Topics",
+    "check_shards",
+    "look_at_claim",
+    "look_at_namespace",
+    "read_topics",
+]
+
+_CLUSTER = Subject(CLUSTER_KEY, -1, 0, CLUSTER_KEY)
+
+
+def look_at_namespace() -> Work[Namespace | Result]:
+    """Return the namespace, or what is wrong with its cell.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    try:
+        return (yield from open_namespace())
+    except (CorruptError, UnsupportedError) as error:
+        notes = Notes()
+        notes.add(Finding(CLUSTER_KEY, error.at, 0, f"{error.what}; nothing else was verified"))
+        return _CLUSTER.result("damaged", notes)
+
+
+def look_at_claim() -> Work[Result | None]:
+    """Return what is wrong with the claim of a pipeline, if something is."""
+    try:
+        yield from is_pipeline_claimed(0)
+    except (CorruptError, UnsupportedError) as error:
+        notes = Notes()
+        notes.add(Finding(PIPELINE_KEY, error.at, 0, f"{error.what}; it may be deleted"))
+        return Subject(PIPELINE_KEY, -1, 0, PIPELINE_KEY).result("damaged", notes)
+    return None
+
+
+# ---------------------------------------------------------------------------- topics
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The topics whose cells could be read, and what is wrong with the others."""
+
+    good: dict[str, Topic]
+    bad: dict[str, Result]
+
+    def incarnations(self) -> dict[str, Topic]:
+        """Return every incarnation that is remembered, by its path."""
+        return {one.path: one for topic in self.good.values() for one in topic.incarnations()}
+
+    def by_id(self) -> dict[bytes, Topic]:
+        """Return every incarnation that is remembered, by its id."""
+        return {one.id: one for topic in self.good.values() for one in topic.incarnations()}
+
+
+def read_topics(names: Sequence[str], lanes: int) -> Work[Topics]:
+    """Read the cells of topics, in a namespace of so many lanes."""
+    topics = Topics({}, {})
+    for name in names:
+        yield from _read_topic(name, lanes, topics)
+    return topics
+
+
+def _read_topic(name: str, lanes: int, topics: Topics) -> Work[None]:
+    key = topic_key(name)
+    try:
+        topic = yield from read_topic(name)
+    except NotFoundError:
+        what = "it was there a moment ago, and a cell outlives its topic: restore it"
+        topics.bad[name] = _bad_topic(name, Finding(key, 0, 0, what))
+    except (CorruptError, UnsupportedError) as error:
+        what = f"{error.what}; nothing of this topic was verified"
+        topics.bad[name] = _bad_topic(name, Finding(key, error.at, 0, what))
+    else:
+        topics.good[name] = topic
+        if topic.lanes > lanes:
+            what = f"{topic.lanes} lanes, in a namespace of {lanes}"
+            found = (Finding(one, 0, 0, what) for one in (key, CLUSTER_KEY))
+            topics.bad[name] = _bad_topic(name, *found)
+
+
+def _bad_topic(name: str, *findings: Finding) -> Result:
+    notes = Notes()
+    for finding in findings:
+        notes.add(finding)
+    return Subject(name, -1, 0, topic_key(name)).result("damaged", notes)
+
+
+# ---------------------------------------------------------------------------- groups
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """A unit: the shards of groups that there are."""
+
+    numbers: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return 64 << 10
+
+
+def check_shards(unit: Shards) -> Work[Result]:
+    """Check every shard, and whether there are as many as each says.
+
+    One that is missing is told and is no damage: a broker makes them one after the other when it
+    starts for the first time, and may die in between.
+    """
+    damage, missing = Notes(), Notes()
+    counts: dict[int, int] = {}
+    for number in unit.numbers:
+        key = group_shard_key(number)
+        try:
+            found = yield from fetch(Get(key, SHARD_BYTES_MAX))
+            counts[number] = decode_shard(found.body, number).shards
+        except NotFoundError:
+            damage.add(Finding(key, 0, 0, "it was there a moment ago: restore it"))
+        except (CorruptError, UnsupportedError) as error:
+            damage.add(Finding(key, error.at, 0, error.what))
+    ((most, times),) = Counter(counts.values()).most_common(1) or ((0, 0),)
+    for number, count in counts.items():
+        if count != most or 2 * times <= len(counts):
+            what = f"it is one of {count} shards, and of {most} by what others say"
+            damage.add(Finding(group_shard_key(number), 0, 0, what))
+    for number in range(most):
+        if number not in unit.numbers:
+            what = "no broker has made it, or it is lost with the offsets of its groups"
+            missing.add(Finding(group_shard_key(number), 0, 0, what))
+    subject = Subject(GROUPS_PREFIX.rstrip("/"), -1, 0, GROUPS_PREFIX.rstrip("/"))
+    if damage.count:
+        return subject.result("damaged", damage)
+    return subject.result("unclaimed" if missing.count else "good", missing)

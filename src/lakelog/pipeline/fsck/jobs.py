@@ -1,0 +1,277 @@
+"""verify and reindex on a namespace: every object, held against every other that speaks of it.
+
+    cluster.json, topics     decode, and are whose they say                        cells      plan
+    heads, tails, holes      what a listing of a lane should show                  lanes      plan
+    bundles, checkpoints     one chain; checkpoints are its fold                   chains     steps
+    journal and history      meet, without a gap                                   borders    steps
+    manifests, pages         in order, of this partition, what their rows add up   histories  plan
+    segments, indexes        every byte, as the manifest has it                    segments   steps
+    groups                   decode, and are in their shard                        cells      steps
+
+Outcomes. ``damaged`` is what no correct writer leaves behind; findings name the objects, both of
+them where two contradict each other and either may be wrong. Everything else is told and is no
+damage: ``gone``, by the time it was looked at; ``unindexed`` and ``uncheckpointed``, a derived
+object is missing; ``stale``, a tail; ``undeleted``, a keeper is due; ``orphan``, a sweep will come;
+``stranger``, nobody knows the name; ``unclaimed``, a shard of groups that no broker made yet;
+``unjudged``, because of damage that is told elsewhere.
+
+A namespace is verified while it is used. So nothing that looks missing or changed is told before
+the cell that vouches for it, a head or a manifest, was read again.
+
+What no other object speaks of cannot be contradicted. Cells have no checksum: a wrong config, time
+or committed offset, a later start of a log, a generation or an intent that reads well passes.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakelog.errors import NotFoundError
+from lakelog.history import Selection
+from lakelog.history.manifests import Where
+from lakelog.log import Namespace, Topic
+from lakelog.names import CLUSTER_KEY
+from lakelog.pipeline.frame import Connect, Finding, Notes, Plan, Result, Step, at_store
+from lakelog.pipeline.fsck.borders import Border, borders_of, check_border
+from lakelog.pipeline.fsck.cells import (
+    Shards,
+    Topics,
+    check_shards,
+    look_at_claim,
+    look_at_namespace,
+    read_topics,
+)
+from lakelog.pipeline.fsck.census import (
+    SYSTEM_PREFIX,
+    Folder,
+    Subject,
+    System,
+    folders_of,
+    strangers_in,
+    system_of,
+)
+from lakelog.pipeline.fsck.chains import Stretch, check_stretch
+from lakelog.pipeline.fsck.histories import NamedSegment, look_at_folder
+from lakelog.pipeline.fsck.lanes import look_at_lane
+from lakelog.pipeline.fsck.segments import check_segment, mend_segment
+from lakelog.pipeline.listing import SOURCE
+from lakelog.pipeline.run import run_all
+from lakelog.store import LIST_LIMIT_MAX, ObjectInfo, StoreSpec, Usage, Work, each_object, run
+
+__all__ = ["ReindexNamespace", "VerifyNamespace"]
+
+PIECE_BYTES = 8 << 20
+"""What one request reads of a segment."""
+FLOWS = 16
+"""Topics are read in so many flows."""
+FOLDERS_MAX = 1024
+OBJECTS_MAX = 1 << 16
+"""Folders are looked at when there are so many of them, or so many names in them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyNamespace:
+    """Verify a namespace: history, journal and cells."""
+
+    source: StoreSpec
+    selection: Selection = field(default_factory=Selection)
+    """With topics chosen, their history alone is looked at: a lane is everybody's."""
+    records: bool = False
+    """Decode every record, too."""
+
+    verb = "verify"
+
+    @property
+    def stores(self) -> Mapping[str, StoreSpec]:
+        return {SOURCE: self.source}
+
+    def plan(self, connect: Connect) -> Plan:
+        """List everything, read the cells, and cut the rest into units.
+
+        Raises:
+            NotFoundError: there is no namespace here.
+        """
+        survey = _Survey(connect(SOURCE), self.selection)
+        namespace = survey.open()
+        if namespace is not None:
+            survey.look_at_topics(namespace.rules.lanes)
+            if self.selection == Selection():
+                survey.look_at_lanes(namespace)
+            survey.look_at_history()
+        return survey.plan(passes=2 if self.records else 1)
+
+    def step(self, unit: Stretch | Border | NamedSegment | Shards) -> Step[Result]:
+        """Verify one unit."""
+        return (yield from at_store(SOURCE, self._flow(unit)))
+
+    def _flow(self, unit: Stretch | Border | NamedSegment | Shards) -> Work[Result]:
+        match unit:
+            case NamedSegment():
+                return check_segment(unit, records=self.records)
+            case Stretch():
+                return check_stretch(unit, records=self.records)
+            case Border():
+                return check_border(unit)
+            case Shards():
+                return check_shards(unit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReindexNamespace:
+    """Make the indexes of a namespace's segments again, where they are missing or wrong."""
+
+    source: StoreSpec
+    selection: Selection = field(default_factory=Selection)
+
+    verb = "reindex"
+
+    @property
+    def stores(self) -> Mapping[str, StoreSpec]:
+        return {SOURCE: self.source}
+
+    def plan(self, connect: Connect) -> Plan:
+        """Find the segments that manifests name.
+
+        Raises:
+            NotFoundError: there is no namespace here.
+        """
+        survey = _Survey(connect(SOURCE), self.selection)
+        namespace = survey.open()
+        if namespace is not None:
+            survey.look_at_topics(namespace.rules.lanes)
+            survey.look_at_history()
+        return survey.plan(told=("damaged",))
+
+    def step(self, unit: NamedSegment) -> Step[Result]:
+        """Look at one segment, and make what it lacks."""
+        return (yield from at_store(SOURCE, mend_segment(unit)))
+
+
+# ---------------------------------------------------------------------------- planning
+
+
+class _Survey:
+    """What a driver learns before anything is read in full."""
+
+    def __init__(self, perform: Callable[[Any], Any], selection: Selection) -> None:
+        self._perform, self._selection = perform, selection
+        self._system = System()
+        self._topics = Topics({}, {})
+        self._units: list[Any] = []
+        self._results: list[Result] = []
+        self._listed = 0
+
+    def open(self) -> Namespace | None:
+        """Return the namespace; None if its cell is bad.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        self._system = system_of(self._list(SYSTEM_PREFIX))
+        try:
+            found = run(look_at_namespace(), self._perform)
+        except NotFoundError:
+            if not self._system.count:
+                raise
+            notes = Notes()
+            what = "it is missing, and lanes or topics are there: restore it"
+            notes.add(Finding(CLUSTER_KEY, 0, 0, what))
+            found = Subject(CLUSTER_KEY, -1, 0, CLUSTER_KEY).result("damaged", notes)
+        if isinstance(found, Result):
+            self._results.append(found)
+            return None
+        return found
+
+    def look_at_topics(self, lanes: int) -> None:
+        """Read the cells of the topics that are wanted."""
+        names = [name for name in self._system.topics if self._may_want(name)]
+        flows = [read_topics(names[at::FLOWS], lanes) for at in range(min(FLOWS, len(names)))]
+        for some in run_all(flows, self._perform):
+            self._topics.good.update(some.good)
+            self._topics.bad.update(some.bad)
+        self._results += self._topics.bad.values()
+
+    def look_at_lanes(self, namespace: Namespace) -> None:
+        """Look at the lanes, and at all else that is everybody's."""
+        rules, system = namespace.rules, self._system
+        wheres: dict[int, list[Where]] = {}
+        for topic in self._topics.by_id().values():
+            for partition in range(topic.partitions):
+                where = topic.where(partition)
+                wheres.setdefault(topic.lane(partition), []).append(where)
+        numbers = sorted({*range(rules.lanes), *system.lanes})
+        flows = [look_at_lane(number, system.lanes.get(number), rules) for number in numbers]
+        for number, looked in zip(numbers, run_all(flows, self._perform), strict=True):
+            self._results += looked.results
+            self._units += looked.stretches
+            if looked.head is not None:
+                self._units += borders_of(number, rules, wheres.get(number, []))
+        if system.shards:
+            self._units.append(Shards(tuple(system.shards)))
+        claim = run(look_at_claim(), self._perform)
+        if claim is not None:
+            self._results.append(claim)
+        self._tell_strangers(SYSTEM_PREFIX.rstrip("/"), system.strangers)
+
+    def look_at_history(self) -> None:
+        """Read the manifest of every folder that is wanted."""
+        owners = self._topics.incarnations()
+        unreadable = self._topics.bad.keys() - self._topics.good.keys()
+        strangers: list[str] = []
+        some: list[Folder] = []
+        objects = 0
+        for found in self._folders():
+            if isinstance(found, str):
+                strangers.append(found)
+                continue
+            name = found.path.partition("~")[0]
+            if name not in unreadable and self._selection.wants(name, found.partition):
+                some.append(found)
+                objects += len(found.stems)
+            if len(some) >= FOLDERS_MAX or objects >= OBJECTS_MAX:
+                self._look_at_folders(some, owners)
+                some, objects = [], 0
+        self._look_at_folders(some, owners)
+        self._tell_strangers("", strangers)
+
+    def _look_at_folders(self, folders: Sequence[Folder], owners: Mapping[str, Topic]) -> None:
+        flows = [look_at_folder(folder, owners.get(folder.path)) for folder in folders]
+        for folder, looked in zip(folders, run_all(flows, self._perform), strict=True):
+            self._results += looked.results
+            self._units += looked.segments
+            self._tell_strangers(folder.prefix.rstrip("/"), folder.strangers)
+
+    def _folders(self) -> Iterator[Folder | str]:
+        if self._selection == Selection():
+            yield from folders_of(self._list(""))
+            return
+        for path in sorted(self._topics.incarnations()):
+            yield from folders_of(self._list(f"{path}/"))
+
+    def _list(self, prefix: str) -> Iterator[ObjectInfo]:
+        for info in each_object(self._perform, prefix):
+            self._listed += 1
+            yield info
+
+    def _may_want(self, name: str) -> bool:
+        chosen = self._selection
+        if chosen.partitions is not None:
+            return any(topic == name for topic, _ in chosen.partitions)
+        return chosen.wants(name, 0)
+
+    def _tell_strangers(self, folder: str, keys: list[str]) -> None:
+        told = strangers_in(folder, keys)
+        if told is not None:
+            self._results.append(told)
+
+    def plan(self, *, passes: int = 1, told: tuple[str, ...] = ()) -> Plan:
+        """Return all work, and of what is known already the outcomes in ``told``, or all."""
+        total = passes * sum(unit.size for unit in self._units)
+        gets = sum(3 + unit.size // PIECE_BYTES for unit in self._units) + len(self._results)
+        lists = self._listed // LIST_LIMIT_MAX + 2
+        return Plan(
+            units=self._units,
+            objects_read=self._listed,
+            expected=Usage(requests={"get": gets, "list": lists}, bytes_read=total),
+            results=tuple(one for one in self._results if not told or one.outcome in told),
+        )

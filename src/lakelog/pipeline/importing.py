@@ -1,0 +1,230 @@
+"""import: the directories of Kafka brokers become topics, every record with its offset.
+
+    begin     each topic gets a cell that says closed: the name is taken, and nobody comes in
+    step      one of Kafka's segments -> segments of ours, named after what is in them
+    commit    a wave of steps: each manifest takes its rows, just where its history ends
+    end       each lane is told where its partitions begin; then the topics are opened
+                                                       (``adopting`` is the driver's part)
+
+How far an import has come is what the manifests say. So a run that was killed goes on where they
+end, and two at once do the same work and not twice as much of it: a segment's name is a digest of
+its bytes, and a manifest takes rows only where its history ends. What was written and not taken is
+swept, once the topic is open.
+
+Batches are copied, with two exceptions. Their leader epoch becomes 0: the epochs of another cluster
+mean nothing here, and a client that has seen a high one takes ours for outdated. And batches of
+aborted transactions are left out, as Kafka's own cleaner leaves them out, because no reader here
+could be told of them.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakelog.errors import (
+    ConflictError,
+    CorruptError,
+    InvalidInputError,
+    UnsupportedError,
+)
+from lakelog.formats import batches, kafkalog
+from lakelog.history import Selection, find_logs
+from lakelog.history.manifests import (
+    read_manifest,
+)
+from lakelog.host import new_id
+from lakelog.log import (
+    Topic,
+    check_configs,
+    create_topic,
+    open_namespace,
+    store_now,
+)
+from lakelog.pipeline.adopting import Importing, begun_topic
+from lakelog.pipeline.frame import Connect, Finding, Plan, Result, Step
+from lakelog.pipeline.kafka_source import Chosen, Source, aborted_in, sources_of
+from lakelog.pipeline.listing import SOURCE, feed
+from lakelog.pipeline.sides import expected_reads
+from lakelog.pipeline.taking import Taken
+from lakelog.pipeline.targets import TARGET
+from lakelog.store import StoreSpec, Usage, run
+
+__all__ = ["SEGMENT_BYTES", "Import"]
+
+PIECE_BYTES = 8 << 20
+SEGMENT_BYTES = 128 << 20
+KEEP_ALL = {"retention.ms": "-1"}
+"""What a topic is made with: the directories do not say how long their records were to be kept."""
+
+_INTERNAL = "__"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Import:
+    """Make topics out of the log directories of Kafka brokers."""
+
+    source: StoreSpec
+    folders: tuple[str, ...] = ("",)
+    """The log directories, below the source."""
+    target: StoreSpec
+    selection: Selection = field(default_factory=Selection)
+    configs: Mapping[str, str] = field(default_factory=dict)
+    segment_bytes: int = SEGMENT_BYTES
+    partial: bool = False
+    """Whether partitions may be missing; they are empty then."""
+    stay_closed: bool = False
+    """Whether more is to come: the topics are not opened."""
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+    """What ``begin`` has made."""
+
+    verb = "import"
+    one_wave = False
+
+    def __post_init__(self) -> None:
+        check_configs(self.configs)
+
+    @property
+    def stores(self) -> Mapping[str, StoreSpec]:
+        return {SOURCE: self.source, TARGET: self.target}
+
+    # ------------------------------------------------------------------------ the driver
+
+    def plan(self, connect: Connect) -> Plan:
+        """List the directories, and see how far an earlier run has come."""
+        run(open_namespace(), connect(TARGET))
+        logs = {
+            place: segments
+            for place, segments in find_logs(
+                connect(SOURCE), "kafka", self.selection, self.folders
+            ).items()
+            if self._wants(place[0])
+        }
+        if not logs:
+            raise InvalidInputError("there is no topic in these directories: check their paths")
+        self._check_partitions(logs)
+        units: list[Source] = []
+        for (name, partition), segments in sorted(logs.items()):
+            topic = run(begun_topic(name), connect(TARGET))
+            end = 0
+            if topic is not None:
+                self._check_begun(topic, logs)
+                end = run(read_manifest(topic.where(partition)), connect(TARGET)).sealed_end
+            aborted = run(aborted_in(segments), connect(SOURCE))
+            units += sources_of(segments, end, aborted)
+        objects, reads = expected_reads([unit.segment for unit in units])
+        made = 3 * sum(-(-unit.size // self.segment_bytes) for unit in units)
+        puts = Usage(requests={"put": made + len(logs)})
+        return Plan(units=units, objects_read=objects, objects_written=made, expected=reads + puts)
+
+    def _wants(self, name: str) -> bool:
+        named = self.selection.topics or ()
+        return name in named or not name.startswith(_INTERNAL)
+
+    def _check_partitions(self, logs: Mapping[tuple[str, int], Any]) -> None:
+        for name, count in _counts(logs).items():
+            missing = [number for number in range(count) if (name, number) not in logs]
+            if missing and not self.partial:
+                shown = ", ".join(map(str, missing[:5])) + (", ..." if missing[5:] else "")
+                raise InvalidInputError(
+                    f"{name} has no directory for {len(missing)} of its {count} partitions "
+                    f"({shown}): name the directories of all brokers, or say --partial"
+                )
+
+    def _check_begun(self, topic: Topic, logs: Mapping[tuple[str, int], Any]) -> None:
+        if not topic.closed:
+            raise ConflictError(
+                f"there is a topic {topic.name!r} already: if an earlier import has opened it, "
+                "name the others with --topic; else delete it first"
+            )
+        count = _counts(logs)[topic.name]
+        if topic.partitions != count or dict(topic.configs) != {**KEEP_ALL, **self.configs}:
+            raise ConflictError(
+                f"an import of {topic.name!r} was begun with {topic.partitions} partitions and "
+                f"other settings: repeat them, or begin again after "
+                f"lakelog topic delete {topic.name}"
+            )
+
+    def begin(self, plan: Plan, connect: Connect) -> "Importing":
+        """Make the topics that an earlier run has not made."""
+        rules = run(open_namespace(), connect(TARGET)).rules
+        places = {(unit.segment.topic, unit.segment.partition): None for unit in plan.units}
+        topics: dict[str, Topic] = {}
+        for name, count in _counts(places).items():
+            topic = run(begun_topic(name), connect(TARGET))
+            if topic is None:
+                making = create_topic(
+                    name,
+                    topic_id=new_id(),
+                    partitions=count,
+                    lanes=rules.lanes,
+                    now_ms=run(store_now(new_id), connect(TARGET)),
+                    configs={**KEEP_ALL, **self.configs},
+                    closed=True,
+                )
+                topic = run(making, connect(TARGET))
+            topics[name] = topic
+        job = replace(self, topics=topics)
+        return Importing(job, topics, rules, connect(TARGET), stay_closed=self.stay_closed)
+
+    # ------------------------------------------------------------------------ an executor
+
+    def step(self, unit: Source) -> Step[Result]:
+        """Bring one segment."""
+        segment = unit.segment
+        result = Result(
+            topic=segment.topic,
+            partition=segment.partition,
+            base_offset=segment.base_offset,
+            object=segment.key(segment.fmt.suffix),
+            outcome="empty",
+        )
+        where = self.topics[segment.topic].where(segment.partition)
+        low = max(segment.base_offset, unit.offset_from)
+        taken = Taken(where, low, self.segment_bytes)
+        try:
+            opened = yield from feed(segment, segment.fmt.open(segment.files))
+            assert isinstance(opened, kafkalog.KafkaSegment)
+            chosen = Chosen(unit)
+            yield from feed(
+                segment,
+                batches.pieces(opened.run, bytes_max=PIECE_BYTES),
+                lambda piece: taken.add(chosen.of(piece.data)),
+            )
+            yield from taken.close()
+        except (CorruptError, UnsupportedError) as error:
+            finding = Finding(error.where or result.object, error.at, 0, error.what)
+            return replace(result, outcome="damaged", findings=(finding,), findings_count=1)
+        except InvalidInputError as error:
+            finding = Finding(result.object, 0, 0, str(error))
+            return replace(result, outcome="refused", findings=(finding,), findings_count=1)
+        end = unit.offset_to
+        if unit.last:
+            end = max(taken.next_offset, segment.base_offset, unit.log_start, unit.offset_from)
+        made = {
+            "start": unit.log_start,
+            "end": end,
+            "last": unit.last,
+            "rows": taken.rows,
+            "open": [*chosen.open.items()],
+            "ended": sorted(chosen.ended),
+            "unlisted": sorted(chosen.unlisted),
+        }
+        return replace(
+            result,
+            outcome="written" if taken.rows else "empty",
+            records=sum(row.records for row in taken.rows),
+            batches=taken.batches,
+            made=json.dumps(made),
+        )
+
+
+# ---------------------------------------------------------------------------- what there is to do
+
+
+def _counts(places: Mapping[tuple[str, int], Any]) -> dict[str, int]:
+    """Return how many partitions each topic has."""
+    counts: dict[str, int] = {}
+    for name, partition in places:
+        counts[name] = max(counts.get(name, 0), partition + 1)
+    return counts

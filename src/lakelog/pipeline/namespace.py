@@ -1,0 +1,100 @@
+"""A namespace of ours as a side of a comparison: history and journal, to the last record.
+
+Its pieces are spans: one for each segment, and one for what of a partition is still in the journal.
+Where a span lies may change while it waits to be read; it is read wherever it lies by then.
+"""
+
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lakelog.errors import LakelogError
+from lakelog.history import Selection
+from lakelog.host import SystemClock, new_id
+from lakelog.log import Extent, Span, Survey, open_survey, sealed_spans
+from lakelog.log.rows import read_share
+from lakelog.model import Rules
+from lakelog.pipeline.frame import Wish
+from lakelog.store import Work, run
+
+__all__ = ["LogPiece", "list_namespace", "look_at", "read_namespace"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogPiece:
+    """Offsets of a partition, and the rules of its namespace."""
+
+    span: Span
+    rules: Rules
+
+    @property
+    def topic(self) -> str:
+        return self.span.member.topic
+
+    @property
+    def partition(self) -> int:
+        return self.span.member.partition
+
+    @property
+    def base_offset(self) -> int:
+        return self.span.base_offset
+
+    @property
+    def size(self) -> int:
+        return self.span.size
+
+    @property
+    def object(self) -> str:
+        return str(self.span.member)
+
+
+def list_namespace(perform: Callable[[Any], Any], selection: Selection) -> list[LogPiece]:
+    """Return the pieces of the partitions that are wanted, in the order of offsets."""
+    survey, extents = run(look_at(selection), perform)
+    return [LogPiece(span, survey.rules) for extent in extents for span in _spans(extent)]
+
+
+def look_at(selection: Selection) -> Work[tuple[Survey, list[Extent]]]:
+    """Return where every partition that is wanted begins and ends now."""
+    survey = yield from open_survey(SystemClock(), new_id)
+    members = yield from survey.members(selection)
+    for lane in sorted({member.lane for member in members}):
+        yield from survey.look(lane)
+    return survey, (yield from survey.extents(members))
+
+
+def _spans(extent: Extent) -> Iterable[Span]:
+    yield from sealed_spans(extent, extent.log_start, extent.sealed_end)
+    start = max(extent.log_start, extent.sealed_end)
+    if start < extent.end:
+        yield Span(extent.member, start, extent.end, 0, None)
+
+
+def read_namespace(
+    piece: LogPiece, store: str, columns: Iterable[str], offset_from: int, offset_to: int
+) -> Generator[Wish | pa.RecordBatch, Any, None]:
+    """Yield the records of a range of offsets."""
+    span = piece.span
+    base, next_ = max(span.base_offset, offset_from), min(span.next_offset, offset_to)
+    if base >= next_:
+        return
+    survey = Survey(rules=piece.rules, clock=SystemClock(), ids=new_id)
+    wanted = span._replace(base_offset=base, next_offset=next_)
+    reads = read_share([wanted], survey.lane, columns)
+    answer: Any = None
+    error: LakelogError | None = None
+    while True:
+        try:
+            item = reads.send(answer) if error is None else reads.throw(error)
+        except StopIteration:
+            return
+        answer = error = None
+        if isinstance(item, pa.RecordBatch):
+            yield item
+            continue
+        try:
+            answer = yield Wish(store, item)
+        except LakelogError as raised:
+            error = raised  # What is gone is looked for elsewhere.

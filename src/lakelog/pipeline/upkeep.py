@@ -1,0 +1,312 @@
+"""merge and retain, on a cluster: what can be done partition by partition.
+
+    merge     the rows of every partition -> runs of small neighbours; a step merges one run, and
+              where the topic has a ``compression.type`` of its own, makes few large batches of it
+    retain    a step moves the start of some partitions, puts old rows on pages and sweeps what
+              nobody names; of deleted topics everything goes
+
+Each step is a flow of ``keep`` from its intent to its commit, and stands alone: it may be killed
+anywhere, and run twice at once.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from lakelog.errors import CorruptError, LakelogError, UnsupportedError
+from lakelog.history import Selection
+from lakelog.history.manifests import SegmentRow, Where, read_manifests
+from lakelog.host import SystemClock, new_id
+from lakelog.journal import Lane
+from lakelog.keep import (
+    MergeSettings,
+    forget_topic,
+    keep_partition,
+    keep_writes,
+    merge_run,
+    plan_merge,
+    sweep_times,
+)
+from lakelog.log import (
+    Topic,
+    config_value,
+    list_topics,
+    open_namespace,
+    read_topic,
+    store_now,
+)
+from lakelog.model import Rules
+from lakelog.pipeline.frame import Connect, Finding, Plan, Result, Step, at_store
+from lakelog.pipeline.targets import TARGET
+from lakelog.records import Codec
+from lakelog.records.repacking import Repacker, Shape
+from lakelog.store import StoreSpec, Usage, run
+
+__all__ = ["Merge", "MergeUnit", "Retain", "RetainUnit", "Retaining"]
+
+WINDOW = 64
+"""Manifests that are asked for at once, and partitions in a unit of retain."""
+
+MANIFEST_BYTES = 16 << 10
+"""What is read to look after a partition, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeUnit:
+    """Neighbouring segments that are to become one."""
+
+    topic: str
+    where: Where
+    rows: tuple[SegmentRow, ...]
+    shape: Shape | None = None
+    """What its batches are to become; None: they are copied as they are."""
+
+    @property
+    def size(self) -> int:
+        return sum(row.length for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """Merge small segments into large ones."""
+
+    target: StoreSpec
+    selection: Selection = field(default_factory=Selection)
+    settings: MergeSettings = field(default_factory=MergeSettings)
+
+    verb = "merge"
+
+    @property
+    def stores(self) -> Mapping[str, StoreSpec]:
+        return {TARGET: self.target}
+
+    def plan(self, connect: Connect) -> Plan:
+        """Read the manifests, and find what is worth it."""
+        perform = connect(TARGET)
+        units: list[MergeUnit] = []
+        for some in _windows(_partitions(run(list_topics(), perform), self.selection)):
+            manifests = run(read_manifests([where for _, where in some]), perform)
+            for (topic, where), manifest in zip(some, manifests, strict=True):
+                rows = [row for row in manifest.segments if row.next_offset > manifest.log_start]
+                shape = _shape(topic.configs)
+                units += [
+                    MergeUnit(topic.name, where, one, shape)
+                    for one in plan_merge(rows, self.settings)
+                ]
+        reads = sum(len(unit.rows) for unit in units)
+        usage = Usage(
+            requests={"get": reads + 3 * len(units), "put": 5 * len(units)},
+            bytes_read=2 * sum(unit.size for unit in units),
+        )
+        return Plan(units=units, objects_read=reads, objects_written=3 * len(units), expected=usage)
+
+    def step(self, unit: MergeUnit) -> Step[Result]:
+        """Merge one run."""
+        result = _result(unit.topic, unit.where, unit.rows[0])
+        now_ms = yield from at_store(TARGET, store_now(new_id))
+        repack = None if unit.shape is None else _repack(unit.shape)
+        try:
+            merging = merge_run(unit.where, unit.rows, new_id(), since_ms=now_ms, repack=repack)
+            done = yield from at_store(TARGET, merging)
+        except (CorruptError, UnsupportedError) as error:
+            finding = Finding(error.where or result.object, error.at, 0, error.what)
+            return replace(result, outcome="damaged", findings=(finding,), findings_count=1)
+        outcome = "moved" if done.abandoned else "merged"
+        return replace(result, outcome=outcome, records=done.records)
+
+
+@dataclass(frozen=True, slots=True)
+class RetainUnit:
+    """Some partitions of a topic, deleted ones of its name included."""
+
+    topic: Topic
+    first: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return (self.end - self.first) * MANIFEST_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retain:
+    """Let logs begin later, delete what lies before, and sweep what nobody names."""
+
+    target: StoreSpec
+    selection: Selection = field(default_factory=Selection)
+    grace_ms: int = 0
+    """Of the namespace; ``begin`` knows it."""
+
+    verb = "retain"
+    one_wave = True
+
+    @property
+    def stores(self) -> Mapping[str, StoreSpec]:
+        return {TARGET: self.target}
+
+    def plan(self, connect: Connect) -> Plan:
+        """List the topics, also deleted ones of which something may be left."""
+        perform = connect(TARGET)
+        every = [
+            one
+            for topic in run(list_topics(), perform)
+            if self.selection.wants(topic.name, 0)
+            for one in topic.incarnations()
+            if one.deleted or not one.closed
+        ]
+        units = [
+            RetainUnit(one, first, min(first + WINDOW, one.partitions))
+            for one in every
+            for first in range(0, one.partitions, WINDOW)
+        ]
+        count = sum(unit.end - unit.first for unit in units)
+        usage = Usage(
+            requests={"get": 3 * count, "list": count}, bytes_read=count * 3 * MANIFEST_BYTES
+        )
+        return Plan(units=units, objects_read=count, expected=usage)
+
+    def begin(self, plan: Plan, connect: Connect) -> "Retaining":
+        """Learn the grace."""
+        perform = connect(TARGET)
+        rules = run(open_namespace(), perform).rules
+        return Retaining(replace(self, grace_ms=rules.grace_ms), plan, rules, perform)
+
+    def step(self, unit: RetainUnit) -> Step[Result]:
+        """Look after some partitions."""
+        topic = unit.topic
+        now_ms = yield from at_store(TARGET, store_now(new_id))
+        swept, left = 0, False
+        for partition in range(unit.first, unit.end):
+            keeping = keep_partition(
+                topic, partition, new_id, now_ms=now_ms, grace_ms=self.grace_ms
+            )
+            gone, more = yield from at_store(TARGET, keeping)
+            swept, left = swept + gone, left or more
+        return Result(
+            topic=topic.name,
+            partition=unit.first,
+            base_offset=topic.incarnation,
+            object=topic.path,
+            outcome="swept" if swept else "good",
+            made=json.dumps([topic.id.hex(), left]),
+        )
+
+
+class Retaining:
+    """The driver's part of a retain: what is done when all partitions were looked after."""
+
+    def __init__(
+        self, job: Retain, plan: Plan, rules: Rules, perform: Callable[[Any], Any]
+    ) -> None:
+        self.job, self._rules, self._perform = job, rules, perform
+        self._topics: dict[str, Topic] = {unit.topic.id.hex(): unit.topic for unit in plan.units}
+        self._left: set[str] = set()
+
+    def commit(self, table: pa.Table) -> list[Result]:
+        """See of which topics something is left."""
+        for made in table.column("made").to_pylist():
+            topic, left = json.loads(made)
+            if left:
+                self._left.add(topic)
+        return []
+
+    def end(self) -> list[Result]:
+        """Forget deleted topics of which nothing is left; keep bulk writes; sweep the rest."""
+        now_ms = run(store_now(new_id), self._perform)
+        for id_, topic in self._topics.items():
+            if id_ in self._left or not topic.deleted:
+                continue
+            if run(read_topic(topic.name), self._perform).id != topic.id:
+                forgetting = forget_topic(topic, new_id, now_ms=now_ms, grace_ms=self.job.grace_ms)
+                run(forgetting, self._perform)
+        run(sweep_times(now_ms=now_ms, grace_ms=self.job.grace_ms), self._perform)
+        lanes = {
+            number: Lane(
+                number=number, rules=self._rules, clock=SystemClock(), ids=new_id, writer=new_id()
+            )
+            for number in range(self._rules.lanes)
+        }
+        kept = run(keep_writes(lanes, now_ms=now_ms, grace_ms=self.job.grace_ms), self._perform)
+        return [_failed(what, error) for what, error in kept.failures.items()]
+
+
+# ---------------------------------------------------------------------------- what merge makes
+
+_CODECS = {
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+_LEVELS = {
+    Codec.GZIP: "compression.gzip.level",
+    Codec.LZ4: "compression.lz4.level",
+    Codec.ZSTD: "compression.zstd.level",
+}
+_LZ4_LEVEL_FAST = 9
+"""The default, and to Kafka no level at all: with it, and only with it, lz4 is the fast one."""
+
+
+def _shape(configs: Mapping[str, str]) -> Shape | None:
+    """Return what the batches of a topic are to become; None: they stay as producers made them."""
+    codec = _CODECS.get(config_value(configs, "compression.type"))
+    if codec is None:
+        return None
+    level = config_value(configs, _LEVELS[codec]) if codec in _LEVELS else None
+    if codec is Codec.LZ4 and level == _LZ4_LEVEL_FAST:
+        level = None
+    most = config_value(configs, "max.message.bytes")
+    return Shape(codec=codec, level=level, batch_bytes_max=most)
+
+
+def _repack(shape: Shape) -> Callable[[bytes], bytes]:
+    return lambda body: Repacker(shape).repack(body).run
+
+
+# ---------------------------------------------------------------------------- what both need
+
+
+def _failed(what: str, error: LakelogError) -> Result:
+    finding = Finding(what, 0, 0, str(error))
+    return Result(
+        topic="",
+        partition=0,
+        base_offset=0,
+        object=what,
+        outcome="refused",
+        findings=(finding,),
+        findings_count=1,
+    )
+
+
+def _partitions(topics: Sequence[Topic], selection: Selection) -> Iterator[tuple[Topic, Where]]:
+    """Yield the partitions of topics that can be read."""
+    for topic in topics:
+        for partition in range(topic.partitions if topic.is_open else 0):
+            if selection.wants(topic.name, partition):
+                yield topic, topic.where(partition)
+
+
+def _windows(items: Iterator[Any]) -> Iterator[list[Any]]:
+    some: list[Any] = []
+    for item in items:
+        some.append(item)
+        if len(some) == WINDOW:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+def _result(topic: str, where: Where, row: SegmentRow) -> Result:
+    return Result(
+        topic=topic,
+        partition=where.partition,
+        base_offset=row.base_offset,
+        object=f"{where.prefix}{row.name}.kfs",
+        outcome="empty",
+    )

@@ -1,0 +1,148 @@
+"""Placed rows to bytes: runs of record batches, one object for each lane.
+
+    object of a lane    | run of orders-0 | run of orders-4 | run of orders-4 | run of clicks-1 |
+    run                 batches of one partition, whose offsets count from 0
+
+A run is what a slice of the journal points at. Offsets are not known before the commit, and need
+not be: they lie outside the CRC of a batch. Runs are short enough to be read at once, because a
+reader of one batch may have to.
+
+A batch is limited by its size before compression. Bytes that cannot be compressed become longer, so
+that is not the end of it: what turns out too large for its topic is packed again into smaller ones,
+and a record that is too large alone is refused, as a broker would.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lakelog.errors import InvalidInputError
+from lakelog.model import TimestampType
+from lakelog.records import Codec, decode_header
+from lakelog.spark.sink.placing import Group, Placed
+
+if TYPE_CHECKING:
+    from lakelog.records.encoder import BatchEncoder
+
+__all__ = ["Packer", "Parcel", "Run"]
+
+RUN_BYTES = 4 << 20
+COPIED_BYTES = 256 << 10
+"""A shorter run is copied. It lies in memory that an encoder has for whole batches, and thousands
+of them, one for each partition, would hold many times what they are."""
+RECORDS_MAX = 100_000
+"""In a batch: so many are a megabyte even if they are empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Batches of one partition, and where they lie in their parcel."""
+
+    topic: bytes
+    partition: int
+    position: int
+    length: int
+    offsets: int
+    min_timestamp: int
+    max_timestamp: int
+
+
+@dataclass(slots=True)
+class Parcel:
+    """What goes into one object."""
+
+    pieces: list[memoryview] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, group: Group, body: pa.Buffer, offsets: int, times: tuple[int, int]) -> None:
+        where = group.home.topic.id, group.partition, self.size, body.size
+        self.runs.append(Run(*where, offsets, *times))
+        self.pieces.append(memoryview(body))
+        self.size += body.size
+
+
+class Packer:
+    """Packs the rows of one task."""
+
+    def __init__(self) -> None:
+        self._encoders: dict[tuple[Codec, int], BatchEncoder] = {}
+
+    def pack(self, placed: Placed, now_ms: int) -> dict[int, Parcel]:
+        """Return the objects of a window, by lane.
+
+        Raises:
+            InvalidInputError: a record is too large for its topic, or has what no record can.
+        """
+        parcels: dict[int, Parcel] = {}
+        times_ms = np.asarray(placed.rows.column("timestamp").cast(pa.int64())) // 1000
+        for group in placed.groups:
+            parcel = parcels.setdefault(group.home.topic.lane(group.partition), Parcel())
+            is_stamped = group.home.configs.timestamp_type is TimestampType.LOG_APPEND_TIME
+            for start, end in _runs(placed.rows, group):
+                rows = placed.rows.slice(start, end - start)
+                some = times_ms[start:end]
+                span = int(some.min()), int(some.max())
+                if is_stamped:
+                    rows, span = _stamped(rows, now_ms), (now_ms, now_ms)
+                parcel.add(group, self._encode(rows, group), end - start, span)
+        return parcels
+
+    def _encode(self, rows: pa.RecordBatch, group: Group) -> pa.Buffer:
+        home, batch_bytes = group.home, group.home.batch_bytes
+        most = home.configs.max_message_bytes
+        while True:
+            body = self._encoder(home.codec, batch_bytes).encode(rows, base_offset=0)
+            records = _records_of_largest(body, most)
+            if records is None:
+                return body if body.size >= COPIED_BYTES else pa.py_buffer(body.to_pybytes())
+            if records == 1:
+                raise InvalidInputError(
+                    "RecordTooLargeException: a message is larger when serialized than "
+                    f"{most}, which is the value of the max.message.bytes configuration of topic "
+                    f"{home.topic.name}: raise it, or write smaller messages"
+                )
+            batch_bytes = max(min(batch_bytes, most) // 2, 1)
+
+    def _encoder(self, codec: Codec, batch_bytes: int) -> "BatchEncoder":
+        # Compiled: loaded where something is packed, and not by every process that commits.
+        from lakelog.records.encoder import BatchEncoder
+
+        key = codec, batch_bytes
+        if key not in self._encoders:
+            self._encoders[key] = BatchEncoder(
+                codec=codec, records_max=RECORDS_MAX, batch_bytes=batch_bytes
+            )
+        return self._encoders[key]
+
+
+def _runs(rows: pa.RecordBatch, group: Group) -> Iterator[tuple[int, int]]:
+    """Yield the rows of a group, cut so that each run is about as long as it may be."""
+    count = group.end - group.start
+    size = rows.slice(group.start, count).nbytes
+    step = max(count * RUN_BYTES // max(size, 1), 1)
+    for start in range(group.start, group.end, step):
+        yield start, min(start + step, group.end)
+
+
+def _stamped(rows: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
+    """Return rows with the time of the log in place of their own."""
+    at = rows.schema.get_field_index("timestamp")
+    kind = rows.schema.field(at).type
+    now = pa.repeat(pa.scalar(now_ms * 1000, pa.int64()).cast(kind), rows.num_rows)
+    kinds = pa.repeat(pa.scalar(int(TimestampType.LOG_APPEND_TIME), pa.int32()), rows.num_rows)
+    return rows.set_column(at, "timestamp", now).append_column("timestampType", kinds)
+
+
+def _records_of_largest(body: pa.Buffer, most: int) -> int | None:
+    """Return how few records make a batch larger than ``most``; None if none is."""
+    view, at, few = memoryview(body), 0, None
+    while at < len(view):
+        header = decode_header(view, at)
+        if header.size > most:
+            few = header.count if few is None else min(few, header.count)
+        at += header.size
+    return few

@@ -1,0 +1,80 @@
+"""A streaming query that writes in bulk: drivers of which two may live at once, and a checkpoint.
+
+Spark's checkpoint says which batch comes next. It is moved when a commit has ended well. So a
+driver that died repeats its batch, with the same rows, under an attempt of its own; and one that
+slept may try a batch that others have finished long ago. Every batch of rows has bytes that nobody
+else has, so the truth notices when any is stored twice; and what a driver was told is in the log
+must be there, all of it.
+"""
+
+from dataclasses import dataclass, field
+
+from lakelog.errors import ConflictError, LakelogError, NotFoundError
+from lakelog.journal import Append, Lane
+from lakelog.log import Committed, Identity, Staged, announce_write, commit_write, stage
+from lakelog.store import Wait, Work
+from lakelog.testing.actors import Town, expected
+from lakelog.testing.truth import Anomaly
+from lakelog.testing.world import Process
+
+__all__ = ["Query", "driver"]
+
+
+@dataclass(slots=True)
+class Query:
+    """What outlives its drivers."""
+
+    id: bytes
+    next: int = 0
+    """The batch that the checkpoint says is next."""
+    rows: dict[int, list[Append]] = field(default_factory=dict)
+    """What each batch has to write, whoever does."""
+
+
+def driver(town: Town, query: Query, process: Process) -> Work[None]:
+    """Write batch after batch."""
+    lanes = {0: town.lane(process)}
+    while True:
+        yield Wait(town.world.some(1_000, 12_000))
+        number = query.next
+        try:
+            done = yield from _write(town, lanes, query, number)
+        except (ConflictError, NotFoundError):
+            town.count("bulk void")  # Others were first, or it slept, and was swept.
+        except LakelogError as error:
+            expected(error)
+            town.count("bulk failed")
+        else:
+            _judge(town, query.rows[number], number)
+            query.next = max(query.next, number + 1)
+            town.count("bulk committed" if done.is_mine else "bulk committed before")
+        town.note(lanes[0])
+
+
+def _write(town: Town, lanes: dict[int, Lane], query: Query, number: int) -> Work[Committed]:
+    """Stage the rows of a batch in one object or two, and commit them."""
+    if number not in query.rows:
+        query.rows[number] = [town.batch(*town.some_place()) for _ in range(town.world.some(1, 4))]
+    rows = query.rows[number]
+    identity, write = Identity(query.id, number, is_stream=True), town.world.ids()
+    yield from announce_write(identity, write)
+    cut = town.world.some(0, len(rows))
+    staged: list[Staged] = []
+    for part, some in enumerate((rows[:cut], rows[cut:])):
+        at = 0
+        for one in some:
+            times = one.min_timestamp, one.max_timestamp
+            staged.append(Staged(0, *one.place, part, at, len(one.body), one.offsets, *times))
+            at += len(one.body)
+        if some:
+            yield from stage(write, 0, part, b"".join(one.body for one in some))
+    now_ms = town.world.store_ms()
+    return (yield from commit_write(lanes, identity, write, staged, now_ms=now_ms))
+
+
+def _judge(town: Town, rows: list[Append], number: int) -> None:
+    """What was committed is in the log, but for topics that are gone."""
+    for one in rows:
+        place, _ = town.truth.places.get(one.rows[0].crc, (None, 0))
+        if place != one.place and one.topic not in town.truth.deleted:
+            raise Anomaly(f"J3: batch {number} was committed, and {one.place} does not have it")

@@ -1,0 +1,72 @@
+"""Kafka's protocol without a socket.
+
+apis      the table of what is offered: keys, versions
+frames    headers of requests and responses; the primitives
+control   everything but the next three: kio, lifted to the newest version and lowered from it
+produce, fetch, metadata
+          by hand, because they are hot or large
+repeats   requests to produce that are like the one before
+"""
+
+from lakelog.wire.apis import ADVERTISED, APIS, Api, ApiKey, find_api
+from lakelog.wire.control import Fields, decode_request, encode_response
+from lakelog.wire.fetch import (
+    FetchedPartition,
+    FetchedTopic,
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    decode_fetch,
+    encode_fetch_response,
+)
+from lakelog.wire.frames import (
+    FRAME_BYTES_MAX,
+    FRAME_BYTES_MIN,
+    RequestHeader,
+    decode_request_header,
+    response_start,
+)
+from lakelog.wire.metadata import MetadataBroker, encode_metadata, encode_metadata_topic
+from lakelog.wire.produce import (
+    Produced,
+    ProduceRequest,
+    ProduceTopic,
+    decode_produce,
+    encode_produce_response,
+)
+from lakelog.wire.repeats import ProduceShape, answer_again, match_produce, shape_of
+
+__all__ = [
+    "ADVERTISED",
+    "APIS",
+    "FRAME_BYTES_MAX",
+    "FRAME_BYTES_MIN",
+    "Api",
+    "ApiKey",
+    "FetchPartition",
+    "FetchRequest",
+    "FetchTopic",
+    "FetchedPartition",
+    "FetchedTopic",
+    "Fields",
+    "MetadataBroker",
+    "ProduceRequest",
+    "ProduceShape",
+    "ProduceTopic",
+    "Produced",
+    "RequestHeader",
+    "answer_again",
+    "decode_fetch",
+    "decode_produce",
+    "decode_request",
+    "decode_request_header",
+    "encode_fetch_response",
+    "encode_metadata",
+    "encode_metadata_topic",
+    "encode_produce_response",
+    "encode_response",
+    "find_api",
+    "match_produce",
+    "response_start",
+    "shape_of",
+]

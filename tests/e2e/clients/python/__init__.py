@@ -1,0 +1,1 @@
+"""The programs that are written in Python; see the package above."""

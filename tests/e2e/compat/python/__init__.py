@@ -1,0 +1,1 @@
+"""Workers in Python: confluent-kafka, aiokafka, kafka-python, and kcat."""

@@ -1,0 +1,1 @@
+"""One log in two places: a real Kafka, and lakelog."""

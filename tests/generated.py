@@ -1,0 +1,114 @@
+"""Pages that are made of tables in the code: `python -m tests.generated` writes them anew.
+
+A page whose table has changed fails its test, which names this command.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from lakelog.broker import BrokerSettings
+from lakelog.broker.config_table import BROKER_CONFIGS, TOPIC_DEFAULTS
+from lakelog.log import TOPIC_CONFIGS, TopicConfig
+from lakelog.wire import APIS
+
+__all__ = ["GENERATED", "ROOT", "stale"]
+
+ROOT = Path(__file__).parents[1]
+
+
+def configs_page() -> str:
+    """Return the page of configs."""
+    acting = [row for row in TOPIC_CONFIGS.values() if not row.no_effect]
+    others = [row for row in TOPIC_CONFIGS.values() if row.no_effect]
+    lines = [
+        "# Configs of topics and brokers",
+        "",
+        "<!-- Made by python -m tests.generated: change the tables in src/lakelog instead. -->",
+        "",
+        "Topics take Kafka's configs, by Kafka's names: by `lakelog topic create --config K=V` or",
+        "any Kafka client. A name that is not on this page is refused, and so is a value that",
+        "Kafka would refuse. Defaults are Kafka's.",
+        "",
+        "## Those that act",
+        "",
+        "| name | default | allowed | what it does |",
+        "|---|---|---|---|",
+        *(f"| {_start(row)} | {row.doc} |" for row in acting),
+        "",
+        "## Those that are kept, and do nothing",
+        "",
+        "They are stored and shown, so that scripts for Kafka work unchanged.",
+        "",
+        "| name | default | allowed | in Kafka | why it does nothing here |",
+        "|---|---|---|---|---|",
+        *(f"| {_start(row)} | {row.doc} | {row.no_effect} |" for row in others),
+        "",
+        "## Of a broker, in a server.properties",
+        "",
+        "`lakelog serve --kafka-config FILE --explain` says of each line what becomes of it.",
+        "Listeners are used as they stand, if they are plain. These are settings of a broker:",
+        "",
+        "| name | default here | what it is |",
+        "|---|---|---|",
+        *(
+            f"| `{name}` | `{row.get(BrokerSettings())}` | {row.doc} |"
+            for name, row in BROKER_CONFIGS.items()
+        ),
+        "",
+        "These are stored with the topics that the broker makes, unless those have their own:",
+        "",
+        "| name | config of a topic |",
+        "|---|---|",
+        *(f"| `{name}` | `{row.topic_config}` |" for name, row in TOPIC_DEFAULTS.items()),
+        "",
+        "Every other config of Kafka's has no effect, and `--explain` says why.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _start(row: TopicConfig) -> str:
+    default = "2^63 - 1" if row.default == str(2**63 - 1) else row.default
+    return f"`{row.name}` | {f'`{default}`' if default else ''} | {row.words}"
+
+
+def protocol_page() -> str:
+    """Return the page of Kafka's APIs."""
+    lines = [
+        "# The protocol",
+        "",
+        "<!-- Made by python -m tests.generated: change the table in src/lakelog/wire instead. -->",
+        "",
+        "What a broker answers to ApiVersions, and nothing else: an API that is not here is not",
+        "advertised, so clients do not try it. [What is not supported](not-supported.md) says why.",
+        "Each API is a module in `src/lakelog/broker/api`, whose first lines say how it behaves.",
+        "",
+        "| key | API | versions | flexible from | notes |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {api.key} | {api.name} | {api.min_version} to {api.max_version}"
+            f" | {api.flexible_from} | {api.note} |"
+            for api in APIS.values()
+        ),
+        "",
+        "A request of another key or version closes its connection, as in Kafka; an ApiVersions",
+        "request of an unknown version is answered in version 0, with this table.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+GENERATED: Mapping[str, Callable[[], str]] = {
+    "docs/reference/configs.md": configs_page,
+    "docs/reference/protocol.md": protocol_page,
+}
+
+
+def stale() -> list[str]:
+    """Return the pages that are not what their tables say."""
+    return [name for name, make in GENERATED.items() if (ROOT / name).read_text() != make()]
+
+
+if __name__ == "__main__":
+    for name, make in GENERATED.items():
+        (ROOT / name).write_text(make())

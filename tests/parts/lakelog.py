@@ -1,0 +1,115 @@
+"""A real `lakelog serve`: one process on free ports, that can be killed and started again.
+
+It is started as its users start it, by its command line, and is ready when it says so itself.
+What it keeps is in the store alone, so whoever comes after it on the same URL is the same broker.
+"""
+
+import contextlib
+import http.client
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tests.parts.process import LOOPBACK, Process, free_ports
+
+START_S = 60
+
+
+class Lakelog:
+    """One broker on a store. `kill` and `stop` end it; `restart` brings it back on its ports."""
+
+    def __init__(
+        self,
+        home: Path,
+        storage: str,
+        options: Mapping[str, str] | None = None,
+        arguments: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+    ):
+        self._listener, self._status = free_ports(2)
+        self._process: Process | None = None
+        self._env = env
+        self.storage = storage
+        self.options = dict(options or {})
+        self.bootstrap = f"{LOOPBACK}:{self._listener}"
+        self.http = f"{LOOPBACK}:{self._status}"
+        self.log = home / "lakelog.log"
+        self._argv = [sys.executable, "-m", "lakelog", "serve", "--storage", storage]
+        for name, value in self.options.items():
+            self._argv += ["--store-option", f"{name}={value}"]
+        self._argv += ["--listen", self.bootstrap, "--http", self.http, *arguments]
+
+    @property
+    def pid(self) -> int:
+        """The id of the process, which is also that of its group: whatever it starts is in it."""
+        assert self._process is not None, "it does not run"
+        return self._process.pid
+
+    def start(self) -> None:
+        self.launch()
+        self.wait()
+
+    def launch(self) -> None:
+        """Start, without waiting."""
+        assert self._process is None, "it runs already"
+        self._process = Process(self._argv, self.log, self._env)
+
+    def wait(self) -> None:
+        """Wait until it says that it is ready."""
+        assert self._process is not None
+        self._process.wait_until(self._is_ready, within_s=START_S)
+
+    def stop(self, grace_s: float = 30) -> None:
+        """End it in good order, with SIGTERM; one that does not end in time is killed."""
+        if self._process is not None:
+            self._process.stop(grace_s)
+            self._process = None
+
+    def kill(self) -> None:
+        """End it with SIGKILL, and whatever it started."""
+        if self._process is not None:
+            self._process.stop(grace_s=0)
+            self._process = None
+
+    def restart(self) -> None:
+        """Start it again, on the same store and the same ports; one that runs is killed first."""
+        self.kill()
+        self.start()
+
+    def signal(self, what: signal.Signals) -> None:
+        """Send a signal to it and to whatever it started, as with SIGSTOP and SIGCONT."""
+        os.killpg(self.pid, what)
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Ask its HTTP server for something: the status and the text."""
+        link = http.client.HTTPConnection(self.http, timeout=5)
+        with contextlib.closing(link):
+            link.request("GET", path)
+            answer = link.getresponse()
+            return answer.status, answer.read().decode()
+
+    def _is_ready(self) -> bool:
+        try:
+            return self.get("/readyz")[0] == http.HTTPStatus.OK
+        except (OSError, http.client.HTTPException):
+            return False
+
+
+@contextlib.contextmanager
+def running_lakelog(
+    storage: str | None = None,
+    options: Mapping[str, str] | None = None,
+    arguments: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+) -> Iterator[Lakelog]:
+    """A broker that is ready, gone afterwards; without a URL, on a folder that goes with it."""
+    with tempfile.TemporaryDirectory(prefix="lakelog-serve-") as home:
+        broker = Lakelog(Path(home), storage or f"file://{home}/store", options, arguments, env)
+        try:
+            broker.start()
+            yield broker
+        finally:
+            broker.stop()

@@ -1,0 +1,1 @@
+"""Stories as text. ``python -m tests.transcripts.replay`` writes what happens into them."""

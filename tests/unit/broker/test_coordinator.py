@@ -1,0 +1,894 @@
+"""The driver of groups: nothing is promised before it is stored, and everybody is answered."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakelog.broker.coordinator import Coordinator
+from lakelog.broker.shards import CoordinatorSettings
+from lakelog.errors import (
+    CorruptError,
+    FencedError,
+    InvalidInputError,
+    LakelogError,
+    UnavailableError,
+)
+from lakelog.groups import (
+    Code,
+    Commit,
+    ConsumerGroup,
+    ConsumerHeartbeat,
+    GroupRules,
+    Heartbeat,
+    Identity,
+    Join,
+    JoinAnswer,
+    Leave,
+    NewOffset,
+    Offer,
+    Offsets,
+    Place,
+    State,
+    Sync,
+    TopicShape,
+)
+from lakelog.host import SystemClock, new_id
+from lakelog.meta import SHARD_BYTES_MAX, BucketGroups, MemoryGroups, decode_shard, shard_of
+from lakelog.names import GROUPS_PREFIX, group_shard_key
+from lakelog.store import Get, MemoryStore, Op, PutIfAbsent, PutIfMatch
+from tests.patience import in_time
+
+TOPIC = b"0123456789abcdef"
+RULES = GroupRules(session_timeout_ms_min=50, initial_rebalance_delay_ms=0)
+QUICK = CoordinatorSettings(rules=RULES, commit_interval_ms=0)
+SLOW = replace(QUICK, commit_interval_ms=60_000, patience_ms=90_000)
+
+Fault = Callable[[Op], Awaitable[Any]]
+
+
+class Site:
+    """A bucket, and brokers on it."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.puts: list[PutIfMatch] = []
+        self.faults: list[Fault] = []
+        self.always: Fault | None = None
+        self.complaints: list[LakelogError] = []
+
+    async def perform(self, op: Op) -> Any:
+        if isinstance(op, PutIfMatch):
+            self.puts.append(op)
+            fault = self.faults.pop(0) if self.faults else self.always
+            if fault is not None:
+                return await fault(op)
+        return self.store.perform(op)
+
+    def broker(self, settings: CoordinatorSettings = QUICK) -> Coordinator:
+        return Coordinator(
+            BucketGroups(new_id(), shards=2),
+            self.perform,
+            clock=SystemClock(),
+            ids=new_id,
+            settings=settings,
+            complain=self.complaints.append,
+        )
+
+    async def lose_request(self, _: Op) -> Any:
+        raise UnavailableError("the request was lost")
+
+    async def lose_answer(self, op: Op) -> Any:
+        self.store.perform(op)
+        raise UnavailableError("the answer was lost")
+
+    async def hang(self, _: Op) -> Any:
+        await asyncio.sleep(3600)
+
+    def groups(self) -> set[str]:
+        bodies = (self.store.perform(Get(group_shard_key(shard))).body for shard in range(2))
+        return {name for at, body in enumerate(bodies) for name in decode_shard(body, at).groups}
+
+
+def join(member_id: str = "", **changes: Any) -> Join:
+    event = Join(
+        member_id=member_id,
+        client_id="c",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        offers=(Offer("range", b"m"),),
+        needs_id=False,
+    )
+    return replace(event, **changes)
+
+
+def commit(offset: int, partition: int = 0, **changes: Any) -> Commit:
+    new = NewOffset(Place(TOPIC, partition), offset)
+    return replace(Commit(offsets=(new,)), **changes)
+
+
+def offset_of(broker: Coordinator, group: str, partition: int = 0) -> int | None:
+    found = broker.offsets(group)
+    assert isinstance(found, Offsets)
+    row = found.get(Place(TOPIC, partition))
+    return None if row is None else row.offset
+
+
+async def start(broker: Coordinator, group: str = "g") -> JoinAnswer:
+    """Let one member have the group to itself."""
+    answer = await broker.join(group, join())
+    assert answer.code is Code.NONE
+    event = Sync(
+        member_id=answer.member_id,
+        generation=answer.generation,
+        assignments=((answer.member_id, b"all"),),
+    )
+    assert (await broker.sync(group, event)).assignment == b"all"
+    return answer
+
+
+def play(story: Awaitable[None]) -> None:
+    async def within() -> None:
+        async with asyncio.timeout(20):
+            await story
+
+    asyncio.run(within())
+
+
+# ---------------------------------------------------------------------------- groups
+
+
+def test_a_group_of_two_shares_the_work() -> None:
+    async def story() -> None:
+        async with Site().broker() as broker:
+            await broker.loaded()
+            one = await start(broker)
+            second = asyncio.create_task(broker.join("g", join()))
+            await asyncio.sleep(0)
+            beat = Heartbeat(member_id=one.member_id, generation=1)
+            assert await broker.heartbeat("g", beat) is Code.REBALANCE_IN_PROGRESS
+            again = await broker.join("g", join(one.member_id))
+            two = await second
+            assert again.leader == two.leader == one.member_id
+            assert [member.member_id for member in again.members] == [one.member_id, two.member_id]
+            waiting = asyncio.create_task(
+                broker.sync("g", Sync(member_id=two.member_id, generation=2))
+            )
+            await asyncio.sleep(0.01)
+            assert not waiting.done()
+            decided = tuple((who, who[-3:].encode()) for who in (one.member_id, two.member_id))
+            mine = await broker.sync(
+                "g", Sync(member_id=one.member_id, generation=2, assignments=decided)
+            )
+            assert (mine.assignment, (await waiting).assignment) == (decided[0][1], decided[1][1])
+            found = broker.describe("g")
+            assert not isinstance(found, Code)
+            assert (found.state, len(found.members)) == (State.STABLE, 2)
+            leave = Leave(members=(Identity(one.member_id), Identity(two.member_id)))
+            assert (await broker.leave("g", leave)).code is Code.NONE
+            assert [one.state for one in broker.list_groups()[1]] == [State.EMPTY]
+            assert await broker.delete("g") is Code.NONE
+            assert broker.list_groups() == (Code.NONE, [])
+
+    play(story())
+
+
+def test_a_member_that_falls_silent_is_removed_by_the_timer() -> None:
+    async def story() -> None:
+        async with Site().broker() as broker:
+            await broker.loaded()
+            member = await broker.join(
+                "g", join(session_timeout_ms=60, rebalance_timeout_ms=10_000)
+            )
+            beat = Heartbeat(member_id=member.member_id, generation=1)
+            for _ in range(4):
+                await asyncio.sleep(0.03)
+                assert await broker.heartbeat("g", beat) is Code.NONE
+            await asyncio.sleep(0.15)
+            assert await broker.heartbeat("g", beat) is Code.UNKNOWN_MEMBER_ID
+
+    play(story())
+
+
+def test_ids_of_members_say_who_they_are_and_are_never_the_same() -> None:
+    async def story() -> None:
+        async with Site().broker() as broker:
+            await broker.loaded()
+            asked = [broker.join("g", join(needs_id=True)) for _ in range(3)]
+            answers = await asyncio.gather(*asked)
+            assert {answer.code for answer in answers} == {Code.MEMBER_ID_REQUIRED}
+            assert len({answer.member_id for answer in answers}) == 3
+            assert all(answer.member_id.startswith("c-") for answer in answers)
+            static = await broker.join("h", join(instance_id="web-1", client_id="x" * 10_000))
+            assert static.member_id.startswith("web-1-")
+
+    play(story())
+
+
+def test_a_group_id_must_be_one() -> None:
+    async def story() -> None:
+        async with Site().broker() as broker:
+            await broker.loaded()
+            for name in ("", "x" * 1025):
+                assert (await broker.join(name, join())).code is Code.INVALID_GROUP_ID
+                assert broker.offsets(name) is Code.INVALID_GROUP_ID
+            assert (await broker.commit("x" * 1024, commit(1))).codes == (Code.NONE,)
+
+    play(story())
+
+
+# ---------------------------------------------------------------------------- storing
+
+
+def test_nothing_is_promised_before_it_is_stored() -> None:
+    """Every put is held back: a generation, an assignment and a commit wait for theirs."""
+
+    async def story() -> None:
+        site = Site()
+        async with site.broker() as broker:
+            await broker.loaded()
+            gate = asyncio.Event()
+
+            async def held(op: Op) -> Any:
+                await gate.wait()
+                gate.clear()
+                return site.store.perform(op)
+
+            site.always = held
+
+            async def only_after_the_put(asked: Awaitable[Any]) -> Any:
+                task = asyncio.ensure_future(asked)
+                await asyncio.sleep(0.02)
+                assert not task.done()
+                gate.set()
+                return await task
+
+            answer = await only_after_the_put(broker.join("g", join()))
+            who, decided = answer.member_id, ((answer.member_id, b"x"),)
+            sync = Sync(member_id=who, generation=1, assignments=decided)
+            await only_after_the_put(broker.sync("g", sync))
+            task = asyncio.create_task(broker.commit("g", commit(5, member_id=who, generation=1)))
+            await asyncio.sleep(0.02)
+            assert offset_of(broker, "g") is None  # Not even read, before it is stored.
+            beat = Heartbeat(member_id=who, generation=1)
+            assert await broker.heartbeat("g", beat) is Code.NONE  # Which waits for nothing.
+            gate.set()
+            assert (await task).codes == (Code.NONE,)
+            assert offset_of(broker, "g") == 5
+            site.always = None
+
+    play(story())
+
+
+def test_what_comes_while_a_put_is_on_its_way_waits_for_the_next() -> None:
+    async def story() -> None:
+        site = Site()
+        async with site.broker() as broker:
+            await broker.loaded()
+            gates = [asyncio.Event(), asyncio.Event()]
+
+            def held(gate: asyncio.Event) -> Fault:
+                async def put(op: Op) -> Any:
+                    await gate.wait()
+                    return site.store.perform(op)
+
+                return put
+
+            site.faults = [held(gate) for gate in gates]
+            first = asyncio.create_task(broker.commit("g", commit(1)))
+            await asyncio.sleep(0.01)
+            second = asyncio.create_task(broker.commit("g", commit(2)))
+            await asyncio.sleep(0)
+            gates[0].set()
+            await first
+            await asyncio.sleep(0.01)
+            assert not second.done()
+            assert offset_of(broker, "g") == 1
+            gates[1].set()
+            await second
+            assert offset_of(broker, "g") == 2
+
+    play(story())
+
+
+def test_another_broker_goes_on_where_this_one_stopped() -> None:
+    async def story() -> None:
+        site = Site()
+        async with site.broker() as broker:
+            await broker.loaded()
+            member = await start(broker)
+            outside = [broker.commit(f"h{n}", commit(n)) for n in range(20)]
+            await asyncio.gather(*outside)
+            event = commit(7, member_id=member.member_id, generation=1)
+            await broker.commit("g", event)
+        async with site.broker() as broker:
+            await broker.loaded()
+            beat = Heartbeat(member_id=member.member_id, generation=1)
+            assert await broker.heartbeat("g", beat) is Code.NONE
+            assert offset_of(broker, "g") == 7
+            assert [offset_of(broker, f"h{n}") for n in range(20)] == list(range(20))
+            assert offset_of(broker, "nobody") is None
+            assert len(broker.list_groups()[1]) == 21
+
+    play(story())
+
+
+def test_commits_are_coalesced_and_the_first_goes_at_once() -> None:
+    async def story() -> None:
+        site = Site()
+        async with site.broker(replace(QUICK, commit_interval_ms=200)) as broker:
+            await broker.loaded()
+            before = len(site.puts)
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            await broker.commit("g", commit(1))
+            in_time(loop.time() - began < 0.15, loop.time() - began)
+            assert len(site.puts) == before + 1
+            more = [broker.commit("g", commit(n, partition=n)) for n in range(50)]
+            await asyncio.gather(*more)
+            assert loop.time() - began > 0.15
+            in_time(loop.time() - began < 2, loop.time() - began)
+            assert len(site.puts) == before + 2
+
+    play(story())
+
+
+def test_a_rebalance_does_not_wait_for_the_interval_of_commits() -> None:
+    async def story() -> None:
+        site = Site()
+        async with site.broker(SLOW) as broker:
+            await broker.loaded()
+            await broker.commit("g", commit(1))
+            waiting = asyncio.create_task(broker.commit("g", commit(2)))
+            await asyncio.sleep(0)
+            await asyncio.wait_for(start(broker), 5)
+            assert (await waiting).codes == (Code.NONE,)  # It went along.
+
+    play(story())
+
+
+def test_a_topic_that_is_deleted_takes_its_offsets_along() -> None:
+    async def story() -> None:
+        site = Site()
+        async with site.broker() as broker:
+            await broker.loaded()
+            await broker.commit("g", commit(1))
+            await broker.forget_topics([TOPIC])
+            while offset_of(broker, "g") is not None:
+                await asyncio.sleep(0.001)
+        assert site.groups() == set()
+
+    play(story())
+
+
+def test_offsets_expire_by_themselves() -> None:
+    async def story() -> None:
+        rules = replace(RULES, offsets_retention_ms=50)
+        async with Site().broker(replace(QUICK, rules=rules, sweep_interval_ms=10)) as broker:
+            await broker.loaded()
+            await broker.commit("g", commit(1))
+            while offset_of(broker, "g") is not None:
+                await asyncio.sleep(0.005)
+            assert broker.list_groups() == (Code.NONE, [])
+
+    play(story())
+
+
+# ---------------------------------------------------------------------------- trouble
+
+
+def test_the_second_broker_fences_the_first() -> None:
+    async def story() -> None:
+        site = Site()
+        first, second = site.broker(), site.broker()
+        async with first:
+            await first.loaded()
+            member = await start(first)
+            waiting = asyncio.create_task(first.join("g", join()))
+            await second.__aenter__()
+            await second.loaded()
+            # It learns of it with its next write, which does not happen.
+            answer = await first.commit("g", commit(9, member_id=member.member_id, generation=1))
+            assert answer.codes == (Code.NOT_COORDINATOR,)
+            assert (await waiting).code is Code.NOT_COORDINATOR
+            beat = Heartbeat(member_id=member.member_id, generation=1)
+            assert await first.heartbeat("g", beat) is Code.NOT_COORDINATOR
+            assert first.offsets("g") is Code.NOT_COORDINATOR
+            assert first.describe("g") is Code.NOT_COORDINATOR
+            assert first.list_groups()[0] is Code.NOT_COORDINATOR
+            assert await second.heartbeat("g", beat) is Code.NONE
+            assert offset_of(second, "g") is None
+            assert any(isinstance(error, FencedError) for error in site.complaints)
+            await second.close()
+
+    play(story())
+
+
+@pytest.mark.parametrize("way", ["by itself", "when asked"])
+def test_a_broker_that_writes_nothing_still_learns_that_it_was_replaced(way: str) -> None:
+    async def story() -> None:
+        site = Site()
+        look_ms = 20 if way == "by itself" else 60_000
+        async with site.broker(replace(QUICK, look_interval_ms=look_ms)) as first:
+            await first.loaded()
+            parked = asyncio.create_task(first.join("g", join(rebalance_timeout_ms=60_000)))
+            member = await parked
+            await asyncio.sleep(0.05)
+            assert await first.confirm("g") is Code.NONE
+            async with site.broker() as second:
+                await second.loaded()
+                if way == "when asked":
+                    assert await first.confirm("g") is Code.NOT_COORDINATOR
+                beat = Heartbeat(member_id=member.member_id, generation=1)
+                while await first.heartbeat("g", beat) is not Code.NOT_COORDINATOR:
+                    await asyncio.sleep(0.005)
+                assert await first.confirm("g") is Code.NOT_COORDINATOR
+                assert await second.heartbeat("g", beat) is Code.NONE
+
+    play(story())
+
+
+def test_whether_it_was_replaced_is_not_guessed_when_the_store_is_away() -> None:
+    async def story() -> None:
+        site = Site()
+        down = False
+
+        async def perform(op: Op) -> Any:
+            if down:
+                raise UnavailableError("no answer")
+            return site.store.perform(op)
+
+        broker = Coordinator(
+            BucketGroups(new_id()),
+            perform,
+            clock=SystemClock(),
+            ids=new_id,
+            settings=replace(QUICK, look_interval_ms=10),
+        )
+        async with broker:
+            await broker.loaded()
+            down = True
+            await asyncio.sleep(0.05)
+            assert await broker.confirm("g") is Code.COORDINATOR_NOT_AVAILABLE
+            down = False
+            assert await broker.confirm("g") is Code.NONE
+            assert (await broker.commit("g", commit(1))).codes == (Code.NONE,)
+            assert await broker.confirm("") is Code.INVALID_GROUP_ID
+
+    play(story())
+
+
+def test_memory_fences_as_well() -> None:
+    async def story() -> None:
+        shared: dict[int, Any] = {}
+        perform = MemoryStore().perform_async
+        brokers = [
+            Coordinator(
+                MemoryGroups(name * 16, shared),
+                perform,
+                clock=SystemClock(),
+                ids=new_id,
+                settings=QUICK,
+            )
+            for name in (b"a", b"b")
+        ]
+        async with brokers[0] as first, brokers[1] as second:
+            await first.loaded()
+            await second.loaded()
+            codes = [(await one.commit("g", commit(1))).codes for one in (first, second)]
+            assert codes == [(Code.NOT_COORDINATOR,), (Code.NONE,)]
+
+    play(story())
+
+
+@pytest.mark.parametrize("fault", ["lose_request", "lose_answer"])
+def test_a_put_without_an_answer_is_made_again_with_the_same_bytes(fault: str) -> None:
+    async def story() -> None:
+        site = Site()
+        async with site.broker() as broker:
+            await broker.loaded()
+            before = len(site.puts)
+            site.faults = [getattr(site, fault)] * 3
+            assert (await broker.commit("g", commit(5))).codes == (Code.NONE,)
+            assert len(site.puts) == before + 4
+            assert len({put.body for put in site.puts[before:]}) == 1
+            assert len(site.complaints) == 3
+            assert (await broker.commit("g", commit(6))).codes == (Code.NONE,)
+        async with site.broker() as broker:
+            await broker.loaded()
+            assert offset_of(broker, "g") == 6
+
+    play(story())
+
+
+@pytest.mark.parametrize("fault", ["lose_request", "hang"])
+def test_who_waits_too_long_is_told_to_try_again(fault: str) -> None:
+    async def story() -> None:
+        site = Site()
+        async with site.broker(replace(QUICK, patience_ms=40, drain_ms=10)) as broker:
+            await broker.loaded()
+            site.always = getattr(site, fault)
+            assert (await broker.commit("g", commit(5))).codes == (Code.COORDINATOR_NOT_AVAILABLE,)
+            assert (await broker.join("h", join())).code is Code.COORDINATOR_NOT_AVAILABLE
+            assert offset_of(broker, "g") is None
+            if fault == "lose_request":
+                site.always = None  # The store is back: what was told to be unknown is stored.
+                while offset_of(broker, "g") is None:
+                    await asyncio.sleep(0.005)
+                assert offset_of(broker, "g") == 5
+                # And its retry is as good as the first.
+                assert (await broker.commit("g", commit(5))).codes == (Code.NONE,)
+
+    play(story())
+
+
+def test_a_full_shard_refuses_what_makes_it_larger_and_loses_nothing() -> None:
+    async def story() -> None:
+        site = Site()
+        async with site.broker() as broker:
+            await broker.loaded()
+            await broker.commit("g", commit(1))
+            said = "x" * 4096
+            count = SHARD_BYTES_MAX // 4096
+            rows = tuple(NewOffset(Place(TOPIC, n), n, -1, said) for n in range(count))
+            answer = await broker.commit("g", Commit(offsets=rows))
+            assert set(answer.codes) == {Code.COORDINATOR_NOT_AVAILABLE}
+            assert offset_of(broker, "g") == 1
+            half = Commit(offsets=rows[: count // 2])
+            assert set((await broker.commit("g", half)).codes) == {Code.NONE}
+            assert (await broker.commit("g", commit(2))).codes == (Code.NONE,)
+
+    play(story())
+
+
+def test_there_is_a_limit_to_groups() -> None:
+    async def story() -> None:
+        async with Site().broker(replace(QUICK, groups_max=1)) as broker:
+            await broker.loaded()
+            answers = [(await broker.commit(f"g{n}", commit(1))).codes[0] for n in range(9)]
+            assert answers.count(Code.NONE) == 2
+            assert answers.count(Code.COORDINATOR_NOT_AVAILABLE) == 7
+
+    play(story())
+
+
+# ---------------------------------------------------------------------------- beginning and ending
+
+
+def test_while_groups_are_loaded_nobody_is_sent_away() -> None:
+    async def story() -> None:
+        site = Site()
+        gate = asyncio.Event()
+
+        async def perform(op: Op) -> Any:
+            await gate.wait()
+            return site.store.perform(op)
+
+        broker = Coordinator(
+            BucketGroups(new_id()), perform, clock=SystemClock(), ids=new_id, settings=QUICK
+        )
+        async with broker:
+            await asyncio.sleep(0)
+            loading = Code.COORDINATOR_LOAD_IN_PROGRESS
+            assert await broker.heartbeat("g", Heartbeat(member_id="m", generation=1)) is Code.NONE
+            synced = await broker.sync("g", Sync(member_id="m", generation=1))
+            assert synced.code is Code.REBALANCE_IN_PROGRESS
+            assert (await broker.join("g", join())).code is loading
+            assert (await broker.commit("g", commit(1))).codes == (loading,)
+            assert broker.offsets("g") is loading
+            assert broker.list_groups() == (loading, [])
+            gate.set()
+            await broker.loaded()
+            assert (await broker.commit("g", commit(1))).codes == (Code.NONE,)
+
+    play(story())
+
+
+def test_a_store_that_is_away_at_the_start_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakelog.broker.coordinator.RETRY_MS", 5)
+
+    async def story() -> None:
+        site = Site()
+        down = True
+
+        async def perform(op: Op) -> Any:
+            if down:
+                raise UnavailableError("no answer")
+            return site.store.perform(op)
+
+        broker = Coordinator(
+            BucketGroups(new_id()), perform, clock=SystemClock(), ids=new_id, settings=QUICK
+        )
+        async with broker:
+            await asyncio.sleep(0.03)
+            assert (await broker.join("g", join())).code is Code.COORDINATOR_LOAD_IN_PROGRESS
+            down = False
+            await broker.loaded()
+            await start(broker)
+
+    play(story())
+
+
+@pytest.mark.parametrize("shard", [0, 1])
+def test_a_damaged_shard_is_said_to_be_and_left_alone(shard: int) -> None:
+    async def story() -> None:
+        site = Site()
+        async with site.broker() as broker:
+            await broker.loaded()
+        key = group_shard_key(shard)
+        found = site.store.perform(Get(key))
+        site.store.perform(PutIfMatch(key, b"noise", found.info.etag))
+        async with site.broker() as broker:
+            with pytest.raises(CorruptError):
+                await broker.loaded()
+            codes = {
+                (await broker.commit(str(n), commit(1))).codes[0]: shard_of(str(n), 2)
+                for n in range(9)
+            }
+            if shard:
+                assert codes == {Code.NONE: 0, Code.COORDINATOR_NOT_AVAILABLE: 1}
+            else:
+                assert set(codes) == {Code.COORDINATOR_NOT_AVAILABLE}
+        assert site.store.perform(Get(key)).body == b"noise"
+
+    play(story())
+
+
+def test_closing_stores_what_was_accepted_and_answers_everybody() -> None:
+    async def story() -> None:
+        site = Site()
+        async with site.broker(SLOW) as broker:
+            await broker.loaded()
+            member = await start(broker)
+            who: dict[str, Any] = {"member_id": member.member_id, "generation": 1}
+            parked = asyncio.create_task(broker.join("g", join()))
+            waiting = asyncio.create_task(broker.commit("g", commit(3, **who)))
+            await asyncio.sleep(0.01)
+            assert not waiting.done()
+        assert (await waiting).codes == (Code.NONE,)
+        assert (await parked).code is Code.COORDINATOR_NOT_AVAILABLE
+        late = await broker.commit("g", commit(4))
+        assert late.codes == (Code.COORDINATOR_NOT_AVAILABLE,)
+        async with site.broker() as broker:
+            await broker.loaded()
+            assert offset_of(broker, "g") == 3
+
+    play(story())
+
+
+def test_closing_does_not_wait_for_a_store_for_ever() -> None:
+    async def story() -> None:
+        site = Site()
+        async with site.broker(replace(QUICK, drain_ms=20)) as broker:
+            await broker.loaded()
+            site.always = site.hang
+            waiting = asyncio.create_task(broker.commit("g", commit(3)))
+            await asyncio.sleep(0.01)
+        assert (await waiting).codes == (Code.COORDINATOR_NOT_AVAILABLE,)
+
+    play(story())
+
+
+def test_closing_while_loading_ends() -> None:
+    async def story() -> None:
+        async def never(_: Op) -> Any:
+            await asyncio.sleep(3600)
+
+        broker = Coordinator(BucketGroups(new_id()), never, clock=SystemClock(), ids=new_id)
+        async with broker:
+            await asyncio.sleep(0)
+        assert (await broker.join("g", join())).code is Code.COORDINATOR_NOT_AVAILABLE
+
+    play(story())
+
+
+def test_whoever_stops_waiting_does_not_disturb_the_others() -> None:
+    async def story() -> None:
+        async with Site().broker(replace(QUICK, commit_interval_ms=50)) as broker:
+            await broker.loaded()
+            await broker.commit("g", commit(1))
+            tasks = [asyncio.create_task(broker.commit("g", commit(n, n))) for n in range(4)]
+            await asyncio.sleep(0)
+            tasks[1].cancel()
+            done = await asyncio.gather(*tasks, return_exceptions=True)
+            assert isinstance(done[1], asyncio.CancelledError)
+            codes = [one.codes for one in done if not isinstance(one, BaseException)]
+            assert codes == [(Code.NONE,)] * 3
+
+    play(story())
+
+
+@pytest.mark.parametrize("interval_ms", [-1, 5_000])
+def test_commits_are_stored_before_those_who_wait_lose_their_patience(interval_ms: int) -> None:
+    with pytest.raises(InvalidInputError, match="more patience"):
+        CoordinatorSettings(commit_interval_ms=interval_ms)
+
+
+def test_the_cells_stand_where_the_names_say() -> None:
+    async def story() -> None:
+        site = Site()
+        created: list[str] = []
+
+        async def perform(op: Op) -> Any:
+            if isinstance(op, PutIfAbsent):
+                created.append(op.key)
+            return site.store.perform(op)
+
+        broker = Coordinator(
+            BucketGroups(new_id()), perform, clock=SystemClock(), ids=new_id, settings=QUICK
+        )
+        async with broker:
+            await broker.loaded()
+        assert sorted(created) == [f"{GROUPS_PREFIX}{n:02}" for n in range(8)]
+
+    play(story())
+
+
+# ---------------------------------------------------------------------------- the newer protocol
+
+
+def beat(member_id: str, epoch: int, *, owned: int | None = None) -> ConsumerHeartbeat:
+    """A heartbeat; who joins wants a topic of two partitions."""
+    joins = epoch == 0
+    return ConsumerHeartbeat(
+        member_id=member_id,
+        epoch=epoch,
+        rebalance_timeout_ms=10_000 if joins else -1,
+        names=("t",) if joins else None,
+        owned=frozenset(Place(TOPIC, n) for n in range(owned or 0)) if joins or owned else None,
+        topics={"t": TopicShape(TOPIC, 2)},
+    )
+
+
+def roster_of(broker: Coordinator) -> ConsumerGroup:
+    found = broker.consumer_group("g")
+    assert isinstance(found, ConsumerGroup)
+    return found
+
+
+def test_what_a_member_was_told_another_broker_knows() -> None:
+    async def story() -> None:
+        site = Site()
+        async with site.broker() as first:
+            await first.loaded()
+            assert (await first.consumer_heartbeat("g", beat("a", 0))).epoch == 1
+            assert (await first.consumer_heartbeat("g", beat("b", 0))).assignment == frozenset()
+            told = await first.consumer_heartbeat("g", beat("a", 1))
+            assert told.assignment == frozenset({Place(TOPIC, 0)})
+            before = roster_of(first).roster
+            async with site.broker() as second:
+                await second.loaded()
+                assert roster_of(second).roster == before
+                assert (await first.consumer_heartbeat("g", beat("b", 2))).code in (
+                    Code.NONE, Code.NOT_COORDINATOR,  # It is found out with the next write.
+                )  # fmt: skip
+                # What the first is to let go stays its own until it has.
+                answer = await second.consumer_heartbeat("g", beat("b", 2))
+                assert (answer.code, answer.assignment) == (Code.NONE, None)
+                answer = await second.consumer_heartbeat("g", beat("a", 1, owned=1))
+                assert (answer.code, answer.epoch) == (Code.NONE, 2)
+                answer = await second.consumer_heartbeat("g", beat("b", 2))
+                assert answer.assignment == frozenset({Place(TOPIC, 1)})
+
+    play(story())
+
+
+def test_heartbeats_that_change_nothing_store_nothing() -> None:
+    async def story() -> None:
+        site = Site()
+        async with site.broker() as broker:
+            await broker.loaded()
+            await broker.consumer_heartbeat("g", beat("a", 0))
+            puts = len(site.puts)
+            for _ in range(20):
+                answer = await broker.consumer_heartbeat("g", beat("a", 1))
+                assert (answer.code, answer.assignment) == (Code.NONE, None)
+            assert len(site.puts) == puts
+
+    play(story())
+
+
+def test_a_member_is_told_nothing_that_is_not_stored() -> None:
+    async def story() -> None:
+        site = Site()
+        async with site.broker() as broker:
+            await broker.loaded()
+            stored = asyncio.Event()
+
+            async def wait(op: Op) -> Any:
+                await stored.wait()
+                return site.store.perform(op)
+
+            site.faults = [wait]
+            joining = asyncio.create_task(broker.consumer_heartbeat("g", beat("a", 0)))
+            await asyncio.sleep(0.02)
+            # A heartbeat that changes nothing speaks of the same roster, and waits with it.
+            again = asyncio.create_task(broker.consumer_heartbeat("g", beat("a", 1)))
+            await asyncio.sleep(0.02)
+            assert not joining.done()
+            assert not again.done()
+            assert broker.check_member("g", "a", 1) is Code.NONE  # Nobody knows of it yet.
+            stored.set()
+            assert (await joining).epoch == (await again).epoch == 1
+            assert broker.check_member("g", "a", 0) is Code.STALE_MEMBER_EPOCH
+            assert broker.check_member("g", "b", 1) is Code.UNKNOWN_MEMBER_ID
+            assert broker.check_member("g", None, -1) is Code.NONE
+            assert broker.check_member("", "a", 1) is Code.INVALID_GROUP_ID
+
+    play(story())
+
+
+def test_silent_members_of_the_newer_protocol_are_fenced_by_the_timer() -> None:
+    rules = replace(RULES, consumer_session_timeout_ms=80, consumer_heartbeat_interval_ms=10)
+
+    async def story() -> None:
+        async with Site().broker(replace(QUICK, rules=rules)) as broker:
+            await broker.loaded()
+            await broker.consumer_heartbeat("g", beat("a", 0))
+            for _ in range(4):
+                await asyncio.sleep(0.03)
+                answer = await broker.consumer_heartbeat("g", beat("a", 1))
+                in_time(answer.code is Code.NONE, f"{answer.code.name} after 30 ms")
+            await asyncio.sleep(0.2)
+            answer = await broker.consumer_heartbeat("g", beat("a", 1))
+            assert answer.code is Code.UNKNOWN_MEMBER_ID
+            assert [(one.state, one.kind.value) for one in broker.list_groups()[1]] == [
+                (State.EMPTY, "consumer")
+            ]
+
+    play(story())
+
+
+def test_a_full_shard_takes_no_more_members_of_the_newer_protocol(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story() -> None:
+        async with Site().broker() as broker:
+            await broker.loaded()
+            await broker.consumer_heartbeat("g", beat("a", 0))
+            size = roster_of(broker).size_bytes
+            monkeypatch.setattr("lakelog.broker.shards.SHARD_BYTES_MAX", size + 4096 + 100)
+            full = await broker.consumer_heartbeat("g", beat("b", 0))
+            assert full.code is Code.COORDINATOR_NOT_AVAILABLE
+            assert list(roster_of(broker).roster.members) == ["a"]
+            assert (await broker.consumer_heartbeat("g", beat("a", 1))).code is Code.NONE
+            assert (await broker.consumer_heartbeat("g", beat("a", -1))).code is Code.NONE
+
+    play(story())
+
+
+def test_offsets_and_groups_are_deleted_when_nobody_reads() -> None:
+    async def story() -> None:
+        async with Site().broker() as broker:
+            await broker.loaded()
+            places, names = [Place(TOPIC, 0), Place(TOPIC, 1)], {TOPIC: "t"}
+            missing = await broker.delete_offsets("g", places, names)
+            assert missing == (Code.GROUP_ID_NOT_FOUND, ())
+            await broker.consumer_heartbeat("g", beat("a", 0))
+            mine = commit(7, member_id="a", generation=1)
+            assert (await broker.commit("g", mine)).codes == (Code.NONE,)
+            kept = (Code.GROUP_SUBSCRIBED_TO_TOPIC,) * 2
+            assert await broker.delete_offsets("g", places, names) == (Code.NONE, kept)
+            assert await broker.delete("g") is Code.NON_EMPTY_GROUP
+            await broker.consumer_heartbeat("g", beat("a", -1))
+            gone = (Code.NONE, Code.NONE)
+            assert await broker.delete_offsets("g", places, names) == (Code.NONE, gone)
+            assert offset_of(broker, "g") is None
+            assert await broker.delete("g") is Code.NONE
+            assert await broker.delete("g") is Code.GROUP_ID_NOT_FOUND
+            assert broker.list_groups() == (Code.NONE, [])
+            assert broker.subscriptions("g") == (frozenset(), frozenset())
+
+    play(story())
+
+
+def test_while_groups_are_loaded_members_of_the_newer_protocol_try_again() -> None:
+    async def story() -> None:
+        broker = Site().broker()
+        answer = await broker.consumer_heartbeat("g", beat("a", 0))
+        assert answer.code is Code.COORDINATOR_LOAD_IN_PROGRESS
+
+    play(story())

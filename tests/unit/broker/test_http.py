@@ -1,0 +1,173 @@
+"""Health and metrics over HTTP, and what is done with whoever does not keep to it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import pytest
+
+from lakelog.broker.http import CONNECTIONS_MAX, REQUEST_BYTES_MAX, HttpServer
+from lakelog.broker.metrics import Metrics
+from lakelog.errors import UnavailableError
+
+Talk = Callable[[bytes], Awaitable[tuple[int, dict[str, str], bytes]]]
+
+
+def served(
+    story: Callable[[HttpServer, Talk], Awaitable[None]],
+    *,
+    ready: Callable[[], tuple[bool, str]] = lambda: (True, ""),
+    metrics: Metrics | None = None,
+    deadline_s: float = 5.0,
+) -> None:
+    """Run a story against a server of its own."""
+
+    async def run() -> None:
+        async with HttpServer(metrics or Metrics(), ready, deadline_s=deadline_s) as server:
+
+            async def talk(request: bytes) -> tuple[int, dict[str, str], bytes]:
+                reader, writer = await asyncio.open_connection(*server.address)
+                try:
+                    writer.write(request)
+                    data = await reader.read()
+                except ConnectionResetError:
+                    data = b""
+                finally:
+                    await hang_up(writer)
+                if not data:
+                    return 0, {}, b""
+                head, _, body = data.partition(b"\r\n\r\n")
+                line, *fields = head.decode().split("\r\n")
+                named = dict(field.split(": ", 1) for field in fields)
+                return int(line.split()[1]), named, body
+
+            await story(server, talk)
+
+    asyncio.run(run())
+
+
+async def hang_up(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+
+
+def get(path: str, *fields: str) -> bytes:
+    return "\r\n".join([f"GET {path} HTTP/1.1", "Host: here", *fields, "", ""]).encode()
+
+
+def test_a_process_that_lives_says_so() -> None:
+    async def story(_: HttpServer, talk: Talk) -> None:
+        status, fields, body = await talk(get("/healthz"))
+        assert (status, body) == (200, b"ok\n")
+        assert fields["Content-Length"] == "3"
+        assert fields["Connection"] == "close"
+
+    served(story)
+
+
+def test_who_is_not_ready_says_why() -> None:
+    state = [(False, "lane 3 has no head")]
+
+    async def story(_: HttpServer, talk: Talk) -> None:
+        assert await _two(talk) == (503, b"lane 3 has no head\n", 200)
+        state[0] = (True, "")
+        assert await _two(talk) == (200, b"ok\n", 200)
+
+    async def _two(talk: Talk) -> tuple[int, bytes, int]:
+        status, _, body = await talk(get("/readyz?verbose"))
+        return status, body, (await talk(get("/healthz")))[0]
+
+    served(story, ready=lambda: state[0])
+
+
+def test_metrics_are_what_was_counted() -> None:
+    metrics = Metrics()
+    metrics.bytes_in += 17
+
+    async def story(server: HttpServer, talk: Talk) -> None:
+        status, fields, body = await talk(get("/metrics"))
+        assert status == 200
+        assert fields["Content-Type"].startswith("text/plain")
+        assert b"\nlakelog_bytes_in_total 17.0\n" in body
+        wanted = "application/openmetrics-text; version=1.0.0"
+        status, fields, body = await talk(get("/metrics", f"ACCEPT: {wanted}"))
+        assert fields["Content-Type"].startswith("application/openmetrics-text")
+        status, fields, body = await talk(b"HEAD /metrics HTTP/1.1\r\n\r\n")
+        assert status == 200
+        assert int(fields["Content-Length"]) > 1000
+        assert body == b""
+
+    served(story, metrics=metrics)
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (get("/"), 404),
+        (get("/metrics/"), 404),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", 405),
+        (b"GET http://elsewhere/ HTTP/1.1\r\n\r\n", 400),
+        (b"GET /healthz\r\n\r\n", 400),
+        (b"\x00\x00\x00\x12 a Kafka client\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nX: " + bytes(REQUEST_BYTES_MAX) + b"\r\n\r\n", 431),
+        (b"GET /healthz HTTP/1.1\r\n" + b"X" * (2 * REQUEST_BYTES_MAX), 431),
+    ],
+)
+def test_what_it_does_not_know_it_refuses_in_a_word(request_: bytes, status: int) -> None:
+    async def story(server: HttpServer, talk: Talk) -> None:
+        found, _, body = await talk(request_)
+        assert found == status
+        assert body.endswith(b"\n")
+        assert (await talk(get("/healthz")))[0] == 200
+
+    served(story)
+
+
+def test_who_is_slow_is_not_waited_for() -> None:
+    async def story(server: HttpServer, talk: Talk) -> None:
+        reader, writer = await asyncio.open_connection(*server.address)
+        writer.write(b"GET /heal")
+        async with asyncio.timeout(5):
+            assert await reader.read() == b""
+        await hang_up(writer)
+        assert (await talk(get("/healthz")))[0] == 200
+
+    served(story, deadline_s=0.05)
+
+
+def test_only_so_many_are_served_at_once() -> None:
+    async def story(server: HttpServer, talk: Talk) -> None:
+        idle = [await asyncio.open_connection(*server.address) for _ in range(CONNECTIONS_MAX)]
+        await asyncio.sleep(0.05)  # The last of them may not have been accepted yet.
+        assert (await talk(get("/healthz")))[0] == 0
+        for reader, writer in idle:
+            writer.write(get("/healthz"))
+            assert (await reader.read()).startswith(b"HTTP/1.1 200 OK")
+            await hang_up(writer)
+        assert (await talk(get("/healthz")))[0] == 200
+
+    served(story)
+
+
+def test_closing_ends_what_is_open() -> None:
+    left: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def story(server: HttpServer, _: Talk) -> None:
+        left.append(await asyncio.open_connection(*server.address))
+        await asyncio.sleep(0.05)  # Let it be accepted.
+        async with asyncio.timeout(1):
+            await server.close()
+        assert await left[0][0].read() == b""
+        await hang_up(left[0][1])
+
+    served(story)
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    async def story(server: HttpServer, _: Talk) -> None:
+        host, port = server.address
+        with pytest.raises(UnavailableError, match="--http"):
+            await HttpServer(Metrics(), lambda: (True, ""), host=host, port=port).__aenter__()
+
+    served(story)

@@ -1,0 +1,173 @@
+"""The broker's keeper: a process that seals, that is capped, and that nobody need be sorry for."""
+
+import asyncio
+import multiprocessing
+import os
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+
+from lakelog.broker import keeping
+from lakelog.broker.keeping import Keeping, KeepReport, KeepSettings, work
+from lakelog.broker.metrics import Metrics
+from lakelog.errors import InvalidInputError
+from lakelog.host import SystemClock, new_id
+from lakelog.journal import Lane, append, new_append
+from lakelog.log import create_topic, make_namespace
+from lakelog.model import Rules
+from lakelog.store import StoreSpec, run, working
+from lakelog.testing import make_batch
+from tests.patience import in_time
+
+SOON = KeepSettings(every_s=0.05)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> StoreSpec:
+    """A namespace with ten records of one topic, nothing of it sealed."""
+    spec = StoreSpec(f"file://{tmp_path}")
+    perform = working(spec.open().perform)
+    clock, rules = SystemClock(), Rules(lanes=1)
+    run(make_namespace(new_id(), rules), perform)
+    made = create_topic("t", topic_id=new_id(), partitions=2, lanes=1, now_ms=clock.now_ms())
+    topic = run(made, perform)
+    lane = Lane(number=0, rules=rules, clock=clock, ids=new_id, writer=new_id())
+    for number in range(10):
+        body = make_batch(number, 1, (-1, -1, -1), clock.now_ms())
+        run(append(lane, [new_append(topic.id, number % 2, body)]), perform)
+    return spec
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+def is_gone(process_id: int) -> bool:
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def sleeper(spec: StoreSpec, settings: KeepSettings, pipe: Connection) -> None:
+    """Hang, as a store may."""
+    pipe.send_bytes(b"{}")
+    time.sleep(60)  # noqa: TID251
+
+
+def failing(spec: StoreSpec, settings: KeepSettings, pipe: Connection) -> None:
+    os._exit(3)
+
+
+def greedy(spec: StoreSpec, settings: KeepSettings, pipe: Connection) -> None:
+    """Take four times as much as is allowed."""
+    keeping._cap(settings.memory_bytes)
+    bytearray(settings.memory_bytes // 4)
+    try:
+        bytearray(settings.memory_bytes * 4)
+    except MemoryError:
+        os._exit(keeping.EXIT_MEMORY)
+
+
+def test_a_broker_has_its_namespace_kept(log: StoreSpec, tmp_path: Path) -> None:
+    metrics, reports = Metrics(), list[KeepReport]()
+
+    async def story() -> None:
+        async with Keeping(log, SOON, metrics, told=reports.append) as keeper:
+            await until(lambda: len(reports) >= 2)
+            assert keeper.process_id is not None
+            assert os.getpriority(os.PRIO_PROCESS, keeper.process_id) >= 10
+
+    asyncio.run(story())
+    assert len(list(tmp_path.glob("t/*/*.kfs"))) == 2
+    assert (reports[0].segments, reports[0].records, reports[0].failures) == (2, 10, {})
+    assert (reports[1].segments, reports[1].records) == (0, 0)
+    assert metrics.keep_passes == len(reports)
+    assert metrics.sealed_records == 10
+    assert metrics.usage.requests["put"] > 0
+
+
+def test_what_a_pass_cannot_do_is_told_and_the_next_one_tries_again(tmp_path: Path) -> None:
+    metrics, reports = Metrics(), list[KeepReport]()
+
+    async def story() -> None:
+        spec = StoreSpec(f"file://{tmp_path}")
+        async with Keeping(spec, SOON, metrics, told=reports.append):
+            await until(lambda: len(reports) >= 2)
+
+    asyncio.run(story())
+    assert "lakelog init" in reports[1].failures["pass"]
+    assert metrics.keep_failures == len(reports)
+    assert metrics.keep_restarts == 0
+
+
+def test_one_that_dies_is_started_again_later_each_time(
+    log: StoreSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "DELAY_S_MIN", 0.01)
+    metrics, said = Metrics(), list[str]()
+
+    async def story() -> None:
+        async with Keeping(log, SOON, metrics, complain=said.append, target=failing):
+            await until(lambda: metrics.keep_restarts >= 2)
+
+    asyncio.run(story())
+    assert "ended with 3" in said[0]
+
+
+def test_one_that_takes_too_much_is_ended_and_told(log: StoreSpec) -> None:
+    said = list[str]()
+    settings = KeepSettings(memory_bytes=512 << 20)
+
+    async def story() -> None:
+        async with Keeping(log, settings, Metrics(), complain=said.append, target=greedy):
+            await until(lambda: bool(said))
+
+    asyncio.run(story())
+    assert f"more than {512 << 20} bytes" in said[0]
+
+
+def test_closing_takes_no_longer_than_a_second_and_secrets_are_not_arguments() -> None:
+    spec = StoreSpec("s3://bucket/folder", {"secret_access_key": "do-not-tell"})
+    metrics = Metrics()
+
+    async def story() -> tuple[int, float]:
+        async with Keeping(spec, SOON, metrics, target=sleeper) as keeper:
+            await until(lambda: metrics.keep_passes == 1)
+            process_id = keeper.process_id
+            assert process_id is not None
+            assert b"do-not-tell" not in Path(f"/proc/{process_id}/cmdline").read_bytes()
+            begun_s = time.monotonic()
+        return process_id, time.monotonic() - begun_s
+
+    process_id, took_s = asyncio.run(story())
+    in_time(took_s < 1, took_s)
+    assert is_gone(process_id)
+
+
+def test_it_dies_with_its_broker(log: StoreSpec) -> None:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=work, args=(log, KeepSettings(), theirs), daemon=True)
+    process.start()
+    theirs.close()
+    ours.close()
+    process.join(30)
+    assert process.exitcode == 0
+
+
+def test_what_is_in_memory_nobody_else_can_keep() -> None:
+    with pytest.raises(InvalidInputError, match="--no-keep"):
+        Keeping(StoreSpec("memory:"), KeepSettings(), Metrics())
+
+
+@pytest.mark.parametrize("wrong", [{"every_s": 0}, {"memory_bytes": 1}, {"nice": -1}])
+def test_settings_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(InvalidInputError, match="use"):
+        KeepSettings(**wrong)

@@ -1,0 +1,161 @@
+"""The topic of offsets that is not there: what groups commit, for tools that read it."""
+
+import struct
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from lakelog.broker.offset_records import partition_of_group
+from lakelog.broker.offsets_topic import OFFSETS_TOPIC, PARTITIONS, TAIL_BYTES_MAX
+from lakelog.broker.server import Broker
+from lakelog.groups import Commit, NewOffset, Place
+from lakelog.records import decode_batches
+from tests.unit.broker.site import Client, Site, batch, broker, connect, story
+
+NONE = ErrorCode.none
+HOME = partition_of_group("g", PARTITIONS)
+
+
+@pytest.mark.parametrize(
+    ("group", "hash_"),
+    [("", 0), ("a", 97), ("billing-service", 1374429539), ("polygenelubricants", -(1 << 31))],
+)
+def test_a_group_is_where_java_would_put_it(group: str, hash_: int) -> None:
+    assert partition_of_group(group, 50) == (hash_ & 0x7FFFFFFF) % 50
+
+
+async def commit(running: Broker, group: str, name: str, *offsets: int) -> None:
+    topic = await running.services.catalog.topic(name)
+    assert topic is not None
+    new = tuple(NewOffset(Place(topic.id, at), offset) for at, offset in enumerate(offsets))
+    await running.services.coordinator.commit(group, Commit(offsets=new))
+
+
+def told(data: bytes | None) -> list[tuple[Any, ...]]:
+    """Return commits as a tool reads them: group, topic, partition, offset; None: forgotten."""
+    rows: list[tuple[Any, ...]] = []
+    for one in decode_batches(data or b""):
+        for record in one.records:
+            key = bytes(record.key or b"")
+            (version,) = struct.unpack_from(">h", key)
+            group, at = text(key, 2)
+            if version == 2:
+                rows.append((group, record.value is not None))
+                continue
+            topic, at = text(key, at)
+            (partition,) = struct.unpack_from(">i", key, at)
+            offset = struct.unpack_from(">hq", record.value)[1] if record.value else None
+            rows.append((group, topic, partition, offset))
+    return rows
+
+
+def text(data: bytes, at: int) -> tuple[str, int]:
+    (size,) = struct.unpack_from(">h", data, at)
+    return data[at + 2 : at + 2 + size].decode(), at + 2 + size
+
+
+async def begin(client: Client) -> int:
+    return int((await client.list_offset(OFFSETS_TOPIC, HOME, -2)).offset)
+
+
+@story
+async def test_what_was_committed_before_is_told_first_and_changes_follow() -> None:
+    site = Site()
+    site.create("t", 2)
+    async with broker(site) as running:
+        client = await connect(running)
+        await commit(running, "g", "t", 3, 5)
+        first = await begin(client)
+        found = await client.fetch_one(OFFSETS_TOPIC, HOME, first)
+        commits = [row for row in told(found.records) if len(row) == 4]
+        assert sorted(commits) == [("g", "t", 0, 3), ("g", "t", 1, 5)]
+        end = int((await client.list_offset(OFFSETS_TOPIC, HOME, -1)).offset)
+        waiting = client.send_fetch({(OFFSETS_TOPIC, HOME): end}, wait_ms=20_000)
+        await commit(running, "g", "t", 4)
+        number, answer = await client.answer()
+        assert number == waiting
+        assert told(answer.responses[0].partitions[0].records) == [("g", "t", 0, 4)]
+        await client.close()
+
+
+@story
+async def test_what_is_forgotten_is_told_as_well() -> None:
+    site = Site()
+    site.create("t")
+    async with broker(site) as running:
+        client, coordinator = await connect(running), running.services.coordinator
+        await commit(running, "g", "t", 3)
+        await begin(client)
+        end = int((await client.list_offset(OFFSETS_TOPIC, HOME, -1)).offset)
+        await coordinator.delete("g")
+        found = await client.fetch_one(OFFSETS_TOPIC, HOME, end, wait_ms=20_000)
+        assert ("g", "t", 0, None) in told(found.records)
+        await client.close()
+
+
+@story
+async def test_it_is_internal_has_kafkas_partitions_and_is_not_listed() -> None:
+    async with broker(Site()) as running:
+        client = await connect(running)
+        (topic,) = await client.metadata(OFFSETS_TOPIC)
+        assert (topic.error_code, topic.is_internal) == (NONE, True)
+        assert len(topic.partitions) == PARTITIONS
+        found = await client.ask(3, 0, topics=[])
+        assert found.topics == ()
+        await client.close()
+
+
+@story
+async def test_nobody_can_write_it_or_make_it() -> None:
+    async with broker(Site()) as running:
+        client = await connect(running)
+        refused = (await client.produce(OFFSETS_TOPIC, 0, batch(b"x"))).error_code
+        assert refused is ErrorCode.invalid_topic_exception
+        plain = {"num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+        rows = [{"name": OFFSETS_TOPIC, **plain}]
+        made = await client.ask(19, 7, topics=rows, timeout=1_000, validate_only=False)
+        assert made.topics[0].error_code is ErrorCode.topic_already_exists
+        gone = await client.ask(
+            20, 6, topics=[{"name": OFFSETS_TOPIC, "topic_id": None}], timeout=1_000
+        )
+        assert gone.responses[0].error_code is ErrorCode.unknown_topic_or_partition
+        await client.close()
+
+
+@story
+async def test_offsets_go_on_when_a_broker_starts_again_and_old_ones_are_out_of_range() -> None:
+    site = Site()
+    site.create("t")
+    async with broker(site) as running:
+        client = await connect(running)
+        await commit(running, "g", "t", 3)
+        before = await begin(client)
+        await client.close()
+    async with broker(site) as running:
+        client = await connect(running)
+        assert await begin(client) > before
+        found = await client.fetch_one(OFFSETS_TOPIC, HOME, before)
+        assert found.error_code is ErrorCode.offset_out_of_range
+        await client.close()
+
+
+@story
+async def test_it_takes_a_bounded_part_of_the_memory() -> None:
+    site = Site()
+    site.create("t", 100)
+    async with broker(site) as running:
+        client = await connect(running)
+        await begin(client)
+        entry = running.services.catalog.known(OFFSETS_TOPIC)
+        assert entry is not None
+        for number in range(250):
+            await commit(running, "g", "t", *([number] * 100))
+            entry.look()  # type: ignore[attr-defined]
+        partition = entry.partition(HOME)
+        assert partition is not None
+        assert await partition.size_bytes() <= TAIL_BYTES_MAX
+        start = await begin(client)
+        found = await client.fetch_one(OFFSETS_TOPIC, HOME, start, part_bytes=1 << 22)
+        assert told(found.records)[-1][3] == 249
+        await client.close()

@@ -1,0 +1,185 @@
+"""Reading one partition: memory, journal and history as one, at the cost of few requests."""
+
+import asyncio
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from lakelog.broker import Limits
+from lakelog.history.manifests import change_manifest, changes
+from lakelog.host import SystemClock, new_id
+from lakelog.keep import SealSettings
+from lakelog.log import read_topic
+from lakelog.store import Get, GetRange, Op
+from tests.patience import in_time
+from tests.unit.broker.site import Client, Site, batch, broker, connect, records, story
+from tests.unit.log.site import seal as seal_lane
+from tests.unit.log.site import trim_lane
+
+
+class Watch:
+    """A clock that can be set."""
+
+    def __init__(self) -> None:
+        self.passed_ms = 0
+
+    def now_ms(self) -> int:
+        return SystemClock().now_ms() + self.passed_ms
+
+    def boot_ms(self) -> int:
+        return SystemClock().boot_ms() + self.passed_ms
+
+
+def seal(site: Site) -> None:
+    """Make segments of all that is in lane 0, and let the journal forget it: another process."""
+    site.do(seal_lane(site.lane(0), SealSettings()))
+    site.do(trim_lane(site.lane(0)))
+
+
+async def read_all(client: Client, offset: int = 0, **options: int) -> list[bytes]:
+    values: list[bytes] = []
+    while True:
+        row = await client.fetch_one("t", 0, offset, **options)
+        assert row.error_code is ErrorCode.none
+        for at, value in records(row.records):
+            if at >= offset:
+                assert at == offset
+                values.append(value or b"")
+                offset += 1
+        if offset == row.high_watermark:
+            return values
+
+
+@story
+async def test_history_journal_and_memory_are_one_log() -> None:
+    site = Site()
+    site.create("t")
+    sent = [b"%d" % at for at in range(60)]
+    for value in sent[:20]:
+        site.append("t", 0, batch(value))
+    seal(site)
+    for value in sent[20:40]:
+        site.append("t", 0, batch(value))
+    async with broker(site) as running:
+        client = await connect(running)
+        for value in sent[40:]:
+            await client.produce("t", 0, batch(value))
+        assert await read_all(client) == sent
+        assert await read_all(client, max_bytes=200) == sent
+        assert await read_all(client, 30) == sent[30:]
+        seal(site)
+        assert await read_all(client) == sent
+        assert (await client.list_offset("t", 0, -2)).offset == 0
+        assert (await client.list_offset("t", 0, -5)).offset == 59
+        await client.close()
+    async with broker(site) as running:
+        client = await connect(running)
+        assert await read_all(client) == sent
+        await client.close()
+
+
+@story
+async def test_reading_history_cold_moves_each_byte_about_once() -> None:
+    site = Site()
+    site.create("t")
+    total = 0
+    for at in range(200):
+        body = batch(b"%d " % at + bytes(3_000))
+        total += len(body)
+        site.append("t", 0, body)
+    seal(site)
+    async with broker(site) as running:
+        client = await connect(running)
+        moved = 0
+        perform = site.perform
+
+        def counted(op: Op) -> Any:
+            nonlocal moved
+            answer = perform(op)
+            if isinstance(op, GetRange):
+                moved += len(answer.body)
+            return answer
+
+        site.perform = counted  # type: ignore[method-assign]
+        values = await read_all(client, max_bytes=64 << 10, part_bytes=64 << 10)
+        assert len(values) == 200
+        assert moved <= 1.2 * total, moved / total
+        await client.close()
+
+
+@story
+async def test_an_idle_consumer_of_many_partitions_costs_few_requests() -> None:
+    """Manifests are asked for again now and then, and lanes once a second."""
+    site = Site()
+    site.create("t", 200)
+    watch = Watch()
+    async with broker(site, clock=watch) as running:
+        client = await connect(running)
+        wanted = {("t", at): 0 for at in range(200)}
+        found = await client.fetch(wanted, session=(0, 0), max_bytes=50 << 20)
+        before = len(site.ops)
+        for epoch in range(1, 20):
+            found = await client.fetch({}, session=(found.session_id, epoch), wait_ms=20)
+        assert len(site.ops) - before <= 3
+        await client.close()
+
+
+@story
+async def test_an_append_while_others_are_read_cold_is_not_slept_through() -> None:
+    site = Site()
+    site.create("t", 2)
+    site.append("t", 0, batch(b"x" * 100))
+    async with broker(site, probe_ms=20_000) as running:
+        client, producer = await connect(running), await connect(running)
+        await client.fetch_one("t", 1, 0)
+        await client.fetch_one("t", 0, 1)
+        site.freezes = lambda op: isinstance(op, GetRange)
+        site.open.clear()
+        wanted = {("t", 0): 0, ("t", 1): 0}
+        client.send_fetch(wanted, min_bytes=250, wait_ms=15_000, max_bytes=50 << 20)
+        await client.writer.drain()
+        await asyncio.sleep(0.1)
+        await producer.produce("t", 1, batch(b"y" * 100))
+        site.open.set()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        _, found = await client.answer()
+        in_time(loop.time() - began < 2, loop.time() - began)
+        assert [len(records(part.records)) for part in found.responses[0].partitions] == [1, 1]
+        for one in (client, producer):
+            await one.close()
+
+
+@story
+async def test_records_that_were_deleted_are_out_of_range_at_their_front() -> None:
+    site = Site()
+    site.create("t")
+    for at in range(10):
+        site.append("t", 0, batch(b"%d" % at))
+    seal(site)
+    where = site.do(read_topic("t")).where(0)
+    watch = Watch()
+    async with broker(site, clock=watch, limits=Limits(cache_bytes=0)) as running:
+        client = await connect(running)
+        assert len(await read_all(client)) == 10
+        write = new_id().hex()
+        site.do(change_manifest(where, write, lambda now: changes.start(now, write, 4)))
+        watch.passed_ms += 120_000
+        row = await client.fetch_one("t", 0, 2)
+        assert (row.error_code, row.log_start_offset) == (ErrorCode.offset_out_of_range, 4)
+        assert (await client.list_offset("t", 0, -2)).offset == 4
+        assert await read_all(client, 4) == [b"%d" % at for at in range(4, 10)]
+        await client.close()
+
+
+@story
+async def test_a_look_at_a_partition_that_is_known_asks_for_its_manifest_and_no_more() -> None:
+    site = Site()
+    site.create("t", 50)
+    async with broker(site) as running:
+        client = await connect(running)
+        before, gets = len(site.ops), site.count(Get)
+        await client.fetch({("t", at): 0 for at in range(50)}, max_bytes=50 << 20)
+        assert site.count(Get) - gets == 50
+        assert len(site.ops) - before <= 52
+        await client.close()

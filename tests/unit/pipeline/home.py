@@ -1,0 +1,110 @@
+"""A namespace on disk for stories about jobs: topics that are appended to, sealed and read."""
+
+from pathlib import Path
+from typing import Any
+
+from lakelog.history.manifests import read_manifest
+from lakelog.host import SystemClock, new_id
+from lakelog.journal import Lane, append, new_append
+from lakelog.keep import sweep_partition
+from lakelog.log import Chunk, Topic, create_topic, make_namespace, read, store_now
+from lakelog.model import Record, Rules
+from lakelog.pipeline import Seal
+from lakelog.records import NewBatch, encode_batch
+from lakelog.store import LocalStore, StoreSpec, Work, run, working
+
+__all__ = ["RULES", "Home"]
+
+RULES = Rules(lanes=2, grace_ms=60_000, checkpoint_every=4)
+
+
+class Home:
+    """A namespace on disk, with topics that are appended to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.url = str(folder)
+        self.perform = working(LocalStore(self.url).perform)
+        self.run(make_namespace(new_id(), RULES))
+        self.lanes = {
+            number: Lane(
+                number=number, rules=RULES, clock=SystemClock(), ids=new_id, writer=new_id()
+            )
+            for number in range(RULES.lanes)
+        }
+
+    def run(self, flow: Work[Any]) -> Any:
+        return run(flow, self.perform)
+
+    def topic(self, name: str = "orders", *, partitions: int = 3, **configs: str) -> Topic:
+        made: Topic = self.run(
+            create_topic(
+                name,
+                topic_id=new_id(),
+                partitions=partitions,
+                lanes=2,
+                now_ms=5,
+                configs={key.replace("_", "."): value for key, value in configs.items()},
+            )
+        )
+        return made
+
+    def fill(self, topic: Topic, bundles: int, *, one: int | None = None) -> None:
+        """Append to random partitions; most of it to ``one``, if it is given."""
+        for number in range(bundles):
+            partition = number * 7 % topic.partitions
+            if one is not None and number % 10:
+                partition = one
+            records = [
+                Record(offset=at, timestamp=5, key=b"%d" % number, value=b"v" * 100)
+                for at in range(3)
+            ]
+            body = encode_batch(NewBatch(records=records))
+            lane = self.lanes[topic.lane(partition)]
+            self.run(append(lane, [new_append(topic.id, partition, body)]))
+
+    def log(self, topic: Topic, partition: int) -> bytes:
+        lane = Lane(
+            number=topic.lane(partition), rules=RULES, clock=SystemClock(), ids=new_id,
+            writer=new_id(),
+        )  # fmt: skip
+        body, at = b"", self.run(read_manifest(topic.where(partition))).log_start
+        while True:
+            chunk = self.run(read(lane, topic.where(partition), at, 1 << 20))
+            assert isinstance(chunk, Chunk), chunk
+            if not chunk.body:
+                return body
+            body, at = body + chunk.body, chunk.next_offset
+
+    def logs(self, topic: Topic) -> list[bytes]:
+        return [self.log(topic, partition) for partition in range(topic.partitions)]
+
+    def ends(self, topic: Topic) -> list[int]:
+        return [
+            self.run(read_manifest(topic.where(partition))).sealed_end
+            for partition in range(topic.partitions)
+        ]
+
+    def seal(self, **settings: Any) -> Seal:
+        return Seal(target=StoreSpec(self.url), backlog_ms=0, **settings)
+
+    def names(self) -> set[str]:
+        return {path.name for path in Path(self.url).rglob("segment-*")}
+
+    def sweep(self, topic: Topic) -> None:
+        """Sweep as if two graces had passed."""
+        now_ms = self.run(store_now(new_id)) + 2 * RULES.grace_ms
+        for partition in range(topic.partitions):
+            flow = sweep_partition(topic.where(partition), new_id, now_ms=now_ms, grace_ms=0)
+            self.run(flow)
+
+    def named(self, topic: Topic) -> set[str]:
+        """The segments that manifests name."""
+        return {
+            row.name
+            for partition in range(topic.partitions)
+            for row in self.run(read_manifest(topic.where(partition))).segments
+        }
+
+    def stems(self) -> set[str]:
+        """The segments that are there."""
+        return {name.partition(".")[0] for name in self.names()}
