@@ -5,9 +5,14 @@
 
 Tools like Burrow read this topic of Kafka's. Here groups are cells, so the topic is made up: it
 begins with all that is committed when somebody first asks for it, as a compacted topic would, and
-goes on with every change. It is in memory only and of a bounded size; offsets begin with the time,
-so that they never go back when a broker starts again. It cannot be written, and is not listed:
-whoever reads it knows its name.
+goes on with every change. It is in memory only and of a bounded size. It cannot be written, and is
+not listed: whoever reads it knows its name.
+
+    offset 0 ... nothing, as where a topic was compacted ... the time at the first record, on and on
+
+The first record's offset is the time, so that offsets never go back when a broker starts again: who
+read before reads on. A partition without records ends at 0, because tools that wait until they have
+read all know an empty one by that.
 """
 
 import asyncio
@@ -58,16 +63,17 @@ Row = tuple[bytes, bytes | None]
 class _Tail:
     """The batches of one partition, and who waits for more."""
 
-    def __init__(self, end: int) -> None:
+    def __init__(self) -> None:
         self.bases: list[int] = []
         self.batches: list[bytes] = []
         self.times: list[int] = []
-        self.start = self.end = end
+        self.start = self.end = 0
         self.size_bytes = 0
         self.watches: set[Watch] = set()
 
     def add(self, rows: list[Row], now_ms: int) -> None:
         """Append one batch, and wake who waits."""
+        self.end = self.end or now_ms * OFFSETS_A_MS
         records = [
             Record(offset=self.end + at, timestamp=now_ms, key=key, value=value)
             for at, (key, value) in enumerate(rows)
@@ -130,7 +136,7 @@ class _TailPartition(Partition):
         pieces: list[Bytes] = []
         size = 0
         if offset < tail.end:
-            for body in tail.batches[bisect_right(tail.bases, offset) - 1 :]:
+            for body in tail.batches[max(0, bisect_right(tail.bases, offset) - 1) :]:
                 if pieces and size + len(body) > most:
                     break
                 pieces.append(body)
@@ -196,8 +202,7 @@ class OffsetsTopic(Entry):
         if not 0 <= index < PARTITIONS:
             return None
         if not self._tails:
-            first = self._clock.now_ms() * OFFSETS_A_MS
-            self._tails = [_Tail(first) for _ in range(PARTITIONS)]
+            self._tails = [_Tail() for _ in range(PARTITIONS)]
             self.look()
         found = self._partitions.get(index)
         if found is None:

@@ -124,19 +124,37 @@ async def test_nobody_can_write_it_or_make_it() -> None:
 
 
 @story
-async def test_offsets_go_on_when_a_broker_starts_again_and_old_ones_are_out_of_range() -> None:
+async def test_who_read_before_a_broker_started_again_reads_on() -> None:
     site = Site()
     site.create("t")
     async with broker(site) as running:
         client = await connect(running)
         await commit(running, "g", "t", 3)
-        before = await begin(client)
+        await begin(client)
+        before = int((await client.list_offset(OFFSETS_TOPIC, HOME, -1)).offset)
         await client.close()
     async with broker(site) as running:
         client = await connect(running)
-        assert await begin(client) > before
         found = await client.fetch_one(OFFSETS_TOPIC, HOME, before)
-        assert found.error_code is ErrorCode.offset_out_of_range
+        assert ("g", "t", 0, 3) in told(found.records)
+        assert all(one.records[0].offset > before for one in decode_batches(found.records or b""))
+        await client.close()
+
+
+@story
+async def test_a_partition_without_records_ends_at_zero_and_wakes_who_waits_there() -> None:
+    site = Site()
+    site.create("t")
+    async with broker(site) as running:
+        client = await connect(running)
+        for when in (-2, -1):
+            assert (await client.list_offset(OFFSETS_TOPIC, HOME, when)).offset == 0
+        waiting = client.send_fetch({(OFFSETS_TOPIC, HOME): 0}, wait_ms=20_000)
+        await commit(running, "g", "t", 4)
+        number, answer = await client.answer()
+        assert number == waiting
+        assert ("g", "t", 0, 4) in told(answer.responses[0].partitions[0].records)
+        assert await begin(client) == 0
         await client.close()
 
 
