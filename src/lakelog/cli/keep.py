@@ -14,7 +14,16 @@ from lakelog.journal import Lane
 from lakelog.keep import Kept, SealSettings
 from lakelog.keep import keep as keep_flow
 from lakelog.log import open_namespace
-from lakelog.store import Meter, Store, metered, open_store, retrying, run, working
+from lakelog.store import (
+    Meter,
+    Store,
+    metered,
+    open_store,
+    retrying,
+    run,
+    working,
+    working_by_threads,
+)
 
 __all__ = ["keep"]
 
@@ -62,7 +71,7 @@ def _lanes(store: Store) -> dict[int, Lane]:
 
 def _one_pass(store: Store, lanes: dict[int, Lane], *, idle: bool, as_json: bool) -> bool:
     meter = Meter()
-    perform = working(retrying(metered(store.perform, meter)))
+    perform = working_by_threads(retrying(metered(store.perform, meter)))
     kept = run(keep_flow(lanes, SealSettings(), idle=idle), perform)
     failures = {what: str(error) for what, error in kept.failures.items()}
     if as_json:

@@ -1,6 +1,7 @@
 """The verbs that keep a namespace: each a plan, and steps that anything may run.
 
 backlog  the bundles of a lane from its floor on, read as one chain
+groups   which partitions are sealed together
 seal     bundles become segments
 merge    small segments become large ones
 trim     the floor rises over what is sealed; later, what lies below is deleted
@@ -11,6 +12,7 @@ keeper   all of it, in one process
 """
 
 from lakelog.keep.backlog import Backlog, Catalog, catalog_of, read_backlog, where_of
+from lakelog.keep.groups import Group, SealSettings, plan_seal
 from lakelog.keep.keeper import (
     Kept,
     bury,
@@ -29,14 +31,11 @@ from lakelog.keep.merge import (
 )
 from lakelog.keep.retain import Retention, plan_retain, retain_partition, retention_of
 from lakelog.keep.seal import (
-    Group,
     Sealed,
-    SealSettings,
     begin_seal,
     commit_seal,
     is_unpassed,
     make_group,
-    plan_seal,
     seal_group,
 )
 from lakelog.keep.staged import KeptWrites, keep_writes

@@ -12,8 +12,9 @@ from lakelog.errors import LakelogError
 from lakelog.history.manifests import turn_page
 from lakelog.journal import DeleteTopic, Lane, append, write_checkpoint
 from lakelog.keep.backlog import catalog_of, read_backlog
+from lakelog.keep.groups import SealSettings, plan_seal
 from lakelog.keep.retain import retain_partition
-from lakelog.keep.seal import Sealed, SealSettings, plan_seal, seal_group
+from lakelog.keep.seal import Sealed, seal_group
 from lakelog.keep.staged import keep_writes
 from lakelog.keep.sweep import sweep_partition, sweep_times
 from lakelog.keep.trim import reap, trim

@@ -1,17 +1,18 @@
 """Seal: bundles become segments.
 
-    plan      the backlog of a lane -> groups of neighbouring partitions, by bytes
-    step      one group: an intent in each manifest; one range of each bundle; look at the head;
-              segments and their indexes, read back; then each manifest names its own
+    a group of partitions   an intent in each manifest
+                            one range of each bundle
+                            look at the head
+                            segments and their indexes, read back; several partitions at once
+                            then each manifest names its own
 
-``seal_group`` is all of a step. Where many tasks share the work, and a large partition too, whoever
+``seal_group`` is all of it. Where many tasks share the work, and a large partition too, whoever
 leads it announces and commits (``begin_seal``, ``commit_seal``), and each task does what lies
 between (``make_group``).
 
-Neighbours in a directory are neighbours in the payload, so a group is one range of every bundle. A
-step may be killed anywhere and run twice at once: a manifest takes rows only where its history
-ends, and what was written and not taken is left to the sweep. A key that exists is not adopted,
-even if we made it ourselves a moment ago and lost the answer: another name is as good.
+It may be killed anywhere and run twice at once: a manifest takes rows only where its history ends,
+and what was written and not taken is left to the sweep. A key that exists is not adopted, even if
+we made it ourselves a moment ago and lost the answer: another name is as good.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ from lakelog.history.manifests import (
     settle_segment,
 )
 from lakelog.journal import Held, Lane, Place, look, slices_of
-from lakelog.keep.backlog import Backlog, Catalog, where_of
+from lakelog.keep.groups import Group, SealSettings
 from lakelog.log import place_batches, read_slice, refresh
 from lakelog.names import bundle_key, segment_stem
 from lakelog.store import (
@@ -41,42 +42,23 @@ from lakelog.store import (
     Many,
     Work,
     put_if_absent,
+    together,
 )
 
 __all__ = [
-    "Group",
-    "SealSettings",
     "Sealed",
     "begin_seal",
     "commit_seal",
     "is_unpassed",
     "make_group",
-    "plan_seal",
     "seal_group",
 ]
 
 WINDOW = 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SealSettings:
-    """How large what is written becomes."""
-
-    group_bytes: int = 256 << 20
-    """What one step reads and holds in memory."""
-    segment_bytes: int = 128 << 20
-    """A segment ends when it has so much."""
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Neighbouring partitions of a lane, and the bundles that hold something of them."""
-
-    wheres: tuple[Where, ...]
-    bundles: tuple[Held, ...]
-    size_bytes: int
-    follows: bool = False
-    """Whether it is a later part of a large partition, whose turn comes behind the earlier ones."""
+PARTITIONS_MAX = 16
+AT_ONCE_BYTES = 64 << 20
+"""Partitions are written side by side, as many at most, and while their segments are not larger
+than this together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,47 +78,6 @@ class Sealed:
             records=self.records + other.records,
             abandoned=self.abandoned + other.abandoned,
         )
-
-
-def plan_seal(backlog: Backlog, catalog: Catalog, settings: SealSettings) -> list[Group]:
-    """Cut a backlog into groups of neighbouring partitions of about the same size."""
-    sizes: dict[Place, int] = {}
-    for held in backlog.bundles:
-        for slice_ in held.bundle.slices:
-            sizes[slice_.place] = sizes.get(slice_.place, 0) + slice_.length
-    groups: list[Group] = []
-    wheres: list[Where] = []
-    size = 0
-    for place in sorted(sizes):
-        where = where_of(catalog, place)
-        if where is None or catalog[place[0]].deleted:
-            continue
-        if wheres and size + sizes[place] > settings.group_bytes:
-            groups.append(Group(tuple(wheres), backlog.bundles, size))
-            wheres, size = [], 0
-        if sizes[place] > settings.group_bytes:
-            groups += _parts(where, backlog.bundles, settings.group_bytes)
-            continue
-        wheres.append(where)
-        size += sizes[place]
-    if wheres:
-        groups.append(Group(tuple(wheres), backlog.bundles, size))
-    return groups
-
-
-def _parts(where: Where, bundles: Sequence[Held], group_bytes: int) -> Iterator[Group]:
-    """Cut one large partition into groups that are sealed one after the other."""
-    some: list[Held] = []
-    size, follows = 0, False
-    for held in bundles:
-        length = sum(one.length for one in slices_of(held, where.place))
-        if some and size + length > group_bytes:
-            yield Group((where,), tuple(some), size, follows)
-            some, size, follows = [], 0, True
-        some.append(held)
-        size += length
-    if size:
-        yield Group((where,), tuple(some), size, follows)
 
 
 def seal_group(
@@ -162,19 +103,12 @@ def seal_group(
     if not (yield from is_unpassed(lane, floor)):
         lane.notes["seal passed"] += 1
         return Sealed(abandoned=len(begun))
-    done = Sealed()
-    for where in group.wheres:
-        if pieces.get(where.place):
-            manifest = begun[where.place]
-            try:
-                done += yield from _write(
-                    lane, where, manifest, pieces[where.place], settings, write
-                )
-            except NotFoundError:
-                # We slept for so long that our intent was cancelled and our objects were swept.
-                lane.notes["seal swept"] += 1
-                done += Sealed(abandoned=1)
-    return done
+    flows = (
+        _write(lane, where, begun[where.place], mine, settings, write)
+        for where in group.wheres
+        if (mine := pieces.get(where.place))
+    )
+    return sum((yield from together(flows, _at_once(pieces, settings))), Sealed())
 
 
 def is_unpassed(lane: Lane, floor: int) -> Work[bool]:
@@ -317,8 +251,13 @@ def _write(
     settings: SealSettings,
     write: bytes,
 ) -> Work[Sealed]:
-    rows = yield from _put_segments(where, pieces, settings, write, plain=not manifest.burnt)
-    done = yield from commit_seal(where, rows, write)
+    try:
+        rows = yield from _put_segments(where, pieces, settings, write, plain=not manifest.burnt)
+        done = yield from commit_seal(where, rows, write)
+    except NotFoundError:
+        # We slept for so long that our intent was cancelled and our objects were swept.
+        lane.notes["seal swept"] += 1
+        return Sealed(abandoned=1)
     lane.notes["seal abandoned" if done.abandoned else "seal committed"] += 1
     return done
 
@@ -337,12 +276,12 @@ def make_group(
     if not wanted:
         return []
     pieces = yield from _read(lane, group, wanted)
-    made: list[tuple[Where, list[SegmentRow]]] = []
-    for where in group.wheres:
-        if mine := pieces.get(where.place):
-            rows = yield from _put_segments(where, mine, settings, write, plain=False)
-            made.append((where, rows))
-    return made
+    wheres = [where for where in group.wheres if pieces.get(where.place)]
+    flows = (
+        _put_segments(where, pieces[where.place], settings, write, plain=False) for where in wheres
+    )
+    made = yield from together(flows, _at_once(pieces, settings))
+    return list(zip(wheres, made, strict=True))
 
 
 def commit_seal(where: Where, rows: Sequence[SegmentRow], write: bytes) -> Work[Sealed]:
@@ -358,6 +297,13 @@ def commit_seal(where: Where, rows: Sequence[SegmentRow], write: bytes) -> Work[
         size_bytes=sum(row.length for row in rows),
         records=sum(row.records for row in rows),
     )
+
+
+def _at_once(pieces: Mapping[Place, list[_Piece]], settings: SealSettings) -> int:
+    """Return how many partitions are written at a time, so that they need not much memory."""
+    sizes = (sum(len(piece.body) for piece in some) for some in pieces.values())
+    largest = min(max(sizes, default=0), settings.segment_bytes)
+    return max(1, min(PARTITIONS_MAX, AT_ONCE_BYTES // max(largest, 1)))
 
 
 def _put_segments(

@@ -31,7 +31,7 @@ from lakelog.names import (
     plan_key,
     staged_of,
 )
-from lakelog.store import ObjectInfo, Work, delete, list_objects
+from lakelog.store import ObjectInfo, Work, delete, delete_many, list_objects
 
 __all__ = ["KeptWrites", "keep_writes"]
 
@@ -83,8 +83,11 @@ def keep_writes(lanes: Mapping[int, Lane], *, now_ms: int, grace_ms: int) -> Wor
             continue
         try:
             gone = yield from _sweepable(write, attempt, passed, is_void=write in void)
+            rest = {plan_key(write), identity_key(write)}
+            yield from delete_many([key for key in gone if key not in rest])
             for key in gone:
-                yield from delete(key)
+                if key in rest:
+                    yield from delete(key)
             kept.swept += len(gone)
         except LakelogError as error:
             kept.failures[f"staged write {write.hex()}"] = error

@@ -33,7 +33,7 @@ from lakelog.history.manifests import (
 from lakelog.log import store_now
 from lakelog.names import TIME_PREFIX
 from lakelog.ports import Ids
-from lakelog.store import ObjectInfo, Work, delete, list_objects, list_page
+from lakelog.store import ObjectInfo, Work, delete_many, list_objects, list_page
 
 __all__ = ["sweep_partition", "sweep_times"]
 
@@ -84,8 +84,9 @@ def sweep_partition(where: Where, ids: Ids, *, now_ms: int, grace_ms: int) -> Wo
             gone = yield from _left_over(where, manifest, objects, dropped, before_ms)
     except NotFoundError:
         return 0  # It has changed since. Next time.
-    for one in sorted(gone, key=lambda one: one.key.endswith(".kfs")):
-        yield from delete(one.key)
+    for is_segment in (False, True):
+        keys = [one.key for one in gone if one.key.endswith(".kfs") == is_segment]
+        yield from delete_many(keys)
     if dropped:
         write = ids().hex()
         names = frozenset(dropped)
@@ -97,8 +98,7 @@ def sweep_times(*, now_ms: int, grace_ms: int) -> Work[int]:
     """Remove what processes left behind that died while they asked for the time."""
     page = yield from list_page(TIME_PREFIX)
     old = [info.key for info in page.objects if info.modified_ms <= now_ms - grace_ms]
-    for key in old:
-        yield from delete(key)
+    yield from delete_many(old)
     return len(old)
 
 

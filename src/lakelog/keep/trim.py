@@ -18,12 +18,11 @@ from dataclasses import dataclass, replace
 
 from lakelog.errors import UnavailableError
 from lakelog.formats.lanes import Checkpoint
-from lakelog.history.manifests import Manifest, read_manifest
+from lakelog.history.manifests import read_manifests
 from lakelog.journal import (
     Fold,
     Lane,
     Look,
-    Place,
     Touch,
     append,
     encode_head,
@@ -33,7 +32,7 @@ from lakelog.journal import (
 )
 from lakelog.keep.backlog import Backlog, Catalog, where_of
 from lakelog.names import head_key, lane_prefix, seq_of
-from lakelog.store import Replaced, Wait, Work, delete, list_page, put_if_match
+from lakelog.store import Replaced, Wait, Work, delete_many, list_page, put_if_match
 
 __all__ = ["Trimmed", "reap", "trim"]
 
@@ -75,17 +74,19 @@ def _target(sealed: int, checkpoint: int) -> int:
 
 def _sealed_to(lane: Lane, backlog: Backlog, catalog: Catalog) -> Work[int]:
     """Return the first seq of which something is not sealed."""
-    manifests: dict[Place, Manifest] = {}
+    fold = lane.fold
+    places = dict.fromkeys(one.place for held in backlog.bundles for one in held.bundle.slices)
+    left = [place for place in places if fold is None or not fold.is_deleted(place[0])]
+    wheres = [where for place in left if (where := where_of(catalog, place)) is not None]
+    found = yield from read_manifests(wheres)
+    manifests = {where.place: one for where, one in zip(wheres, found, strict=True)}
     for held in backlog.bundles:
         for one in held.bundle.slices:
-            if lane.fold is not None and lane.fold.is_deleted(one.topic):
+            if fold is not None and fold.is_deleted(one.topic):
                 continue
-            if one.place not in manifests:
-                where = where_of(catalog, one.place)
-                if where is None:
-                    return held.bundle.seq
-                manifests[one.place] = yield from read_manifest(where)
-            manifest = manifests[one.place]
+            manifest = manifests.get(one.place)
+            if manifest is None:
+                return held.bundle.seq
             safe = manifest.deleted or one.next_offset <= manifest.sealed_end
             if not safe and one.next_offset > manifest.log_start:
                 return held.bundle.seq
@@ -175,15 +176,10 @@ def reap(lane: Lane, now_ms: int) -> Work[int]:
     count, after, more = 0, "", below > 0
     while more:
         page = yield from list_page(lane_prefix(lane.number), after)
-        for info in page.objects:
-            seq = seq_of(info.key)
-            if seq is None:
-                continue  # Not ours.
-            if seq >= below:
-                more = False
-                break
-            yield from delete(info.key)
-            count += 1
-        more = more and page.more
+        seqs = [(info.key, seq_of(info.key)) for info in page.objects]
+        gone = [key for key, seq in seqs if seq is not None and seq < below]  # None: not ours.
+        yield from delete_many(gone)
+        count += len(gone)
+        more = page.more and not any(seq is not None and seq >= below for _, seq in seqs)
         after = page.objects[-1].key if page.objects else after
     return count

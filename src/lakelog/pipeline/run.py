@@ -6,29 +6,25 @@ steps. ``run_here`` is the whole run without Spark: for small work, and for test
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
 from lakelog.pipeline.frame import BAD, Committing, Job, Plan, Result, Task, Wish, pack
 from lakelog.pipeline.live import LiveKafka
 from lakelog.pipeline.results import Report, results_to_arrow
-from lakelog.store import Meter, StoreSpec, Usage, Work, metered, retrying, run, working
+from lakelog.store import Meter, StoreSpec, Usage, metered, retrying, run, working_by_threads
 
 __all__ = [
     "Connections",
     "RunUnits",
     "plan_job",
-    "run_all",
     "run_here",
     "run_planned",
     "run_task",
 ]
-
-T = TypeVar("T")
 
 Perform = Callable[[Any], Any]
 
@@ -36,8 +32,6 @@ RunUnits = Callable[[Job, Sequence[Any]], pa.Table]
 """Runs units, and returns their results."""
 
 WAVE_BYTES = 4 << 30
-FLOWS = 16
-"""What a driver does at once: most of it is waiting for the store."""
 
 
 class Connections:
@@ -62,7 +56,7 @@ class Connections:
     def _open(self, spec: StoreSpec) -> Perform:
         if spec.url.startswith("kafka:"):
             return LiveKafka(spec.url, spec.options).perform
-        return working(retrying(metered(spec.open().perform, self._meter)))
+        return working_by_threads(retrying(metered(spec.open().perform, self._meter)))
 
     def grant(self, wish: Wish) -> Any:
         """Return the answer to a wish."""
@@ -83,14 +77,6 @@ def run_task(job: Job, task: Task, connections: Connections | None = None) -> It
         before = at.usage
         result = run(job.step(unit), at.grant)
         yield replace(result, usage=at.usage - before)
-
-
-def run_all(flows: Sequence[Work[T]], perform: Perform) -> list[T]:
-    """Run flows that share nothing side by side, and return what they return, in their order."""
-    if len(flows) < 2:
-        return [run(flow, perform) for flow in flows]
-    with ThreadPoolExecutor(FLOWS, thread_name_prefix="lakelog-flow") as pool:
-        return list(pool.map(lambda flow: run(flow, perform), flows))
 
 
 def run_planned(

@@ -44,16 +44,13 @@ from lakelog.keep import (
 from lakelog.log import Topic, list_topics, open_namespace, store_now
 from lakelog.model import Rules
 from lakelog.pipeline.frame import Connect, Finding, Plan, Result, Step, at_store
-from lakelog.pipeline.run import run_all
 from lakelog.pipeline.targets import TARGET
-from lakelog.store import StoreSpec, Usage, Work, run
+from lakelog.store import StoreSpec, Usage, Work, run, run_by_threads
 
 __all__ = ["Seal", "SealUnit", "Sealing"]
 
 BUNDLES_MAX = 4096
 """Of a lane, in one run."""
-WINDOW = 64
-"""Manifests that are asked for at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +98,9 @@ class Seal:
         now_ms = run(store_now(new_id), perform)
         catalog = catalog_of(topics)
         lanes = {number: _lane(number, rules) for number in range(rules.lanes)}
-        found = run_all([read_backlog(lane, BUNDLES_MAX) for lane in lanes.values()], perform)
+        found = run_by_threads(
+            [read_backlog(lane, BUNDLES_MAX) for lane in lanes.values()], perform
+        )
         backlogs = {n: one for n, one in zip(lanes, found, strict=True) if one is not None}
         units: list[SealUnit] = []
         for number, backlog in backlogs.items():
@@ -146,7 +145,7 @@ class Seal:
             )
             for lane, where in places.values()
         ]
-        begun = run_all(flows, perform)
+        begun = run_by_threads(flows, perform)
         ends = {
             place: manifest.sealed_end
             for place, manifest in zip(places, begun, strict=True)
@@ -213,30 +212,32 @@ class Sealing:
             for topic, path, partition, some in json.loads(made) if made else ():
                 where = Where(bytes.fromhex(topic), path, partition)
                 rows.setdefault(where, []).extend(SegmentRow(*row) for row in some)
-        unpassed: dict[int, bool] = {}
-        for number, backlog in self._known.backlogs.items():
-            looking = is_unpassed(self._known.lanes[number], backlog.floor)
-            unpassed[number] = run(looking, self._perform)
+        known = self._known
+        looks = [is_unpassed(known.lanes[n], one.floor) for n, one in known.backlogs.items()]
+        unpassed = dict(zip(known.backlogs, run_by_threads(looks, self._perform), strict=True))
         flows = [
             commit_seal(where, run_, self.job.write)
             for where, some in rows.items()
             if unpassed[self._lanes[where.place]]
             and (run_ := _from(sorted(some, key=_base), self.job.ends[where.place]))
         ]
-        run_all(flows, self._perform)
+        run_by_threads(flows, self._perform)
         return []
 
     def end(self) -> list[Result]:
         """Raise the floors over what is sealed, and delete what lies below old ones."""
-        catalog = catalog_of(self._known.topics)
         now_ms = run(store_now(new_id), self._perform)
-        for number, backlog in self._known.backlogs.items():
-            lane = self._known.lanes[number]
-            run(bury(lane, self._known.topics), self._perform)
-            run(trim(lane, backlog, catalog, idle=self.job.idle), self._perform)
-            run(reap(lane, now_ms), self._perform)
-            run(write_checkpoint(lane), self._perform)
+        lanes = self._known.backlogs
+        run_by_threads([self._end(number, now_ms) for number in lanes], self._perform)
         return []
+
+    def _end(self, number: int, now_ms: int) -> Work[None]:
+        known = self._known
+        lane, topics = known.lanes[number], known.topics
+        yield from bury(lane, topics)
+        yield from trim(lane, known.backlogs[number], catalog_of(topics), idle=self.job.idle)
+        yield from reap(lane, now_ms)
+        yield from write_checkpoint(lane)
 
 
 def _lane(number: int, rules: Rules) -> Lane:
@@ -247,12 +248,10 @@ def _unsealed(backlog: Backlog, catalog: Catalog) -> Work[Backlog]:
     """Return a backlog without what manifests have already."""
     places = sorted({one.place for held in backlog.bundles for one in held.bundle.slices})
     wheres = [where for place in places if (where := where_of(catalog, place)) is not None]
-    ends: dict[Place, int] = {}
-    for at in range(0, len(wheres), WINDOW):
-        some = wheres[at : at + WINDOW]
-        manifests = yield from read_manifests(some)
-        for where, manifest in zip(some, manifests, strict=True):
-            ends[where.place] = manifest.sealed_end
+    manifests = yield from read_manifests(wheres)
+    ends = {
+        where.place: manifest.sealed_end for where, manifest in zip(wheres, manifests, strict=True)
+    }
     return replace(backlog, bundles=tuple(_thinned(backlog.bundles, ends)))
 
 

@@ -1,27 +1,17 @@
-"""Flows of the log, driven in a process of Spark.
+"""Flows of the log, driven by threads in a process of Spark; those that give Arrow, too."""
 
-What a flow asks for at once (``Many``) is asked for by threads: the store's library waits without
-holding the interpreter, and to a bucket a request takes as long as thousands of lines of Python.
-Flows that do not share a lane may run side by side, too.
-"""
-
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from lakelog.errors import LakelogError
-from lakelog.store import Many, Op, Perform, Wait, Work, run, working
+from lakelog.store import Perform, Work, run, run_by_threads, working_by_threads
 
 if TYPE_CHECKING:
     from lakelog.log.rows import Reads
 
 __all__ = ["Driver"]
-
-REQUESTS = 16
-FLOWS = 8
 
 T = TypeVar("T")
 
@@ -30,12 +20,7 @@ class Driver:
     """Runs flows by a function that performs operations."""
 
     def __init__(self, perform: Perform) -> None:
-        self._perform = perform
-        self._one: Callable[[Op | Many | Wait], Any] = working(perform)
-
-    @cached_property
-    def _requests(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(REQUESTS, thread_name_prefix="lakelog-request")
+        self._work = working_by_threads(perform)
 
     def run(self, flow: Work[T]) -> T:
         """Run one flow to its end."""
@@ -43,10 +28,7 @@ class Driver:
 
     def run_all(self, flows: Sequence[Work[T]]) -> list[T]:
         """Run flows side by side, and return what they return, in their order."""
-        if len(flows) == 1:
-            return [self.run(flows[0])]
-        with ThreadPoolExecutor(FLOWS, thread_name_prefix="lakelog-flow") as pool:
-            return list(pool.map(self.run, flows))
+        return run_by_threads(flows, self._work)
 
     def batches(self, reads: "Reads") -> Iterator[pa.RecordBatch]:
         """Run a flow that gives Arrow batches on its way."""
@@ -68,14 +50,3 @@ class Driver:
                     error = raised
         finally:
             reads.close()
-
-    def _work(self, wish: Op | Many | Wait) -> Any:
-        if isinstance(wish, Many) and len(wish.ops) > 1:
-            return tuple(self._requests.map(self._attempt, wish.ops))
-        return self._one(wish)
-
-    def _attempt(self, op: Op) -> Any:
-        try:
-            return self._perform(op)
-        except LakelogError as error:
-            return error

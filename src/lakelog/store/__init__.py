@@ -2,7 +2,9 @@
 
 operations  what can be asked for, as values; flows of one operation each
 keys        which keys there are
-drive       run a flow by something that performs operations
+drive, threads
+            run a flow by something that performs operations; many at once, by threads
+together    flows as one flow
 memory, local, remote
             stores; local stands on folders, remote on obstore, whose errors faults sorts
 opening     from an address to a store
@@ -58,6 +60,7 @@ from lakelog.store.operations import (
     Work,
     Write,
     delete,
+    delete_many,
     fetch,
     fetch_many,
     get,
@@ -74,6 +77,8 @@ from lakelog.store.probe import Finding, admit, expiry_finding, probe_store, pro
 from lakelog.store.promises import PROBE_AT_START, PROBE_THOROUGH, ProbeSize, Verdict
 from lakelog.store.remote import RemoteStore
 from lakelog.store.retry import RetryPolicy, retrying, retrying_async
+from lakelog.store.threads import run_by_threads, working_by_threads
+from lakelog.store.together import together
 
 __all__ = [
     "CELL_BYTES_MAX",
@@ -126,6 +131,7 @@ __all__ = [
     "check_key",
     "check_prefix",
     "delete",
+    "delete_many",
     "each_object",
     "each_object_async",
     "expiry_finding",
@@ -151,6 +157,9 @@ __all__ = [
     "retrying_async",
     "run",
     "run_async",
+    "run_by_threads",
+    "together",
     "working",
     "working_async",
+    "working_by_threads",
 ]

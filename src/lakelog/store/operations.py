@@ -56,6 +56,7 @@ __all__ = [
     "Work",
     "Write",
     "delete",
+    "delete_many",
     "fetch",
     "fetch_many",
     "get",
@@ -71,6 +72,8 @@ __all__ = [
 
 T = TypeVar("T")
 
+AT_ONCE = 64
+"""Of many objects, as many are asked for at a time."""
 LIST_LIMIT_MAX = 1000
 """What S3 returns for one LIST request."""
 
@@ -321,20 +324,21 @@ def fetch(op: Get | GetRange | GetSuffix) -> Flow[Fetched]:
 
 
 def fetch_many(ops: Sequence[Get | GetRange | GetSuffix]) -> Work[list[Fetched | None]]:
-    """Return what each of some reads found, None where there is no object; all at once.
+    """Return what each of some reads found, None where there is no object; many at once.
 
     Raises:
         LakelogError: the first of the other errors.
     """
-    answers: tuple[Fetched | LakelogError, ...] = yield Many(tuple(ops))
     found: list[Fetched | None] = []
-    for answer in answers:
-        if isinstance(answer, NotFoundError):
-            found.append(None)
-        elif isinstance(answer, LakelogError):
-            raise answer
-        else:
-            found.append(answer)
+    for at in range(0, len(ops), AT_ONCE):
+        answers: tuple[Fetched | LakelogError, ...] = yield Many(tuple(ops[at : at + AT_ONCE]))
+        for answer in answers:
+            if isinstance(answer, NotFoundError):
+                found.append(None)
+            elif isinstance(answer, LakelogError):
+                raise answer
+            else:
+                found.append(answer)
     return found
 
 
@@ -393,3 +397,16 @@ def put_if_match(key: str, body: bytes, etag: str) -> Flow[Replaced | Changed]:
 def delete(key: str) -> Flow[None]:
     """Remove an object, or find that it is gone."""
     yield Delete(key)
+
+
+def delete_many(keys: Sequence[str]) -> Work[None]:
+    """Remove objects, or find that they are gone; some at once, in any order.
+
+    Raises:
+        LakelogError: the first of the errors. Others are gone, or not.
+    """
+    for at in range(0, len(keys), AT_ONCE):
+        answers = yield Many(tuple(Delete(key) for key in keys[at : at + AT_ONCE]))
+        for answer in answers:
+            if isinstance(answer, LakelogError):
+                raise answer

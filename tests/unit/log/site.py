@@ -373,12 +373,20 @@ class Paused(Generic[T]):
         self.until(kind, end)
 
     def until(self, kind: type, end: str) -> None:
-        """Go on until just before an operation, which may be the one it sleeps at."""
-        while not _is_it(self._wish, kind, end):  # type: ignore[arg-type]
+        """Go on until just before an operation, or several of which it is one.
+
+        It may be where it sleeps already.
+        """
+        while not any(_is_it(op, kind, end) for op in self._ops()):
             self.step()
 
+    def _ops(self) -> tuple[Op, ...]:
+        if isinstance(self._wish, Wait):
+            return ()
+        return self._wish.ops if isinstance(self._wish, Many) else (self._wish,)
+
     def step(self) -> None:
-        """Perform one operation."""
+        """Perform what it asks for next."""
         self._wish = self._step()
 
     def _step(self) -> Op | Many | Wait:

@@ -87,9 +87,10 @@ def small_manifests() -> Iterator[None]:
         patch.setattr("lakelog.history.manifests.cells.ROWS_MAX", 4)
         patch.setattr("lakelog.history.manifests.cells.ROWS_GOAL", 2)
         patch.setattr(
-            "lakelog.pipeline.fsck.jobs.run_all",
+            "lakelog.pipeline.fsck.jobs.run_by_threads",
             lambda flows, perform: [run(flow, perform) for flow in flows],
         )
+        patch.setattr("lakelog.pipeline.run.working_by_threads", working)
         yield
 
 

@@ -86,7 +86,7 @@ def read_manifest(where: Where) -> Work[Manifest]:
 
 
 def read_manifests(wheres: Sequence[Where]) -> Work[list[Manifest]]:
-    """Return the manifests of some partitions, in their order: all are asked for at once."""
+    """Return the manifests of some partitions, in their order: many are asked for at once."""
     keys = [manifest_key(where.path, where.partition) for where in wheres]
     cells = yield from fetch_many([Get(key, CELL_BYTES_MAX) for key in keys])
     return [

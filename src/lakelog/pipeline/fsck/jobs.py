@@ -55,8 +55,16 @@ from lakelog.pipeline.fsck.histories import NamedSegment, look_at_folder
 from lakelog.pipeline.fsck.lanes import look_at_lane
 from lakelog.pipeline.fsck.segments import check_segment, mend_segment
 from lakelog.pipeline.listing import SOURCE
-from lakelog.pipeline.run import run_all
-from lakelog.store import LIST_LIMIT_MAX, ObjectInfo, StoreSpec, Usage, Work, each_object, run
+from lakelog.store import (
+    LIST_LIMIT_MAX,
+    ObjectInfo,
+    StoreSpec,
+    Usage,
+    Work,
+    each_object,
+    run,
+    run_by_threads,
+)
 
 __all__ = ["ReindexNamespace", "VerifyNamespace"]
 
@@ -186,7 +194,7 @@ class _Survey:
         """Read the cells of the topics that are wanted."""
         names = [name for name in self._system.topics if self._may_want(name)]
         flows = [read_topics(names[at::FLOWS], lanes) for at in range(min(FLOWS, len(names)))]
-        for some in run_all(flows, self._perform):
+        for some in run_by_threads(flows, self._perform):
             self._topics.good.update(some.good)
             self._topics.bad.update(some.bad)
         self._results += self._topics.bad.values()
@@ -201,7 +209,7 @@ class _Survey:
                 wheres.setdefault(topic.lane(partition), []).append(where)
         numbers = sorted({*range(rules.lanes), *system.lanes})
         flows = [look_at_lane(number, system.lanes.get(number), rules) for number in numbers]
-        for number, looked in zip(numbers, run_all(flows, self._perform), strict=True):
+        for number, looked in zip(numbers, run_by_threads(flows, self._perform), strict=True):
             self._results += looked.results
             self._units += looked.stretches
             if looked.head is not None:
@@ -236,7 +244,7 @@ class _Survey:
 
     def _look_at_folders(self, folders: Sequence[Folder], owners: Mapping[str, Topic]) -> None:
         flows = [look_at_folder(folder, owners.get(folder.path)) for folder in folders]
-        for folder, looked in zip(folders, run_all(flows, self._perform), strict=True):
+        for folder, looked in zip(folders, run_by_threads(flows, self._perform), strict=True):
             self._results += looked.results
             self._units += looked.segments
             self._tell_strangers(folder.prefix.rstrip("/"), folder.strangers)

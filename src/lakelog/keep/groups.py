@@ -1,0 +1,78 @@
+"""Which partitions are sealed together: neighbours, by bytes.
+
+    backlog of a lane    a0 a1 | b0 b1 b2 b3 ... | c0 (first part) | c0 (second) | c1 d0 ...
+                         each about ``group_bytes``; a partition that has more is cut
+
+Neighbours in a directory are neighbours in the payload, so a group is one range of every bundle.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lakelog.history.manifests import Where
+from lakelog.journal import Held, Place, slices_of
+from lakelog.keep.backlog import Backlog, Catalog, where_of
+
+__all__ = ["Group", "SealSettings", "plan_seal"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealSettings:
+    """How large what is written becomes."""
+
+    group_bytes: int = 256 << 20
+    """What one step reads and holds in memory."""
+    segment_bytes: int = 128 << 20
+    """A segment ends when it has so much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Neighbouring partitions of a lane, and the bundles that hold something of them."""
+
+    wheres: tuple[Where, ...]
+    bundles: tuple[Held, ...]
+    size_bytes: int
+    follows: bool = False
+    """Whether it is a later part of a large partition, whose turn comes behind the earlier ones."""
+
+
+def plan_seal(backlog: Backlog, catalog: Catalog, settings: SealSettings) -> list[Group]:
+    """Cut a backlog into groups of neighbouring partitions of about the same size."""
+    sizes: dict[Place, int] = {}
+    for held in backlog.bundles:
+        for slice_ in held.bundle.slices:
+            sizes[slice_.place] = sizes.get(slice_.place, 0) + slice_.length
+    groups: list[Group] = []
+    wheres: list[Where] = []
+    size = 0
+    for place in sorted(sizes):
+        where = where_of(catalog, place)
+        if where is None or catalog[place[0]].deleted:
+            continue
+        if wheres and size + sizes[place] > settings.group_bytes:
+            groups.append(Group(tuple(wheres), backlog.bundles, size))
+            wheres, size = [], 0
+        if sizes[place] > settings.group_bytes:
+            groups += _parts(where, backlog.bundles, settings.group_bytes)
+            continue
+        wheres.append(where)
+        size += sizes[place]
+    if wheres:
+        groups.append(Group(tuple(wheres), backlog.bundles, size))
+    return groups
+
+
+def _parts(where: Where, bundles: Sequence[Held], group_bytes: int) -> Iterator[Group]:
+    """Cut one large partition into groups that are sealed one after the other."""
+    some: list[Held] = []
+    size, follows = 0, False
+    for held in bundles:
+        length = sum(one.length for one in slices_of(held, where.place))
+        if some and size + length > group_bytes:
+            yield Group((where,), tuple(some), size, follows)
+            some, size, follows = [], 0, True
+        some.append(held)
+        size += length
+    if size:
+        yield Group((where,), tuple(some), size, follows)

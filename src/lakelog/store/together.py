@@ -1,0 +1,82 @@
+"""Flows as one flow: what they ask for is asked for at once.
+
+    a          put     get     put  -> done
+    b          put     Wait    get     put  -> done
+    together   Many    Many    Many    Many
+                       Wait
+
+All go step by step, so that the slowest request of a round holds up the others: it is for flows
+that do about the same. Those that share nothing but time, of course.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from lakelog.errors import LakelogError
+from lakelog.store.operations import Many, Op, Wait, Work
+
+__all__ = ["together"]
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Strand(Generic[T]):
+    """One of the flows, and what it asks for."""
+
+    index: int
+    flow: Work[T]
+    wish: Op | Many | Wait | None = None
+
+    def step(self, answer: Any, results: dict[int, T]) -> bool:
+        """Give the flow an answer; whether it asks for more. Else its result is noted."""
+        try:
+            if isinstance(answer, LakelogError):
+                self.wish = self.flow.throw(answer)
+            else:
+                self.wish = self.flow.send(answer)
+        except StopIteration as done:
+            results[self.index] = done.value
+            return False
+        return True
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        if isinstance(self.wish, Many):
+            return self.wish.ops
+        return () if self.wish is None or isinstance(self.wish, Wait) else (self.wish,)
+
+    def take(self, answers: Iterator[Any]) -> Any:
+        """Return what is this flow's of all answers."""
+        mine = tuple(next(answers) for _ in self.ops)
+        if isinstance(self.wish, Many):
+            return mine
+        return mine[0] if mine else None
+
+
+def together(flows: Iterable[Work[T]], at_once: int) -> Work[list[T]]:
+    """Run flows side by side, so many at a time, and return what they return, in their order.
+
+    A flow is taken from ``flows`` when it begins. The first error of one ends them all.
+    """
+    waiting = enumerate(flows)
+    strands: list[_Strand[T]] = []
+    results: dict[int, T] = {}
+    try:
+        while True:
+            while len(strands) < at_once and (found := next(waiting, None)) is not None:
+                strands.append(_Strand(*found))
+                if not strands[-1].step(None, results):
+                    strands.pop()
+            if not strands:
+                return [results[index] for index in sorted(results)]
+            ops = tuple(op for strand in strands for op in strand.ops)
+            answers = iter((yield Many(ops)) if ops else ())
+            waits = [strand.wish.ms for strand in strands if isinstance(strand.wish, Wait)]
+            if waits:
+                yield Wait(max(waits))
+            strands = [one for one in strands if one.step(one.take(answers), results)]
+    finally:
+        for strand in strands:
+            strand.flow.close()
