@@ -317,7 +317,8 @@ def test_a_cluster_goes_on_when_executors_are_killed(
 ) -> None:
     story, chance = story_on_s3, Random(23)
     spark_cluster.stop_driver()
-    settings = {**spark_cluster.settings, **IN_TURN}
+    crowded = {"spark.cores.max": str(SLOTS), "spark.executor.cores": str(SLOTS // 2)}
+    settings = {**spark_cluster.settings, **crowded, **IN_TURN}
     with closing(Drivers(tmp_path, settings, len(spark_cluster.workers))) as drivers:
         drivers.start(1)
         rounds = Rounds(drivers.call, story.place, tmp_path, chance)

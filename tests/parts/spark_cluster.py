@@ -1,4 +1,4 @@
-"""A real standalone Spark cluster: one master, two workers of one core each, all on loopback.
+"""A real standalone Spark cluster: one master, two workers with an executor each, on loopback.
 
 A local session runs everything in one JVM, and so hides what breaks between machines: a data
 source that only the driver can import, state that was never pickled, a worker that is lost.
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WORKERS = 2
+CORES = 2
+"""Of a worker. Drivers use one of them, unless they set more: tasks may then run beside others."""
 _WORKER_MEMORY = "700m"
 _EXECUTOR_MEMORY = "600m"  # Spark refuses less than 450 MB.
 _DAEMON_MEMORY = "256m"
@@ -214,7 +216,7 @@ class SparkCluster:
     def _start_worker(self, port: int) -> Process:
         work = self._new_home("work")
         where = ["--host", LOOPBACK, "--port", str(port), "--webui-port", "0"]
-        size = ["--cores", "1", "--memory", _WORKER_MEMORY, "--work-dir", str(work)]
+        size = ["--cores", str(CORES), "--memory", _WORKER_MEMORY, "--work-dir", str(work)]
         worker = self._daemon("worker.Worker", [*where, *size, self.master_url])
         self._workers.append(worker)
         return worker
