@@ -14,13 +14,11 @@ their work are in ``test_upkeep_kills.py``.
 
 import os
 import statistics
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random  # noqa: TID251 (seeded)
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,6 +32,7 @@ from tests.e2e.broker.traffic import Watcher
 from tests.e2e.live.endless import Endless
 from tests.e2e.live.engines import Engine, SparkHere
 from tests.e2e.live.pipelines import Pipeline, run_to_the_end
+from tests.e2e.live.repeating import Repeating
 from tests.e2e.live.story import PARTITIONS, PLAIN, RATE, RULES, Story
 from tests.e2e.live.twins import create_topic, running_namespace
 from tests.e2e.live.views import Bucket
@@ -80,47 +79,21 @@ def story_on_s3(seaweedfs: "SeaweedFS") -> Iterator[Story]:
 # ---------------------------------------------------------------------------- maintenance
 
 
-class Maintenance:
-    """A thread that makes one pass after the other while its context lasts."""
+class Maintenance(Repeating):
+    """One pass after the other while its context lasts."""
 
     def __init__(self, story: Story, engine: Engine) -> None:
+        super().__init__("maintenance", PAUSE_S)
         self.done: Counter[str] = Counter()
-        self.seconds: list[float] = []
-        """How long each pass took, with the pause after it."""
         self._story, self._engine = story, engine
-        self._over = threading.Event()
-        self._failed: list[BaseException] = []
-        self._thread = threading.Thread(target=self._run, name="maintenance")
 
-    def __enter__(self) -> "Maintenance":
-        self._thread.start()
-        return self
+    def one_pass(self) -> None:
+        """Run all verbs."""
+        self._story.keep(self._engine, self.done)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._over.set()
-        self._thread.join()
-        if error is None:
-            self.check()
-
-    def check(self) -> None:
-        """Raise what went wrong, if something did."""
-        if self._failed:
-            raise self._failed[0]
-
-    def _run(self) -> None:
-        try:
-            while not self._over.is_set():
-                began = time.monotonic()
-                self._story.keep(self._engine, self.done)
-                self._over.wait(began + PAUSE_S - time.monotonic())
-                self.seconds.append(time.monotonic() - began)
-        except BaseException as error:  # noqa: BLE001 (the test raises it)
-            self._failed.append(error)
+    def pause(self, began: float) -> float:
+        """Return what is left of the pause: it counts from the beginning of a pass."""
+        return began + self.pause_s - time.monotonic()
 
 
 @pytest.mark.seaweedfs

@@ -18,6 +18,7 @@ from lakelog.store.operations import ListPage, Many, ObjectInfo, Op, Page, Wait
 __all__ = [
     "Perform",
     "PerformAsync",
+    "attempt",
     "each_object",
     "each_object_async",
     "run",
@@ -87,7 +88,7 @@ def working(
             case Wait():
                 return sleep(wish.ms / 1000)
             case Many():
-                return tuple(_attempt(perform, op) for op in wish.ops)
+                return tuple(attempt(perform, op) for op in wish.ops)
             case _:
                 return perform(wish)
 
@@ -104,11 +105,11 @@ def working_async(
             case Wait():
                 return await sleep(wish.ms / 1000)
             case Many():
-                return tuple(await asyncio.gather(*(attempt(op) for op in wish.ops)))
+                return tuple(await asyncio.gather(*(tried(op) for op in wish.ops)))
             case _:
                 return await perform(wish)
 
-    async def attempt(op: Op) -> Any:
+    async def tried(op: Op) -> Any:
         try:
             return await perform(op)
         except LakelogError as error:
@@ -117,7 +118,8 @@ def working_async(
     return one
 
 
-def _attempt(perform: Perform, op: Op) -> Any:
+def attempt(perform: Perform, op: Op) -> Any:
+    """Perform one of many operations: the answer, or the error that it ended with."""
     try:
         return perform(op)
     except LakelogError as error:

@@ -6,10 +6,10 @@ as thousands of lines of Python. So what a flow asks for at once (``Many``) is a
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
-from lakelog.errors import LakelogError
-from lakelog.store.drive import Perform, run, working
+from lakelog.store.drive import Perform, attempt, run, working
 from lakelog.store.operations import Many, Op, Wait, Work
 
 __all__ = ["run_by_threads", "working_by_threads"]
@@ -28,15 +28,9 @@ def working_by_threads(perform: Perform) -> Callable[[Op | Many | Wait], Any]:
     one = working(perform)
     pool = ThreadPoolExecutor(REQUESTS, thread_name_prefix="lakelog-request")
 
-    def attempt(op: Op) -> Any:
-        try:
-            return perform(op)
-        except LakelogError as error:
-            return error
-
     def work(wish: Op | Many | Wait) -> Any:
         if isinstance(wish, Many) and len(wish.ops) > 1:
-            return tuple(pool.map(attempt, wish.ops))
+            return tuple(pool.map(partial(attempt, perform), wish.ops))
         return one(wish)
 
     return work

@@ -6,11 +6,10 @@
 So a reader always has a right to what it has not read yet, and to nothing else.
 """
 
-import threading
 from collections import Counter
 from collections.abc import Callable
-from types import TracebackType
 
+from tests.e2e.live.repeating import Repeating
 from tests.e2e.live.twins import Namespace
 
 __all__ = ["Upkeep"]
@@ -20,7 +19,7 @@ LAG = 20
 """Records that stay although they have been read."""
 
 
-class Upkeep:
+class Upkeep(Repeating):
     """A thread that keeps a namespace; leaving the context ends it, and raises what it raised."""
 
     def __init__(
@@ -31,44 +30,15 @@ class Upkeep:
         *,
         segment_bytes: int = 20_000,
     ) -> None:
+        super().__init__("upkeep", PAUSE_S)
         self.done: Counter[str] = Counter()
         self.starts: dict[int, int] = {}
         """Where partitions begin by now."""
         self._namespace, self._topic, self._read_to = namespace, topic, read_to
         self._segment_bytes = segment_bytes
-        self._over = threading.Event()
-        self._failed: list[BaseException] = []
-        self._thread = threading.Thread(target=self._run, name="upkeep")
 
-    def __enter__(self) -> "Upkeep":
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._over.set()
-        self._thread.join()
-        if error is None:
-            self.check()
-
-    def check(self) -> None:
-        """Raise what went wrong, if something did."""
-        if self._failed:
-            raise self._failed[0]
-
-    def _run(self) -> None:
-        try:
-            while not self._over.is_set():
-                self._pass()
-                self._over.wait(PAUSE_S)
-        except BaseException as error:  # noqa: BLE001 (the test raises it)
-            self._failed.append(error)
-
-    def _pass(self) -> None:
+    def one_pass(self) -> None:
+        """Delete what was read, and keep the namespace."""
         for partition, offset in self._read_to().items():
             if offset - LAG > self.starts.get(partition, 0):
                 self._namespace.delete_records(self._topic, offset - LAG, partition)
