@@ -3,12 +3,12 @@
     here       the driver with its JVM, or all its Python workers; the runs fail
     cluster    all executors, or all Python workers; Spark tries again, the runs go on
 
-A round runs the four verbs at once in one driver, each with something to do. For each verb an
-instant of the time that it usually takes is drawn: of all of it for a driver, of the time that its
-tasks take for who runs them. They begin so that one kill comes at all of these instants. It counts
-for a verb if its run was begun and not over, and, of workers or executors, if a task of it was lost
-with them. After each kill a round runs to its end, in the next driver, which was started meanwhile.
-Kills go on until every verb has had its number.
+A round runs the four verbs at once in one driver, each with something to do. The kill comes at a
+random instant of the one that lacks most kills: of all the time that it usually takes for a driver,
+of the time that its tasks take for who runs them. It counts for every verb whose run was begun and
+not over, and, of workers or executors, of which a task was lost with them. After each kill of a
+driver, or of what Spark does not try again, a round runs to its end, in the next driver, which was
+started meanwhile. Kills go on until every verb has had its number.
 
 Then nothing is lost, nothing is there twice, and the bucket holds nothing that nobody names.
 ``LAKELOG_UPKEEP_KILLS`` says how often each verb is killed here, half of it with the driver and
@@ -25,7 +25,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from itertools import cycle
-from operator import sub
 from pathlib import Path
 from random import Random  # noqa: TID251 (seeded)
 from typing import TYPE_CHECKING, Any
@@ -35,7 +34,7 @@ import pytest
 from lakelog.host import new_id
 from lakelog.store import StoreSpec
 from tests.e2e.live.engines import VERBS, Call, SparkThere
-from tests.e2e.live.rounds import BEGUN, IN_TURN, LOADED, OVER, get_ready, one_round
+from tests.e2e.live.rounds import BEGUN, BUSY, IN_TURN, LOADED, OVER, get_ready, one_round
 from tests.e2e.live.story import BRIEF, KEYED, PLAIN, RULES, Story
 from tests.e2e.live.twins import running_namespace
 from tests.parts.jvm import QUICK
@@ -86,10 +85,6 @@ def story_on_s3(seaweedfs: "SeaweedFS") -> Iterator[Story]:
 # ---------------------------------------------------------------------------- rounds
 
 
-Stretch = tuple[float, float]
-"""Of the time since a run began, in seconds."""
-
-
 class Rounds:
     """Rounds of all verbs on a namespace, by whoever calls functions."""
 
@@ -99,70 +94,77 @@ class Rounds:
         self._call, self._home = call, home
         self._place = {"url": place.url, "options": dict(place.options)}
         self._rounds = 0
-        self._runs: dict[str, Stretch] = {}
-        self._tasks: dict[str, Stretch] = {}
-        """When it runs, and when its tasks do: at first as in a whole round. Then as verbs tell
-        that were over too early; and a little longer after each hit, so that ends are hit, too."""
+        self._runs: dict[str, float] = {}
+        self._tasks: dict[str, float] = {}
+        """How long it runs, and how long its tasks do: at first as in a whole round. Then as verbs
+        tell that were over before a kill; and a little longer after each hit, so that ends are hit,
+        too."""
 
     def whole(self, *, is_usual: bool = False) -> None:
         """Let a round run to its end; if it is a usual one, that is how long verbs take."""
-        told = self._ended(self._begin({}))
+        told = self._ended(self._begin())
         for verb, one in told.items():
             assert not one["failure"], (verb, one)
             self._count(verb, one)
             if is_usual:
-                self._runs[verb], self._tasks[verb] = (0.0, one["seconds"]), one["tasks"]
+                self._runs[verb], self._tasks[verb] = one["seconds"], one["busy_s"]
 
-    def kill_driver(self, kill: Callable[[], None]) -> set[str]:
-        """Kill a driver at an instant of each verb; return those that it hit."""
-        job = self._break_in(self._runs, kill)
+    def kill_driver(self, kill: Callable[[], None], victim: str) -> set[str]:
+        """Kill a driver while it runs a verb; return all that it hit."""
+        job = self._begin()
+        self._break_in(job, victim, BEGUN, self._runs[victim], kill)
         if job.is_over:
             self._ended(job)
         begun = {verb for verb in VERBS if self._mark(verb, BEGUN).exists()}
         over = {verb for verb in begun if self._mark(verb, OVER).exists()}
         for verb in over:
-            times = (self._mark(verb, mark).stat().st_mtime for mark in (OVER, BEGUN))
-            self._runs[verb] = 0.0, sub(*times)
+            self._runs[verb] = self._when(verb, OVER) - self._when(verb, BEGUN)
         for verb in begun - over:
-            self._runs[verb] = _longer(self._runs[verb])
+            self._runs[verb] *= LONGER
         return begun - over
 
-    def kill_tasks(self, kill: Callable[[], None], *, tried_again: bool) -> set[str]:
-        """Kill who runs tasks at an instant of each verb; return those that have lost some.
+    def kill_tasks(self, kill: Callable[[], None], victim: str, *, tried_again: bool) -> set[str]:
+        """Kill who runs tasks while a verb has some; return all verbs that have lost some.
 
         Their runs fail, and no others; then who runs those is killed again, and so on. Or, where
         tasks are tried again, none does.
         """
-        job = self._break_in(self._tasks, kill)
-        shortest = min(last - first for first, last in self._tasks.values())
+        job = self._begin()
+        self._break_in(job, victim, BUSY, self._tasks[victim], kill)
         while not (tried_again or job.is_over):
-            time.sleep(self.chance.uniform(0, shortest) + MOMENT_S)  # noqa: TID251 (a life)
+            pause = self.chance.uniform(0, min(self._tasks.values())) + MOMENT_S
+            time.sleep(pause)  # noqa: TID251 (a life)
             kill()
         told = self._ended(job)
         for verb, one in told.items():
             assert bool(one["failure"]) == (one["lost"] > 0 and not tried_again), (verb, one)
             assert RAISED not in one["failure"], (verb, one)
             self._count(verb, one)
-            self._tasks[verb] = _longer(self._tasks[verb]) if one["lost"] else one["tasks"]
+            if one["lost"]:
+                self._tasks[verb] *= LONGER
+            elif verb == victim:
+                self._tasks[verb] = one["busy_s"]
         return {verb for verb, one in told.items() if one["lost"]}
 
-    def _break_in(self, when: Mapping[str, Stretch], kill: Callable[[], None]) -> RunningJob:
-        drawn = {verb: self.chance.uniform(*when[verb]) for verb in VERBS}
-        last = max(drawn.values())
-        job = self._begin({verb: last - instant for verb, instant in drawn.items()})
-        time.sleep(last)  # noqa: TID251 (a life)
+    def _break_in(
+        self, job: RunningJob, victim: str, since: str, span_s: float, kill: Callable[[], None]
+    ) -> None:
+        """Kill at an instant of so many seconds since a verb has a mark."""
+        marks = [self._mark(victim, mark) for mark in (since, OVER)]
+        job.wait_until(lambda: job.is_over or any(mark.exists() for mark in marks), START_S)
+        if self._mark(victim, since).exists():
+            instant = self._when(victim, since) + self.chance.uniform(0, span_s)
+            time.sleep(max(0.0, instant - time.time()))  # noqa: TID251 (a life)
         if not job.is_over:
             kill()
-        return job
 
-    def _begin(self, after_s: Mapping[str, float]) -> RunningJob:
-        """Start a round, and wait until the first verb has begun."""
+    def _begin(self) -> RunningJob:
+        """Start a round, and wait until the verbs have begun."""
         self._rounds += 1
         self._marks.mkdir()
-        arguments = {"place": self._place, "marks": str(self._marks), "after_s": dict(after_s)}
-        job = self._call(one_round, arguments)
+        job = self._call(one_round, {"place": self._place, "marks": str(self._marks)})
         job.wait_until(
-            lambda: job.is_over or any(self._mark(verb, BEGUN).exists() for verb in VERBS),
+            lambda: job.is_over or all(self._mark(verb, BEGUN).exists() for verb in VERBS),
             START_S,
         )
         return job
@@ -173,6 +175,9 @@ class Rounds:
 
     def _mark(self, verb: str, what: str) -> Path:
         return self._marks / f"{verb}.{what}"
+
+    def _when(self, verb: str, what: str) -> float:
+        return self._mark(verb, what).stat().st_mtime
 
     def _ended(self, job: RunningJob) -> dict[str, Any]:
         answer = job.result(START_S)
@@ -188,10 +193,6 @@ class Rounds:
             self.done[f"{verb}: {outcome}"] += count
 
 
-def _longer(stretch: Stretch) -> Stretch:
-    return stretch[0], LONGER * stretch[1]
-
-
 class Tally:
     """How often each verb was killed, with whom, and how often it must be."""
 
@@ -205,20 +206,21 @@ class Tally:
     def lacks(self, whom: str) -> bool:
         return any(self._hits[verb, whom] < self._wanted[whom] for verb in VERBS)
 
-    def turns(self) -> Iterator[str]:
-        """Yield who is killed next, until every verb has its number."""
+    def turns(self) -> Iterator[tuple[str, str]]:
+        """Yield who is killed next, and during which verb, until every verb has its number."""
         most = ROUNDS_FEW + ROUNDS_EACH * sum(self._wanted.values())
         for whom in cycle(self._wanted):
             if not any(map(self.lacks, self._wanted)):
                 return
             if self.lacks(whom):
                 in_time(self._kills.total() < most, f"hit too seldom: {self}")
-                yield whom
+                yield whom, min(VERBS, key=lambda verb: self._hits[verb, whom])
 
     def note(self, whom: str, hit: set[str]) -> None:
         """Count a kill, and what it has left half done: writes that were announced."""
         self._kills[whom] += 1
         self._hits.update((verb, whom) for verb in hit)
+        print(self, flush=True)  # noqa: T201 (progress)
         for topic in (PLAIN, KEYED, BRIEF):
             for manifest in self._story.bucket.manifests(topic):
                 new = {one.write: one.verb for one in manifest.intents}
@@ -294,12 +296,12 @@ def test_killed_verbs_are_finished_by_the_next_round(story: Story, tmp_path: Pat
 def kill_here(tally: Tally, rounds: Rounds, drivers: Drivers) -> None:
     rounds.whole()
     rounds.whole(is_usual=True)
-    for whom in tally.turns():
+    for whom, victim in tally.turns():
         if whom == "drivers":
-            hit = rounds.kill_driver(drivers.kill)
+            hit = rounds.kill_driver(drivers.kill, victim)
         else:
             # On one machine Spark tries no task twice.
-            hit = rounds.kill_tasks(drivers.kill_workers, tried_again=False)
+            hit = rounds.kill_tasks(drivers.kill_workers, victim, tried_again=False)
         tally.note(whom, hit)
         # The one that is killed next starts while this one works.
         drivers.start(1 + tally.lacks("drivers"))
@@ -343,7 +345,7 @@ def kill_there(tally: Tally, rounds: Rounds, cluster: SparkCluster) -> None:
     rounds.whole()
     rounds.whole(is_usual=True)
     kinds = {"executors": executors_in, "workers": python_workers}
-    for whom in tally.turns():
+    for whom, victim in tally.turns():
         # The same runs try again, elsewhere.
-        tally.note(whom, rounds.kill_tasks(partial(kill, kinds[whom]), tried_again=True))
+        tally.note(whom, rounds.kill_tasks(partial(kill, kinds[whom]), victim, tried_again=True))
     rounds.whole()

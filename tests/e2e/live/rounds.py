@@ -1,20 +1,22 @@
 """One round of all verbs in a driver of Spark, at once, so that somebody can break into it.
 
-    prepare    in the driver itself, until every verb has something to do
-    verbs      a thread each, which begins when it is told to; they meet in the same manifests
+    prepare    Pythons that have lakelog loaded, and something to do for every verb
+    verbs      a thread each, all at once; they meet in the same manifests
       begun      a file appears; the run of the verb begins
-      over       another appears; it has ended, well or not
+      busy       another appears; it has tasks that do the work
+      over       a third; it has ended, well or not
     answer     of each verb: how it ended, when its tasks ran, and how many of them Spark has lost
 
-A kill that comes before a verb has begun, or when it is over, does not count for it. Who kills can
-choose when each verb begins, so that one kill comes at another instant of every one of them.
+A kill that comes before a verb has begun, or when it is over, does not count for it.
 
 Spark gives its slots to the verbs in turn: else the tasks of one would take them all while the
-others wait, and a kill would hit that one alone. And a kill of all Pythons costs little, because
-they are made by a daemon that has lakelog loaded: this file, run as a program. Elsewhere than on
-this machine nobody finds it, and every Python loads lakelog by itself.
+others wait, and a kill would hit that one alone. And Pythons have lakelog loaded before a round:
+one that had to load it first would do little else when it is killed. On this machine a daemon makes
+them, which has loaded it: this file, run as a program. Elsewhere nobody finds that, and every
+Python loads lakelog by itself.
 """
 
+import importlib
 import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,9 +36,9 @@ from lakelog.store import StoreSpec, Usage
 from tests.e2e.live.engines import VERBS, job_of
 from tests.patience import LateError, in_time
 
-__all__ = ["BEGUN", "IN_TURN", "LOADED", "OVER", "get_ready", "one_round"]
+__all__ = ["BEGUN", "BUSY", "IN_TURN", "LOADED", "OVER", "get_ready", "one_round"]
 
-BEGUN, OVER = "begun", "over"
+BEGUN, BUSY, OVER = "begun", "busy", "over"
 
 IN_TURN = {"spark.scheduler.mode": "FAIR"}
 LOADED = {"spark.python.daemon.module": "tests.e2e.live.rounds"}
@@ -46,12 +48,13 @@ _PATIENCE_S = 60.0
 
 
 def get_ready(spark: SparkSession) -> None:
-    """Start what the first round would have to wait for."""
+    """Start what a round would have to wait for."""
     slots = spark.sparkContext.defaultParallelism
-    spark.range(slots).repartition(slots).mapInArrow(_same, "id bigint").toArrow()
+    spark.range(slots).repartition(slots).mapInArrow(_load, "id bigint").toArrow()
 
 
-def _same(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+def _load(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    importlib.import_module("lakelog.spark.jobs")
     return batches
 
 
@@ -67,7 +70,6 @@ class _Run:
     """Why it has failed, as `pipeline run` tells it: the next run tries again."""
     fault: str = ""
     """What should never be."""
-    began_ms: int = 0
     seconds: float = 0
 
     @property
@@ -75,12 +77,14 @@ class _Run:
         """What Spark knows its tasks by."""
         return f"{self.verb} {self.marks}"
 
-    def run(self, spark: SparkSession, place: StoreSpec, after_s: float) -> None:
+    def mark(self, what: str) -> Path:
+        return self.marks / f"{self.verb}.{what}"
+
+    def run(self, spark: SparkSession, place: StoreSpec) -> None:
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", self.verb)
         spark.sparkContext.setJobGroup(self.group, self.group)
-        time.sleep(after_s)  # noqa: TID251 (as it was told)
-        self.began_ms, began = time.time_ns() // 1_000_000, time.monotonic()
-        (self.marks / f"{self.verb}.{BEGUN}").touch()
+        began = time.monotonic()
+        self.mark(BEGUN).touch()
         try:
             report = run_job(spark, job_of(self.verb, place), planned=self.planned)
             self.outcomes = dict(report.outcomes)
@@ -89,7 +93,7 @@ class _Run:
         except Exception as error:  # noqa: BLE001 (the test raises it)
             self.failure = failure_of(error) or ""
             self.fault = "" if self.failure else traceback.format_exc()
-        (self.marks / f"{self.verb}.{OVER}").touch()
+        self.mark(OVER).touch()
         self.seconds = time.monotonic() - began
 
     def told(self, spark: SparkSession) -> dict[str, Any]:
@@ -98,14 +102,12 @@ class _Run:
             "failure": self.failure,
             "fault": self.fault,
             "lost": _lost_tasks(spark, self.group),
-            "tasks": [(at - self.began_ms) / 1000 for at in _times_ms(spark, self.group)],
+            "busy_s": _busy_ms(spark, self.group) / 1000,
             "seconds": self.seconds,
         }
 
 
-def one_round(
-    spark: SparkSession, place: dict[str, Any], marks: str, after_s: dict[str, float]
-) -> dict[str, Any]:
+def one_round(spark: SparkSession, place: dict[str, Any], marks: str) -> dict[str, Any]:
     """Run all verbs, each of which has something to do; say how they went.
 
     ``marks`` is the folder where the files appear. Whatever goes wrong is told as well: an error
@@ -113,18 +115,17 @@ def one_round(
     """
     at, home = StoreSpec(**place), Path(marks)
     try:
+        get_ready(spark)
         plans = _prepared(at)
     except LateError as late:
         return {"late": str(late)}
     except Exception:  # noqa: BLE001 (the test raises it)
         return {"fault": traceback.format_exc()}
     runs = [_Run(verb, plans[verb], home) for verb in VERBS]
-    threads = [
-        InheritableThread(one.run, args=(spark, at, after_s.get(one.verb, 0)), session=spark)
-        for one in runs
-    ]
+    threads = [InheritableThread(one.run, args=(spark, at), session=spark) for one in runs]
     for thread in threads:
         thread.start()
+    _watch(spark, runs)
     for thread in threads:
         thread.join()
     # What became of tasks is known when everybody was told.
@@ -149,9 +150,22 @@ def _prepared(place: StoreSpec) -> Mapping[str, tuple[Plan, Usage]]:
 # ---------------------------------------------------------------------------- what Spark knows
 
 
-def _stages(spark: SparkSession, group: str) -> Iterator[Any]:
+def _watch(spark: SparkSession, runs: list[_Run]) -> None:
+    """Let the files of the busy appear, until all are, or are over."""
+    waiting = runs
+    while waiting:
+        for one in waiting:
+            if any(info.numActiveTasks for info in _stages(spark, one.group, working=True)):
+                one.mark(BUSY).touch()
+        waiting = [one for one in waiting if not one.mark(BUSY).exists()]
+        waiting = [one for one in waiting if not one.mark(OVER).exists()]
+        time.sleep(0.01)  # noqa: TID251 (nothing to wait on but Spark)
+
+
+def _stages(spark: SparkSession, group: str, *, working: bool = False) -> Iterator[Any]:
+    """Yield the stages of a verb, or those that do the work: before, Spark shares the tasks out."""
     tracker = spark.sparkContext.statusTracker()
-    for number in tracker.getJobIdsForGroup(group):
+    for number in sorted(tracker.getJobIdsForGroup(group))[1 if working else 0 :]:
         job = tracker.getJobInfo(number)
         for stage in job.stageIds if job else ():
             if (info := tracker.getStageInfo(stage)) is not None:
@@ -167,17 +181,15 @@ def _lost_tasks(spark: SparkSession, group: str) -> int:
     return sum(info.numFailedTasks + info.currentAttemptId for info in _stages(spark, group))
 
 
-def _times_ms(spark: SparkSession, group: str) -> list[int]:
-    """When the tasks began that do the work, and when they were over; empty, if they never did.
-
-    They are the last stage; before it, Spark shares the tasks out.
-    """
+def _busy_ms(spark: SparkSession, group: str) -> int:
+    """How long the last tasks ran that did the work; nothing, if they never came to an end."""
     last = max((info.stageId for info in _stages(spark, group)), default=None)
     if last is None:
-        return []
+        return 0
     stage = spark.sparkContext._jsc.sc().statusStore().lastStageAttempt(last)
-    ends = (stage.firstTaskLaunchedTime(), stage.completionTime())
-    return [end.get().getTime() for end in ends if end.isDefined()]
+    ends = stage.firstTaskLaunchedTime(), stage.completionTime()
+    first, end = (at.get().getTime() if at.isDefined() else 0 for at in ends)
+    return max(0, end - first) if first else 0
 
 
 if __name__ == "__main__":
