@@ -121,14 +121,12 @@ def merge_run(
     if intent not in begun.intents or not set(rows) <= set(begun.segments):
         return Rewritten(abandoned=1)
     try:
-        bodies: list[bytes] = []
+        bodies: list[memoryview] = []
         for row in rows:
             body = yield from read_segment(where, row)
             bodies.append(body)
-        run = b"".join(bodies)
-        bodies.clear()
         made = make_segment(
-            run if repack is None else repack(run),
+            bodies if repack is None else [repack(b"".join(bodies))],
             base_offset=rows[0].base_offset,
             next_offset=rows[-1].next_offset,
             appended_ms=max(row.appended_ms for row in rows),
@@ -150,7 +148,7 @@ def merge_run(
     return Rewritten(before=len(rows), after=1, size_bytes=size, records=new.records)
 
 
-def read_segment(where: Where, row: SegmentRow) -> Work[bytes]:
+def read_segment(where: Where, row: SegmentRow) -> Work[memoryview]:
     """Return the batches of a segment, which is checked against its row.
 
     Raises:
@@ -162,4 +160,4 @@ def read_segment(where: Where, row: SegmentRow) -> Work[bytes]:
     if len(found.body) != row.length or crc32c(found.body) != row.crc:
         what = f"{len(found.body)} bytes that are not what its manifest says: verify the topic"
         raise CorruptError(what, at=row.position, where=key)
-    return found.body[kafs.HEADER_BYTES : -kafs.FOOTER_BYTES]
+    return memoryview(found.body)[kafs.HEADER_BYTES : -kafs.FOOTER_BYTES]

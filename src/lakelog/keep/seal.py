@@ -36,6 +36,7 @@ from lakelog.keep.groups import Group, SealSettings
 from lakelog.log import place_batches, read_slice, refresh
 from lakelog.names import bundle_key, segment_stem
 from lakelog.store import (
+    Body,
     Created,
     Fetched,
     GetRange,
@@ -172,7 +173,7 @@ class _Piece:
 
     base_offset: int
     next_offset: int
-    body: bytes
+    body: bytearray
     created_ms: int
 
 
@@ -334,7 +335,7 @@ def _put_segment(
 ) -> Work[SegmentRow]:
     """Write one segment and its indexes, read it back, and return its row."""
     made = make_segment(
-        b"".join([piece.body for piece in pieces]),
+        [piece.body for piece in pieces],
         base_offset=pieces[0].base_offset,
         next_offset=pieces[-1].next_offset,
         appended_ms=max(piece.created_ms for piece in pieces),
@@ -343,7 +344,7 @@ def _put_segment(
     return (yield from settle_segment(where, made, name))
 
 
-def _create(where: Where, base: int, body: bytes, write: bytes, *, plain: bool) -> Work[str]:
+def _create(where: Where, base: int, body: Body, write: bytes, *, plain: bool) -> Work[str]:
     """Create a segment under a name that nobody else can have made, and return the name."""
     if plain:
         name = segment_stem(base)

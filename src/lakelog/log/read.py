@@ -224,7 +224,8 @@ def _unsealed(lane: Lane, where: Where, offset: int, size_bytes_max: int) -> Wor
         held = first.held or (yield from read_bundle(lane, first.seq))
         if held is None:
             return None
-        body = yield from read_slice(lane.number, held, first.slice, offset, size_bytes_max)
+        found = yield from read_slice(lane.number, held, first.slice, offset, size_bytes_max)
+        body = bytes(found)
     else:
         body = yield from _whole_slices(lane, placed, offset, size_bytes_max)
     if not (yield from floor_holds(lane, first.seq)):
@@ -246,7 +247,7 @@ def _whole_slices(
         for one in here
     )
     answers: tuple[Fetched | LakelogError, ...] = yield Many(ops)
-    bodies: list[bytes] = []
+    bodies: list[bytearray] = []
     for one, answer in zip(here, answers, strict=True):
         if isinstance(answer, LakelogError):
             if bodies:
@@ -263,7 +264,7 @@ def _whole_slices(
 
 def read_slice(
     lane: int, held: Held, slice_: Slice, offset: int = 0, size_bytes_max: int = 1 << 62
-) -> Work[bytes]:
+) -> Work[bytearray]:
     """Return batches of a slice from the one that holds ``offset``, each with its offset and epoch.
 
     Whoever calls this keeps the one rule afterwards.
@@ -285,7 +286,7 @@ def read_slice(
     return place_batches(found.body, base, held.bundle.epoch, where=key)
 
 
-def place_batches(body: Bytes, base_offset: int, epoch: int, *, where: str) -> bytes:
+def place_batches(body: Bytes, base_offset: int, epoch: int, *, where: str) -> bytearray:
     """Return batches as they leave the journal: checked, with their offsets and leader epoch.
 
     Raises:
@@ -302,7 +303,7 @@ def place_batches(body: Bytes, base_offset: int, epoch: int, *, where: str) -> b
         rebase(batch, base_offset=base_offset, leader_epoch=epoch)
         base_offset += header.last_offset_delta + 1
         at += header.size
-    return bytes(placed)
+    return placed
 
 
 def _wanted(held: Held, slice_: Slice, offset: int, size_bytes_max: int) -> tuple[int, int, int]:

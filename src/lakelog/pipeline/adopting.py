@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lakelog.errors import ConflictError, NotFoundError
 from lakelog.history.manifests import (
+    Made,
     Manifest,
     SegmentRow,
     Where,
@@ -43,9 +44,12 @@ Part = Mapping[str, Any]
 """What a step has made of one segment: see ``Import.step``."""
 
 
-def content_name(base_offset: int, body: bytes) -> str:
+def content_name(made: Made) -> str:
     """Return the name of a segment that says what is in it: who made it does not matter."""
-    return segment_stem(base_offset, sha256(body).digest()[:16])
+    digest = sha256()
+    for piece in made.body:
+        digest.update(piece)
+    return segment_stem(made.row.base_offset, digest.digest()[:16])
 
 
 def begun_topic(name: str) -> Work[Topic | None]:
@@ -226,10 +230,10 @@ def _begin_at(where: Where, now: Manifest, start: int) -> Work[None]:
 def _lowered(where: Where, row: SegmentRow, base: int) -> Work[SegmentRow]:
     """Return a segment with the same batches that begins at ``base``."""
     made = make_segment(
-        (yield from read_segment(where, row)),
+        [(yield from read_segment(where, row))],
         base_offset=base,
         next_offset=row.next_offset,
         appended_ms=row.appended_ms,
     )
-    name = content_name(base, made.body)
+    name = content_name(made)
     return (yield from store_segment(where, made, name))

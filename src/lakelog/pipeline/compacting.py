@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
+from lakelog.formats import Bytes
 from lakelog.history import Selection
 from lakelog.history.manifests import (
     Intent,
@@ -338,22 +339,22 @@ def _cleaned(
             held.append(left)
         if sum(map(len, held)) >= settings.segment_bytes:
             base = decode_header(held[0]).base_offset if made else rows[0].base_offset
-            new = yield from put_cleaned(where, base, over, b"".join(held), write)
+            new = yield from put_cleaned(where, base, over, held, write)
             made.append(new)
             held, over = [], []
     if held:
         base = decode_header(held[0]).base_offset if made else rows[0].base_offset
-        new = yield from put_cleaned(where, base, over, b"".join(held), write)
+        new = yield from put_cleaned(where, base, over, held, write)
         made.append(new)
     return tuple(made)
 
 
 def put_cleaned(
-    where: Where, base: int, over: Sequence[SegmentRow], run_: bytes, write: bytes
+    where: Where, base: int, over: Sequence[SegmentRow], runs: Sequence[Bytes], write: bytes
 ) -> Work[SegmentRow]:
     """Store a segment that takes the place of others."""
     made = make_segment(
-        run_,
+        runs,
         base_offset=base,
         next_offset=over[-1].next_offset,
         appended_ms=max(row.appended_ms for row in over),

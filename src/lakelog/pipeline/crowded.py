@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
+from lakelog.formats import Bytes
 from lakelog.history.manifests import SegmentRow, Where
 from lakelog.host import new_id
 from lakelog.keep import Rewritten, read_segment
@@ -120,10 +121,10 @@ class Crowd:
             return Made()
         is_first = row == self.begun.rows[0]
         base = row.base_offset if is_first else decode_header(left).base_offset
-        new = yield from put_cleaned(self.where, base, [row], left, self.begun.write)
+        new = yield from put_cleaned(self.where, base, [row], [left], self.begun.write)
         return Made(row=new)
 
-    def _map_of(self, body: bytes, row: SegmentRow) -> OffsetMap:
+    def _map_of(self, body: Bytes, row: SegmentRow) -> OffsetMap:
         """Return the map of a segment's own keys, with room for all of them."""
         room = row.records * BYTES_PER_KEY + _SLACK_BYTES
         newest = OffsetMap(room, seed=int.from_bytes(self.seed, "big"))
@@ -135,7 +136,7 @@ class Crowd:
         return self.where.prefix + row.name
 
 
-def _specials(body: bytes) -> Iterator[bool]:
+def _specials(body: Bytes) -> Iterator[bool]:
     at = 0
     while at < len(body):
         header = decode_header(body, at)
@@ -189,7 +190,7 @@ def _end(where: Where, begun: Begun, new: tuple[SegmentRow, ...]) -> Work[Rewrit
     try:
         if new and new[0].base_offset != base:
             body = yield from read_segment(where, new[0])
-            first = yield from put_cleaned(where, base, new[:1], body, begun.write)
+            first = yield from put_cleaned(where, base, new[:1], [body], begun.write)
             new = (first, *new[1:])
     except NotFoundError:
         return Rewritten(abandoned=1)

@@ -12,7 +12,7 @@ from lakelog.pipeline.adopting import content_name
 from lakelog.pipeline.frame import Step, at_store
 from lakelog.pipeline.targets import TARGET
 from lakelog.records import BatchHeader, rebase
-from lakelog.store import Work, put_if_absent
+from lakelog.store import Body, Work, put_if_absent
 
 __all__ = ["Taken"]
 
@@ -55,19 +55,19 @@ class Taken:
         if not self._held:
             return
         made = make_segment(
-            b"".join(self._held),
+            [b"".join(self._held)],
             base_offset=self._first,
             next_offset=self.next_offset,
             appended_ms=self._newest_ms,
         )
         self._held, self._held_bytes = [], 0
-        name = content_name(self._first, made.body)
+        name = content_name(made)
         yield from at_store(TARGET, _put(f"{self._where.prefix}{name}.kfs", made.body))
         row = yield from at_store(TARGET, settle_segment(self._where, made, name))
         self.rows.append(row)
 
 
-def _put(key: str, body: bytes) -> Work[None]:
+def _put(key: str, body: Body) -> Work[None]:
     """Create an object whose name says what is in it: who made it does not matter."""
     for attempt in range(PUTS_MAX):
         try:

@@ -36,6 +36,7 @@ from lakelog.formats.kafs import (
     encode_segment,
     index,
     segment,
+    wrap,
 )
 from lakelog.model import Record
 from lakelog.records import Codec, NewBatch, encode_batch
@@ -292,6 +293,22 @@ BAD_CALLS: list[tuple[Callable[[], object], str]] = [
     (lambda: encode_head(Head(base_offset=0, count=1 << 31, created_ms=0)), "records"),
     (lambda: encode_index(FRAMES, interval=0), "every 0 records"),
 ]
+
+
+@pytest.mark.parametrize("cuts", [[], [1], [1, 2, 4], [2, 2], [0, 5]])
+def test_a_segment_is_the_same_from_one_run_and_from_many(cuts: list[int]) -> None:
+    starts = [frame.position - HEADER_BYTES for frame in FRAMES] + [len(RUN)]
+    ends = [starts[cut] for cut in cuts]
+    runs = [RUN[start:end] for start, end in zip([0, *ends], [*ends, len(RUN)], strict=True)]
+    pieces, placed = wrap([memoryview(run) for run in runs], created_ms=NOON)
+    assert b"".join(pieces) == SEGMENT
+    assert placed == FRAMES
+
+
+def test_runs_stand_in_the_order_of_their_offsets() -> None:
+    one, two = batch(0, 10), batch(10, 10)
+    with pytest.raises(CorruptError, match="base offset 0, the batch before ends at 20"):
+        wrap([two, one], created_ms=0)
 
 
 @pytest.mark.parametrize(("call", "what"), BAD_CALLS, ids=[c[1] for c in BAD_CALLS])

@@ -210,7 +210,7 @@ def test_a_topic_that_is_being_imported_is_good(house: House) -> None:
     topic = house.make("orders", 2, closed=True)
     where = topic.where(0)
     batches = bytearray(house.batch(5))
-    made = make_segment(bytes(batches), base_offset=0, next_offset=5, appended_ms=house.now_ms)
+    made = make_segment([bytes(batches)], base_offset=0, next_offset=5, appended_ms=house.now_ms)
     name = f"segment-{0:020}-{'a' * 32}"
     for suffix, body in (
         (".kfs", made.body),

@@ -28,15 +28,17 @@ _I64_MAX = (1 << 63) - 1
 _RECORD_BYTES = 20  # About what a record takes besides its key, value and headers.
 
 
-def frames(data: Bytes, *, where: str = "") -> Iterator[Frame]:
+def frames(data: Bytes, *, after: int = 0, where: str = "") -> Iterator[Frame]:
     """Yield the batches that fill ``data`` exactly, each with a good CRC, in order of offset.
+
+    Nothing in it may lie below ``after``.
 
     Raises:
         CorruptError: not such a run.
         UnsupportedError: a batch this reader cannot read.
     """
     view = memoryview(data)
-    at = next_offset = 0
+    at, next_offset = 0, after
     while at < len(view):
         header = decode_header(view, at, where=where)
         if header.size > len(view) - at:

@@ -24,6 +24,7 @@ from lakelog.formats.kafs.segment import (
     encode_footer,
     encode_head,
     encode_segment,
+    wrap,
 )
 
 __all__ = [
@@ -44,4 +45,5 @@ __all__ = [
     "encode_head",
     "encode_index",
     "encode_segment",
+    "wrap",
 ]

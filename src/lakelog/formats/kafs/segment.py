@@ -77,6 +77,7 @@ __all__ = [
     "encode_segment",
     "open_segment",
     "walk",
+    "wrap",
 ]
 
 SUFFIX = ".kfs"
@@ -135,36 +136,49 @@ def encode_footer(footer: Footer) -> bytes:
 
 
 def encode_segment(batches: Bytes, *, created_ms: int, base_offset: int | None = None) -> bytes:
-    """Return the segment that holds a run of batches, kept byte for byte.
+    """Return the segment that holds a run of batches, in one piece: see ``wrap``."""
+    return b"".join(wrap([batches], created_ms=created_ms, base_offset=base_offset)[0])
 
-    ``base_offset`` is the first batch's, unless what stood before it was compacted away.
+
+def wrap(
+    runs: Sequence[Bytes], *, created_ms: int, base_offset: int | None = None
+) -> tuple[tuple[Bytes, ...], list[Frame]]:
+    """Return the segment that holds runs of batches, byte for byte, and where the batches stand.
+
+    It comes in pieces, between which the runs stand as they are: copies of so many bytes cost more
+    than everything else here. ``base_offset`` is the first batch's, unless what stood before it was
+    compacted away.
 
     Raises:
-        CorruptError, UnsupportedError: ``batches`` is not a run of good batches.
-        InvalidInputError: it is empty or too large, or begins below ``base_offset``.
+        CorruptError, UnsupportedError: ``runs`` are not runs of good batches, one behind the other.
+        InvalidInputError: they are empty or too large, or begin below ``base_offset``.
     """
-    headers = [frame.header for frame in frames(batches)]
-    if not headers:
+    placed: list[Frame] = []
+    at, crc, next_offset = HEADER_BYTES, 0, 0
+    for run in runs:
+        placed += (Frame(at + start, header) for start, header in frames(run, after=next_offset))
+        next_offset = placed[-1].header.next_offset if placed else 0
+        at, crc = at + len(run), crc32c(run, crc)
+    if not placed:
         raise InvalidInputError("a segment holds at least one batch")
-    if len(batches) > SEGMENT_BYTES_MAX - HEADER_BYTES - FOOTER_BYTES:
-        raise InvalidInputError(f"{len(batches)} bytes of batches do not fit one segment")
-    base = headers[0].base_offset if base_offset is None else base_offset
-    if base > headers[0].base_offset:
-        raise InvalidInputError(f"the batches begin at {headers[0].base_offset}, below {base}")
-    count = sum(header.count for header in headers)
+    if at > SEGMENT_BYTES_MAX - FOOTER_BYTES:
+        raise InvalidInputError(f"{at - HEADER_BYTES} bytes of batches do not fit one segment")
+    first = placed[0].header.base_offset
+    base = first if base_offset is None else base_offset
+    if base > first:
+        raise InvalidInputError(f"the batches begin at {first}, below {base}")
+    count = sum(header.count for _, header in placed)
     head = encode_head(Head(base_offset=base, count=count, created_ms=created_ms))
-    last_offset = headers[-1].next_offset - 1
-    footer = encode_footer(Footer(crc=crc32c(batches), last_offset=last_offset))
-    return b"".join((head, batches, footer))
+    footer = encode_footer(Footer(crc=crc, last_offset=next_offset - 1))
+    return (head, *runs, footer), placed
 
 
 def encode(records: Sequence[Record], codec: Codec) -> dict[str, bytes]:
     """Return the segment of ``records`` and its index. The newest record tells when it was made."""
     batches = encode_run(records, codec)
     created_ms = max((record.timestamp for record in records), default=0)
-    segment = encode_segment(batches, created_ms=max(created_ms, 0))
-    placed = (Frame(HEADER_BYTES + at, header) for at, header in frames(batches))
-    return {SUFFIX: segment, INDEX_SUFFIX: encode_index(placed)}
+    pieces, placed = wrap([batches], created_ms=max(created_ms, 0))
+    return {SUFFIX: b"".join(pieces), INDEX_SUFFIX: encode_index(placed)}
 
 
 # ---------------------------------------------------------------------------- reading

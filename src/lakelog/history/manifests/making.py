@@ -1,6 +1,6 @@
 """A segment on its way into a manifest: its bytes, its indexes, and the row that will name it.
 
-    make_segment     a run of batches -> Made: body, index, timeindex, row
+    make_segment     runs of batches -> Made: body, index, timeindex, row
     put_named        the body, under a name that only its writer can have
     settle_segment   the body was put: read it back, put the indexes
     store_segment    both
@@ -9,12 +9,14 @@ A row promises bytes. So before a manifest names a segment, it is read back and 
 that lies is noticed while the source is still there.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from crc32c import crc32c
 
 from lakelog.errors import CorruptError, UnavailableError
-from lakelog.formats import Bytes, batches, kafkalog, kafs
+from lakelog.formats import Bytes, kafkalog, kafs
 from lakelog.history.manifests.cells import Where
 from lakelog.history.manifests.manifest import SegmentRow
 from lakelog.store import Body, Get, Wait, Work, fetch, put_if_absent
@@ -26,22 +28,27 @@ __all__ = ["Made", "make_segment", "put_named", "settle_segment", "store_segment
 class Made:
     """A segment that has no name yet."""
 
-    body: bytes
+    body: tuple[Bytes, ...]
+    """In pieces: nothing of it was copied."""
     index: bytes
     timeindex: bytes
     row: SegmentRow
 
 
 def make_segment(
-    run: Bytes, *, base_offset: int, next_offset: int, appended_ms: int, generation: int = 0
+    runs: Sequence[Bytes],
+    *,
+    base_offset: int,
+    next_offset: int,
+    appended_ms: int,
+    generation: int = 0,
 ) -> Made:
-    """Return the segment that holds a run of batches, each with its offset.
+    """Return the segment that holds runs of batches, each with its offset.
 
     Raises:
-        CorruptError, UnsupportedError: ``run`` is not a run of good batches.
+        CorruptError, UnsupportedError: they are not runs of good batches, one behind the other.
     """
-    body = kafs.encode_segment(run, created_ms=appended_ms, base_offset=base_offset)
-    placed = [batches.Frame(kafs.HEADER_BYTES + at, header) for at, header in batches.frames(run)]
+    body, placed = kafs.wrap(runs, created_ms=appended_ms, base_offset=base_offset)
     headers = [header for _, header in placed]
     _, times = kafkalog.encode_indexes(placed, base_offset=base_offset)
     row = SegmentRow(
@@ -49,12 +56,12 @@ def make_segment(
         base_offset,
         next_offset,
         0,
-        len(body),
+        sum(map(len, body)),
         sum(header.count for header in headers),
         min(header.base_timestamp for header in headers),
         max(header.max_timestamp for header in headers),
         appended_ms,
-        crc32c(body),
+        reduce(lambda crc, piece: crc32c(piece, crc), body, 0),
         sum({1 << header.codec for header in headers}),
         generation,
     )
@@ -90,7 +97,7 @@ def settle_segment(where: Where, made: Made, name: str) -> Work[SegmentRow]:
         NotFoundError: it is gone.
     """
     key = f"{where.prefix}{name}"
-    found = yield from fetch(Get(f"{key}.kfs", len(made.body)))
+    found = yield from fetch(Get(f"{key}.kfs", made.row.length))
     if crc32c(found.body) != made.row.crc:
         raise CorruptError("it reads back as something else", at=0, where=f"{key}.kfs")
     for suffix, index in ((".index", made.index), (".timeindex", made.timeindex)):
