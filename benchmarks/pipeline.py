@@ -120,14 +120,14 @@ def upload(weed: SeaweedFS, url: str, objects: dict[str, bytes]) -> None:
 
 
 def copy_some(url: str, options: dict[str, str], keys: list[str]) -> None:
-    """Copy objects one after another, in a process of its own."""
+    """Copy objects of a namespace one after another to where it is not, in a process of its own."""
     import obstore
     from obstore.store import S3Store
 
     settings: Any = to_config(options)
     store = S3Store.from_url(url, config=settings, client_options={"allow_http": True})
     for key in keys:
-        obstore.put(store, f"copy/{key}", obstore.get(store, key).bytes())
+        obstore.put(store, f"copy/{key}", obstore.get(store, f"large/{key}").bytes())
 
 
 def to_config(options: dict[str, str]) -> dict[str, Any]:
@@ -148,22 +148,23 @@ def seal_figures(spark: SparkSession, weed: SeaweedFS, size: int, rounds: int) -
     context = multiprocessing.get_context("spawn")
     took: dict[str, list[float]] = {"copy": [], "seal": [], "small": []}
     with context.Pool(2) as pool:
-        for turn in range(rounds + 1):
-            urls = {name: f"s3://{weed.bucket(f'{name}-{turn}')}" for name in took}
-            upload(weed, urls["copy"], {key: large[key] for key in bundles})
-            upload(weed, urls["seal"], large)
-            upload(weed, urls["small"], small)
-            halves = [(urls["copy"], dict(weed.options), bundles[n::2]) for n in range(2)]
+        warm_up = f"s3://{weed.bucket('warm-up')}/small"
+        upload(weed, warm_up, small)
+        sealed(spark, weed, warm_up)
+        for turn in range(rounds):
+            bucket = f"s3://{weed.bucket(f'turn-{turn}')}"
+            upload(weed, f"{bucket}/large", large)
+            upload(weed, f"{bucket}/small", small)
+            halves = [(bucket, dict(weed.options), bundles[n::2]) for n in range(2)]
             sides: dict[str, Callable[[], object]] = {
                 "copy": partial(pool.starmap, copy_some, halves),
-                "seal": partial(sealed, spark, weed, urls["seal"]),
-                "small": partial(sealed, spark, weed, urls["small"]),
+                "seal": partial(sealed, spark, weed, f"{bucket}/large"),
+                "small": partial(sealed, spark, weed, f"{bucket}/small"),
             }
             for name in list(sides)[:: 1 if turn % 2 else -1]:
                 began = time.perf_counter()
                 sides[name]()
-                if turn:
-                    took[name].append(time.perf_counter() - began)
+                took[name].append(time.perf_counter() - began)
     ratio = median(c / s for c, s in zip(took["copy"], took["seal"], strict=True))
     growth = median(s / t for s, t in zip(took["seal"], took["small"], strict=True))
     speeds = {name: round(total / median(took[name]) / 1e6, 1) for name in ("copy", "seal")}
@@ -245,7 +246,7 @@ def compacted(spark: SparkSession, root: Path) -> None:
 
 def main() -> None:
     options = arguments(__doc__)
-    size, count, rounds = (96 << 20, 400_000, 2) if options.quick else (1 << 30, 20_000_000, 3)
+    size, count, rounds = (64 << 20, 200_000, 1) if options.quick else (1 << 30, 20_000_000, 3)
     with (
         running_seaweedfs() as weed,
         running_spark() as spark,
