@@ -148,9 +148,11 @@ def seal_figures(spark: SparkSession, weed: SeaweedFS, size: int, rounds: int) -
     context = multiprocessing.get_context("spawn")
     took: dict[str, list[float]] = {"copy": [], "seal": [], "small": []}
     with context.Pool(2) as pool:
-        warm_up = f"s3://{weed.bucket('warm-up')}/small"
-        upload(weed, warm_up, small)
-        sealed(spark, weed, warm_up)
+        warm_up = f"s3://{weed.bucket('warm-up')}"
+        upload(weed, f"{warm_up}/large", small)
+        few = [key for key in small if key.endswith(".bundle")]
+        pool.starmap(copy_some, [(warm_up, dict(weed.options), few[n::2]) for n in range(2)])
+        sealed(spark, weed, f"{warm_up}/large")
         for turn in range(rounds):
             bucket = f"s3://{weed.bucket(f'turn-{turn}')}"
             upload(weed, f"{bucket}/large", large)
