@@ -2,6 +2,7 @@
 
     LakelogError
     ├── InvalidInputError   fix the call                              (ValueError)
+    │   └── TooLargeError   the store refuses this size; nothing was stored; split it
     ├── UnsupportedError    use a newer reader, or raise a limit; the data is fine
     ├── CorruptError        stop, quarantine; no correct writer made these bytes
     ├── NotFoundError       it is not there                           (KeyError)
@@ -20,6 +21,7 @@ __all__ = [
     "InvalidInputError",
     "LakelogError",
     "NotFoundError",
+    "TooLargeError",
     "UnavailableError",
     "UnsupportedError",
 ]
@@ -33,6 +35,10 @@ class LakelogError(Exception):
 
 class InvalidInputError(LakelogError, ValueError):
     """The call itself is wrong; no bytes were read or written."""
+
+
+class TooLargeError(InvalidInputError):
+    """The store refuses an object of this size. Nothing was stored: split it."""
 
 
 class _ByteError(LakelogError):

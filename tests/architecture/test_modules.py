@@ -87,6 +87,7 @@ def test_the_tree_of_errors() -> None:
     assert parents == {
         "LakelogError": ["Exception"],
         "InvalidInputError": ["LakelogError", "ValueError"],
+        "TooLargeError": ["InvalidInputError"],
         "UnsupportedError": ["LakelogError"],
         "CorruptError": ["LakelogError"],
         "NotFoundError": ["LakelogError", "KeyError"],

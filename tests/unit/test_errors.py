@@ -12,6 +12,7 @@ from lakelog.errors import (
     InvalidInputError,
     LakelogError,
     NotFoundError,
+    TooLargeError,
     UnavailableError,
     UnsupportedError,
 )
@@ -66,6 +67,7 @@ def test_every_error_survives_pickle(name: str) -> None:
     [
         (LakelogError, False),
         (InvalidInputError, False),
+        (TooLargeError, False),
         (UnsupportedError, False),
         (CorruptError, False),
         (NotFoundError, False),
@@ -100,3 +102,11 @@ def test_being_fenced_is_a_conflict_that_is_not_retried() -> None:
     with pytest.raises(ConflictError) as caught:
         raise FencedError("another owner")
     assert not caught.value.retryable
+
+
+def test_an_object_that_is_too_large_is_a_wrong_call_that_may_be_split() -> None:
+    """Who can split it catches the one, who cannot treats it as any call that is refused."""
+    with pytest.raises(InvalidInputError) as caught:
+        raise TooLargeError("17 MiB: the store takes 16: split it")
+    assert not caught.value.retryable
+    assert not issubclass(TooLargeError, UnavailableError)
