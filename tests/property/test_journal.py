@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
@@ -43,7 +44,7 @@ from lakelog.journal import (
     locate,
 )
 from lakelog.journal.draft import draft
-from lakelog.journal.fold import MEMORY_MS, Seen
+from lakelog.journal.fold import MEMORY_MS, Seen, _within_quota
 from lakelog.journal.head import FLOORS_MAX
 from lakelog.model import Rules
 from lakelog.names import bundle_key, checkpoint_key
@@ -138,7 +139,7 @@ class Chain:
 
 def build(drawn: Sequence[Turn], every: int) -> tuple[Chain, Fold]:
     """Return the chain that flushes make, and the fold of all of it."""
-    chain, fold, now_ms = Chain(every), Fold(0, every), EPOCH_MS
+    chain, fold, now_ms = Chain(every), Fold(lane=0, every=every), EPOCH_MS
     for turn in drawn:
         now_ms += turn.after_ms
         requests = [chain.request(wish) for wish in turn.wishes]
@@ -148,7 +149,7 @@ def build(drawn: Sequence[Turn], every: int) -> tuple[Chain, Fold]:
         nonce = (len(chain.bundles) + 1).to_bytes(16, "big")
         bundle, body = made.finish(writer=WRITERS[turn.writer], nonce=nonce, checkpoint=-1)
         assert not fold.flaw(bundle)
-        fold.add(bundle)
+        fold = fold.after(bundle)
         chain.bundles.append(bundle)
         chain.bodies.append(join_body(body))
     return chain, fold
@@ -168,15 +169,15 @@ def test_a_checkpoint_and_the_rest_of_the_chain_are_the_whole_chain(
 ) -> None:
     chain, whole = build(drawn, every)
     cut = data.draw(st.integers(1, len(chain.bundles)))
-    fold = Fold(0, every)
+    fold = Fold(lane=0, every=every)
     for bundle in chain.bundles[:cut]:
-        fold.add(bundle)
+        fold = fold.after(bundle)
     body = encode_checkpoint(fold.checkpoint(chain.bundles[max(0, cut - every) : cut]))
     resumed = Fold.of(decode_checkpoint(body), every)
     assert state(resumed) == state(fold), "a checkpoint holds all that a fold knows"
     for bundle in chain.bundles[cut:]:
         assert not resumed.flaw(bundle)
-        resumed.add(bundle)
+        resumed = resumed.after(bundle)
     assert state(resumed) == state(whole)
 
 
@@ -185,23 +186,25 @@ def test_a_fold_of_what_was_read_is_the_fold_of_what_was_written(
     drawn: Sequence[Turn], every: int
 ) -> None:
     chain, whole = build(drawn, every)
-    fold = Fold(0, every)
+    fold = Fold(lane=0, every=every)
     for body in chain.bodies:
         bundle = decode_bundle(body)[0]
         assert not fold.flaw(bundle)
-        fold.add(bundle)
+        fold = fold.after(bundle)
     assert state(fold) == state(whole)
 
 
 @given(turns, st.integers(1, 5))
-def test_a_copy_of_a_fold_stays_as_it_is(drawn: Sequence[Turn], every: int) -> None:
+def test_a_fold_stays_as_it_is_when_others_are_made_of_it(
+    drawn: Sequence[Turn], every: int
+) -> None:
     chain, _ = build(drawn, every)
-    fold = Fold(0, every)
-    copies = []
+    fold = Fold(lane=0, every=every)
+    folds = []
     for bundle in chain.bundles:
-        copies.append((fold.copy(), encoded(fold)))
-        fold.add(bundle)
-    assert all(encoded(copy) == before for copy, before in copies)
+        folds.append((fold, encoded(fold)))
+        fold = fold.after(bundle)
+    assert all(encoded(one) == before for one, before in folds)
 
 
 def encoded(fold: Fold) -> bytes:
@@ -213,9 +216,9 @@ def test_no_other_bundle_follows(drawn: Sequence[Turn], every: int, data: st.Dat
     """Of all bundles of a chain exactly the next one passes."""
     chain, _ = build(drawn, every)
     cut = data.draw(st.integers(0, len(chain.bundles) - 1))
-    fold = Fold(0, every)
+    fold = Fold(lane=0, every=every)
     for bundle in chain.bundles[:cut]:
-        fold.add(bundle)
+        fold = fold.after(bundle)
     assert [bundle.seq for bundle in chain.bundles if not fold.flaw(bundle)] == [cut]
 
 
@@ -224,9 +227,9 @@ def test_what_a_fold_remembers_is_at_most_a_day_old_when_a_checkpoint_is_due(
     drawn: Sequence[Turn], every: int
 ) -> None:
     chain, _ = build(drawn, every)
-    fold = Fold(0, every)
+    fold = Fold(lane=0, every=every)
     for bundle in chain.bundles:
-        fold.add(bundle)
+        fold = fold.after(bundle)
         if fold.is_due():
             since = fold.created_ms - MEMORY_MS
             assert all(seen.seen_ms >= since for seen in fold.producers.values())
@@ -394,8 +397,9 @@ def test_a_queue_keeps_its_caps_and_its_order_and_loses_nothing(
         else:
             request: Request = make_append(number, count) if count else Touch()
             fits = queue.size_bytes + size_of(request) <= limits.queue_bytes_max or not len(queue)
-            assert queue.offer(request, number) == fits
+            assert queue.has_room(request) == fits
             if fits:
+                queue.push(request, number)
                 offered.append(request)
         assert len(queue) == len(offered) - len(taken)
         assert queue.size_bytes == sum(map(size_of, offered[len(taken) :]))
@@ -461,10 +465,10 @@ def test_a_floor_never_goes_down_and_neither_does_what_may_be_deleted(
 def stored(chain: Chain, every: int, missing: Sequence[int]) -> Script:
     """Return a store that holds a chain and its checkpoints, without some of these."""
     script = Script(Rules(grace_ms=4_000, checkpoint_every=every))
-    fold, since = Fold(0, every), 0
+    fold, since = Fold(lane=0, every=every), 0
     for bundle, body in zip(chain.bundles, chain.bodies, strict=True):
         script.put(bundle_key(0, bundle.seq), body)
-        fold.add(bundle)
+        fold = fold.after(bundle)
         if fold.is_due():
             roll = chain.bundles[since : bundle.seq + 1]
             script.put(checkpoint_key(0, bundle.seq), encode_checkpoint(fold.checkpoint(roll)))
@@ -491,7 +495,7 @@ def test_every_offset_at_or_above_the_floor_is_found_and_no_other(
     missing = data.draw(st.lists(st.integers(0, len(chain.bundles)), max_size=6))
     script = stored(chain, every, missing)
     lane = script.learned()
-    top = fold.seq - len(lane.held)
+    top = fold.seq - len(lane.known.held)
     floor = data.draw(st.integers(0, max(0, top)))
     lowered(lane, floor)
     for place, end in sorted(fold.ends.items()):
@@ -543,3 +547,56 @@ def test_a_refusal_stores_nothing(drawn: Sequence[Turn], every: int) -> None:
     for outcome, single, stores in zip(made.outcomes, alone, made.stores, strict=True):
         assert isinstance(outcome, Refused) == isinstance(single, Refused)
         assert stores != isinstance(outcome, Refused)
+
+
+# ---------------------------------------------------------------------------- many producers
+
+crowds = st.dictionaries(
+    st.tuples(st.sampled_from(TOPICS), st.integers(0, 2)),
+    st.lists(st.integers(0, 40), max_size=30),
+    min_size=1,
+)
+"""The producers of each partition, by when they were last seen."""
+
+
+@given(crowds, st.integers(0, 60))
+def test_a_partition_keeps_its_producers_whatever_is_written_to_others(
+    crowd: dict[tuple[bytes, int], list[int]], most: int
+) -> None:
+    producers = [
+        ((*place, number), Seen(0, seen_ms, ()))
+        for place, times in crowd.items()
+        for number, seen_ms in enumerate(times)
+    ]
+    kept = dict(_within_quota(producers, most))
+    assert len(kept) == min(most, len(producers)), "no more go than must"
+    fair = most // len(crowd)
+    for place, times in crowd.items():
+        mine = {key: seen.seen_ms for key, seen in kept.items() if key[:2] == place}
+        assert len(mine) >= min(fair, len(times)), "an equal share is everybody's own"
+        gone = [time for at, time in enumerate(times) if (*place, at) not in mine]
+        assert not gone or not mine or max(gone) <= min(mine.values()), "the longest idle go"
+        if gone:
+            most_of_others = (
+                max(sum(key[:2] == other for key in kept) for other in crowd if other != place)
+                if len(crowd) > 1
+                else 0
+            )
+            assert most_of_others <= len(mine) + 1, "they go where there are the most"
+
+
+def test_strangers_cannot_make_a_lane_forget_a_producer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that is sent again is a duplicate, however many producers wrote to other topics."""
+    monkeypatch.setattr("lakelog.journal.fold.PRODUCERS_MAX", 5)
+    script = Script(Rules(grace_ms=4_000, checkpoint_every=4))
+    lane = script.lane()
+    mine = make_append(1, 1, (7, 0, 0), topic=TOPICS[0])
+    script.append(lane, mine)
+    for number in range(40):
+        stranger = make_append(2 + number, 1, (100 + number, 0, 0), topic=TOPICS[1])
+        script.append(lane, stranger)
+    assert lane.fold is not None
+    assert len(lane.fold.producers) <= 5 + 4
+    (again,) = script.append(lane, mine)
+    assert isinstance(again, Stored)
+    assert again.duplicate

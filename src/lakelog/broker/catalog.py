@@ -201,11 +201,12 @@ class Catalog:
         return [entry for _, entry in sorted(self._names.items())]
 
     def epochs(self) -> tuple[int, ...]:
-        """Return the leader epoch of every lane, as this broker writes it."""
+        """Return the leader epoch of every lane, as this broker writes it; -1: not known yet."""
         found: list[int] = []
         for writer in self._lanes.values():
-            lane = writer.lane
-            found.append(0 if lane.fold is None else lane.fold.epoch_after(lane.writer, bulk=False))
+            fold = writer.lane.fold
+            epoch = -1 if fold is None else fold.epoch_after(writer.lane.writer, bulk=False)
+            found.append(epoch)
         return tuple(found)
 
     def leader(self, lane: int) -> int:

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from lakelog.errors import LakelogError, UnavailableError
 from lakelog.journal import (
     Append,
+    Due,
     FlushSettings,
     Lane,
     Outcome,
@@ -29,7 +30,7 @@ from lakelog.journal import (
     flush,
     look,
     probe,
-    write_checkpoint,
+    store_checkpoint,
 )
 from lakelog.store import PerformAsync, Work, run_async, working_async
 
@@ -39,6 +40,9 @@ Done = Callable[[Outcome | LakelogError], None]
 """Called once with how a request ended; an error says that nothing is known."""
 
 NEVER_MS = 1 << 62
+
+UNANSWERED_MS_MAX = 15_000
+"""Clients should go elsewhere when a lane has waited longer for one answer of the store."""
 
 
 _Waiting = tuple[Request, Done, int]
@@ -69,7 +73,7 @@ class LaneWriter:
         complain: Callable[[LakelogError], None] = lambda _: None,
         stored: Callable[[Append, Stored], None] = lambda *_: None,
         flushed: Callable[[float, int], None] = lambda *_: None,
-        aside: Callable[[Work[bool]], Awaitable[bool]] | None = None,
+        aside: Callable[[Work[None]], Awaitable[None]] | None = None,
         turnstile: asyncio.Lock | None = None,
     ) -> None:
         self.lane = lane
@@ -91,6 +95,8 @@ class LaneWriter:
         self._refreshing: list[asyncio.Future[None]] = []
         self._watches: dict[Place, set[Watch]] = {}
         self._looked_ms = 0
+        self._failing = ""
+        """What ended the last flush; nothing if it ended well."""
         self._flusher: asyncio.Task[None] | None = None
         self._checkpoint: asyncio.Task[None] | None = None
 
@@ -127,17 +133,18 @@ class LaneWriter:
 
     def drop_late(self, now_ms: int) -> None:
         """Forget what still waits for a flush when nobody waits for it any more: a store that does
-        not answer must not fill the memory with it.
+        not answer must not fill the memory with it. The others wait on, also while the writer
+        closes: what was accepted is flushed.
         """
-        if not any(deadline_ms < now_ms for _, _, deadline_ms in self._waiting):
+        wanted = [deadline_ms >= now_ms for _, _, deadline_ms in self._waiting]
+        if all(wanted):
             return
-        waiting, self._waiting = self._waiting, deque()
-        self._queue.clear()
-        for request, done, deadline_ms in waiting:
-            if deadline_ms < now_ms:
+        waiting = list(zip(self._waiting, wanted, strict=True))
+        self._waiting = deque([one for one, is_wanted in waiting if is_wanted])
+        self._queue.keep(wanted)
+        for (_, done, _), is_wanted in waiting:
+            if not is_wanted:
                 done(Unknown())
-            else:
-                self.submit(request, done, now_ms, deadline_ms)
 
     async def append(self, request: Request) -> Outcome:
         """Store one request with the next flush, and wait for its outcome, and for room before.
@@ -205,6 +212,27 @@ class LaneWriter:
         self._stirred.set()
         await answer
 
+    def trouble(self) -> str:
+        """Say what keeps this lane from storing anything; nothing if all is well."""
+        if self._closing:
+            return f"lane {self.lane.number} has stopped: restart the broker, and see its log"
+        since_ms = self.lane.putting_since_ms
+        waited_ms = 0 if since_ms is None else self._now_ms() - since_ms
+        if waited_ms > UNANSWERED_MS_MAX:
+            return (
+                f"lane {self.lane.number} has waited {waited_ms // 1000} s for the store to take a "
+                "bundle: check the store and the network"
+            )
+        if self._failing:
+            return f"lane {self.lane.number} cannot store anything: {self._failing}"
+        return ""
+
+    @property
+    def unanswered_s(self) -> float:
+        """For how long the bundle that is being stored has not been answered."""
+        since_ms = self.lane.putting_since_ms
+        return 0.0 if since_ms is None else max(self._now_ms() - since_ms, 0) / 1000
+
     async def watch_floor(self, every_ms: int) -> None:
         """Look at the head again and again, for ever: a busy lane needs to only now and then, and
         whoever wonders how far sealing is behind wants to know it sooner.
@@ -217,7 +245,7 @@ class LaneWriter:
                 self._complain(error)
 
     def end(self, place: Place) -> int | None:
-        """Return where a partition ends, as far as it is known."""
+        """Return where a partition ends, as far as it is known; None: nothing is known yet."""
         fold = self.lane.fold
         return None if fold is None else fold.end(place)
 
@@ -263,8 +291,9 @@ class LaneWriter:
                     await self._look()
                 if self._is_flush_due():
                     await self._flush()
-                if self.lane.due is not None and self._checkpoint is None:
-                    self._checkpoint = asyncio.create_task(self._write_checkpoint())
+                known = self.lane.snapshot
+                if known is not None and known.due is not None and self._checkpoint is None:
+                    self._checkpoint = asyncio.create_task(self._write_checkpoint(known.due))
         finally:
             self._closing = True
             self._refuse(_closing())
@@ -354,6 +383,7 @@ class LaneWriter:
             self._refuse(lost, waiting)
             raise
         self._looked_ms = self._now_ms()
+        self._failing = "" if ended.error is None else str(ended.error)[:512]
         if ended.error is not None:
             self._complain(ended.error)
         size = 0
@@ -379,9 +409,12 @@ class LaneWriter:
                 answer.set_exception(error)
         self._refreshing = []
 
-    async def _write_checkpoint(self) -> None:
+    async def _write_checkpoint(self, due: Due) -> None:
+        # It runs in a thread, and so it is given a value, and not the lane.
         try:
-            await self._aside(write_checkpoint(self.lane))
+            await self._aside(store_checkpoint(self.lane.number, due))
+            self.lane.notes["checkpoint"] += 1
+            self.lane.stands(due[0].seq)
         except LakelogError as error:
             self._complain(error)
         finally:

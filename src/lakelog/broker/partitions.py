@@ -50,7 +50,7 @@ class Part(NamedTuple):
 
 def _settled(lane: Lane) -> Generator[Any, Any, None]:
     """What a broker has instead of ``refresh``: the driver of the lane has done it already."""
-    if lane.fold is None:
+    if lane.snapshot is None:
         raise UnavailableError(f"lane {lane.number} is being learned: retry")
     yield from ()
 
@@ -173,10 +173,11 @@ class Partition:
         """
         if not is_fresh:
             await self.lane.refresh()
+        end = self._journal_end()
         boot_ms = self.lane.lane.clock.boot_ms()
         manifest = await run_async(read_manifest(self.where), working_async(self._cold.perform))
         self._known.manifest, self._known.boot_ms = manifest, boot_ms
-        end = max(self.lane.end(self.place) or 0, manifest.sealed_end)
+        end = max(end, manifest.sealed_end)
         return Bounds(min(manifest.log_start, end), end)
 
     async def latest(self, *, is_fresh: bool = False) -> int:
@@ -184,7 +185,18 @@ class Partition:
         if not is_fresh:
             await self.lane.refresh()
         # A partition whose history was brought here has an end there before it has one in a lane.
-        return self.lane.end(self.place) or (await self.bounds(is_fresh=True)).end
+        return self._journal_end() or (await self.bounds(is_fresh=True)).end
+
+    def _journal_end(self) -> int:
+        """Return where the journal of it ends. That nothing is known is not that it is empty.
+
+        Raises:
+            UnavailableError: the lane has not been learned.
+        """
+        end = self.lane.end(self.place)
+        if end is None:
+            raise UnavailableError(f"lane {self.lane.lane.number} is being learned: retry")
+        return end
 
     async def start_at(self, offset: int, write: str) -> int:
         """Let it begin at an offset, if that is later, and return where it begins then.

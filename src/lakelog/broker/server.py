@@ -111,9 +111,10 @@ class Broker:
         """Say whether clients should come here, and why not."""
         if self.is_draining:
             return False, "draining"
-        closed = [number for number, writer in self.services.lanes.items() if writer.is_closing]
-        if closed:
-            return False, f"lanes {closed} have failed, see the log"
+        for writer in self.services.lanes.values():
+            trouble = writer.trouble()
+            if trouble:
+                return False, trouble
         return True, "ready"
 
     async def sweep(self) -> None:
@@ -192,8 +193,8 @@ async def run_broker(
     cold = ColdCache(perform, settings.limits.cache_bytes // 2, metrics)
     writer_id = ids()
 
-    async def aside(flow: Work[bool]) -> bool:
-        return await asyncio.to_thread(run, flow, working(retrying(store.perform)))
+    async def aside(flow: Work[None]) -> None:
+        await asyncio.to_thread(run, flow, working(retrying(store.perform)))
 
     turnstile = asyncio.Lock()
     lanes = {

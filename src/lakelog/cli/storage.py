@@ -117,8 +117,7 @@ class Storage:
 
 
 def _row(topic: Topic, partition: int, lane: Lane, manifest: Manifest) -> PartitionRow:
-    assert lane.fold is not None
-    end = max(lane.fold.end((topic.id, partition)), manifest.sealed_end)
+    end = max(lane.known.fold.end((topic.id, partition)), manifest.sealed_end)
     return PartitionRow(
         partition,
         lane.number,

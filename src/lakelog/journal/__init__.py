@@ -2,6 +2,7 @@
 
 requests     what can be asked of a lane, and how it ends
 fold         what a chain of bundles amounts to
+layers       the mappings of which a fold consists
 draft        the next bundle, judged against the fold
 head         the cell that holds a lane's floor
 lane         what a process knows of a lane, and the one rule
@@ -13,11 +14,11 @@ checkpoints  written off the path of acknowledgements
 """
 
 from lakelog.journal.append import append
-from lakelog.journal.checkpoints import write_checkpoint
+from lakelog.journal.checkpoints import store_checkpoint, write_checkpoint
 from lakelog.journal.flush import Flushed, FlushSettings, Queue, flush
 from lakelog.journal.fold import Fold, Place, judge
 from lakelog.journal.head import Head, decode_head, encode_head
-from lakelog.journal.lane import Held, Lane, Look, floor_holds, look
+from lakelog.journal.lane import Due, Held, Lane, Look, Snapshot, floor_holds, look
 from lakelog.journal.locate import Placed, batches_of, locate, locate_run, slices_of
 from lakelog.journal.requests import (
     Append,
@@ -47,6 +48,7 @@ __all__ = [
     "Begin",
     "CommitWrite",
     "DeleteTopic",
+    "Due",
     "FlushSettings",
     "Flushed",
     "Fold",
@@ -61,6 +63,7 @@ __all__ = [
     "Refusal",
     "Refused",
     "Request",
+    "Snapshot",
     "Stored",
     "Touch",
     "Unknown",
@@ -82,5 +85,6 @@ __all__ = [
     "read_bundles",
     "read_checkpoint",
     "slices_of",
+    "store_checkpoint",
     "write_checkpoint",
 ]

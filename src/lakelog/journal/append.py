@@ -58,11 +58,10 @@ def append(lane: Lane, requests: Sequence[Request]) -> Work[tuple[Outcome, ...]]
     outcomes: dict[int, Outcome] = {}
     left = list(enumerate(requests))
     while left:
-        if lane.fold is None:
+        if not lane.is_sure:
             yield from learn(lane)
-        assert lane.fold is not None
         made = draft(
-            lane.fold,
+            lane.known.fold,
             [request for _, request in left],
             writer=lane.writer,
             now_ms=lane.clock.now_ms(),

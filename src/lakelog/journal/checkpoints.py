@@ -8,36 +8,43 @@ import json
 
 from lakelog.errors import NotFoundError
 from lakelog.formats.lanes import encode_checkpoint
-from lakelog.journal.lane import Lane
+from lakelog.journal.lane import Due, Lane
 from lakelog.journal.walk import TAIL_BYTES_MAX
 from lakelog.names import checkpoint_key, tail_key
 from lakelog.store import GetRange, Work, fetch, put_if_absent, put_if_match
 
-__all__ = ["write_checkpoint"]
+__all__ = ["store_checkpoint", "write_checkpoint"]
 
 
-def write_checkpoint(lane: Lane) -> Work[bool]:
-    """Write the checkpoint that is due, if one is, and point the tail at it."""
-    if lane.due is None:
+def write_checkpoint(lane: Lane, due: Due | None = None) -> Work[bool]:
+    """Write the checkpoint that is due, or this one, if one is, and point the tail at it."""
+    if due is None and lane.snapshot is not None:
+        due = lane.snapshot.due
+    if due is None:
         return False
-    due = lane.due
-    fold, roll = due
-    body = encode_checkpoint(fold.checkpoint(roll))
-    yield from put_if_absent(checkpoint_key(lane.number, fold.seq), body)
+    yield from store_checkpoint(lane.number, due)
     lane.notes["checkpoint"] += 1
-    if lane.due is due:
-        lane.due = None
-    lane.checkpoint = max(lane.checkpoint, fold.seq)
+    lane.stands(due[0].seq)
+    return True
+
+
+def store_checkpoint(lane: int, due: Due) -> Work[None]:
+    """Create a checkpoint and point the tail at it. It touches nothing that others know: it may run
+    in a thread of its own.
+    """
+    fold, roll = due
+    yield from put_if_absent(
+        checkpoint_key(lane, fold.seq), encode_checkpoint(fold.checkpoint(roll))
+    )
     body = json.dumps({"checkpoint": fold.seq}).encode()
-    key = tail_key(lane.number)
+    key = tail_key(lane)
     try:
         found = yield from fetch(GetRange(key, 0, TAIL_BYTES_MAX))
     except NotFoundError:
         yield from put_if_absent(key, body)
-        return True
+        return
     if _seq(found.body) < fold.seq:
         yield from put_if_match(key, body, found.info.etag)
-    return True
 
 
 def _seq(body: bytes) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.journal.append import append
 from lakelog.journal.lane import Lane
-from lakelog.journal.requests import Append, Outcome, Request, Unknown
+from lakelog.journal.requests import Outcome, Request, Unknown, request_bytes
 from lakelog.store import Work
 
 __all__ = ["FlushSettings", "Flushed", "Queue", "flush"]
@@ -62,20 +62,19 @@ class Queue:
 
     def has_room(self, request: Request) -> bool:
         """Say whether a request fits; a single one always does."""
-        size = self.size_bytes + _size(request)
+        size = self.size_bytes + request_bytes(request)
         return not self._waiting or size <= self._settings.queue_bytes_max
 
     def push(self, request: Request, now_ms: int) -> None:
         """Let a request wait, also when there is no room: somebody else counts."""
         self._waiting.append((now_ms, request))
-        self.size_bytes += _size(request)
+        self.size_bytes += request_bytes(request)
 
-    def offer(self, request: Request, now_ms: int) -> bool:
-        """Let a request wait; False if there is no room."""
-        if not self.has_room(request):
-            return False
-        self.push(request, now_ms)
-        return True
+    def keep(self, wanted: Sequence[bool]) -> None:
+        """Let only some wait on, each since it came; ``wanted`` says of each request whether."""
+        kept = [one for one, is_wanted in zip(self._waiting, wanted, strict=True) if is_wanted]
+        self._waiting = deque(kept)
+        self.size_bytes = sum(request_bytes(request) for _, request in kept)
 
     def clear(self) -> None:
         """Let nobody wait."""
@@ -83,7 +82,7 @@ class Queue:
         self.size_bytes = 0
 
     def due_ms(self) -> int | None:
-        """Return when the next flush should begin, by the clock of ``offer``; None: no need."""
+        """Return when the next flush should begin, by the clock of ``push``; None: no need."""
         if not self._waiting:
             return None
         since = self._waiting[0][0]
@@ -98,17 +97,13 @@ class Queue:
         taken: list[Request] = []
         size = 0
         while self._waiting and len(taken) < self._settings.requests_max:
-            more = _size(self._waiting[0][1])
+            more = request_bytes(self._waiting[0][1])
             if taken and size + more > self._settings.size_bytes_max:
                 break
             taken.append(self._waiting.popleft()[1])
             size += more
         self.size_bytes -= size
         return taken
-
-
-def _size(request: Request) -> int:
-    return len(request.body) if isinstance(request, Append) else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,17 +9,18 @@
 It is a function of the chain and of nothing else, so that everybody's fold of the same bundles is
 the same, and a checkpoint may be written by anybody. What leaves it leaves by a row of a bundle, or
 by the bundles' own time, at the bundles after which a checkpoint is due: producers and aborts a day
-after they were last seen, and beyond a number of them the oldest first. That a topic was deleted,
-or a write committed, is forgotten by number only: whoever asks may have slept for longer than a
-day. An end offset leaves only with its topic: nothing else remembers it when every record has
-expired.
+after they were last seen, and beyond a number of them the oldest first, of producers those of the
+partitions that have the most. That a topic was deleted, or a write committed, is forgotten by
+number only: whoever asks may have slept for longer than a day. An end offset leaves only with its
+topic: nothing else remembers it when every record has expired.
 
 A ``Producer`` may be asked about a batch (``judge``). The rules are Kafka's: the next sequence of
 the same epoch, or zero of a newer epoch; anything from a producer nobody knows; a batch that is
 among its last five is a duplicate, and its offset is the answer.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from lakelog.formats.lanes import (
@@ -37,6 +38,7 @@ from lakelog.formats.lanes import (
     Slice,
     Write,
 )
+from lakelog.journal.layers import Layers
 from lakelog.journal.requests import CommitWrite, Refusal
 
 __all__ = ["MEMORY_MS", "Fold", "Place", "Seen", "judge"]
@@ -49,6 +51,8 @@ SKEW_MS = 3_600_000
 """How far the clocks of writers and of the store may be apart."""
 
 Place = tuple[bytes, int]
+ProducerKey = tuple[bytes, int, int]
+"""The id of a topic, a partition of it, and the id of a producer."""
 
 
 class Seen(NamedTuple):
@@ -80,36 +84,22 @@ def judge(seen: Seen | None, row: BatchRow) -> Kept | Refusal | None:
     return None if row.base_sequence == expected else Refusal.OUT_OF_ORDER
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fold:
-    """What is known of a lane up to one bundle. ``add`` changes it; nothing else does."""
+    """What is known of a lane up to one bundle. It never changes: ``after`` makes the next one."""
 
-    __slots__ = (
-        "created_ms",
-        "ends",
-        "epoch",
-        "every",
-        "lane",
-        "leader",
-        "marks",
-        "nonce",
-        "producers",
-        "seq",
-        "writes",
-    )
-
-    def __init__(self, lane: int, every: int) -> None:
-        self.lane = lane
-        self.every = every
-        """A checkpoint is due after so many bundles."""
-        self.seq = -1
-        self.nonce = NO_ID
-        self.epoch = 0
-        self.leader = NO_ID
-        self.created_ms = 0
-        self.ends: dict[Place, int] = {}
-        self.producers: dict[tuple[bytes, int, int], Seen] = {}
-        self.writes: dict[bytes, Write] = {}
-        self.marks: dict[tuple[EventKind, bytes], int] = {}
+    lane: int
+    every: int
+    """A checkpoint is due after so many bundles."""
+    seq: int = -1
+    nonce: bytes = NO_ID
+    epoch: int = 0
+    leader: bytes = NO_ID
+    created_ms: int = 0
+    ends: Layers[Place, int] = field(default_factory=Layers)
+    producers: Layers[ProducerKey, Seen] = field(default_factory=Layers)
+    writes: Mapping[bytes, Write] = field(default_factory=dict)
+    marks: Mapping[tuple[EventKind, bytes], int] = field(default_factory=dict)
 
     # ------------------------------------------------------------------------ asking
 
@@ -163,80 +153,86 @@ class Fold:
             ends[place] = slice_.next_offset
         return ""
 
-    # ------------------------------------------------------------------------ adding
+    # ------------------------------------------------------------------------ the next one
 
-    def add(self, bundle: Bundle) -> None:
-        """Take in the next bundle, in which ``flaw`` finds nothing."""
-        self.seq, self.nonce, self.epoch = bundle.seq, bundle.nonce, bundle.epoch
-        self.created_ms = bundle.created_ms
-        if not bundle.bulk:
-            self.leader = bundle.writer
-        for event in bundle.events:
-            if event.kind is EventKind.PARTITION_BEGINS:
-                self.ends[event.place] = event.number
-        self._take_slices(bundle)
-        for event in bundle.events:
-            if event.kind is EventKind.WRITE_COMMITTED:
-                self.writes[event.query] = Write(
-                    event.query, event.number, event.id, bundle.created_ms
-                )
-                continue
-            if event.kind is EventKind.PARTITION_BEGINS:
-                continue
-            self.marks[event.kind, event.id] = bundle.created_ms
-            if event.kind is EventKind.TOPIC_DELETED:
-                self._drop(event.id)
-        if self.is_due():
-            self._forget()
+    def after(self, bundle: Bundle) -> "Fold":
+        """Return the fold with the next bundle, in which ``flaw`` finds nothing."""
+        events = bundle.events
+        begun = {one.place: one.number for one in events if one.kind is EventKind.PARTITION_BEGINS}
+        ends, producers = self._grown(bundle, begun)
+        writes, marks = self.writes, self.marks
+        deleted: set[bytes] = set()
+        if len(events) > len(begun):
+            writes, marks = dict(writes), dict(marks)
+            for event in events:
+                if event.kind is EventKind.WRITE_COMMITTED:
+                    writes[event.query] = Write(
+                        event.query, event.number, event.id, bundle.created_ms
+                    )
+                elif event.kind is not EventKind.PARTITION_BEGINS:
+                    marks[event.kind, event.id] = bundle.created_ms
+                if event.kind is EventKind.TOPIC_DELETED:
+                    deleted.add(event.id)
+        if deleted:
+            ends = Layers({key: end for key, end in ends.items() if key[0] not in deleted})
+            producers = Layers(
+                {key: one for key, one in producers.items() if key[0] not in deleted}
+            )
+        made = Fold(
+            lane=self.lane,
+            every=self.every,
+            seq=bundle.seq,
+            nonce=bundle.nonce,
+            epoch=bundle.epoch,
+            leader=self.leader if bundle.bulk else bundle.writer,
+            created_ms=bundle.created_ms,
+            ends=ends,
+            producers=producers,
+            writes=writes,
+            marks=marks,
+        )
+        return made._without_the_old() if made.is_due() else made
 
-    def _take_slices(self, bundle: Bundle) -> None:
+    def _grown(
+        self, bundle: Bundle, begun: dict[Place, int]
+    ) -> tuple[Layers[Place, int], Layers[ProducerKey, Seen]]:
+        """Return ends and producers with what the slices of a bundle bring."""
+        ends = dict(begun)
+        producers: dict[ProducerKey, Seen] = {}
         at = 0
         for slice_ in bundle.slices:
-            self.ends[slice_.place] = slice_.next_offset
+            ends[slice_.place] = slice_.next_offset
             offset = slice_.base_offset
             for row in bundle.batches[at : at + slice_.batches]:
                 if row.producer_id >= 0:
                     key = (*slice_.place, row.producer_id)
-                    seen = self.producers.get(key) or Seen(row.producer_epoch, 0, ())
-                    self.producers[key] = seen.then(row, offset, bundle.created_ms)
+                    seen = producers.get(key) or self.producers.get(key)
+                    seen = seen or Seen(row.producer_epoch, 0, ())
+                    producers[key] = seen.then(row, offset, bundle.created_ms)
                 offset += row.last_offset_delta + 1
             at += slice_.batches
+        return self.ends.changed(ends), self.producers.changed(producers)
 
-    def _drop(self, topic: bytes) -> None:
-        self.ends = {place: end for place, end in self.ends.items() if place[0] != topic}
-        self.producers = {key: seen for key, seen in self.producers.items() if key[0] != topic}
-
-    def _forget(self) -> None:
+    def _without_the_old(self) -> "Fold":
+        """Return the fold without what has left it by its age, or by number."""
         since = self.created_ms - MEMORY_MS
-        self.producers = {
-            key: seen
-            for key, seen in self._newest(self.producers.items(), PRODUCERS_MAX)
-            if seen.seen_ms >= since
-        }
-        self.writes = dict(self._newest(self.writes.items(), WRITES_MAX))
-        marks = sorted(self.marks.items(), key=lambda mark: (mark[1], mark[0]))
-        self.marks = {
-            key: seen
-            for key, seen in marks[-MARKS_MAX:]
-            if seen >= since or key[0] is EventKind.TOPIC_DELETED
-        }
-
-    def _newest(self, items: Iterable, most: int) -> list:  # type: ignore[type-arg]
-        every = list(items)
-        if len(every) <= most:
-            return every
-        return sorted(every, key=lambda item: (item[1].seen_ms, item[0]))[-most:]
+        producers = [one for one in self.producers.items() if one[1].seen_ms >= since]
+        writes = list(self.writes.items())
+        if len(writes) > WRITES_MAX:
+            writes = sorted(writes, key=lambda item: (item[1].seen_ms, item[0]))[-WRITES_MAX:]
+        marks = sorted(self.marks.items(), key=lambda mark: (mark[1], mark[0]))[-MARKS_MAX:]
+        return replace(
+            self,
+            producers=Layers(dict(_within_quota(producers, PRODUCERS_MAX))),
+            writes=dict(writes),
+            marks={
+                key: seen
+                for key, seen in marks
+                if seen >= since or key[0] is EventKind.TOPIC_DELETED
+            },
+        )
 
     # ------------------------------------------------------------------------ checkpoints
-
-    def copy(self) -> "Fold":
-        """Return one that stays as it is while this one goes on."""
-        same = Fold(self.lane, self.every)
-        same.seq, same.nonce, same.epoch = self.seq, self.nonce, self.epoch
-        same.created_ms, same.leader = self.created_ms, self.leader
-        same.ends, same.producers = dict(self.ends), dict(self.producers)
-        same.writes, same.marks = dict(self.writes), dict(self.marks)
-        return same
 
     def checkpoint(self, bundles: Sequence[Bundle]) -> Checkpoint:
         """Return it as a checkpoint, with a roll of the last bundles, up to its own."""
@@ -266,14 +262,44 @@ class Fold:
     @classmethod
     def of(cls, checkpoint: Checkpoint, every: int) -> "Fold":
         """Return the fold that a checkpoint is of."""
-        fold = cls(checkpoint.lane, every)
-        fold.seq, fold.nonce, fold.epoch = checkpoint.seq, checkpoint.nonce, checkpoint.epoch
-        fold.created_ms, fold.leader = checkpoint.created_ms, checkpoint.leader
-        fold.ends = {(topic, partition): end for topic, partition, end in checkpoint.ends}
-        fold.producers = {row[:3]: Seen(*row[3:]) for row in checkpoint.producers}
-        fold.writes = {write.query: write for write in checkpoint.writes}
-        fold.marks = {(mark.kind, mark.id): mark.seen_ms for mark in checkpoint.marks}
-        return fold
+        return cls(
+            lane=checkpoint.lane,
+            every=every,
+            seq=checkpoint.seq,
+            nonce=checkpoint.nonce,
+            epoch=checkpoint.epoch,
+            leader=checkpoint.leader,
+            created_ms=checkpoint.created_ms,
+            ends=Layers({(topic, partition): end for topic, partition, end in checkpoint.ends}),
+            producers=Layers({row[:3]: Seen(*row[3:]) for row in checkpoint.producers}),
+            writes={write.query: write for write in checkpoint.writes},
+            marks={(mark.kind, mark.id): mark.seen_ms for mark in checkpoint.marks},
+        )
+
+
+def _within_quota(
+    producers: list[tuple[ProducerKey, Seen]], most: int
+) -> list[tuple[ProducerKey, Seen]]:
+    """Return the producers that are kept: all, or ``most`` of them.
+
+    Those that go are the longest idle ones of the partitions that have the most. So nobody can make
+    the log forget the producers of a partition by writing to others: a partition keeps all that it
+    has while it has no more than an equal share.
+    """
+    if len(producers) <= most:
+        return producers
+    partitions: dict[Place, list[tuple[ProducerKey, Seen]]] = {}
+    for one in producers:
+        partitions.setdefault(one[0][:2], []).append(one)
+    left, kept = most, []
+    # The smallest first: what a partition does not need of its share is for the larger ones.
+    smallest_first = sorted(partitions.items(), key=lambda item: (len(item[1]), item[0]))
+    for at, (_, some) in enumerate(smallest_first):
+        share = left // (len(smallest_first) - at)
+        some.sort(key=lambda one: (one[1].seen_ms, one[0]))
+        kept += some[len(some) - min(share, len(some)) :]
+        left -= min(share, len(some))
+    return kept
 
 
 def _by_offset(rolled: Rolled) -> tuple[bytes, int, int]:

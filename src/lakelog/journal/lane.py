@@ -1,5 +1,12 @@
 """What one process knows of one lane, and the one rule by which it may know it.
 
+What is known is a ``Snapshot``. It is immutable; one owner at a time, the flow that appends or
+walks, replaces it by a later one. Everybody else reads: a reader takes the snapshot once, and it
+stays the same while the reader waits for the store. While the owner is not sure of it any more and
+learns the lane again, readers still have the last one. It remains true of what it contains, because
+a lane only grows. That a lane ends where a snapshot ends is said only of a snapshot that was
+learned after the question came.
+
     **A fact learned from bundle key k (stored, absent, its content) counts only once a read of the
     head, begun later, shows floor <= k.**
 
@@ -15,7 +22,7 @@ wall clock is set right. A clock that jumps costs a look, never safety.
 """
 
 from collections import Counter, OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakelog.errors import NotFoundError
 from lakelog.formats.lanes import Bundle, Checkpoint
@@ -26,7 +33,10 @@ from lakelog.names import head_key
 from lakelog.ports import Clock, Ids
 from lakelog.store import Get, Work, fetch
 
-__all__ = ["Held", "Lane", "Look", "floor_holds", "look"]
+__all__ = ["BUNDLE_BYTES_MAX", "Due", "Held", "Lane", "Look", "Snapshot", "floor_holds", "look"]
+
+BUNDLE_BYTES_MAX = 1 << 40
+"""No bound: as long as the store takes everything, the queue of a lane bounds what it is given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +61,32 @@ class Held:
     size: int
 
 
+Due = tuple[Fold, tuple[Bundle, ...]]
+"""What a checkpoint should be of, and the bundles of its roll."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What was known of a lane at one moment."""
+
+    fold: Fold
+    """Of all bundles so far, verified."""
+    held: tuple[Held, ...] = ()
+    """The bundles since the last one after which a checkpoint was due."""
+    due: Due | None = None
+    """The newest checkpoint that should be written; None: it is, or nobody has seen its bundles."""
+
+    def after(self, held: Held) -> "Snapshot":
+        """Return it with the next bundle, about which the rule has been kept."""
+        fold, bundles = self.fold.after(held.bundle), (*self.held, held)
+        if not fold.is_due():
+            return Snapshot(fold=fold, held=bundles, due=self.due)
+        return Snapshot(fold=fold, due=(fold, tuple([one.bundle for one in bundles])))
+
+
 @dataclass(slots=True, kw_only=True)
 class Lane:
-    """One lane, as seen by one process. Flows change it; one at a time."""
+    """One lane, as seen by one process."""
 
     number: int
     rules: Rules
@@ -63,14 +96,17 @@ class Lane:
     """Names this process in bundles; a change of it is a change of leader."""
 
     last_look: Look | None = None
-    fold: Fold | None = None
-    """Of all bundles so far, verified; None: learn it."""
-    held: list[Held] = field(default_factory=list)
-    """The bundles since the last one after which a checkpoint was due."""
+    """The read of the head that says most; ``saw`` replaces it."""
+    snapshot: Snapshot | None = None
+    """What is known; None: nothing as yet. It is replaced by the owner, and only by a later one."""
+    is_sure: bool = False
+    """Whether the owner may build on the snapshot; else it learns the lane first."""
     checkpoint: int = -1
     """The newest checkpoint that is known to stand."""
-    due: tuple[Fold, tuple[Bundle, ...]] | None = None
-    """What the next checkpoint should be of, and its roll; written when there is time."""
+    bundle_bytes_max: int = BUNDLE_BYTES_MAX
+    """What the store has let us put at once, as far as it is known: see ``append``."""
+    putting_since_ms: int | None = None
+    """Since when, by the clock that counts suspension, a bundle is put without an answer."""
     roll: Checkpoint | None = None
     """The one in which something was located last: whoever reads on begins there."""
     rolls: OrderedDict[int, Checkpoint] = field(default_factory=OrderedDict)
@@ -79,31 +115,56 @@ class Lane:
     """How often each way was taken: for metrics, and to prove that tests take them all."""
 
     @property
+    def fold(self) -> Fold | None:
+        """The fold of the snapshot."""
+        return None if self.snapshot is None else self.snapshot.fold
+
+    @property
     def next_seq(self) -> int:
-        assert self.fold is not None
-        return self.fold.seq + 1
+        """The key behind all that is known."""
+        return self.known.fold.seq + 1
+
+    @property
+    def known(self) -> Snapshot:
+        """The snapshot, where there must be one: behind ``learn``, or any other walk."""
+        assert self.snapshot is not None
+        return self.snapshot
+
+    def elapsed_ms(self, boot_ms: int, wall_ms: int) -> int:
+        """Return how much time has passed since both clocks showed this; the larger counts."""
+        return max(self.clock.boot_ms() - boot_ms, self.clock.now_ms() - wall_ms)
 
     def is_fresh(self, seen: Look) -> bool:
         """Whether less than a quarter of the grace has passed since a look began."""
-        passed_ms = max(
-            self.clock.boot_ms() - seen.boot_ms,
-            self.clock.now_ms() - seen.wall_ms,
-        )
-        return passed_ms < self.rules.grace_ms // 4
+        return self.elapsed_ms(seen.boot_ms, seen.wall_ms) < self.rules.grace_ms // 4
+
+    def saw(self, seen: Look) -> None:
+        """Remember a read of the head, unless another one has shown a higher floor.
+
+        Readers look at the head as well, at the same time as the owner. Floors only rise.
+        """
+        last = self.last_look
+        if last is None or seen.head.floor >= last.head.floor:
+            self.last_look = seen
 
     def forget(self) -> None:
-        """Know nothing, so that everything is learned again."""
-        self.fold = None
-        self.held = []
+        """Be sure of nothing, so that everything is learned again."""
+        self.is_sure = False
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Know this, which is verified, and be sure of it."""
+        self.snapshot, self.is_sure = snapshot, True
 
     def take(self, held: Held) -> None:
         """Take in the next bundle, about which the rule has been kept."""
-        assert self.fold is not None
-        self.fold.add(held.bundle)
-        self.held.append(held)
-        if self.fold.is_due():
-            self.due = self.fold.copy(), tuple(one.bundle for one in self.held)
-            self.held = []
+        self.publish(self.known.after(held))
+
+    def stands(self, seq: int) -> None:
+        """Take note that a checkpoint is there."""
+        self.checkpoint = max(self.checkpoint, seq)
+        known = self.snapshot
+        if known is not None and known.due is not None and known.due[0].seq <= seq:
+            self.snapshot = replace(known, due=None)
 
 
 def look(lane: Lane) -> Work[Look]:
@@ -128,7 +189,7 @@ def look(lane: Lane) -> Work[Look]:
         boot_ms=boot_ms,
         wall_ms=wall_ms,
     )
-    lane.last_look = seen
+    lane.saw(seen)
     return seen
 
 

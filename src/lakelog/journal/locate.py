@@ -75,15 +75,14 @@ def locate_run(lane: Lane, place: Place, offset: int, size_bytes: int = 1) -> Wo
 
     Empty: the offset is at or behind the end, or below the floor, or has fallen below it.
     """
-    fold, seen = lane.fold, lane.last_look
-    assert fold is not None
+    known, seen = lane.known, lane.last_look
     assert seen is not None
-    if offset >= fold.end(place):
+    if offset >= known.fold.end(place):
         return []
-    found = _run(_placed(lane.held, place), offset, size_bytes)
+    found = _run(_placed(known.held, place), offset, size_bytes)
     if found:
         return found
-    floor, top = seen.head.floor, fold.seq - len(lane.held)
+    floor, top = seen.head.floor, known.fold.seq - len(known.held)
     every = lane.rules.checkpoint_every
     marks = [*range((floor // every + 1) * every - 1, top, every), top]
     checkpoint, low = yield from _find_roll(lane, marks, place, offset)
@@ -112,11 +111,13 @@ def _placed(bundles: Iterable[Held], place: Place) -> Iterator[Placed]:
 
 def _rolled(checkpoint: Checkpoint, place: Place) -> Iterator[Placed]:
     """Yield what the roll of a checkpoint has of a partition."""
-    at = bisect_left(checkpoint.roll, place, key=lambda row: row.slice.place)
-    for seq, one, epoch in checkpoint.roll[at:]:
-        if one.place != place:
-            return
+    roll = checkpoint.roll
+    at = bisect_left(roll, place, key=lambda row: row.slice.place)
+    # By index: a slice of the roll would copy all that stands behind it, for every read.
+    while at < len(roll) and roll[at].slice.place == place:
+        seq, one, epoch = roll[at]
         yield Placed(seq, epoch, one)
+        at += 1
 
 
 def _run(placed: Iterable[Placed], offset: int, size_bytes: int) -> list[Placed]:

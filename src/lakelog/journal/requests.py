@@ -36,6 +36,7 @@ __all__ = [
     "Touch",
     "Unknown",
     "new_append",
+    "request_bytes",
 ]
 
 
@@ -134,6 +135,7 @@ class Refusal(Enum):
     TOPIC_DELETED = "the topic was deleted"
     BEGUN = "the partition has begun, at another offset or with records"
     OVERTAKEN = "another attempt of this write was committed, or a later write of its query"
+    TOO_LARGE = "the store does not take an object of this size"
     FORGOTTEN = "so many writes came since that nobody knows whether this was one of them"
 
 
@@ -161,6 +163,11 @@ class Unknown:
 
 
 Outcome = Stored | Refused | Unknown
+
+
+def request_bytes(request: Request) -> int:
+    """Return the bytes of payload that a request brings to a bundle."""
+    return len(request.body) if isinstance(request, Append) else 0
 
 
 def new_append(topic: bytes, partition: int, body: Bytes) -> Append:

@@ -24,7 +24,7 @@ from lakelog.formats.lanes import (
     decode_directory,
 )
 from lakelog.journal.fold import Fold
-from lakelog.journal.lane import Held, Lane, floor_holds, look
+from lakelog.journal.lane import Held, Lane, Snapshot, floor_holds, look
 from lakelog.names import bundle_key, checkpoint_key, tail_key
 from lakelog.store import (
     Fetched,
@@ -140,8 +140,8 @@ def learn(lane: Lane) -> Work[Fold]:
         CorruptError: this is not a chain.
     """
     lane.notes["W1"] += 1
+    lane.forget()
     while True:
-        lane.forget()
         seen = yield from look(lane)
         begun = yield from _begin(lane, seen.head.floor, seen.head.checkpoint)
         if begun is None:
@@ -153,11 +153,25 @@ def learn(lane: Lane) -> Work[Fold]:
         if not (yield from floor_holds(lane, used)):
             lane.notes["floor passed walk"] += 1
             continue
-        lane.fold, lane.checkpoint = fold, fold.seq
-        if not (yield from follow(lane, used)):
-            continue
-        lane.notes["W1 learned"] += 1
-        return fold
+        learned = yield from _walk(lane, Snapshot(fold=fold), used)
+        if learned is not None:
+            _check_grown(lane, learned)
+            lane.notes["W1 learned"] += 1
+            lane.publish(learned)
+            lane.stands(fold.seq)
+            return learned.fold
+
+
+def _check_grown(lane: Lane, learned: Snapshot) -> None:
+    """A lane never becomes shorter. One that did is not the one that readers were told of."""
+    known = lane.snapshot
+    if known is not None and learned.fold.seq < known.fold.seq:
+        what = (
+            f"the lane ends at bundle {learned.fold.seq}, and this process has read bundle "
+            f"{known.fold.seq}: objects were deleted, or an older copy was restored. Stop every "
+            "process that uses the namespace, restore what is missing, then start them again"
+        )
+        raise CorruptError(what, at=0, where=bundle_key(lane.number, learned.fold.seq + 1))
 
 
 def _floorless(lane: Lane, seq: int) -> NotFoundError:
@@ -172,37 +186,49 @@ def follow(lane: Lane, used: int, found: Held | None = None) -> Work[bool]:
     """Take in every bundle from the next key to the first absent one.
 
     ``used`` is the lowest key that anything not yet verified was learned from, and ``found`` is
-    what is known to stand at the next key. Returns False, and knows nothing, if the floor has
+    what is known to stand at the next key. Returns False, and is sure of nothing, if the floor has
     passed ``used`` meanwhile.
 
     Raises:
         CorruptError: the floor has not, and this is not a chain.
     """
-    fold = lane.fold
-    assert fold is not None
+    try:
+        after = yield from _walk(lane, lane.known, used, found)
+    except CorruptError:
+        lane.forget()
+        raise
+    if after is None:
+        lane.forget()
+        return False
+    lane.publish(after)
+    return True
+
+
+def _walk(
+    lane: Lane, known: Snapshot, used: int, found: Held | None = None
+) -> Work[Snapshot | None]:
+    """Return what is known with every bundle behind it; None: the floor has passed ``used``."""
+    every = lane.rules.checkpoint_every
     chain = [] if found is None else [found]
     width, hole, torn, ended = (1 if found else WINDOW), -1, False, False
     while True:
         if not (yield from floor_holds(lane, used)):
             lane.notes["floor passed walk"] += 1
-            lane.forget()
-            return False
+            return None
         for held in chain:
-            flaw = fold.flaw(held.bundle)
+            flaw = known.fold.flaw(held.bundle)
             if flaw:
-                lane.forget()
                 raise CorruptError(flaw, at=0, where=bundle_key(lane.number, held.bundle.seq))
-            lane.take(held)
+            known = known.after(held)
         if torn:
-            lane.forget()
             what = "it is missing, and a later one is there: it was deleted. Restore it"
             raise CorruptError(what, at=0, where=bundle_key(lane.number, hole))
         if ended:
-            return True
+            return known
         # What was taken in is verified; from here on only what comes now can be passed. And not
         # beyond where a checkpoint is due: so a walk asks for no more keys than lie between two.
-        used = fold.seq + 1
-        window = min(width, fold.every - used % fold.every)
+        used = known.fold.seq + 1
+        window = min(width, every - used % every)
         some = yield from read_bundles(lane, range(used, used + window))
         chain = [held for held in takewhile(lambda held: held is not None, some) if held]
         # Keys are read side by side, so one may have been made between. A second look tells.
@@ -214,7 +240,7 @@ def follow(lane: Lane, used: int, found: Held | None = None) -> Work[bool]:
 
 def probe(lane: Lane) -> Work[None]:
     """Know the lane to its end: by one request, if nobody has appended since."""
-    if lane.fold is not None:
+    if lane.is_sure:
         seq = lane.next_seq
         found = yield from read_bundle(lane, seq)
         if found is not None:
@@ -252,7 +278,7 @@ def _begin(lane: Lane, floor: int, stands_on: int) -> Work[tuple[Fold, int] | No
         seq -= every
     if stands_on < 0:
         lane.notes["W1 from the first"] += 1
-        return Fold(lane.number, every), 0
+        return Fold(lane=lane.number, every=every), 0
     checkpoint = yield from read_checkpoint(lane, stands_on)
     lane.notes["W1 from the floor"] += 1
     return None if checkpoint is None else (Fold.of(checkpoint, every), stands_on)

@@ -37,8 +37,7 @@ def read_backlog(lane: Lane, bundles_max: int) -> Work[Backlog | None]:
     """Read the first bundles of a lane, at most so many; None: the lane moved, begin again."""
     yield from refresh(lane)
     first = yield from look(lane)
-    floor, fold = first.head.floor, lane.fold
-    assert fold is not None
+    floor, fold = first.head.floor, lane.known.fold
     end = min(fold.seq + 1, floor + bundles_max)
     found: list[Held] = []
     for seq in range(floor, end, WINDOW):
@@ -51,16 +50,11 @@ def read_backlog(lane: Lane, bundles_max: int) -> Work[Backlog | None]:
     complete = end == fold.seq + 1
     if complete and found and found[-1].bundle.nonce != fold.nonce:
         return None
-    if not (yield from _unmoved(lane, floor)):
+    last = yield from look(lane)  # After everything else was read: the one rule.
+    if last.head.floor != floor:
         lane.notes["backlog passed"] += 1
         return None
-    assert lane.last_look is not None
-    return Backlog(lane.last_look, tuple(found), complete)
-
-
-def _unmoved(lane: Lane, floor: int) -> Work[bool]:
-    """Look at the head, after everything else was read: the one rule."""
-    return (yield from look(lane)).head.floor == floor
+    return Backlog(last, tuple(found), complete)
 
 
 Catalog = Mapping[bytes, Topic]

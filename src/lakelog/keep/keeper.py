@@ -132,9 +132,7 @@ def forget_topic(topic: Topic, ids: Ids, *, now_ms: int, grace_ms: int) -> Work[
 def bury(lane: Lane, topics: list[Topic]) -> Work[None]:
     """Tell a lane of deleted topics, if whoever deleted them did not live to do it."""
     yield from refresh(lane)
-    fold = lane.fold
-    assert fold is not None
-    known = {place[0] for place in fold.ends}
+    known = {place[0] for place in lane.known.fold.ends}
     gone = [
         DeleteTopic(topic=one.id)
         for topic in topics

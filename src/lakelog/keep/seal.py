@@ -159,7 +159,7 @@ def _explain_gap(lane: Lane, where: Where, end: int, base: int) -> Work[None]:
     """
     yield from refresh(lane)
     manifest = yield from read_manifest(where)
-    deleted = lane.fold is not None and lane.fold.is_deleted(where.topic)
+    deleted = lane.known.fold.is_deleted(where.topic)
     if deleted or manifest.deleted or manifest.sealed_end != end:
         lane.notes["seal of a deleted topic"] += 1
         return

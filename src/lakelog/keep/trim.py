@@ -20,6 +20,7 @@ from lakelog.errors import UnavailableError
 from lakelog.formats.lanes import Checkpoint
 from lakelog.history.manifests import read_manifests
 from lakelog.journal import (
+    Due,
     Fold,
     Lane,
     Look,
@@ -57,8 +58,9 @@ def trim(lane: Lane, backlog: Backlog, catalog: Catalog, *, idle: bool = False) 
         return Trimmed(floor, floor)
     if idle and sealed == floor + len(backlog.bundles) and _is_worth_it(backlog):
         yield from append(lane, [Touch()])
-        _force_checkpoint(lane)
-    yield from write_checkpoint(lane)
+        yield from write_checkpoint(lane, _newest_checkpoint(lane))
+    else:
+        yield from write_checkpoint(lane)
     checkpoint = yield from _good_checkpoint(lane, backlog)
     if checkpoint is None:
         return Trimmed(floor, floor)
@@ -100,9 +102,11 @@ def _is_worth_it(backlog: Backlog) -> bool:
     )
 
 
-def _force_checkpoint(lane: Lane) -> None:
-    if lane.fold is not None and lane.held:
-        lane.due = lane.fold.copy(), tuple(one.bundle for one in lane.held)
+def _newest_checkpoint(lane: Lane) -> Due | None:
+    """Return what a checkpoint of the very end is made of; None: the one that is due is that."""
+    known = lane.known
+    bundles = tuple(one.bundle for one in known.held)
+    return (known.fold, bundles) if bundles else None
 
 
 def _good_checkpoint(lane: Lane, backlog: Backlog) -> Work[Checkpoint | None]:
@@ -127,19 +131,20 @@ def _is_right(lane: Lane, backlog: Backlog, checkpoint: Checkpoint) -> Work[bool
     """Whether a checkpoint is what the chain amounts to, from where the floor stands."""
     head = backlog.look.head
     if head.checkpoint < 0:
-        fold = Fold(lane.number, lane.rules.checkpoint_every)
+        fold = Fold(lane=lane.number, every=lane.rules.checkpoint_every)
     else:
         base = yield from read_checkpoint(lane, head.checkpoint)
         if base is None:
             return False
         fold = Fold.of(base, lane.rules.checkpoint_every)
-    for held in (*backlog.bundles, *lane.held):
+    held_here = (*backlog.bundles, *lane.known.held)
+    for held in held_here:
         if fold.seq < held.bundle.seq <= checkpoint.seq:
             if fold.flaw(held.bundle):
                 return False
-            fold.add(held.bundle)
+            fold = fold.after(held.bundle)
     plain = replace(checkpoint, first=checkpoint.seq, roll=())
-    known = {held.bundle.seq: held.bundle for held in (*backlog.bundles, *lane.held)}
+    known = {held.bundle.seq: held.bundle for held in held_here}
     rolled = all(
         row.slice in known[row.seq].slices and row.epoch == known[row.seq].epoch
         for row in checkpoint.roll

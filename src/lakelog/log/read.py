@@ -29,6 +29,7 @@ from lakelog.journal import (
     Held,
     Lane,
     Placed,
+    Snapshot,
     batches_of,
     floor_holds,
     follow,
@@ -93,7 +94,7 @@ class OutOfRange:
 
 def refresh(lane: Lane) -> Work[None]:
     """Bring what is known of a lane to its end, as it is now."""
-    if lane.fold is None or not (yield from follow(lane, lane.next_seq)):
+    if not lane.is_sure or not (yield from follow(lane, lane.next_seq)):
         yield from learn(lane)
 
 
@@ -118,12 +119,11 @@ def current(lane: Lane, where: Where, catch_up: CatchUp = refresh) -> Work[tuple
         NotFoundError: its topic was deleted.
     """
     yield from catch_up(lane)
-    fold = lane.fold
-    assert fold is not None
+    known = lane.known
     manifest = yield from read_manifest(where)
-    if manifest.deleted or fold.is_deleted(where.topic):
+    if manifest.deleted or known.fold.is_deleted(where.topic):
         raise NotFoundError(f"{where.path}/{where.partition}: the topic was deleted")
-    return manifest, _bounds(lane, where, manifest)
+    return manifest, _bounds(known, where, manifest)
 
 
 @dataclass(slots=True)
@@ -160,14 +160,14 @@ def read(
     for start in range(STARTS_MAX):
         manifest = known.get(lane) if known is not None and not start else None
         asked = False
-        if manifest is None or lane.fold is None or not _is_in(lane, where, manifest, offset):
+        if manifest is None or not _is_in(lane.snapshot, where, manifest, offset):
             asked = True
             boot_ms = lane.clock.boot_ms()
             manifest, now = yield from current(lane, where, catch_up)
             if known is not None:
                 known.manifest, known.boot_ms = manifest, boot_ms
         else:
-            now = _bounds(lane, where, manifest)
+            now = _bounds(lane.known, where, manifest)
         if not now.log_start <= offset <= now.end:
             return OutOfRange(now)
         body: bytes | None = None
@@ -191,14 +191,15 @@ def read(
     raise UnavailableError(f"{where.path}/{where.partition} at {offset}: it moves: retry")
 
 
-def _is_in(lane: Lane, where: Where, manifest: Manifest, offset: int) -> bool:
-    now = _bounds(lane, where, manifest)
+def _is_in(known: Snapshot | None, where: Where, manifest: Manifest, offset: int) -> bool:
+    if known is None:
+        return False
+    now = _bounds(known, where, manifest)
     return now.log_start <= offset < now.end
 
 
-def _bounds(lane: Lane, where: Where, manifest: Manifest) -> Bounds:
-    assert lane.fold is not None
-    end = max(lane.fold.end(where.place), manifest.sealed_end)
+def _bounds(known: Snapshot, where: Where, manifest: Manifest) -> Bounds:
+    end = max(known.fold.end(where.place), manifest.sealed_end)
     return Bounds(min(manifest.log_start, end), end)
 
 

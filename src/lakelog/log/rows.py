@@ -221,7 +221,7 @@ class _Reading:
             try:
                 chunk = yield from read(lane, member.where, at, CHUNK_BYTES, known)
             except NotFoundError as error:
-                if lane.fold is None:
+                if lane.snapshot is None:
                     raise  # It is the lane that is not there.
                 if not self._may_lose:
                     raise _deleted(member, at, until) from error

@@ -23,8 +23,7 @@ def history_bytes(manifest: Manifest) -> int:
 
 def journal_bytes(lane: Lane, place: tuple[bytes, int], start: int) -> Work[int]:
     """Return about how many bytes of a partition lie in the journal, from an offset on."""
-    assert lane.fold is not None
-    offset, end, size = start, lane.fold.end(place), 0
+    offset, end, size = start, lane.known.fold.end(place), 0
     for _ in range(RUNS_MAX):
         run = yield from locate_run(lane, place, offset, EVERYTHING_BYTES)
         size += sum(one.slice.length for one in run)

@@ -161,18 +161,17 @@ class _Found:
 
 def _collect(lane: Lane, found: _Found) -> Work[int | None]:
     """Find slices from the end of a lane backwards; return the lowest key that was used."""
-    fold, seen = lane.fold, lane.last_look
-    assert fold is not None
+    known, seen = lane.known, lane.last_look
     assert seen is not None
     floor, every = seen.head.floor, lane.rules.checkpoint_every
     if not found.left():
         return None
-    top = fold.seq - len(lane.held)
-    found.add(_newest_first([held.bundle for held in lane.held], floor))
-    if lane.due is not None and lane.due[0].seq == top and found.left():
-        due = lane.due[1]
-        found.add(_newest_first(due, floor))
-        top = due[0].seq - 1
+    top = known.fold.seq - len(known.held)
+    found.add(_newest_first([held.bundle for held in known.held], floor))
+    if known.due is not None and known.due[0].seq == top and found.left():
+        bundles = known.due[1]
+        found.add(_newest_first(bundles, floor))
+        top = bundles[0].seq - 1
     marks = [*range((floor // every + 1) * every - 1, top, every), top]
     lows = [floor - 1, *marks[:-1]]
     pairs = [(low, mark) for low, mark in zip(lows, marks, strict=True) if low < mark]

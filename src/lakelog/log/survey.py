@@ -131,8 +131,7 @@ class Survey:
         Raises:
             NotFoundError: the topic was deleted.
         """
-        fold = self.lane(member.lane).fold
-        assert fold is not None
+        fold = self.lane(member.lane).known.fold
         if fold.is_deleted(member.where.topic):
             raise _deleted(member)
         return fold.end(member.where.place)

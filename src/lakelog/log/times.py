@@ -109,8 +109,7 @@ def _begin(where: Where, row: SegmentRow, timestamp: int) -> Work[int]:
 
 def _unsealed_from(lane: Lane, where: Where, offset: int, timestamp: int) -> Work[int | None]:
     """Return the first offset of a slice of the journal that is late enough; None: none is."""
-    assert lane.fold is not None
-    end = lane.fold.end(where.place)
+    end = lane.known.fold.end(where.place)
     while offset < end:
         placed = yield from locate_run(lane, where.place, offset, RUN_BYTES)
         if not placed:

@@ -142,7 +142,7 @@ class LiveLog:
 
         def catch_up(lane: Lane) -> Work[None]:
             # It was looked at for all partitions at once; only if it moved on, it is once more.
-            if lane.fold is None or lane.notes["read again"] > again:
+            if not lane.is_sure or lane.notes["read again"] > again:
                 yield from refresh(lane)
 
         for member, timestamp in times:

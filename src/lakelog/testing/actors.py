@@ -252,7 +252,7 @@ class Broker:
                     delay,
                     lambda p=producer, t=try_, r=request, o=outcome: p.answer(t, r, o),  # type: ignore[misc]
                 )
-            if lane.due and town.random.random() < 0.8:
+            if lane.snapshot and lane.snapshot.due and town.random.random() < 0.8:
                 try:
                     yield from write_checkpoint(lane)
                 except LakelogError:

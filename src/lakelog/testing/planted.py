@@ -98,11 +98,10 @@ def _other_bytes(key: str, body: Body) -> Work[Any]:
 
 def _offsets_only(lane: Lane, used: int, found: Held | None = None) -> Work[bool]:
     """Take the winner's offsets, and not what its producers have sent."""
-    assert lane.fold is not None
-    known = dict(lane.fold.producers)
+    producers = lane.known.fold.producers
     held = yield from real_follow(lane, used, found)
-    if lane.fold is not None:
-        lane.fold.producers = known
+    known = lane.known
+    lane.snapshot = replace(known, fold=replace(known.fold, producers=producers))
     return held
 
 
@@ -200,8 +199,7 @@ _real_drop = changes.drop
 def _manifest_first(lane: Lane, where: Any, *_: object) -> Work[tuple[Manifest, Bounds]]:
     manifest = yield from read_manifest(where)
     yield from refresh(lane)
-    assert lane.fold is not None
-    end = max(lane.fold.end(where.place), manifest.sealed_end)
+    end = max(lane.known.fold.end(where.place), manifest.sealed_end)
     return manifest, Bounds(min(manifest.log_start, end), end)
 
 

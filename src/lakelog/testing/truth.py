@@ -85,7 +85,7 @@ class Truth:
         self._store = store
         self._rules = rules
         self._now_ms = now_ms
-        self.fold = Fold(0, rules.checkpoint_every)
+        self.fold = Fold(lane=0, every=rules.checkpoint_every)
         self.folds: dict[int, Checkpoint] = {}
         self.bundles: list[Bundle] = []
         self.logs: dict[Place, list[Entry]] = {}
@@ -149,7 +149,7 @@ class Truth:
                     _must(judge(seen, row) is None, f"J2: sequence {row.base_sequence}")
                 offset = next_
             at += slice_.batches
-        self.fold.add(bundle)
+        self.fold = self.fold.after(bundle)
         self.bundles.append(bundle)
         self.deleted |= {event.id for event in bundle.events if event.kind == 1}
         self.folds[bundle.seq] = self.fold.checkpoint(())

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from lakelog.broker import LaneWriter
-from lakelog.errors import LakelogError, UnavailableError
+from lakelog.errors import InvalidInputError, LakelogError, UnavailableError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Append, FlushSettings, Lane, Stored, Unknown, new_append
 from lakelog.log import make_namespace
@@ -139,7 +140,7 @@ def test_a_bug_in_a_flush_leaves_nobody_waiting() -> None:
         answers = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 20)
         with pytest.raises(ZeroDivisionError):
             await writer.close()
-        assert lane.fold is None
+        assert not lane.is_sure
         return answers
 
     assert all(isinstance(answer, UnavailableError) for answer in asyncio.run(story()))
@@ -203,3 +204,80 @@ def test_a_busy_lane_learns_soon_that_its_floor_has_risen() -> None:
             watching.cancel()
 
     asyncio.run(asyncio.wait_for(story(), 30))
+
+
+def test_what_was_accepted_is_flushed_while_closing_though_somebody_else_is_late() -> None:
+    """One of those who wait has given up; the others are stored and answered, not refused."""
+    store = MemoryStore()
+    answers: dict[int, Any] = {}
+
+    async def story() -> None:
+        lane = lane_in(store)
+        writer = LaneWriter(lane, store.perform_async, FlushSettings(interval_ms=60_000))
+        await writer.__aenter__()
+        now_ms = lane.clock.boot_ms()
+        for number in range(4):
+            deadline_ms = now_ms - 1 if number == 1 else now_ms + 60_000
+            writer.submit(
+                request(number), partial(answers.__setitem__, number), now_ms, deadline_ms
+            )
+        closing = asyncio.create_task(writer.close())
+        await asyncio.sleep(0)
+        writer.drop_late(now_ms)
+        await closing
+
+    asyncio.run(story())
+    assert answers.pop(1) == Unknown()
+    assert [one.base_offset for one in answers.values()] == [0, 1, 2]
+
+
+def test_a_lane_says_what_keeps_it_from_storing_anything() -> None:
+    store = MemoryStore()
+    refused = InvalidInputError("the bucket is read-only: give this user access")
+    refusing, hanging = False, asyncio.Event()
+
+    async def perform(op: Op) -> Any:
+        if isinstance(op, PutIfAbsent) and refusing:
+            raise refused
+        if isinstance(op, PutIfAbsent):
+            await hanging.wait()
+        return await store.perform_async(op)
+
+    class Clock(SystemClock):
+        late_ms = 0
+
+        def boot_ms(self) -> int:
+            return super().boot_ms() + self.late_ms
+
+    async def story() -> list[str]:
+        nonlocal refusing
+        clock = Clock()
+        lane = lane_in(store)
+        lane.clock = clock
+        said = []
+        async with LaneWriter(lane, perform, AT_ONCE) as writer:
+            said.append(writer.trouble())
+            waiting = asyncio.create_task(writer.append(request(0)))
+            while lane.putting_since_ms is None:
+                await asyncio.sleep(0)
+            said.append(writer.trouble())
+            clock.late_ms = 20_000
+            said.append(writer.trouble())
+            assert writer.unanswered_s >= 20
+            hanging.set()
+            await waiting
+            said.append(writer.trouble())
+            refusing = True
+            await writer.append(request(1))
+            said.append(writer.trouble())
+            refusing = False
+            await writer.append(request(2))
+            said.append(writer.trouble())
+        said.append(writer.trouble())
+        return said
+
+    well, putting, stuck, again, failing, better, closed = asyncio.run(story())
+    assert (well, putting, again, better) == ("", "", "", "")
+    assert "lane 0 has waited 20 s for the store" in stuck
+    assert "read-only" in failing
+    assert "lane 0 has stopped" in closed

@@ -577,7 +577,7 @@ def test_a_chain_in_which_a_partition_begins_twice_is_refused() -> None:
     lane = script.lane()
     script.append(lane, begin(7))
     assert lane.fold is not None
-    bundle = lane.held[-1].bundle
+    bundle = lane.known.held[-1].bundle
     again = replace(bundle, seq=1, previous=bundle.nonce, nonce=bytes(15) + b"2")
     assert "has begun" in lane.fold.flaw(again)
     other = replace(again, events=(Event.begins(TOPIC, 3, 9),) * 2)

@@ -26,8 +26,19 @@ from lakelog.formats.lanes import (
     encode_bundle,
     encode_checkpoint,
 )
-from lakelog.journal import Fold, Held, Lane, append, learn, locate, look, write_checkpoint
+from lakelog.journal import (
+    Fold,
+    Held,
+    Lane,
+    Snapshot,
+    append,
+    learn,
+    locate,
+    look,
+    write_checkpoint,
+)
 from lakelog.journal.fold import Seen
+from lakelog.journal.layers import Layers
 from lakelog.model import Rules
 from lakelog.names import bundle_key, checkpoint_key, head_key, seq_of, tail_key
 from lakelog.store import (
@@ -128,13 +139,20 @@ class OldLane(Script):
 def old_lane() -> OldLane:
     """A lane with 100,031 bundles and 10,000 partitions, each with a producer."""
     script = OldLane(DEFAULT)
-    fold = Fold(0, EVERY)
-    fold.seq, fold.nonce, fold.created_ms = START, b"n" * 16, EPOCH_MS
-    fold.ends = {(TOPIC, number): 1_000_000 for number in range(PARTITIONS)}
     kept = tuple(Kept(10 * number, 9, 10 * number) for number in range(5))
-    fold.producers = {(TOPIC, number, 7): Seen(0, EPOCH_MS, kept) for number in range(PARTITIONS)}
+    seen = Seen(0, EPOCH_MS, kept)
+    fold = Fold(
+        lane=0,
+        every=EVERY,
+        seq=START,
+        nonce=b"n" * 16,
+        created_ms=EPOCH_MS,
+        ends=Layers({(TOPIC, number): 1_000_000 for number in range(PARTITIONS)}),
+        producers=Layers({(TOPIC, number, 7): seen for number in range(PARTITIONS)}),
+    )
     lane = script.lane()
-    lane.fold, lane.checkpoint = fold, START
+    lane.publish(Snapshot(fold=fold))
+    lane.stands(START)
     script.run(look(lane))
     for number in range(LAST - START):
         first = number * ACTIVE % PARTITIONS
@@ -168,7 +186,7 @@ def test_a_lane_of_100_000_bundles_is_recovered(
     lane, requests, seconds = recover(script, tail=tail)
     assert lane.next_seq == last + 1
     assert lane.notes["W1 tail" if tail else "W1 gallop"] == 1
-    assert len(lane.held) == after
+    assert len(lane.known.held) == after
     assert lane.fold is not None
     assert len(lane.fold.ends) == len(lane.fold.producers) == PARTITIONS
     assert requests <= most
@@ -275,7 +293,7 @@ def unsealed() -> Lane:
     script = Script(DEFAULT)
     lane = script.lane()
     script.run(look(lane))
-    lane.fold = Fold.of(checkpoint_at(UNSEALED - 1), EVERY)
+    lane.publish(Snapshot(fold=Fold.of(checkpoint_at(UNSEALED - 1), EVERY)))
     return lane
 
 
@@ -315,5 +333,5 @@ def test_the_rule_by_which_old_bundles_exist_is_that_of_a_chain() -> None:
     for seq in range(EVERY, 2 * EVERY):
         bundle, _ = bundle_at(seq)
         assert not fold.flaw(bundle)
-        fold.add(bundle)
+        fold = fold.after(bundle)
     assert fold.end((TOPIC, 0)) == checkpoint_at(2 * EVERY - 1).ends[0].offset

@@ -62,7 +62,9 @@ def test_a_lane_is_learned_to_its_end_with_tail_and_without(bundles: int, tail: 
     assert learned.next_seq == bundles
     if lane.fold is not None:
         assert same(learned.fold, lane.fold)
-        assert [held.bundle for held in learned.held] == [held.bundle for held in lane.held]
+        assert [held.bundle for held in learned.known.held] == [
+            held.bundle for held in lane.known.held
+        ]
         assert learned.checkpoint == lane.checkpoint
     assert not any(isinstance(op, ListPage) for op in script.asked)
 
@@ -71,7 +73,7 @@ def test_an_empty_lane_is_learned_and_has_nothing() -> None:
     script = Script()
     lane = script.learned()
     assert lane.notes["W1 from the first"] == 1
-    assert (lane.next_seq, lane.checkpoint, lane.held) == (0, -1, [])
+    assert (lane.next_seq, lane.checkpoint, lane.known.held) == (0, -1, ())
 
 
 def test_tail_saves_the_search() -> None:
@@ -93,7 +95,7 @@ def test_a_stale_tail_finds_the_checkpoints_that_came_after_it() -> None:
     put_tail(script, 27)
     lane = script.learned()
     assert lane.notes["W1 tail stale"] == 3
-    assert (lane.checkpoint, len(lane.held)) == (39, 1)
+    assert (lane.checkpoint, len(lane.known.held)) == (39, 1)
     assert same(lane.fold, fold)
 
 
@@ -104,7 +106,7 @@ def test_a_stale_tail_and_a_missing_checkpoint_cost_reads_and_no_more() -> None:
     lane = script.learned()
     assert lane.checkpoint == 27
     assert same(lane.fold, fold)
-    assert len(lane.held) == 1, "the directories since a checkpoint was due, and no older ones"
+    assert len(lane.known.held) == 1, "directories since a checkpoint was due, no older ones"
 
 
 @pytest.mark.parametrize(
@@ -254,7 +256,8 @@ def test_a_walk_that_ends_without_an_answer_leaves_nothing_unverified() -> None:
     script.on(Get, head_key(0), script.lose_request, nth=2)
     with pytest.raises(UnavailableError):
         script.run(learn(lane))
-    assert lane.fold is None
+    assert lane.snapshot is None
+    assert not lane.is_sure
     assert script.is_told
 
 

@@ -6,7 +6,7 @@ import pytest
 from crc32c import crc32c
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.journal import Append, FlushSettings, Queue, Touch, new_append
+from lakelog.journal import Append, FlushSettings, Queue, Request, Touch, new_append
 from lakelog.testing.actors import make_batch
 from tests.unit.journal.script import EPOCH_MS, TOPIC, plain, sent
 
@@ -74,11 +74,29 @@ def test_what_no_producer_may_send_is_refused(body: bytes, why: str) -> None:
 # ---------------------------------------------------------------------------- the queue
 
 
+def offer(queue: Queue, request: Request, now_ms: int) -> bool:
+    """Let a request wait if there is room."""
+    fits = queue.has_room(request)
+    if fits:
+        queue.push(request, now_ms)
+    return fits
+
+
+def test_those_who_do_not_wait_any_more_leave_the_queue_and_the_others_keep_their_time() -> None:
+    queue = Queue(FlushSettings(interval_ms=250))
+    for number in range(4):
+        queue.push(plain(number), 5_000 + number)
+    queue.keep([False, True, False, True])
+    assert queue.due_ms() == 5_250, "since 5_001, and not since now"
+    assert queue.take() == [plain(1), plain(3)]
+    assert queue.size_bytes == 0
+
+
 def test_the_first_flush_is_due_when_the_oldest_has_waited() -> None:
     queue = Queue(FlushSettings(interval_ms=250, size_bytes_goal=1_000))
     assert queue.due_ms() is None
-    assert queue.offer(plain(1), 5_000)
-    assert queue.offer(plain(2), 5_100)
+    assert offer(queue, plain(1), 5_000)
+    assert offer(queue, plain(2), 5_100)
     assert queue.due_ms() == 5_250
     assert queue.take() == [plain(1), plain(2)]
     assert (queue.due_ms(), len(queue), queue.size_bytes) == (None, 0, 0)
@@ -89,7 +107,7 @@ def test_flushes_begin_at_multiples_of_the_interval_so_that_lanes_flush_together
     dues = []
     for since in (5_001, 5_130, 5_249, 5_250):
         queue = Queue(settings)
-        queue.offer(plain(1), since)
+        offer(queue, plain(1), since)
         dues.append(queue.due_ms())
     assert dues == [5_250, 5_250, 5_250, 5_500]
 
@@ -97,7 +115,7 @@ def test_flushes_begin_at_multiples_of_the_interval_so_that_lanes_flush_together
 def test_a_bundle_has_no_more_requests_than_it_may() -> None:
     queue = Queue(FlushSettings(interval_ms=250, requests_max=3))
     for number in range(7):
-        queue.offer(plain(number), 5_000)
+        offer(queue, plain(number), 5_000)
     assert queue.due_ms() == 5_000, "so many do not wait for more"
     assert [len(queue.take()) for _ in range(3)] == [3, 3, 1]
 
@@ -105,9 +123,9 @@ def test_a_bundle_has_no_more_requests_than_it_may() -> None:
 def test_enough_bytes_do_not_wait() -> None:
     size = len(plain(1).body)
     queue = Queue(FlushSettings(interval_ms=250, size_bytes_goal=2 * size))
-    queue.offer(plain(1), 5_000)
+    offer(queue, plain(1), 5_000)
     assert queue.due_ms() == 5_250
-    queue.offer(plain(2), 5_001)
+    offer(queue, plain(2), 5_001)
     assert queue.due_ms() == 5_000
 
 
@@ -115,18 +133,18 @@ def test_what_does_not_fit_is_refused_at_the_door_and_costs_nothing() -> None:
     size = len(plain(1).body)
     settings = FlushSettings(size_bytes_goal=size, size_bytes_max=size, queue_bytes_max=2 * size)
     queue = Queue(settings)
-    assert [queue.offer(plain(number), 0) for number in range(3)] == [True, True, False]
+    assert [offer(queue, plain(number), 0) for number in range(3)] == [True, True, False]
     assert (len(queue), queue.size_bytes) == (2, 2 * size)
-    assert queue.offer(Touch(), 0), "what has no bytes always fits"
+    assert offer(queue, Touch(), 0), "what has no bytes always fits"
     assert queue.take() == [plain(0)]
-    assert queue.offer(plain(3), 0)
+    assert offer(queue, plain(3), 0)
 
 
 def test_a_request_larger_than_all_limits_goes_alone() -> None:
     settings = FlushSettings(size_bytes_goal=1, size_bytes_max=2, queue_bytes_max=3)
     queue = Queue(settings)
-    assert queue.offer(sent(0), 0)
-    assert not queue.offer(sent(1), 0)
+    assert offer(queue, sent(0), 0)
+    assert not offer(queue, sent(1), 0)
     assert queue.take() == [sent(0)]
 
 

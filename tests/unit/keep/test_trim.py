@@ -197,7 +197,7 @@ def test_an_older_checkpoint_will_do(site: Site, where: Where) -> None:
     site.fill(lane, where, 10)
     site.seal()
     site.perform(Delete(checkpoint_key(0, 7)))
-    lane.due = None
+    lane.stands(7)
     assert site.run(trim_lane(lane)) == Trimmed(0, 3)
 
 

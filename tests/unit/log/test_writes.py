@@ -4,6 +4,7 @@ The stories have three lanes, a topic with a partition in each, and producers th
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -402,15 +403,13 @@ def test_a_lane_that_may_have_forgotten_a_write_refuses_it(monkeypatch: pytest.M
     place = Place()
     lane = place.lanes()[0]
     place.site.run(append(lane, [new_append(place.topic.id, 0, place.site.batch())]))
-    assert lane.fold is not None
     late = place.site.now_ms + 3_600_000
-    lane.fold.writes = {
-        bytes([at]) * 16: Write(bytes([at]) * 16, 0, b"w" * 16, late) for at in range(1, 3)
-    }
+    writes = {bytes([at]) * 16: Write(bytes([at]) * 16, 0, b"w" * 16, late) for at in range(1, 3)}
+    fold = replace(lane.known.fold, writes=writes)
     request = CommitWrite(
         query=QUERY, number=0, write=b"w" * 16, decided_ms=place.site.now_ms, runs=()
     )
-    known = lane.fold.judge_write(request)
+    known = fold.judge_write(request)
     assert known is not None
     assert "nobody knows" in str(getattr(known, "value", ""))
 

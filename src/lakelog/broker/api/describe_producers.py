@@ -42,11 +42,13 @@ async def _producers(services: Services, name: str, index: int) -> Fields:
         await partition.lane.refresh()
     except LakelogError as error:
         return {**row, "error_code": read_code(error), "error_message": str(error)[:512]}
-    fold = partition.lane.lane.fold
-    assert fold is not None
     found = [
         (producer_id, seen)
-        for (topic_id, number, producer_id), seen in fold.producers.items()
+        for (
+            topic_id,
+            number,
+            producer_id,
+        ), seen in partition.lane.lane.known.fold.producers.items()
         if (topic_id, number) == partition.place
     ]
     return {

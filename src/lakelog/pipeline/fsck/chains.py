@@ -34,7 +34,7 @@ from lakelog.formats.lanes import (
     decode_checkpoint,
     decode_directory,
 )
-from lakelog.journal import Fold, Head, decode_head
+from lakelog.journal import Fold, Head, Place, decode_head
 from lakelog.names import LANES_PREFIX, bundle_key, checkpoint_key, head_key, staged_key
 from lakelog.pipeline.frame import Finding, Notes, Result
 from lakelog.pipeline.fsck.census import Subject
@@ -134,7 +134,7 @@ class _Walk:
         """Walk."""
         unit = self.unit
         if self.first == 0:
-            self.fold, self.whole = Fold(unit.lane, unit.every), True
+            self.fold, self.whole = Fold(lane=unit.lane, every=unit.every), True
         elif self.based:
             checkpoint = yield from self._read_checkpoint(self.first - 1, Notes())
             if checkpoint is not None:
@@ -232,7 +232,7 @@ class _Walk:
         """Take in the next bundle, or begin anew with it."""
         if self.fold is not None:
             if not self.whole:
-                _admit(self.fold, bundle)
+                self.fold = _admit(self.fold, bundle)
             flaw = self.fold.flaw(bundle)
             if flaw:
                 key = bundle_key(self.unit.lane, bundle.seq)
@@ -240,7 +240,7 @@ class _Walk:
                 self.fold = None
         if self.fold is None:
             self.fold, self.whole, self.held = _seed(bundle, self.unit.every), False, []
-        self.fold.add(bundle)
+        self.fold = self.fold.after(bundle)
         self.held.append(bundle)
 
     # ------------------------------------------------------------------------ checkpoints
@@ -310,22 +310,27 @@ class _Walk:
 
 def _seed(bundle: Bundle, every: int) -> Fold:
     """Return a fold that this bundle continues, whatever was before it."""
-    fold = Fold(bundle.lane, every)
-    fold.seq, fold.nonce = bundle.seq - 1, bundle.previous
-    fold.created_ms, fold.epoch = bundle.created_ms, bundle.epoch
-    _admit(fold, bundle)
-    return fold
+    fold = Fold(
+        lane=bundle.lane,
+        every=every,
+        seq=bundle.seq - 1,
+        nonce=bundle.previous,
+        created_ms=bundle.created_ms,
+        epoch=bundle.epoch,
+    )
+    return _admit(fold, bundle)
 
 
-def _admit(fold: Fold, bundle: Bundle) -> None:
-    """Believe what a bundle is the first to tell."""
+def _admit(fold: Fold, bundle: Bundle) -> Fold:
+    """Return a fold that believes what a bundle is the first to tell."""
     begins = EventKind.PARTITION_BEGINS
     begun = {event.place for event in bundle.events if event.kind is begins}
+    ends: dict[Place, int] = {}
     for one in bundle.slices:
-        if one.place not in begun:
-            fold.ends.setdefault(one.place, one.base_offset)
-    if fold.leader == NO_ID and not bundle.bulk:
-        fold.epoch = bundle.epoch
+        if one.place not in begun and one.place not in fold.ends:
+            ends.setdefault(one.place, one.base_offset)
+    first = fold.leader == NO_ID and not bundle.bulk
+    return replace(fold, ends=fold.ends.changed(ends), epoch=bundle.epoch if first else fold.epoch)
 
 
 # ---------------------------------------------------------------------------- batches
