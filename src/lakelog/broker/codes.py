@@ -23,6 +23,7 @@ REFUSALS = {
     Refusal.OUT_OF_ORDER: ErrorCode.out_of_order_sequence_number,
     Refusal.FENCED: ErrorCode.invalid_producer_epoch,
     Refusal.TOPIC_DELETED: ErrorCode.unknown_topic_or_partition,
+    Refusal.TOO_LARGE: ErrorCode.message_too_large,
 }
 
 _BATCH: tuple[tuple[type[LakelogError], ErrorCode], ...] = (

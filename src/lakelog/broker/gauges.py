@@ -45,6 +45,12 @@ def register_gauges(metrics: Metrics, services: Services) -> None:
         lambda: _bundles(services),
         ("lane",),
     )
+    gauge(
+        "lakelog_lane_unanswered_put_seconds",
+        "For how long the store has not answered for the bundle that a lane is putting.",
+        lambda: [((str(number),), one.unanswered_s) for number, one in list(lanes.items())],
+        ("lane",),
+    )
     for name, help_, field in _LAGS:
         gauge(
             name, help_, lambda field=field: _lags(services, field),  # type: ignore[misc]

@@ -18,16 +18,35 @@ our put twice, and it may have been ours.
 
 A refusal is judged by the fold as well, and the fold may be behind. It is final when the bundle was
 stored at the very next key, or that key was seen to be absent.
+
+A bundle may be larger than the store accepts. If the store says so, nothing was stored, and half of
+the requests are tried. If puts are not answered for ``PATIENCE_MS``, it may be that a put of this
+size cannot end within its time-out. Then the bundle is given up: the outcome of its plain batches
+is unknown, the others are tried again in smaller bundles, and those who wait behind it get their
+turn. What was given up may still arrive at its key. The next bundle then finds the key taken, and
+the earlier one is read and taken in as if another process had made it.
+
+The fold forgets a producer after ``MEMORY_MS``. A request that has been here for half of that time,
+because this process was suspended, is not judged again: what would have shown that it is a
+duplicate may be forgotten. Its outcome is unknown.
 """
 
 from collections.abc import Sequence
 from enum import Enum, auto
 
-from lakelog.errors import UnavailableError
+from lakelog.errors import TooLargeError, UnavailableError
 from lakelog.formats.lanes import Bundle
 from lakelog.journal.draft import Draft, draft
-from lakelog.journal.lane import Held, Lane, floor_holds
-from lakelog.journal.requests import Outcome, Refused, Request, Unknown
+from lakelog.journal.fold import MEMORY_MS
+from lakelog.journal.lane import BUNDLE_BYTES_MAX, Held, Lane, floor_holds
+from lakelog.journal.requests import (
+    Outcome,
+    Refusal,
+    Refused,
+    Request,
+    Unknown,
+    request_bytes,
+)
 from lakelog.journal.walk import follow, learn, read_bundle
 from lakelog.names import bundle_key
 from lakelog.store import Created, Wait, Work, put_if_absent
@@ -38,6 +57,14 @@ DELAY_MS_MIN = 50
 DELAY_MS_MAX = 5_000
 """Between two puts of the same bytes."""
 
+PATIENCE_MS = 60_000
+"""For so long the same bytes are put again; then the bundle is given up, if it could be smaller."""
+SMALL_BYTES = 256 << 10
+"""A bundle of this size is small enough for every store: it is never given up for its size."""
+
+JUDGED_MS_MAX = MEMORY_MS // 2
+"""A request that is older is not judged again."""
+
 
 class _Fate(Enum):
     STORED = auto()
@@ -47,6 +74,10 @@ class _Fate(Enum):
     """The key is below the floor, and nothing of ours was sent there."""
     UNKNOWN = auto()
     """The key is below the floor, and ours may have been stored before."""
+    TOO_LARGE = auto()
+    """The store does not take it. Nothing of ours was stored."""
+    GIVEN_UP = auto()
+    """There was no answer, and no end of trying: ours may be stored, now or later."""
 
 
 def append(lane: Lane, requests: Sequence[Request]) -> Work[tuple[Outcome, ...]]:
@@ -57,26 +88,71 @@ def append(lane: Lane, requests: Sequence[Request]) -> Work[tuple[Outcome, ...]]
     """
     outcomes: dict[int, Outcome] = {}
     left = list(enumerate(requests))
+    begun = lane.clock.boot_ms(), lane.clock.now_ms()
+    most = len(left)
     while left:
+        if lane.elapsed_ms(*begun) > JUDGED_MS_MAX:
+            lane.notes["too old to judge"] += 1
+            outcomes.update((at, Unknown()) for at, _ in left)
+            break
         if not lane.is_sure:
             yield from learn(lane)
+            continue
+        some = _first(left, most, lane.bundle_bytes_max)
         made = draft(
             lane.known.fold,
-            [request for _, request in left],
+            [request for _, request in some],
             writer=lane.writer,
             now_ms=lane.clock.now_ms(),
         )
-        fate = yield from (_settle(lane, made) if made.is_empty else _store(lane, made))
+        fate = yield from _kept_time(lane, made)
         lane.notes[f"fate {fate.name.lower()}"] += 1
-        if fate is _Fate.STORED:
-            outcomes.update(zip((at for at, _ in left), made.outcomes, strict=True))
-            left = []
-        elif fate is _Fate.UNKNOWN:
-            stored = dict(zip((at for at, _ in left), made.stores, strict=True))
-            lost = {at for at, request in left if stored[at] and request.is_plain}
-            outcomes.update(dict.fromkeys(lost, Unknown()))
-            left = [(at, request) for at, request in left if at not in lost]
+        if fate is _Fate.TOO_LARGE or fate is _Fate.GIVEN_UP:
+            most = max(len(some) // 2, 1)
+            lane.bundle_bytes_max = max(made.size_bytes // 2, SMALL_BYTES)
+        ended = _ended(fate, some, made)
+        outcomes.update(ended)
+        left = [one for one in left if one[0] not in ended]
     return tuple(outcomes[at] for at in range(len(requests)))
+
+
+_Numbered = list[tuple[int, Request]]
+
+
+def _first(left: _Numbered, most: int, bytes_max: int) -> _Numbered:
+    """Return the requests of the next bundle, at least one."""
+    size = 0
+    for at, (_, request) in enumerate(left[:most]):
+        size += request_bytes(request)
+        if at and size > bytes_max:
+            return left[:at]
+    return left[:most]
+
+
+def _ended(fate: _Fate, some: _Numbered, made: Draft) -> dict[int, Outcome]:
+    """Return the outcomes of those requests that are not tried again."""
+    if fate is _Fate.STORED:
+        return dict(zip((at for at, _ in some), made.outcomes, strict=True))
+    if fate is _Fate.TOO_LARGE and len(some) == 1:
+        return {some[0][0]: Refused(Refusal.TOO_LARGE)}
+    if fate is _Fate.UNKNOWN or fate is _Fate.GIVEN_UP:
+        # A request that was given up alone is not tried again: it would block all the others.
+        alone = fate is _Fate.GIVEN_UP and len(some) == 1
+        return {
+            at: Unknown()
+            for (at, request), stored in zip(some, made.stores, strict=True)
+            if stored and (request.is_plain or alone)
+        }
+    return {}
+
+
+def _kept_time(lane: Lane, made: Draft) -> Work[_Fate]:
+    """Store a draft, and let the lane say since when it is being stored."""
+    lane.putting_since_ms = lane.clock.boot_ms()
+    try:
+        return (yield from (_settle(lane, made) if made.is_empty else _store(lane, made)))
+    finally:
+        lane.putting_since_ms = None
 
 
 def _settle(lane: Lane, made: Draft) -> Work[_Fate]:
@@ -99,15 +175,26 @@ def _store(lane: Lane, made: Draft) -> Work[_Fate]:
     seq = lane.next_seq
     bundle, body = made.finish(writer=lane.writer, nonce=lane.ids(), checkpoint=lane.checkpoint)
     key, delay_ms = bundle_key(lane.number, seq), DELAY_MS_MIN
+    size, since_ms, unanswered = sum(map(len, body)), lane.clock.boot_ms(), False
     while True:
         try:
             answer = yield from put_if_absent(key, body)
             if isinstance(answer, Created):
                 lane.notes["W3 created"] += 1
-                return (yield from _confirm(lane, Held(bundle, answer.etag, sum(map(len, body)))))
+                _let_grow(lane, made.size_bytes)
+                return (yield from _confirm(lane, Held(bundle, answer.etag, size)))
             found = yield from read_bundle(lane, seq)
+        except TooLargeError:
+            lane.notes["W3 too large"] += 1
+            # An earlier put of it may have been taken, by a store that has changed its mind.
+            return _Fate.GIVEN_UP if unanswered else _Fate.TOO_LARGE
         except UnavailableError:
             lane.notes["W3 unknown"] += 1
+            unanswered = True
+            waited_ms = lane.clock.boot_ms() - since_ms
+            if made.size_bytes > SMALL_BYTES and waited_ms > PATIENCE_MS:
+                lane.notes["W3 given up"] += 1
+                return _Fate.GIVEN_UP
             yield Wait(delay_ms)
             delay_ms = min(2 * delay_ms, DELAY_MS_MAX)
             continue
@@ -124,6 +211,12 @@ def _store(lane: Lane, made: Draft) -> Work[_Fate]:
             lane.notes["W3 another's"] += 1
             fate = yield from _follow(lane, seq, found)
             return _Fate.UNKNOWN if fate is _Fate.GONE else fate
+
+
+def _let_grow(lane: Lane, size: int) -> None:
+    """A bundle as large as we dared was stored: the next one may be twice as large."""
+    if lane.bundle_bytes_max < BUNDLE_BYTES_MAX and 2 * size >= lane.bundle_bytes_max:
+        lane.bundle_bytes_max *= 2
 
 
 def _is_mine(found: Bundle, mine: Bundle) -> bool:

@@ -57,6 +57,11 @@ class Draft:
         self._touched = False
 
     @property
+    def size_bytes(self) -> int:
+        """Bytes of its payload."""
+        return sum(len(one.body) for appends in self._taken.values() for one in appends)
+
+    @property
     def is_empty(self) -> bool:
         """Whether there is no need for a bundle."""
         return not (self._taken or self._events or self._touched)

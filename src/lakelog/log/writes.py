@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from lakelog.errors import ConflictError, CorruptError, NotFoundError
+from lakelog.errors import ConflictError, CorruptError, NotFoundError, UnavailableError
 from lakelog.formats import Bytes, decode_fields, number
 from lakelog.formats.lanes import Slice
 from lakelog.history.manifests import put_named
@@ -271,7 +271,11 @@ def _append(lanes: Mapping[int, Lane], identity: Identity, decision: Decision) -
         (outcome,) = yield from append(lanes[lane], [request])
         if isinstance(outcome, Refused):
             raise ConflictError(f"lane {lane}: {outcome.why.value}: stop this query")
-        assert isinstance(outcome, Stored)
+        if not isinstance(outcome, Stored):
+            raise UnavailableError(
+                f"lane {lane}: the store did not answer, or this process was suspended, for so "
+                "long that it is unknown whether the write is there: run the same batch again"
+            )
         seq = outcome.seq
         if outcome.duplicate:
             seq = yield from _found(lanes[lane], decision.write)

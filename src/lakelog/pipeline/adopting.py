@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.errors import ConflictError, NotFoundError
+from lakelog.errors import ConflictError, NotFoundError, UnavailableError
 from lakelog.history.manifests import (
     Made,
     Manifest,
@@ -29,7 +29,7 @@ from lakelog.history.manifests import (
     turn_page,
 )
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Begin, Lane, Refused, append
+from lakelog.journal import Begin, Lane, Refused, Unknown, append
 from lakelog.keep import read_segment
 from lakelog.log import Topic, open_topic, read_topic, store_now
 from lakelog.model import Rules
@@ -149,6 +149,11 @@ class Importing:
                 number=number, rules=self._rules, clock=SystemClock(), ids=new_id, writer=writer
             )
             for outcome in run(append(lane, requests), self._perform):
+                if isinstance(outcome, Unknown):
+                    raise UnavailableError(
+                        f"{topic.name}: the store did not answer for too long, and it is not known "
+                        "whether its lanes know where it begins: run the same command again"
+                    )
                 if isinstance(outcome, Refused):
                     raise ConflictError(
                         f"{topic.name}: {outcome.why.value}: an earlier run ended between telling "

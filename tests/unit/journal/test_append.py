@@ -6,7 +6,13 @@ from itertools import pairwise
 
 import pytest
 
-from lakelog.errors import CorruptError, LakelogError, UnavailableError
+from lakelog.errors import (
+    CorruptError,
+    InvalidInputError,
+    LakelogError,
+    TooLargeError,
+    UnavailableError,
+)
 from lakelog.formats.lanes import Event, decode_bundle
 from lakelog.journal import (
     Append,
@@ -21,11 +27,15 @@ from lakelog.journal import (
     Unknown,
     flush,
     follow,
+    new_append,
     write_checkpoint,
 )
+from lakelog.journal.fold import MEMORY_MS
+from lakelog.model import Record
 from lakelog.names import bundle_key, head_key
-from lakelog.store import Get, GetSuffix, PutIfAbsent, join_body
-from tests.unit.journal.script import RULES, TOPIC, Script, plain, sent
+from lakelog.records import NewBatch, encode_batch
+from lakelog.store import Get, GetSuffix, Op, PutIfAbsent, join_body
+from tests.unit.journal.script import EPOCH_MS, RULES, TOPIC, Script, plain, sent
 
 
 def offset_of(outcome: Outcome) -> int:
@@ -658,3 +668,188 @@ def test_after_a_flush_that_failed_the_lane_goes_on() -> None:
     assert offset_of(new) == 5
     assert [copies(script, one) for one in (sent(0), plain(4), plain(5))] == [1, 1, 1]
     assert offset_of(script.append(other, plain(6))[0]) == 6
+
+
+# ---------------------------------------------------------------------------- what is too much
+
+
+def refuse_above(script: Script, size_max: int) -> None:
+    """Let the store refuse every larger object, as one with a limit of its own does."""
+
+    def perform(op: Op) -> object:
+        if isinstance(op, PutIfAbsent) and op.size > size_max:
+            raise TooLargeError("413: split it")
+        return script.store.perform(op)
+
+    script._counted = perform
+
+
+def large(number: int, kib: int = 100, producer: tuple[int, int, int] = (-1, -1, -1)) -> Append:
+    """Return a batch of one large record."""
+    value = number.to_bytes(8, "big") * (kib * 128)
+    record = Record(offset=0, timestamp=EPOCH_MS, key=None, value=value)
+    id_, epoch, sequence = producer
+    batch = NewBatch(
+        records=(record,), producer_id=id_, producer_epoch=epoch, base_sequence=sequence
+    )
+    return new_append(TOPIC, 0, encode_batch(batch))
+
+
+def test_a_bundle_that_the_store_does_not_take_is_split() -> None:
+    script = Script()
+    lane = script.lane()
+    requests = [large(number) for number in range(8)]
+    refuse_above(script, 3 * len(requests[0].body))
+    outcomes = script.append(lane, *requests)
+    offsets = [offset_of(outcome) for outcome in outcomes]
+    assert offsets == list(range(8)), "in their order"
+    assert all(copies(script, request) == 1 for request in requests)
+    assert lane.notes["W3 too large"] == 2
+
+
+def test_a_single_request_that_the_store_does_not_take_is_refused_and_the_rest_stored() -> None:
+    script = Script()
+    lane = script.lane()
+    requests = [plain(1), large(2), plain(3)]
+    refuse_above(script, 4_000)
+    first, second, third = script.append(lane, *requests)
+    assert [offset_of(first), offset_of(third)] == [0, 1]
+    assert second == Refused(Refusal.TOO_LARGE)
+    assert copies(script, requests[1]) == 0
+
+
+def test_bundles_grow_again_when_the_store_takes_them() -> None:
+    script = Script()
+    lane = script.lane()
+    refuse_above(script, 200_000)
+    script.append(lane, *(large(number) for number in range(4)))
+    assert lane.bundle_bytes_max < 1 << 20
+    refuse_above(script, 1 << 30)
+    for turn in range(40):
+        script.append(lane, *(large(10 * turn + number) for number in range(4)))
+    before = lane.next_seq
+    script.append(lane, *(large(1_000 + number) for number in range(4)))
+    assert lane.next_seq == before + 1
+
+
+def slow_above(script: Script, size_max: int, late: list[PutIfAbsent]) -> None:
+    """Let every put of a larger object take longer than its time-out."""
+    real = script._counted
+
+    def perform(op: Op) -> object:
+        if isinstance(op, PutIfAbsent) and op.size > size_max:
+            script.pass_ms(30_000)
+            late.append(op)
+            raise UnavailableError("no answer within 30 s: retry")
+        return real(op)
+
+    script._counted = perform
+
+
+def test_puts_that_cannot_end_in_time_do_not_stop_the_lane() -> None:
+    """Plain batches are unknown; those with an identity are stored in smaller bundles."""
+    script = Script()
+    lane = script.lane()
+    mine = [large(number, producer=(7, 0, number)) for number in range(4)]
+    others = [large(100 + number) for number in range(4)]
+    late: list[PutIfAbsent] = []
+    slow_above(script, 2 * len(mine[0].body) + 1_000, late)
+    outcomes = script.append(lane, *mine, *others)
+    assert [offset_of(one) for one in outcomes[:4]] == [0, 1, 2, 3]
+    assert outcomes[4:] == (Unknown(),) * 4
+    assert late
+    assert lane.putting_since_ms is None
+
+
+def test_what_was_given_up_and_arrives_late_is_not_stored_twice() -> None:
+    script = Script()
+    lane = script.lane()
+    mine = [large(number, producer=(7, 0, number)) for number in range(4)]
+    late: list[PutIfAbsent] = []
+    slow_above(script, 3 * len(mine[0].body), late)
+    real = script._counted
+
+    def perform(op: Op) -> object:
+        if isinstance(op, PutIfAbsent) and op.size < 3 * len(mine[0].body) and late:
+            script.store.perform(late[0])  # It arrives just before the smaller one.
+        return real(op)
+
+    script._counted = perform
+    outcomes = script.append(lane, *mine)
+    assert [offset_of(one) for one in outcomes] == [0, 1, 2, 3]
+    assert all(copies(script, request) == 1 for request in mine)
+
+
+def test_a_single_large_request_that_cannot_end_in_time_lets_the_others_pass() -> None:
+    script = Script()
+    lane = script.lane()
+    huge = large(1, kib=400, producer=(7, 0, 0))
+    slow_above(script, 300_000, [])
+    first, second = script.append(lane, huge, sent(0, producer=8))
+    assert first == Unknown()
+    assert offset_of(second) == 0
+    assert copies(script, huge) == 0
+
+
+def test_the_same_small_bytes_are_put_for_as_long_as_the_store_is_away() -> None:
+    script = Script()
+    lane = script.learned()
+    for _ in range(40):
+        script.on(PutIfAbsent, bundle_key(0, 0), script.lose_request)
+    (outcome,) = script.append(lane, plain(1))
+    assert offset_of(outcome) == 0
+    assert len({join_body(op.body) for op in puts(script, 0)}) == 1
+
+
+def test_a_definite_refusal_ends_the_flush_and_the_lane_goes_on() -> None:
+    script = Script()
+    lane = script.lane()
+
+    def refuse(_: Op) -> object:
+        raise InvalidInputError("400: check the options of the store")
+
+    script.on(PutIfAbsent, bundle_key(0, 0), refuse)
+    done = script.run(flush(lane, [plain(1)]))
+    assert done.outcomes == (Unknown(),)
+    assert "400" in str(done.error)
+    assert len(puts(script, 0)) == 1, "it is not put again and again"
+    assert lane.putting_since_ms is None
+    assert offset_of(script.append(lane, plain(2))[0]) == 0
+
+
+# ---------------------------------------------------------------------------- what is too old
+
+
+@pytest.mark.parametrize("clock", ["both", "wall"])
+def test_a_request_that_is_older_than_what_the_lane_remembers_is_not_judged_again(
+    clock: str,
+) -> None:
+    """A writer sleeps in mid-append for longer than a producer is remembered."""
+    script = Script()
+    mine, other = pair(script)
+    batch = sent(0)
+
+    def sleep() -> None:
+        script.append(other, batch)  # It reaches the log through another process, ...
+        script.pass_ms(MEMORY_MS + 1)
+        for number in range(RULES.checkpoint_every):
+            script.append(other, plain(50 + number))  # ... which forgets who sent it.
+        if clock == "wall":
+            script.clock.boot -= MEMORY_MS  # A machine that was frozen did not count the time.
+
+    script.on(PutIfAbsent, bundle_key(0, 3), script.before(sleep))
+    assert script.append(mine, batch) == (Unknown(),)
+    assert copies(script, batch) == 1
+    assert mine.notes["too old to judge"] == 1
+
+
+def test_a_request_that_has_waited_for_less_is_judged_again() -> None:
+    script = Script()
+    mine, other = pair(script)
+
+    def sleep() -> None:
+        script.append(other, plain(9))
+        script.pass_ms(MEMORY_MS // 2 - 60_000)
+
+    script.on(PutIfAbsent, bundle_key(0, 3), script.before(sleep))
+    assert offset_of(script.append(mine, sent(0))[0]) == 4
