@@ -183,6 +183,9 @@ inline put_checkpoint(SEQ) { /* if it is there already, it says the same */
 proctype Writer(byte me; byte batch; byte second; byte third) {
     byte s, end0, end1, seen, low, base, nonce;
     bool verified, stale, tried;
+#ifdef GIVES_UP
+    byte given_up; /* bundles whose fate was left open; each attempt after one has its own nonce */
+#endif
 
 begin:
     if :: verified -> goto build :: else fi;
@@ -261,7 +264,11 @@ build: /* W2: answer what the fold knows, give offsets to the rest */
         fi;
         if :: s >= KEYS -> goto done :: else fi;
         base = (PARTITION(batch) -> end1 : end0);
+#ifdef GIVES_UP
+        nonce = me + 1 + given_up * PROCESSES
+#else
         nonce = me + 1
+#endif
     };
 #ifdef MUTANT_CHECK_BEFORE_PUT
     atomic { read_head_again(s); if :: stale -> goto start_over :: else fi };
@@ -305,6 +312,20 @@ put: /* The same bytes to the same key, until the key is seen occupied */
 #endif
 #ifdef MUTANT_RETRY_WITH_OTHER_BATCHES
         if :: second != NONE -> i = batch; batch = second; second = i; i = 0 :: else fi;
+#endif
+#ifdef GIVES_UP
+        /* Puts of this size may never end in time. A batch that can be recognised is put again in a
+         * smaller bundle, with a nonce of its own, or its client is told that the outcome is
+         * unknown; a plain one is not put again. The next batch goes to the same key. */
+        if
+        :: given_up < 2 ->
+            given_up++; nonce = me + 1 + given_up * PROCESSES;
+#ifndef MUTANT_GIVEN_UP_AND_TAKEN_FOR_ABSENT
+            if :: tried -> goto next :: else fi;
+#endif
+            if :: goto next :: goto put fi
+        :: true
+        fi;
 #endif
         goto put
     };

@@ -121,6 +121,8 @@ _HOLDS = (
     Row("a sealer that trims twice", "A B C | D | sealer", ("ROUNDS=2",)),
     Row("keys are deleted from above", "A B C | D | sealer", ("DELETED_FROM_ABOVE",)),
     Row("a late PUT", _PAIR, ("LATE",)),
+    Row("a bundle is given up", _PAIR, ("GIVES_UP",)),
+    Row("a plain batch is given up", "A C | PLAIN | sealer", ("GIVES_UP",)),
     Row("tokens", _THREE, ("TOKENS", _QUIET)),
     Row("a reader", "A C | B | sealer | reader 0/0", (_QUIET,)),
     Row("a reader with tokens", "A C | B | sealer | reader 0/0", ("TOKENS", _QUIET)),
@@ -143,6 +145,7 @@ _BROKEN = (
     _mutant("retry with a new nonce", "A | PLAIN | sealer", "J2"),
     _mutant("retry with other batches", _PAIR, "J3"),
     _mutant("plain batch appended again", "A C | PLAIN | sealer", "J2"),
+    _mutant("given up and taken for absent", "A C | PLAIN | sealer", "J2", "GIVES_UP"),
     _mutant("exists means not stored", "A C | PLAIN | sealer", "J2", "REPLAYED", _QUIET),
     _mutant("delete before floor", _PAIR, "J1"),
     _mutant("floor before manifest", "A | B | sealer | reader 0/0", "J6", _QUIET),
@@ -248,6 +251,8 @@ LONG_ROWS = (
     Row("long: two sealers, four appends", "A B D | C | sealer | sealer"),
     Row("long: three writers, two trims", "A B | C | D | sealer", (_QUIET, "ROUNDS=2")),
     Row("long: a late PUT, three writers", _THREE, ("LATE",)),
+    Row("long: given up, and it arrives late", _PAIR, ("GIVES_UP", "LATE")),
+    Row("long: a plain batch is given up, too", "PLAIN A | B | sealer", ("GIVES_UP", "LATE")),
     Row("long: tokens", _THREE, ("TOKENS",)),
     Row(
         "long: tokens, a late PUT, two trims", "A B C | D | sealer", ("TOKENS", "LATE", "ROUNDS=2")

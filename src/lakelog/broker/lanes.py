@@ -15,6 +15,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 
+from lakelog.broker.watches import Watch, Watches
 from lakelog.errors import LakelogError, UnavailableError
 from lakelog.journal import (
     Append,
@@ -34,7 +35,7 @@ from lakelog.journal import (
 )
 from lakelog.store import PerformAsync, Work, run_async, working_async
 
-__all__ = ["LaneWriter", "Watch"]
+__all__ = ["LaneWriter"]
 
 Done = Callable[[Outcome | LakelogError], None]
 """Called once with how a request ended; an error says that nothing is known."""
@@ -47,17 +48,6 @@ UNANSWERED_MS_MAX = 15_000
 
 _Waiting = tuple[Request, Done, int]
 """A request, whom to tell, and until when: behind that nobody waits for the answer."""
-
-
-class Watch:
-    """Somebody who waits for a partition to grow beyond an offset."""
-
-    __slots__ = ("offset", "place", "wake")
-
-    def __init__(self, place: Place, offset: int, wake: Callable[[], None]) -> None:
-        self.place = place
-        self.offset = offset
-        self.wake = wake
 
 
 class LaneWriter:
@@ -93,7 +83,7 @@ class LaneWriter:
         """Requests that wait for room in the queue."""
         self._closing = False
         self._refreshing: list[asyncio.Future[None]] = []
-        self._watches: dict[Place, set[Watch]] = {}
+        self._watches = Watches()
         self._looked_ms = 0
         self._failing = ""
         """What ended the last flush; nothing if it ended well."""
@@ -251,7 +241,7 @@ class LaneWriter:
 
     def watch(self, watch: Watch) -> None:
         """Call it when its partition has grown."""
-        self._watches.setdefault(watch.place, set()).add(watch)
+        self._watches.add(watch)
         end = self.end(watch.place)
         if end is not None and end > watch.offset:
             # It has grown since whoever waits looked.
@@ -260,24 +250,13 @@ class LaneWriter:
 
     def forget(self, watch: Watch) -> None:
         """Call it no more."""
-        watches = self._watches.get(watch.place)
-        if watches is not None:
-            watches.discard(watch)
-            if not watches:
-                del self._watches[watch.place]
+        self._watches.forget(watch)
 
-    def _wake(self, places: Iterable[Place]) -> None:
-        """Call those who wait for these partitions, as far as they have grown."""
+    def _wake(self, places: Iterable[Place] | None = None) -> None:
+        """Call those who wait for these partitions, or for any, as far as they have grown."""
         fold = self.lane.fold
-        if fold is None:
-            return
-        for place in places:
-            watches = self._watches.get(place)
-            if watches:
-                end = fold.end(place)
-                for watch in [one for one in watches if one.offset < end]:
-                    self.forget(watch)
-                    watch.wake()
+        if fold is not None:
+            self._watches.wake(fold.end, places)
 
     # ------------------------------------------------------------------------ the task
 
@@ -346,7 +325,7 @@ class LaneWriter:
                     else:
                         answer.set_exception(error)
         if self._seq() != before:
-            self._wake(list(self._watches))
+            self._wake()
 
     def _seq(self) -> int:
         fold = self.lane.fold
@@ -395,7 +374,7 @@ class LaneWriter:
         self._flushed((self._looked_ms - now_ms) / 1000, size)
         if self._watches:
             ours = {request.place for request, _, _ in waiting if type(request) is Append}
-            self._wake(ours if self._seq() == before + 1 else list(self._watches))
+            self._wake(ours if self._seq() == before + 1 else None)
 
     def _refuse(self, error: LakelogError, waiting: list[_Waiting] | None = None) -> None:
         """Answer everybody who waits with an error."""

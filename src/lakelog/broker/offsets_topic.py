@@ -24,7 +24,7 @@ from kio.schema.errors import ErrorCode
 
 from lakelog.broker.catalog import Catalog, Entry
 from lakelog.broker.coordinator import Coordinator
-from lakelog.broker.lanes import LaneWriter, Watch
+from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.metrics import TopicCounters
 from lakelog.broker.offset_records import (
     group_key,
@@ -34,6 +34,7 @@ from lakelog.broker.offset_records import (
     partition_of_group,
 )
 from lakelog.broker.partitions import Part, Partition
+from lakelog.broker.watches import Watch
 from lakelog.formats import Bytes
 from lakelog.groups import Committed, Offsets, Place, Roster
 from lakelog.log import Bounds, Found, Topic

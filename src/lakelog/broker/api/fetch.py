@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker.catalog import Entry
-from lakelog.broker.lanes import Watch
 from lakelog.broker.partitions import Part, Partition
 from lakelog.broker.services import Services
 from lakelog.broker.sessions import Session, Wanted
+from lakelog.broker.watches import Watch
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.formats import Bytes
 from lakelog.wire import FetchedPartition, FetchedTopic, FetchRequest, encode_fetch_response

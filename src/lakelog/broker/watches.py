@@ -1,0 +1,54 @@
+"""Who waits for partitions of a lane to grow, and is called when they have.
+
+A fetch that found nothing waits here, on each of its partitions, and is called once: whoever is
+called looks again, and waits again if there is still nothing for it.
+"""
+
+from collections.abc import Callable, Iterable
+
+from lakelog.journal import Place
+
+__all__ = ["Watch", "Watches"]
+
+
+class Watch:
+    """Somebody who waits for a partition to grow beyond an offset."""
+
+    __slots__ = ("offset", "place", "wake")
+
+    def __init__(self, place: Place, offset: int, wake: Callable[[], None]) -> None:
+        self.place = place
+        self.offset = offset
+        self.wake = wake
+
+
+class Watches:
+    """Those who wait, by partition."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Place, set[Watch]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, watch: Watch) -> None:
+        """Let somebody wait."""
+        self._waiting.setdefault(watch.place, set()).add(watch)
+
+    def forget(self, watch: Watch) -> None:
+        """Call it no more."""
+        watches = self._waiting.get(watch.place)
+        if watches is not None:
+            watches.discard(watch)
+            if not watches:
+                del self._waiting[watch.place]
+
+    def wake(self, end: Callable[[Place], int], places: Iterable[Place] | None = None) -> None:
+        """Call those whose partitions have grown: of some places, or of all."""
+        for place in list(self._waiting) if places is None else places:
+            watches = self._waiting.get(place)
+            if watches:
+                now = end(place)
+                for watch in [one for one in watches if one.offset < now]:
+                    self.forget(watch)
+                    watch.wake()
