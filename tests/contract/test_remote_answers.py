@@ -14,9 +14,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from lakelog.errors import InvalidInputError, LakelogError, NotFoundError, UnavailableError
+from lakelog.errors import (
+    InvalidInputError,
+    LakelogError,
+    NotFoundError,
+    TooLargeError,
+    UnavailableError,
+)
 from lakelog.store import (
     Changed,
+    Created,
     Delete,
     Exists,
     Get,
@@ -30,7 +37,9 @@ from lakelog.store import (
     Store,
     StoreSpec,
     open_store,
+    remote,
 )
+from tests.parts.lying_s3 import Lie, LyingS3, running_lying_s3
 from tests.parts.seaweedfs import SeaweedFS
 
 SILENCE, HANG_UP = 0, -1
@@ -98,7 +107,9 @@ def store(server: Server) -> Store:
 WRITES = [PutIfAbsent("k", b"x"), PutIfMatch("k", b"x", '"e"')]
 
 
-@pytest.mark.parametrize("status", [409, 500, 502, 503, 504, 429, 400, 408, 416, SILENCE, HANG_UP])
+@pytest.mark.parametrize(
+    "status", [408, 409, 416, 425, 429, 499, 500, 502, 503, 504, 507, SILENCE, HANG_UP]
+)
 @pytest.mark.parametrize("op", WRITES)
 def test_a_write_without_a_clear_answer_is_unknown_and_is_sent_once(
     server: Server, store: Store, op: Op, status: int
@@ -110,6 +121,135 @@ def test_a_write_without_a_clear_answer_is_unknown_and_is_sent_once(
     with pytest.raises(UnavailableError, match="outcome unknown"):
         asyncio.run(store.perform_async(op))
     assert server.requests == 2
+
+
+def error_body(code: str) -> bytes:
+    """What S3 sends: a head, a line break, and the rest."""
+    head = '<?xml version="1.0" encoding="UTF-8"?>'
+    return f"{head}\n<Error><Code>{code}</Code><Message>as told</Message></Error>".encode()
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "next_step"),
+    [
+        (400, "RequestTimeout", "outcome unknown"),
+        (400, "IncompleteBody", "outcome unknown"),
+        (400, "BadDigest", "outcome unknown"),
+        (400, "XAmzContentSHA256Mismatch", "outcome unknown"),
+        (403, "RateLimitExceeded", "outcome unknown"),
+        (400, "ExpiredToken", "the credentials have expired"),
+        (403, "RequestTimeTooSkewed", "the clock of this machine .* set it"),
+    ],
+)
+@pytest.mark.parametrize("op", WRITES)
+def test_a_write_that_may_do_better_next_time_is_unknown(
+    server: Server, store: Store, op: Op, status: int, code: str, next_step: str
+) -> None:
+    server.status, server.body = status, error_body(code)
+    with pytest.raises(UnavailableError, match=f"{code}: as told.*{next_step}"):
+        store.perform(op)
+    assert server.requests == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (400, "InvalidArgument"),
+        (400, ""),
+        (402, ""),
+        (405, "MethodNotAllowed"),
+        (407, ""),
+        (411, "MissingContentLength"),
+        (414, ""),
+        (417, ""),
+        (431, ""),
+        (501, "NotImplemented"),
+    ],
+)
+@pytest.mark.parametrize("op", WRITES)
+def test_a_write_that_is_refused_is_told_so_and_is_sent_once(
+    server: Server, store: Store, op: Op, status: int, code: str
+) -> None:
+    """Putting it again would be refused again, for ever."""
+    server.status, server.body = status, error_body(code) if code else b""
+    with pytest.raises(InvalidInputError, match="nothing was stored: check") as raised:
+        store.perform(op)
+    assert not isinstance(raised.value, TooLargeError)
+    assert code in str(raised.value)
+    assert "<" not in str(raised.value)
+    assert server.requests == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (413, ""),
+        (413, "RequestBodyTooLarge"),
+        (400, "EntityTooLarge"),
+        (400, "MaxMessageLengthExceeded"),
+    ],
+)
+@pytest.mark.parametrize("op", WRITES)
+def test_a_write_that_is_too_large_is_told_apart(
+    server: Server, store: Store, op: Op, status: int, code: str
+) -> None:
+    server.status, server.body = status, error_body(code) if code else b"<html>413</html>"
+    with pytest.raises(TooLargeError, match="nothing was stored: split it"):
+        store.perform(op)
+    with pytest.raises(TooLargeError):
+        asyncio.run(store.perform_async(op))
+    assert server.requests == 2
+
+
+@pytest.mark.parametrize("op", [Get("k"), GetRange("k", 0, 5), ListPage()])
+def test_a_read_that_is_refused_is_not_worth_another(server: Server, store: Store, op: Op) -> None:
+    server.status, server.body = 400, error_body("InvalidArgument")
+    with pytest.raises(InvalidInputError, match="InvalidArgument"):
+        store.perform(op)
+
+
+# ---------------------------------------------------------------------------- how long it may take
+
+
+def test_a_request_has_the_longer_the_more_it_carries() -> None:
+    mib = 1 << 20
+    asked = [0, 1, 16 * mib, 16 * mib + 1, 32 * mib, 33 * mib, 256 * mib, 1 << 62]
+    assert [remote.timeout_s(size) for size in asked] == [30, 30, 30, 60, 60, 120, 480, 15360]
+
+
+def slow_options(s3: LyingS3, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    monkeypatch.setattr(remote, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(remote, "TIMEOUT_BYTES", 1000)
+    return s3.options
+
+
+def test_a_large_object_is_given_the_time_that_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Lie(name="slow", delay_s=0.6)
+    with running_lying_s3() as s3:
+        store = open_store("s3://bucket", slow_options(s3, monkeypatch))
+        s3.lie(slow, "PUT", "small")
+        with pytest.raises(UnavailableError, match="outcome unknown"):
+            store.perform(PutIfAbsent("small", b"x"))
+        s3.lie(slow, "PUT", "large")
+        assert isinstance(store.perform(PutIfAbsent("large", b"x" * 16_000)), Created)
+        # A read that brings nothing for the time of a small request is given up, however large.
+        s3.lie(slow, "GET", "large")
+        with pytest.raises(UnavailableError, match="outcome unknown"):
+            store.perform(GetRange("large", 0, 16_000))
+        assert len(store.perform(GetRange("large", 0, 16_000)).body) == 16_000
+
+
+def test_a_timeout_that_is_given_is_the_one_of_every_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with running_lying_s3() as s3:
+        store = open_store("s3://bucket", {**slow_options(s3, monkeypatch), "timeout": "300ms"})
+        s3.lie(Lie(name="slow", delay_s=0.6), "PUT", "large")
+        with pytest.raises(UnavailableError):
+            store.perform(PutIfAbsent("large", b"x" * 16_000))
+
+
+# ---------------------------------------------------------------------------- what is believed
 
 
 @pytest.mark.parametrize("status", [412, 304])

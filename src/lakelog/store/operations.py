@@ -16,10 +16,11 @@ functions at the end are flows of one operation, so that callers see types and n
 
 Work is a flow that may also wait (``Wait``), and ask for several things at once (``Many``).
 
-Two errors are raised into a flow. NotFoundError: there is no such object. UnavailableError: there
+Three errors are raised into a flow. NotFoundError: there is no such object. UnavailableError: there
 is no answer, and *nothing is known*; a write that ends so may have been stored. A lost answer, a
-timeout, a 5xx and a 409 are all of this kind. ``Exists`` and ``Changed`` are never guesses: the
-store has said so.
+timeout, a 5xx and a 409 are all of this kind. InvalidInputError: the store has refused the request,
+for its size if it is a TooLargeError; *this* request has stored nothing, and the same one would be
+refused again. ``Exists`` and ``Changed`` are never guesses: the store has said so.
 """
 
 from collections.abc import Generator, Sequence

@@ -7,6 +7,12 @@ plain function, ``run_async`` by the one that ends in ``_async``.
 All retries of obstore are off. Repeating a conditional PUT behind our back turns its own success
 into "exists"; repeating reads is the business of ``retrying``, which the meter sees.
 
+A request has a time-out, its body included: 30 seconds for up to 16 MiB, and for more bytes as much
+longer, in doublings, so that a line which can carry a bundle can carry a segment. A long read must
+besides make progress: a server that sends nothing for 30 seconds is given up. obstore has one
+time-out for a client and none for a request, so there is a client for each. The option
+``timeout``, where it is given, is the time-out of every request.
+
 obstore is imported when the first operation is performed, and clients are made then. A store that
 is pickled carries only its address and options, and connects where it arrives. The threads of the
 library do not survive a fork, and a call in the child would wait for them for ever; so a child of
@@ -16,7 +22,7 @@ a process that has used a remote store is refused.
 import os
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -59,7 +65,18 @@ _CLIENT_OPTIONS = {
 }  # fmt: skip
 """Options of the HTTP client; every other one is of the store."""
 
-_TIMEOUTS = {"connect_timeout": "5s", "timeout": "30s"}
+CONNECT_TIMEOUT_S = 5
+TIMEOUT_S = 30
+TIMEOUT_BYTES = 16 << 20
+"""A request that carries no more has ``TIMEOUT_S``: over half a megabyte a second."""
+PUT_BYTES_MAX = 5 << 30
+"""The largest object that S3 takes in one request; no time-out grows beyond what it has."""
+
+
+def timeout_s(size: int) -> float:
+    """Return how long a request that carries so many bytes may take."""
+    carried = min(max(1, size), PUT_BYTES_MAX)
+    return TIMEOUT_S * float(1 << ((carried - 1) // TIMEOUT_BYTES).bit_length())
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +107,7 @@ class RemoteStore:
         if folder:
             check_key(folder)
         self._folder = folder + "/" if folder else ""
+        self._clients: dict[tuple[str, ...], ObjectStore] = {}
         self._refuse_plain_http()
 
     def __repr__(self) -> str:
@@ -117,8 +135,28 @@ class RemoteStore:
                 f"the option {plain[0]} is not https: set allow_http=true if that is meant"
             )
 
-    @cached_property
+    @property
     def _client(self) -> "ObjectStore":
+        """The client for requests that carry little."""
+        return self._client_for(0, reads=False)
+
+    def _client_for(self, size: int, *, reads: bool) -> "ObjectStore":
+        """Return the client whose time-out is that of a request which carries so many bytes."""
+        limit_s = timeout_s(size)
+        timeouts = {
+            "connect_timeout": f"{CONNECT_TIMEOUT_S}s",
+            "timeout": f"{limit_s * 1000:.0f}ms",
+        }
+        if reads and limit_s > TIMEOUT_S:
+            timeouts["read_timeout"] = f"{TIMEOUT_S * 1000:.0f}ms"
+        if "timeout" in self._options:
+            timeouts = {"connect_timeout": timeouts["connect_timeout"]}
+        kind = tuple(timeouts.values())
+        if kind not in self._clients:
+            self._clients[kind] = self._connect(timeouts)
+        return self._clients[kind]
+
+    def _connect(self, timeouts: Mapping[str, str]) -> "ObjectStore":
         from obstore.store import from_url
 
         client = {key: value for key, value in self._options.items() if key in _CLIENT_OPTIONS}
@@ -128,7 +166,7 @@ class RemoteStore:
             made: ObjectStore = make(
                 f"{self._scheme}://{self._bucket}",
                 config=config,
-                client_options={**_TIMEOUTS, **client},
+                client_options={**timeouts, **client},
                 retry_config={"max_retries": 0},
             )
         except Exception as error:
@@ -189,7 +227,8 @@ class RemoteStore:
                 wanted = {"range": (op.start, op.end)}
             case GetSuffix():
                 wanted = {"range": {"suffix": op.length}}
-        got = yield _Call(self._client, "get", (self._folder + op.key,), {"options": wanted})
+        client = self._client_for(_wanted_bytes(op), reads=True)
+        got = yield _Call(client, "get", (self._folder + op.key,), {"options": wanted})
         if isinstance(got, Fault) and got.past_the_end:
             return (yield from self._nothing(op))
         got = self._sound(got, op.key)
@@ -240,7 +279,9 @@ class RemoteStore:
         how = {"mode": mode, "use_multipart": False}
         # A view of Arrow's memory is one of signed bytes, which the library does not take.
         sent = body if isinstance(body, bytes) else [memoryview(one).cast("B") for one in body]
-        return _Call(self._client, "put", (self._folder + key, sent), how)
+        size = len(sent) if isinstance(sent, bytes) else sum(one.nbytes for one in sent)
+        client = self._client_for(size, reads=False)
+        return _Call(client, "put", (self._folder + key, sent), how)
 
     # ------------------------------------------------------------------------ answers
 
@@ -263,6 +304,17 @@ class RemoteStore:
         if self._scheme == "gs":
             return "" if listed else meta["version"] or ""
         return meta["e_tag"] or ""
+
+
+def _wanted_bytes(op: Get | GetRange | GetSuffix) -> int:
+    """Return how many bytes the answer has, at most."""
+    match op:
+        case Get():
+            return op.size_bytes_max
+        case GetRange():
+            return op.end - op.start
+        case GetSuffix():
+            return op.length
 
 
 @cache

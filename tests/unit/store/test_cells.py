@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from lakelog.errors import ConflictError, NotFoundError, UnavailableError, UnsupportedError
+from lakelog.errors import (
+    ConflictError,
+    NotFoundError,
+    TooLargeError,
+    UnavailableError,
+    UnsupportedError,
+)
 from lakelog.store import (
     CELL_BYTES_MAX,
     Changed,
@@ -194,6 +200,19 @@ def test_the_first_read_that_fails_fails_the_change() -> None:
     with pytest.raises(UnavailableError):
         story.add(b"a")
     assert story.puts == []
+
+
+@pytest.mark.parametrize("start", [None, b"x"])
+def test_a_change_that_the_store_refuses_is_put_once(start: bytes | None) -> None:
+    story = Story(start)
+
+    def refuse(_: Op) -> Any:
+        raise TooLargeError("refused: split it")
+
+    story.faults[1] = refuse
+    with pytest.raises(TooLargeError):
+        story.add(b"a")
+    assert (len(story.puts), story.waits) == (1, [])
 
 
 def test_who_is_always_second_gives_up_and_says_so() -> None:

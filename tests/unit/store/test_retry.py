@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from lakelog.errors import InvalidInputError, LakelogError, NotFoundError, UnavailableError
+from lakelog.errors import (
+    InvalidInputError,
+    LakelogError,
+    NotFoundError,
+    TooLargeError,
+    UnavailableError,
+)
 from lakelog.store import (
     Delete,
     Get,
@@ -105,6 +111,17 @@ def test_an_answer_that_is_an_error_is_not_asked_for_again(ask: Ask) -> None:
     with pytest.raises(NotFoundError):
         ask(store, Get("a"))
     assert store.asked == 1
+
+
+@pytest.mark.parametrize("kind", [InvalidInputError, TooLargeError])
+@pytest.mark.parametrize("op", [Get("a"), *WRITES])
+def test_what_the_store_refuses_is_not_asked_for_again(
+    ask: Ask, op: Op, kind: type[LakelogError]
+) -> None:
+    store = Flaky(99, kind("refused"))
+    with pytest.raises(kind):
+        ask(store, op)
+    assert (store.asked, store.slept) == (1, [])
 
 
 def test_delays_are_anything_from_nothing_to_a_bound_that_doubles() -> None:
