@@ -54,7 +54,7 @@ from lakelog.store.pieces import check_size, span
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-__all__ = ["SCHEMES", "RemoteStore"]
+__all__ = ["SCHEMES", "RemoteStore", "timeout_s"]
 
 SCHEMES = ("s3", "gs", "az")
 
