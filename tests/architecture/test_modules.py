@@ -74,6 +74,22 @@ def test_every_exception_to_the_length_of_functions_is_needed() -> None:
     assert long == set(LONG_FUNCTIONS)
 
 
+def test_whoever_may_append_to_a_lane_stamps_by_the_stores_clock() -> None:
+    """A clock that is years ahead would stamp everything that anybody appends later.
+
+    Who writes under no name, ``bytes(16)``, never appends; the simulator has its own worlds.
+    """
+    for module in MODULES:
+        if module.name.startswith("lakelog.testing"):
+            continue
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Lane":
+                given = {word.arg: ast.unparse(word.value) for word in node.keywords}
+                assert "time" in given or given["writer"] == "bytes(16)", (
+                    f"{module.name}, line {node.lineno}: give this Lane a StoreTime"
+                )
+
+
 def test_the_tree_of_errors() -> None:
     """A new class needs a caller who would act differently: this test is where to defend it."""
     parents = {

@@ -133,6 +133,10 @@ _ROWS = (
         "How often such a member is to be heard of.",
     ),
     _int("offsets.commit.timeout.ms", "groups.patience_ms", "How long a commit waits."),
+    _int(
+        "clock.skew.max.ms", "clock_skew_ms_max",
+        "How far this machine's clock may be from the store's; Kafka has no such config.",
+    ),
 )  # fmt: skip
 
 BROKER_CONFIGS: Mapping[str, BrokerConfig] = {row.name: row for row in _ROWS}

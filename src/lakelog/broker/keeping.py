@@ -33,7 +33,7 @@ from types import TracebackType
 from lakelog.broker.metrics import Metrics
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Lane
+from lakelog.journal import Lane, StoreTime
 from lakelog.keep import Kept, SealSettings, keep
 from lakelog.log import is_pipeline_claimed, open_namespace, store_now
 from lakelog.store import (
@@ -245,7 +245,7 @@ def _die_with_the_broker(pipe: Connection) -> None:
 
 
 async def _keep_on(spec: StoreSpec, settings: KeepSettings, pipe: Connection) -> None:
-    store, lanes = spec.open(), dict[int, Lane]()
+    store, lanes, time = spec.open(), dict[int, Lane](), StoreTime()
     uniform = secrets.SystemRandom().uniform
     _cap(settings.memory_bytes)
     await asyncio.sleep(uniform(0, settings.every_s))
@@ -262,6 +262,7 @@ async def _keep_on(spec: StoreSpec, settings: KeepSettings, pipe: Connection) ->
                         clock=SystemClock(),
                         ids=new_id,
                         writer=new_id(),
+                        time=time,
                     )
                     for number in range(namespace.rules.lanes)
                 }

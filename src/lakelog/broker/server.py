@@ -33,9 +33,10 @@ from lakelog.broker.recent import Recent
 from lakelog.broker.services import Services
 from lakelog.broker.sessions import Sessions
 from lakelog.broker.settings import BrokerSettings, Limits
+from lakelog.broker.timekeeper import Timekeeper
 from lakelog.errors import LakelogError
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Lane
+from lakelog.journal import Lane, StampedClock, StoreTime
 from lakelog.log import open_namespace
 from lakelog.meta import BucketGroups
 from lakelog.ports import Clock, Ids
@@ -115,6 +116,8 @@ class Broker:
             trouble = writer.trouble()
             if trouble:
                 return False, trouble
+        if self.services.time.problem:
+            return False, self.services.time.problem
         return True, "ready"
 
     async def sweep(self) -> None:
@@ -179,12 +182,17 @@ async def run_broker(
     """Run a broker on a namespace; at the end of the context it has drained.
 
     Raises:
-        LakelogError: there is no namespace, or the store does not answer.
+        LakelogError: there is no namespace, the store does not answer, or this machine's clock is
+            far from the store's.
     """
     clock = clock or SystemClock()
     metrics = metrics or Metrics()
     perform = retrying_async(counted(store.perform_async, metrics))
     namespace = await run_async(open_namespace(), working_async(perform))
+    time_ = StoreTime(settings.clock_skew_ms_max)
+    timekeeper = Timekeeper(time_, clock, ids, perform, log)
+    await timekeeper.start()
+    stamped = StampedClock(time_, clock)
 
     def complain(error: LakelogError) -> None:
         log.warning("trouble", error=str(error)[:512])
@@ -199,7 +207,14 @@ async def run_broker(
     turnstile = asyncio.Lock()
     lanes = {
         number: LaneWriter(
-            Lane(number=number, rules=namespace.rules, clock=clock, ids=ids, writer=writer_id),
+            Lane(
+                number=number,
+                rules=namespace.rules,
+                clock=clock,
+                ids=ids,
+                writer=writer_id,
+                time=time_,
+            ),
             perform,
             settings.flush,
             probe_ms=settings.probe_ms,
@@ -220,7 +235,7 @@ async def run_broker(
         cluster=cluster,
         recent=recent,
         cold=cold,
-        clock=clock,
+        clock=stamped,
         ids=ids,
         metrics=metrics,
         complain=complain,
@@ -228,7 +243,7 @@ async def run_broker(
     coordinator = Coordinator(
         BucketGroups(writer_id),
         perform,
-        clock=clock,
+        clock=stamped,
         ids=ids,
         settings=settings.groups,
         complain=complain,
@@ -236,7 +251,7 @@ async def run_broker(
     budget = Budget(settings.limits.memory_bytes)
     services = Services(
         settings=settings,
-        clock=clock,
+        clock=stamped,
         ids=ids,
         cluster=cluster,
         catalog=catalog,
@@ -245,10 +260,11 @@ async def run_broker(
         sessions=Sessions(settings.limits.fetch_sessions, ids),
         budget=budget,
         metrics=metrics,
+        time=time_,
     )
     services.lags = Lags(services)
     offsets_id = sha256(namespace.id + OFFSETS_TOPIC.encode()).digest()[:16]
-    offsets = OffsetsTopic(catalog, coordinator, clock, offsets_id)
+    offsets = OffsetsTopic(catalog, coordinator, stamped, offsets_id)
     catalog.offer(offsets)
     broker = Broker(
         services=services,
@@ -265,10 +281,12 @@ async def run_broker(
     try:
         learning = [writer.refresh() for writer in lanes.values()]
         await asyncio.gather(catalog.refresh(), coordinator.loaded(), *learning)
+        timekeeper.mind(writer.lane for writer in lanes.values())
         servers = await _open_doors(broker, advertised)
         tasks = [
             asyncio.create_task(broker.sweep()),
             asyncio.create_task(broker.watch_loop()),
+            asyncio.create_task(timekeeper.watch()),
             asyncio.create_task(catalog.watch(settings.topics_refresh_ms)),
             asyncio.create_task(services.lags.watch()),
             asyncio.create_task(offsets.watch()),

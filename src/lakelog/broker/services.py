@@ -11,6 +11,7 @@ from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.metrics import Metrics
 from lakelog.broker.sessions import Sessions
 from lakelog.broker.settings import BrokerSettings
+from lakelog.journal import StoreTime
 from lakelog.ports import Clock, Ids
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Services:
     sessions: Sessions
     budget: Budget
     metrics: Metrics
+    time: StoreTime = field(default_factory=StoreTime)
     lags: "Lags" = field(init=False)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from lakelog.broker.shards import CoordinatorSettings
 from lakelog.errors import InvalidInputError
-from lakelog.journal import FlushSettings
+from lakelog.journal import SKEW_MS_MAX, SKEW_MS_MIN, FlushSettings
 
 __all__ = ["BrokerSettings", "Limits", "Listener"]
 
@@ -78,6 +78,14 @@ class BrokerSettings:
     probe_ms: int = 1_000
     """How often a lane in which nothing is written, and for which somebody waits, is looked at."""
 
+    clock_skew_ms_max: int = SKEW_MS_MAX
+    """How far this machine's clock may be from the store's; beyond it nothing is appended. Raise it
+    where clocks cannot be set; two seconds and more are told apart."""
+
     def __post_init__(self) -> None:
         if not self.listeners or self.node_id < 0 or self.partitions < 1:
             raise InvalidInputError(f"{self}: use a listener, a node id from 0, a partition")
+        if self.clock_skew_ms_max < SKEW_MS_MIN:
+            raise InvalidInputError(
+                f"clock.skew.max.ms={self.clock_skew_ms_max}: use {SKEW_MS_MIN} or more"
+            )

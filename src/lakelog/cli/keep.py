@@ -10,7 +10,7 @@ import click
 from lakelog.cli.arguments import named_values, store_option
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Lane
+from lakelog.journal import Lane, StoreTime
 from lakelog.keep import Kept, SealSettings
 from lakelog.keep import keep as keep_flow
 from lakelog.log import open_namespace
@@ -60,10 +60,15 @@ def keep(
 
 def _lanes(store: Store) -> dict[int, Lane]:
     namespace = run(open_namespace(), working(retrying(store.perform)))
-    writer = new_id()
+    writer, store_time = new_id(), StoreTime()
     return {
         number: Lane(
-            number=number, rules=namespace.rules, clock=SystemClock(), ids=new_id, writer=writer
+            number=number,
+            rules=namespace.rules,
+            clock=SystemClock(),
+            ids=new_id,
+            writer=writer,
+            time=store_time,
         )
         for number in range(namespace.rules.lanes)
     }

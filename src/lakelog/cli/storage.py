@@ -17,7 +17,7 @@ from lakelog.cli.arguments import named_values
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.history.manifests import Manifest
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Lane
+from lakelog.journal import Lane, StoreTime
 from lakelog.log import Namespace, Topic, open_namespace, refresh
 from lakelog.names import manifest_key
 from lakelog.store import (
@@ -78,6 +78,7 @@ class Storage:
     def __init__(self, store: Store) -> None:
         self._perform = working_async(retrying_async(store.perform_async))
         self._lanes: dict[int, Lane] = {}
+        self._time = StoreTime()
         self.namespace: Namespace = self.run(open_namespace())
 
     def run(self, flow: Work[T]) -> T:
@@ -94,6 +95,7 @@ class Storage:
                 clock=SystemClock(),
                 ids=new_id,
                 writer=new_id(),
+                time=self._time,
             )
         return self._lanes[number]
 

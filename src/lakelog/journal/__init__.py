@@ -10,6 +10,7 @@ walk         reading bundles; learning where a lane ends
 locate       where an offset is
 append       W2 to W4: the one place where the journal grows
 flush        which requests go into the next bundle, and an answer for each
+timekeeping  what time it is, by the store's clock
 checkpoints  written off the path of acknowledgements
 """
 
@@ -34,6 +35,15 @@ from lakelog.journal.requests import (
     Unknown,
     new_append,
 )
+from lakelog.journal.timekeeping import (
+    SKEW_MS_MAX,
+    SKEW_MS_MIN,
+    StampedClock,
+    StoreTime,
+    compare,
+    stamp,
+    store_now,
+)
 from lakelog.journal.walk import (
     follow,
     learn,
@@ -44,6 +54,8 @@ from lakelog.journal.walk import (
 )
 
 __all__ = [
+    "SKEW_MS_MAX",
+    "SKEW_MS_MIN",
     "Append",
     "Begin",
     "CommitWrite",
@@ -64,11 +76,14 @@ __all__ = [
     "Refused",
     "Request",
     "Snapshot",
+    "StampedClock",
+    "StoreTime",
     "Stored",
     "Touch",
     "Unknown",
     "append",
     "batches_of",
+    "compare",
     "decode_head",
     "encode_head",
     "floor_holds",
@@ -85,6 +100,8 @@ __all__ = [
     "read_bundles",
     "read_checkpoint",
     "slices_of",
+    "stamp",
     "store_checkpoint",
+    "store_now",
     "write_checkpoint",
 ]

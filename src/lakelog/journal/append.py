@@ -47,6 +47,7 @@ from lakelog.journal.requests import (
     Unknown,
     request_bytes,
 )
+from lakelog.journal.timekeeping import stamp
 from lakelog.journal.walk import follow, learn, read_bundle
 from lakelog.names import bundle_key
 from lakelog.store import Created, Wait, Work, put_if_absent
@@ -103,7 +104,7 @@ def append(lane: Lane, requests: Sequence[Request]) -> Work[tuple[Outcome, ...]]
             lane.known.fold,
             [request for _, request in some],
             writer=lane.writer,
-            now_ms=lane.clock.now_ms(),
+            now_ms=(yield from stamp(lane.time, lane.clock, lane.ids)),
         )
         fate = yield from _kept_time(lane, made)
         lane.notes[f"fate {fate.name.lower()}"] += 1

@@ -28,6 +28,7 @@ from lakelog.errors import NotFoundError
 from lakelog.formats.lanes import Bundle, Checkpoint
 from lakelog.journal.fold import Fold
 from lakelog.journal.head import HEAD_BYTES_MAX, Head, decode_head
+from lakelog.journal.timekeeping import StoreTime
 from lakelog.model import Rules
 from lakelog.names import head_key
 from lakelog.ports import Clock, Ids
@@ -94,6 +95,8 @@ class Lane:
     ids: Ids
     writer: bytes
     """Names this process in bundles; a change of it is a change of leader."""
+    time: StoreTime | None = None
+    """By which what it appends is stamped; None: ``clock``, for who only reads, and for tests."""
 
     last_look: Look | None = None
     """The read of the head that says most; ``saw`` replaces it."""

@@ -11,11 +11,11 @@ spans      offsets -> where they lie -> shares for tasks
 rows       shares -> Arrow; imported only when asked for
 staging    what an attempt of a bulk write puts beside the log
 writes     bulk writes: decided for once, appended to every lane
-moment     what time it is, by the store's clock
 configs    topic configs by Kafka's names, checked and typed; config_table: a row for each;
            altering: what becomes of them when some are changed
 """
 
+from lakelog.journal import store_now
 from lakelog.log.altering import Change, Operation, alter_configs
 from lakelog.log.claims import claim_pipeline, is_pipeline_claimed
 from lakelog.log.config_table import TOPIC_CONFIGS, ConfigType, TopicConfig
@@ -28,7 +28,6 @@ from lakelog.log.configs import (
     config_value,
     describe_configs,
 )
-from lakelog.log.moment import store_now
 from lakelog.log.namespace import Namespace, make_namespace, open_namespace
 from lakelog.log.plan import Planned, plan_history, plan_partitions
 from lakelog.log.read import (

@@ -29,7 +29,7 @@ from lakelog.history.manifests import (
     turn_page,
 )
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Begin, Lane, Refused, Unknown, append
+from lakelog.journal import Begin, Lane, Refused, StoreTime, Unknown, append
 from lakelog.keep import read_segment
 from lakelog.log import Topic, open_topic, read_topic, store_now
 from lakelog.model import Rules
@@ -144,9 +144,15 @@ class Importing:
             if end:
                 begin = Begin(place=where.place, offset=end)
                 begins.setdefault(topic.lane(partition), []).append(begin)
+        time = StoreTime()
         for number, requests in sorted(begins.items()):
             lane = Lane(
-                number=number, rules=self._rules, clock=SystemClock(), ids=new_id, writer=writer
+                number=number,
+                rules=self._rules,
+                clock=SystemClock(),
+                ids=new_id,
+                writer=writer,
+                time=time,
             )
             for outcome in run(append(lane, requests), self._perform):
                 if isinstance(outcome, Unknown):

@@ -23,7 +23,7 @@ import pyarrow as pa
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
 from lakelog.history.manifests import SegmentRow, Where, read_manifests
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Held, Lane, Place, write_checkpoint
+from lakelog.journal import Held, Lane, Place, StoreTime, write_checkpoint
 from lakelog.keep import (
     Backlog,
     Catalog,
@@ -241,7 +241,14 @@ class Sealing:
 
 
 def _lane(number: int, rules: Rules) -> Lane:
-    return Lane(number=number, rules=rules, clock=SystemClock(), ids=new_id, writer=new_id())
+    return Lane(
+        number=number,
+        rules=rules,
+        clock=SystemClock(),
+        ids=new_id,
+        writer=new_id(),
+        time=StoreTime(),
+    )
 
 
 def _unsealed(backlog: Backlog, catalog: Catalog) -> Work[Backlog]:

@@ -20,7 +20,7 @@ from lakelog.errors import CorruptError, LakelogError, UnsupportedError
 from lakelog.history import Selection
 from lakelog.history.manifests import SegmentRow, Where, read_manifests
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Lane
+from lakelog.journal import Lane, StoreTime
 from lakelog.keep import (
     MergeSettings,
     forget_topic,
@@ -223,9 +223,15 @@ class Retaining:
                 forgetting = forget_topic(topic, new_id, now_ms=now_ms, grace_ms=self.job.grace_ms)
                 run(forgetting, self._perform)
         run(sweep_times(now_ms=now_ms, grace_ms=self.job.grace_ms), self._perform)
+        time = StoreTime()
         lanes = {
             number: Lane(
-                number=number, rules=self._rules, clock=SystemClock(), ids=new_id, writer=new_id()
+                number=number,
+                rules=self._rules,
+                clock=SystemClock(),
+                ids=new_id,
+                writer=new_id(),
+                time=time,
             )
             for number in range(self._rules.lanes)
         }

@@ -39,8 +39,8 @@ _SIZE = struct.Struct(">i")
 class Site(MemoryStore):
     """A store with a namespace in it."""
 
-    def __init__(self, lanes: int = 1, **rules: int) -> None:
-        super().__init__()
+    def __init__(self, lanes: int = 1, *, clock: Clock | None = None, **rules: int) -> None:
+        super().__init__(now_ms=(clock or SystemClock()).now_ms)
         self.ops: list[Op] = []
         self.log: list[dict[str, Any]] = []
         self.open = asyncio.Event()

@@ -74,7 +74,8 @@ async def written(client: Client, *values: bytes) -> None:
 
 @story
 async def test_a_group_is_as_old_as_the_first_record_that_it_has_not_read() -> None:
-    site, hands = Site(), Hands()
+    hands = Hands()
+    site = Site(clock=hands)
     site.create("t")
     async with broker(site, clock=hands) as running:
         client, lags = await connect(running), running.services.lags
@@ -101,7 +102,8 @@ async def test_a_group_is_as_old_as_the_first_record_that_it_has_not_read() -> N
 
 @story
 async def test_what_was_written_before_a_broker_started_has_the_time_of_its_batch() -> None:
-    site, hands = Site(), Hands()
+    hands = Hands()
+    site = Site(clock=hands)
     site.create("t")
     site.append("t", 0, batch(b"0", b"1", times=[NOON - 60_000] * 2))
     site.append("t", 0, batch(b"2", times=[NOON - 30_000]))
@@ -122,7 +124,8 @@ async def test_what_was_written_before_a_broker_started_has_the_time_of_its_batc
 
 @story
 async def test_a_lag_that_cannot_be_found_out_is_not_called_none() -> None:
-    site, hands = Site(), Hands()
+    hands = Hands()
+    site = Site(clock=hands)
     site.create("t")
     site.append("t", 0, batch(b"0", times=[NOON - 60_000]))
     async with broker(site, clock=hands) as running:

@@ -24,7 +24,7 @@ from lakelog.broker.catalog import Entry
 from lakelog.broker.codes import REFUSALS, batch_code
 from lakelog.broker.partitions import Partition
 from lakelog.broker.services import Services
-from lakelog.errors import LakelogError
+from lakelog.errors import LakelogError, UnavailableError
 from lakelog.journal import Append, Outcome, Refused, Stored, Unknown, new_append
 from lakelog.model import TimestampType
 from lakelog.records import CRC_START, decode_batches
@@ -269,6 +269,8 @@ def _checked(
 ) -> tuple[Append, int, _Flaw | None]:
     """Return batches as they are stored, the time they were stamped with, and what is wrong."""
     configs = entry.configs
+    if services.time.problem:
+        raise UnavailableError(services.time.problem)
     append = new_append(entry.topic.id, partition.index, records)
     if entry.is_virtual:
         what = f"{entry.topic.name} can only be read: write to another topic"

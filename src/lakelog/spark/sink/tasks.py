@@ -22,6 +22,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pyarrow as pa
 
 from lakelog.errors import ConflictError, InvalidInputError
+from lakelog.host import new_id
+from lakelog.journal import StoreTime, stamp
 from lakelog.log import Identity, Staged, announce_write
 from lakelog.names import staged_key
 from lakelog.ports import Clock
@@ -91,11 +93,14 @@ class TaskWriter:
         task: int,
         attempt: int,
         buffer_bytes: int,
+        time: StoreTime | None = None,
     ) -> None:
         self._driver, self._clock, self._placer = driver, clock, placer
         self._identity, self._write = identity, write
         self._task, self._attempt = task, min(attempt, ATTEMPTS - 1)
         self._buffer_bytes = buffer_bytes
+        self._time = time
+        """By which records without a time, and those of the log's own time, are stamped."""
         self._packer = Packer()
         self._attempts: dict[int, int] = {}
         """Whose numbers are used in each lane."""
@@ -125,7 +130,7 @@ class TaskWriter:
         window.clear()
         # It is one, unless its bytes are more than Arrow can have in one piece.
         for rows in table.to_batches():
-            now_ms = self._clock.now_ms()
+            now_ms = self._driver.run(stamp(self._time, self._clock, new_id))
             placed = self._placer.place(read_columns(rows, now_ms), now_ms)
             parcels = self._packer.pack(placed, now_ms)
             self._settle()

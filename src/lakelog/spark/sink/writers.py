@@ -29,7 +29,7 @@ from pyspark.sql.types import StructType
 
 from lakelog.errors import InvalidInputError
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Lane
+from lakelog.journal import Lane, StoreTime, stamp
 from lakelog.log import (
     Committed,
     Identity,
@@ -94,6 +94,7 @@ class Job:
             task=task,
             attempt=context.attemptNumber(),
             buffer_bytes=self.options.buffer_bytes,
+            time=StoreTime(),
         )
         return Written(identity, write, tuple(writer.write(rows)))
 
@@ -111,13 +112,20 @@ class Job:
         if not staged:
             return None
         identity, write = messages[0].identity, messages[0].write
-        clock = SystemClock()
+        clock, time, driver = SystemClock(), StoreTime(), self.driver()
+        now_ms = driver.run(stamp(time, clock, new_id))
         lanes = {
-            number: Lane(number=number, rules=self.rules, clock=clock, ids=new_id, writer=new_id())
+            number: Lane(
+                number=number,
+                rules=self.rules,
+                clock=clock,
+                ids=new_id,
+                writer=new_id(),
+                time=time,
+            )
             for number in range(self.rules.lanes)
         }
-        flow = commit_write(lanes, identity, write, staged, now_ms=clock.now_ms())
-        return self.driver().run(flow)
+        return driver.run(commit_write(lanes, identity, write, staged, now_ms=now_ms))
 
     def abandon(self, identity: Identity, write: bytes) -> None:
         """See to it that what was staged never is in the log."""
