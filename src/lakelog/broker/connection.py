@@ -122,8 +122,10 @@ class Connection(asyncio.BufferedProtocol):
         self.asking: asyncio.Task[None] | None = None
         """A request to produce that waits for its topic, and must not be overtaken."""
         self.in_turn = asyncio.Lock()
-        """Held while a request is decoded: the next may not overtake it. A commit of older offsets
-        would undo a newer one."""
+        """Held by a request that changes something until it has: the next may not overtake it. A
+        commit of older offsets would undo a newer one."""
+        self.changes: set[asyncio.Task[None]] = set()
+        """Requests that change something, and are not answered yet."""
         self.fetches: deque[Fetching] = deque()
         """One at a time, until its answer is on its way: answers are large, and some clients do not
         read them."""

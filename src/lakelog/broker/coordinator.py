@@ -8,9 +8,9 @@ damaged     COORDINATOR_NOT_AVAILABLE: the cell cannot be read, and is left as i
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from lakelog.broker.patterns import Patterns
@@ -77,6 +77,11 @@ A = TypeVar(
 )
 
 
+T = TypeVar("T")
+Coming = Coroutine[Any, Any, T]
+"""An answer for which somebody waits."""
+
+
 class Coordinator:
     """All groups of a namespace. Use it as a context: what was accepted is answered at its end."""
 
@@ -134,61 +139,66 @@ class Coordinator:
         await asyncio.gather(*(shard.close() for shard in shards))
 
     # ------------------------------------------------------------------------ asking
+    # What a request does to its group is done when one of these returns, and so in the order of the
+    # calls. The answer that is returned comes when it is stored, and others have done their part.
 
-    async def join(self, group_id: str, event: Join) -> JoinAnswer:
+    def join(self, group_id: str, event: Join) -> Coming[JoinAnswer]:
         """Wait for a generation; as long as a rebalance takes."""
         client_id = event.client_id[:CLIENT_ID_MAX]
         stem = client_id if event.instance_id is None else event.instance_id[:CLIENT_ID_MAX]
         new_member_id = f"{stem}-{UUID(bytes=self._ids())}"
         event = replace(event, client_id=client_id, new_member_id=new_member_id)
-        return _of(JoinAnswer, await self._ask(group_id, event))
+        return _of(JoinAnswer, self._ask(group_id, event))
 
-    async def sync(self, group_id: str, event: Sync) -> SyncAnswer:
+    def sync(self, group_id: str, event: Sync) -> Coming[SyncAnswer]:
         """Wait for an assignment; as long as the leader takes."""
-        return _of(SyncAnswer, await self._ask(group_id, event))
+        return _of(SyncAnswer, self._ask(group_id, event))
 
-    async def heartbeat(self, group_id: str, event: Heartbeat) -> Code:
+    def heartbeat(self, group_id: str, event: Heartbeat) -> Coming[Code]:
         """Tell that a member lives."""
-        return _of(Code, await self._ask(group_id, event))
+        return _of(Code, self._ask(group_id, event))
 
-    async def leave(self, group_id: str, event: Leave) -> LeaveAnswer:
+    def leave(self, group_id: str, event: Leave) -> Coming[LeaveAnswer]:
         """Let members go."""
-        return _of(LeaveAnswer, await self._ask(group_id, event))
+        return _of(LeaveAnswer, self._ask(group_id, event))
 
-    async def consumer_heartbeat(self, group_id: str, event: ConsumerHeartbeat) -> ConsumerAnswer:
+    def consumer_heartbeat(self, group_id: str, event: ConsumerHeartbeat) -> Coming[ConsumerAnswer]:
         """Let a member of the newer protocol join, live or leave."""
         event = replace(
             event,
             client_id=event.client_id[:CLIENT_ID_MAX],
             new_member_id=event.member_id or str(UUID(bytes=self._ids())),
         )
-        return _of(ConsumerAnswer, await self._ask(group_id, event))
+        return _of(ConsumerAnswer, self._ask(group_id, event))
 
-    async def commit(self, group_id: str, event: Commit) -> CommitAnswer:
+    def commit(self, group_id: str, event: Commit) -> Coming[CommitAnswer]:
         """Store offsets."""
-        return _of(CommitAnswer, await self._ask(group_id, event))
+        return _of(CommitAnswer, self._ask(group_id, event))
 
     async def delete_offsets(
         self, group_id: str, places: Iterable[Place], names: Mapping[bytes, str]
     ) -> tuple[Code, tuple[Code, ...]]:
         """Forget offsets; return why none was, or what became of each."""
         event = DeleteOffsets(places=tuple(places), names=names)
-        answer = _of(DeleteOffsetsAnswer, await self._ask(group_id, event))
+        answer = await _of(DeleteOffsetsAnswer, self._ask(group_id, event))
         return answer.code, answer.codes
 
-    async def delete(self, group_id: str) -> Code:
+    def delete(self, group_id: str) -> Coming[Code]:
         """Delete a group that has no members."""
-        return _of(Code, await self._ask(group_id, Delete()))
+        return _of(Code, self._ask(group_id, Delete()))
 
-    async def _ask(self, group_id: str, request: Request) -> Answer:
+    def _ask(self, group_id: str, request: Request) -> Awaitable[Answer]:
         shard = self._find(group_id)
         if isinstance(shard, Shard):
-            return await shard.ask(group_id, request)
+            return shard.ask(group_id, request)
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         if shard is Code.COORDINATOR_LOAD_IN_PROGRESS and isinstance(request, Heartbeat):
-            return Code.NONE
-        if shard is Code.COORDINATOR_LOAD_IN_PROGRESS and isinstance(request, Sync):
-            return refusal(request, Code.REBALANCE_IN_PROGRESS)
-        return refusal(request, shard)
+            answer.set_result(Code.NONE)
+        elif shard is Code.COORDINATOR_LOAD_IN_PROGRESS and isinstance(request, Sync):
+            answer.set_result(refusal(request, Code.REBALANCE_IN_PROGRESS))
+        else:
+            answer.set_result(refusal(request, shard))
+        return answer
 
     def _find(self, group_id: str) -> Shard | Code:
         """Return the shard of a group, or why it cannot be asked."""
@@ -343,6 +353,7 @@ class Coordinator:
         )
 
 
-def _of(kind: type[A], answer: Answer) -> A:
+async def _of(kind: type[A], asked: Awaitable[Answer]) -> A:
+    answer = await asked
     assert isinstance(answer, kind)
     return answer

@@ -3,6 +3,13 @@
     Produce, Fetch   by hand, without a task: callbacks answer
     everything else  decoded by kio, a task for each, an answer in the fields of the newest version
 
+Requests of one connection that change something (``CHANGING``) take effect in the order in which
+they came: a handler has the turn until it returns. What it returns may be still to come, a commit
+that is being stored or a rebalance that others take part in; the next one does not wait for that.
+What only reads waits until those before it are done: it must not miss what they changed, and could
+not be answered earlier anyway, because answers keep their order. Produce and Fetch have orders of
+their own, and are not ordered with the others: who wants that waits for an answer.
+
 A request that cannot be read closes its connection, as in Kafka, and no other. An error that a
 handler did not expect closes it as well: an answer that looks like success would be worse.
 """
@@ -112,6 +119,26 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
 }
 
+CHANGING = frozenset(
+    {
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.JOIN_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    }
+)
+"""The APIs by which a client changes something."""
+
 LARGE_BYTES = 32 << 10
 """A request over this size is decoded, and its answer encoded, beside the loop."""
 
@@ -154,8 +181,12 @@ class Dispatcher:
             self._fetch(connection, header, frame, slot, began)
         else:
             call = self._call(connection, header)
-            work = self._control(connection, call, header, frame, slot, began)
+            before = () if header.api.key in CHANGING else tuple(connection.changes)
+            work = self._control(connection, call, header, frame, slot, began, before)
             slot.work = asyncio.create_task(work)
+            if header.api.key in CHANGING:
+                connection.changes.add(slot.work)
+                slot.work.add_done_callback(connection.changes.discard)
 
     def sweep(self, now_ms: int) -> None:
         """Answer producers that have waited for as long as they wanted to."""
@@ -306,16 +337,20 @@ class Dispatcher:
         frame: memoryview,
         slot: Slot,
         began: float,
+        before: tuple[asyncio.Task[None], ...],
     ) -> None:
         key, version, name = int(header.api.key), header.version, header.api.name
         try:
             body = frame[header.body_at :]
-            async with connection.in_turn:
-                if len(body) > LARGE_BYTES:
-                    request = await asyncio.to_thread(decode_request, key, version, body)
-                else:
-                    request = decode_request(key, version, body)
-            fields = await HANDLERS[key](self._services, call, request)
+            if key in CHANGING:
+                async with connection.in_turn:
+                    fields = await self._handled(call, body)
+            else:
+                if before:
+                    await asyncio.wait(before)
+                fields = await self._handled(call, body)
+            if not isinstance(fields, bytes | dict):
+                fields = await fields
             if isinstance(fields, bytes):
                 answer = fields
             elif len(body) > LARGE_BYTES:
@@ -335,6 +370,14 @@ class Dispatcher:
             self._metrics.request(name, self._time() - began, error_code)
             start = response_start(header.api, version, header.correlation_id)
             slot.answer([start, answer])
+
+    async def _handled(self, call: Call, body: memoryview) -> Any:
+        """Decode a request and let its handler have it."""
+        if len(body) > LARGE_BYTES:
+            request = await asyncio.to_thread(decode_request, call.api_key, call.version, body)
+        else:
+            request = decode_request(call.api_key, call.version, body)
+        return await HANDLERS[call.api_key](self._services, call, request)
 
     def _tell_versions(self, frame: memoryview, slot: Slot) -> None:
         """Answer a version of ApiVersions that is not known, in the oldest one."""

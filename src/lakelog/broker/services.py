@@ -1,8 +1,8 @@
 """What a handler is given: the broker's parts, and who calls."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from lakelog.broker.budget import Budget
 from lakelog.broker.catalog import Catalog
@@ -13,12 +13,15 @@ from lakelog.broker.sessions import Sessions
 from lakelog.broker.settings import BrokerSettings
 from lakelog.journal import StoreTime
 from lakelog.ports import Clock, Ids
+from lakelog.wire import Fields
 
 if TYPE_CHECKING:
     from lakelog.broker.coordinator import Coordinator
     from lakelog.broker.lags import Lags
 
-__all__ = ["Call", "Services"]
+__all__ = ["Call", "Services", "then"]
+
+A = TypeVar("A")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,6 +40,15 @@ class Services:
     metrics: Metrics
     time: StoreTime = field(default_factory=StoreTime)
     lags: "Lags" = field(init=False)
+
+
+async def then(asked: Awaitable[A], fields: Callable[[A], Fields]) -> Fields:
+    """Wait for what was asked for, and make an answer of it.
+
+    A handler that *returns* this, and does not wait for it, has done what it changes: the next
+    request of the connection may begin.
+    """
+    return fields(await asked)
 
 
 class Call(NamedTuple):

@@ -70,6 +70,7 @@ class Client:
         request = decode_request(key, spoken, memoryview(out.getvalue()))
         call = Call(key, spoken, "client", "127.0.0.1", "PLAINTEXT", "anonymous")
         given = await HANDLERS[key](self.services, call, request)
+        given = given if isinstance(given, dict) else await given
         body = encode_response(key, spoken, given)
         answer, size = entity_reader(load_response_schema(key, spoken))(body, 0)
         assert size == len(body)

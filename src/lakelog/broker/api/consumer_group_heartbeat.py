@@ -14,13 +14,14 @@ Versions
     1 adds expressions, which must be RE2's; and from it on a member makes its id itself.
 """
 
+from collections.abc import Awaitable
 from datetime import timedelta
 from uuid import UUID
 
 from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
 from kio.schema.errors import ErrorCode
 
-from lakelog.broker.services import Call, Services
+from lakelog.broker.services import Call, Services, then
 from lakelog.errors import LakelogError
 from lakelog.groups import Code, ConsumerAnswer, ConsumerHeartbeat, Place, TopicShape
 from lakelog.wire import Fields
@@ -32,7 +33,7 @@ NEEDS_ID_FROM = 1
 
 async def consumer_group_heartbeat(
     services: Services, call: Call, request: ConsumerGroupHeartbeatRequest
-) -> Fields:
+) -> Awaitable[Fields]:
     """Let a member join, live or leave."""
     names = None
     if request.subscribed_topic_names is not None:
@@ -63,7 +64,8 @@ async def consumer_group_heartbeat(
         topics=topics,
         matches=matches,
     )
-    return _fields(await services.coordinator.consumer_heartbeat(str(request.group_id), event))
+    asked = services.coordinator.consumer_heartbeat(str(request.group_id), event)
+    return then(asked, _fields)
 
 
 async def _look_for(services: Services, names: tuple[str, ...]) -> None:

@@ -8,21 +8,27 @@ Versions
     3 adds static members.
 """
 
+from collections.abc import Awaitable
+
 from kio.schema.errors import ErrorCode
 from kio.schema.heartbeat.v4.request import HeartbeatRequest
 
-from lakelog.broker.services import Call, Services
-from lakelog.groups import Heartbeat
+from lakelog.broker.services import Call, Services, then
+from lakelog.groups import Code, Heartbeat
 from lakelog.wire import Fields
 
 __all__ = ["heartbeat"]
 
 
-async def heartbeat(services: Services, _: Call, request: HeartbeatRequest) -> Fields:
+async def heartbeat(services: Services, _: Call, request: HeartbeatRequest) -> Awaitable[Fields]:
     """Take note that a member lives."""
     event = Heartbeat(
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         generation=request.generation_id,
     )
-    return {"error_code": ErrorCode(await services.coordinator.heartbeat(request.group_id, event))}
+    return then(services.coordinator.heartbeat(request.group_id, event), _fields)
+
+
+def _fields(code: Code) -> Fields:
+    return {"error_code": ErrorCode(code)}

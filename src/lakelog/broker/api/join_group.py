@@ -9,13 +9,14 @@ Versions
     5 adds static members. 9 tells a leader that returns that there is nothing to assign.
 """
 
+from collections.abc import Awaitable
 from datetime import timedelta
 
 from kio.schema.errors import ErrorCode
 from kio.schema.join_group.v9.request import JoinGroupRequest
 
-from lakelog.broker.services import Call, Services
-from lakelog.groups import Join, Offer
+from lakelog.broker.services import Call, Services, then
+from lakelog.groups import Join, JoinAnswer, Offer
 from lakelog.wire import Fields
 
 __all__ = ["join_group"]
@@ -24,7 +25,9 @@ NEEDS_ID_FROM = 4
 MAY_SKIP_FROM = 9
 
 
-async def join_group(services: Services, call: Call, request: JoinGroupRequest) -> Fields:
+async def join_group(
+    services: Services, call: Call, request: JoinGroupRequest
+) -> Awaitable[Fields]:
     """Wait for the next generation of a group."""
     event = Join(
         member_id=request.member_id,
@@ -38,7 +41,10 @@ async def join_group(services: Services, call: Call, request: JoinGroupRequest) 
         needs_id=call.version >= NEEDS_ID_FROM,
         may_skip=call.version >= MAY_SKIP_FROM,
     )
-    answer = await services.coordinator.join(request.group_id, event)
+    return then(services.coordinator.join(request.group_id, event), _fields)
+
+
+def _fields(answer: JoinAnswer) -> Fields:
     return {
         "error_code": ErrorCode(answer.code),
         "generation_id": answer.generation,

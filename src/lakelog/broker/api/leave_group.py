@@ -7,20 +7,25 @@ Versions
     3 lets many leave at once; older ones come as one, and its code is the whole answer's.
 """
 
+from collections.abc import Awaitable
+
 from kio.schema.errors import ErrorCode
 from kio.schema.leave_group.v5.request import LeaveGroupRequest
 
-from lakelog.broker.services import Call, Services
-from lakelog.groups import Identity, Leave
+from lakelog.broker.services import Call, Services, then
+from lakelog.groups import Identity, Leave, LeaveAnswer
 from lakelog.wire import Fields
 
 __all__ = ["leave_group"]
 
 
-async def leave_group(services: Services, _: Call, request: LeaveGroupRequest) -> Fields:
+async def leave_group(services: Services, _: Call, request: LeaveGroupRequest) -> Awaitable[Fields]:
     """Let members go."""
     who = tuple(Identity(one.member_id, one.group_instance_id) for one in request.members)
-    answer = await services.coordinator.leave(request.group_id, Leave(members=who))
+    return then(services.coordinator.leave(request.group_id, Leave(members=who)), _fields)
+
+
+def _fields(answer: LeaveAnswer) -> Fields:
     return {
         "error_code": ErrorCode(answer.code),
         "members": [

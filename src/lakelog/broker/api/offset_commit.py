@@ -1,10 +1,11 @@
 """OffsetCommit (key 8, versions 2 to 9).
 
 Behaviour
-    Answered when it is stored. Offsets belong to a topic by its id: one that is deleted and made
-    again begins without. Generation -1 and no member commits from outside of a group, while the
-    group has no members: consumers that assign themselves, and operators. In a group of the newer
-    protocol a member commits in the epoch it is in.
+    Answered when it is stored. Commits of one connection take effect in their order, also when the
+    topics of one must be looked for first. Offsets belong to a topic by its id: one that is deleted
+    and made again begins without. Generation -1 and no member commits from outside of a group, as
+    long as it has no members: consumers that assign themselves, and operators. In a group of the
+    newer protocol a member commits in the epoch it is in.
 
 Not done
     A retention of its own for each commit (versions 2 to 4): the broker's counts. Version 10, in
@@ -15,12 +16,14 @@ Versions
     members of the newer protocol may commit.
 """
 
+from collections.abc import Awaitable
+
 from kio.schema.errors import ErrorCode
 from kio.schema.offset_commit.v9.request import OffsetCommitRequest
 
-from lakelog.broker.services import Call, Services
+from lakelog.broker.services import Call, Services, then
 from lakelog.errors import LakelogError
-from lakelog.groups import Commit, NewOffset, Place
+from lakelog.groups import Commit, CommitAnswer, NewOffset, Place
 from lakelog.log import Topic
 from lakelog.names import is_topic_name
 from lakelog.wire import Fields
@@ -30,7 +33,9 @@ __all__ = ["find_topic", "offset_commit"]
 KNOWS_MISSING_FROM = 9
 
 
-async def offset_commit(services: Services, call: Call, request: OffsetCommitRequest) -> Fields:
+async def offset_commit(
+    services: Services, call: Call, request: OffsetCommitRequest
+) -> Fields | Awaitable[Fields]:
     """Store how far a group has come."""
     wanted: list[NewOffset] = []
     topics: list[Fields] = []
@@ -59,11 +64,15 @@ async def offset_commit(services: Services, call: Call, request: OffsetCommitReq
         offsets=tuple(wanted),
         knows_missing=call.version >= KNOWS_MISSING_FROM,
     )
-    if wanted:
-        answer = await services.coordinator.commit(request.group_id, event)
+    if not wanted:
+        return {"topics": topics}
+
+    def fields(answer: CommitAnswer) -> Fields:
         for row, code in zip(rows, answer.codes, strict=True):
             row["error_code"] = ErrorCode(code)
-    return {"topics": topics}
+        return {"topics": topics}
+
+    return then(services.coordinator.commit(request.group_id, event), fields)
 
 
 async def find_topic(services: Services, name: str) -> Topic | ErrorCode:

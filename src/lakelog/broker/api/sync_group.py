@@ -8,17 +8,19 @@ Versions
     3 adds static members. 5 says which protocol is meant, and is refused if it is another one.
 """
 
+from collections.abc import Awaitable
+
 from kio.schema.errors import ErrorCode
 from kio.schema.sync_group.v5.request import SyncGroupRequest
 
-from lakelog.broker.services import Call, Services
-from lakelog.groups import Sync
+from lakelog.broker.services import Call, Services, then
+from lakelog.groups import Sync, SyncAnswer
 from lakelog.wire import Fields
 
 __all__ = ["sync_group"]
 
 
-async def sync_group(services: Services, _: Call, request: SyncGroupRequest) -> Fields:
+async def sync_group(services: Services, _: Call, request: SyncGroupRequest) -> Awaitable[Fields]:
     """Wait for an assignment."""
     event = Sync(
         member_id=request.member_id,
@@ -28,7 +30,10 @@ async def sync_group(services: Services, _: Call, request: SyncGroupRequest) -> 
         protocol=request.protocol_name,
         assignments=tuple((one.member_id, one.assignment) for one in request.assignments),
     )
-    answer = await services.coordinator.sync(request.group_id, event)
+    return then(services.coordinator.sync(request.group_id, event), _fields)
+
+
+def _fields(answer: SyncAnswer) -> Fields:
     return {
         "error_code": ErrorCode(answer.code),
         "protocol_type": answer.protocol_type,
