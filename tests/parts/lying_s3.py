@@ -22,7 +22,7 @@ import struct
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from enum import Enum, auto
 from typing import Any
@@ -125,6 +125,8 @@ class LyingS3(http.server.ThreadingHTTPServer):
     def __init__(self, word: Word = Word.KEPT) -> None:
         super().__init__((LOOPBACK, 0), _Handler)
         self.word = word
+        self.ahead = timedelta()
+        """How far its clock is ahead of this machine's."""
         self.lifecycle = b""
         """The rules of the bucket; none if empty."""
         self.released = threading.Event()
@@ -198,7 +200,7 @@ class LyingS3(http.server.ThreadingHTTPServer):
             self._versions += 1
             # Like that of S3, an etag that depends on the bytes, and like ours, one of a kind.
             made = f'"{hashlib.sha256(body).hexdigest()[:24]}-{self._versions}"'
-            self._objects[key] = _Object(body, made, datetime.now(UTC))
+            self._objects[key] = _Object(body, made, datetime.now(UTC) + self.ahead)
         return _Answer(status=200, headers={"ETag": made})
 
     def get(self, key: str, wanted: str) -> _Answer:
