@@ -208,6 +208,15 @@ def test_a_read_that_is_refused_is_not_worth_another(server: Server, store: Stor
         store.perform(op)
 
 
+def test_a_look_at_an_object_that_is_refused_without_a_word_is_unknown(
+    server: Server, store: Store
+) -> None:
+    """The answer to a HEAD has no body: S3 says so of an expired token as of a wrong request."""
+    server.status, server.body = 400, b""
+    with pytest.raises(UnavailableError, match="then retry"):
+        store.perform(Head("k"))
+
+
 # ---------------------------------------------------------------------------- how long it may take
 
 

@@ -173,12 +173,16 @@ class Ledger:
     async def _look_again(self) -> None:
         try:
             await self.look()
-        except UnavailableError as error:
+        except (UnavailableError, InvalidInputError) as error:
             self._complain(error)
             self._heard_ms = self._clock.boot_ms()  # Not heard, but there is no hurry.
 
     async def _save(self, changed: Mapping[str, bytes | None]) -> None:
         """Store it, however long that takes.
+
+        Also what the store refuses is put again, though seldom: groups live in this memory, and
+        credentials, quotas and proxies are put right while a broker runs. Whoever waits is told
+        that there is no answer, when its patience ends.
 
         Raises:
             FencedError: this broker has lost the shard.
@@ -189,7 +193,7 @@ class Ledger:
                 flow = self._store.save(self._held, changed)
                 self._held = await run_async(flow, self._perform)
                 return
-            except UnavailableError as error:
+            except (UnavailableError, InvalidInputError) as error:
                 self._complain(error)
                 await asyncio.sleep(delay_ms / 1000)
                 delay_ms = min(2 * delay_ms, RETRY_MS_MAX)

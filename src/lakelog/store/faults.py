@@ -156,6 +156,8 @@ class Fault:
             return _BY_STATUS[301]
         if self.status is None:
             return _BY_CLASS.get(self.kind, _AGAIN)
+        if self.status == 400 and "performing HEAD" in str(self.error):
+            return _AGAIN  # It has no body, so no code: the token may just have expired.
         return _BY_CODE.get(self.code) or _BY_STATUS.get(self.status, _AGAIN)
 
     def _told(self) -> str:

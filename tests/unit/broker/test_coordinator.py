@@ -14,6 +14,7 @@ from lakelog.errors import (
     FencedError,
     InvalidInputError,
     LakelogError,
+    TooLargeError,
     UnavailableError,
 )
 from lakelog.groups import (
@@ -654,6 +655,25 @@ def test_closing_stores_what_was_accepted_and_answers_everybody() -> None:
         assert late.codes == (Code.COORDINATOR_NOT_AVAILABLE,)
         async with site.broker() as broker:
             await broker.loaded()
+            assert offset_of(broker, "g") == 3
+
+    play(story())
+
+
+def test_a_shard_outlives_what_the_store_refuses_for_a_while() -> None:
+    """A proxy that takes no requests of this size, until somebody changes that."""
+
+    async def story() -> None:
+        site = Site()
+
+        async def refuse(_: Op) -> Any:
+            raise TooLargeError("413: split it")
+
+        async with site.broker() as broker:
+            await broker.loaded()
+            site.faults = [refuse, refuse]
+            assert (await broker.commit("g", commit(3))).codes == (Code.NONE,)
+            assert [type(one) for one in site.complaints] == [TooLargeError] * 2
             assert offset_of(broker, "g") == 3
 
     play(story())
