@@ -18,7 +18,7 @@ from lakelog.journal.append import append
 from lakelog.journal.checkpoints import store_checkpoint, write_checkpoint
 from lakelog.journal.flush import Flushed, FlushSettings, Queue, flush
 from lakelog.journal.fold import Fold, Place, judge
-from lakelog.journal.head import Head, decode_head, encode_head
+from lakelog.journal.head import HEAD_BYTES_MAX, Head, decode_head, encode_head
 from lakelog.journal.lane import Due, Held, Lane, Look, Snapshot, floor_holds, look
 from lakelog.journal.locate import Placed, batches_of, locate, locate_run, slices_of
 from lakelog.journal.requests import (
@@ -45,6 +45,7 @@ from lakelog.journal.timekeeping import (
     store_now,
 )
 from lakelog.journal.walk import (
+    TAIL_BYTES_MAX,
     follow,
     learn,
     probe,
@@ -54,8 +55,10 @@ from lakelog.journal.walk import (
 )
 
 __all__ = [
+    "HEAD_BYTES_MAX",
     "SKEW_MS_MAX",
     "SKEW_MS_MIN",
+    "TAIL_BYTES_MAX",
     "Append",
     "Begin",
     "CommitWrite",

@@ -2,18 +2,25 @@
 
 A checkpoint is a function of the chain. Whoever holds a verified fold may write it, and a race for
 its key is harmless. The tail is advisory: where a walk begins. Losing either loses no record.
+
+A roll may be shorter than the round of bundles it is of: whoever looks for an older one reads
+directories. So it is cut where many bulk writes would make it larger than one object should be.
 """
 
 import json
+from collections.abc import Sequence
 
 from lakelog.errors import NotFoundError
-from lakelog.formats.lanes import encode_checkpoint
+from lakelog.formats.lanes import Bundle, encode_checkpoint
 from lakelog.journal.lane import Due, Lane
 from lakelog.journal.walk import TAIL_BYTES_MAX
 from lakelog.names import checkpoint_key, tail_key
 from lakelog.store import GetRange, Work, fetch, put_if_absent, put_if_match
 
 __all__ = ["store_checkpoint", "write_checkpoint"]
+
+ROLL_ROWS_MAX = 1 << 19
+"""Slices in a roll: about 48 MB."""
 
 
 def write_checkpoint(lane: Lane, due: Due | None = None) -> Work[bool]:
@@ -33,9 +40,8 @@ def store_checkpoint(lane: int, due: Due) -> Work[None]:
     in a thread of its own.
     """
     fold, roll = due
-    yield from put_if_absent(
-        checkpoint_key(lane, fold.seq), encode_checkpoint(fold.checkpoint(roll))
-    )
+    body = encode_checkpoint(fold.checkpoint(_newest(roll)))
+    yield from put_if_absent(checkpoint_key(lane, fold.seq), body)
     body = json.dumps({"checkpoint": fold.seq}).encode()
     key = tail_key(lane)
     try:
@@ -45,6 +51,16 @@ def store_checkpoint(lane: int, due: Due) -> Work[None]:
         return
     if _seq(found.body) < fold.seq:
         yield from put_if_match(key, body, found.info.etag)
+
+
+def _newest(bundles: Sequence[Bundle]) -> Sequence[Bundle]:
+    """Return the last bundles, as many as a roll has room for; one at least."""
+    rows = 0
+    for at in range(len(bundles) - 1, -1, -1):
+        rows += len(bundles[at].slices)
+        if rows > ROLL_ROWS_MAX:
+            return bundles[min(at + 1, len(bundles) - 1) :]
+    return bundles
 
 
 def _seq(body: bytes) -> int:

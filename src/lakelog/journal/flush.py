@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakelog.errors import InvalidInputError, LakelogError
+from lakelog.formats.lanes import DIRECTORY_BYTES_MAX, PAYLOAD_BYTES_MAX, directory_bytes
 from lakelog.journal.append import append
 from lakelog.journal.lane import Lane
-from lakelog.journal.requests import Outcome, Request, Unknown, request_bytes
+from lakelog.journal.requests import Append, Outcome, Request, Unknown, request_bytes
 from lakelog.store import Work
 
 __all__ = ["FlushSettings", "Flushed", "Queue", "flush"]
@@ -32,7 +33,7 @@ class FlushSettings:
     """So much is not kept waiting. Larger bundles cost fewer requests."""
 
     size_bytes_max: int = 16 << 20
-    """No bundle has a larger payload, unless a single request is."""
+    """No bundle has a larger payload, unless a single request is. Readers take up to 192 MiB."""
 
     requests_max: int = 200
     """Nor more requests: making a bundle takes the processor for as long as there are requests in
@@ -46,6 +47,11 @@ class FlushSettings:
         if sorted(sizes) != list(sizes) or self.interval_ms < 0 or self.requests_max < 1:
             raise InvalidInputError(
                 f"{self}: use goal <= max <= queue, an interval from 0, requests from 1"
+            )
+        if self.size_bytes_max > PAYLOAD_BYTES_MAX:
+            raise InvalidInputError(
+                f"{self}: readers take bundles of up to {PAYLOAD_BYTES_MAX} bytes: size_bytes_max "
+                "is at most that"
             )
 
 
@@ -95,15 +101,28 @@ class Queue:
     def take(self) -> list[Request]:
         """Return what goes into the next bundle, in the order in which it came."""
         taken: list[Request] = []
-        size = 0
+        size = rows_size = 0
         while self._waiting and len(taken) < self._settings.requests_max:
-            more = request_bytes(self._waiting[0][1])
-            if taken and size + more > self._settings.size_bytes_max:
+            request = self._waiting[0][1]
+            more, more_rows = request_bytes(request), _rows_size(request)
+            if taken and (
+                size + more > self._settings.size_bytes_max
+                or rows_size + more_rows > DIRECTORY_BYTES_MAX
+            ):
                 break
-            taken.append(self._waiting.popleft()[1])
+            self._waiting.popleft()
+            taken.append(request)
             size += more
+            rows_size += more_rows
         self.size_bytes -= size
         return taken
+
+
+def _rows_size(request: Request) -> int:
+    """Return what a request adds to the directory of its bundle, at most."""
+    if type(request) is Append:
+        return directory_bytes(slices=1, batches=len(request.rows))
+    return directory_bytes(events=1)
 
 
 @dataclass(frozen=True, slots=True)

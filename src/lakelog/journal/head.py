@@ -14,7 +14,7 @@ stops, because a new one with floor 0 would bring everything back that was ever 
 import json
 from dataclasses import dataclass
 
-from lakelog.errors import CorruptError
+from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats import Bytes, decode_fields, number
 
 __all__ = ["FLOORS_MAX", "HEAD_BYTES_MAX", "Head", "decode_head", "encode_head"]
@@ -23,6 +23,7 @@ FORMAT = 1
 FLOORS_MAX = 64
 """Earlier floors that are remembered."""
 HEAD_BYTES_MAX = 64 << 10
+"""Of the object: ten times what so many floors take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,11 @@ class Head:
 
 
 def encode_head(head: Head) -> bytes:
-    """Return the bytes of a head."""
+    """Return the bytes of a head.
+
+    Raises:
+        InvalidInputError: they would be more than are read.
+    """
     fields = {
         "format": FORMAT,
         "lane": head.lane,
@@ -68,7 +73,11 @@ def encode_head(head: Head) -> bytes:
         "checkpoint": head.checkpoint,
         "floors": head.floors,
     }
-    return json.dumps(fields).encode()
+    body = json.dumps(fields).encode()
+    if len(body) > HEAD_BYTES_MAX:
+        what = f"the head of lane {head.lane} would have {len(body)} bytes"
+        raise InvalidInputError(f"{what}, and {HEAD_BYTES_MAX} are read")
+    return body
 
 
 def decode_head(data: Bytes, lane: int) -> Head:
@@ -76,8 +85,11 @@ def decode_head(data: Bytes, lane: int) -> Head:
 
     Raises:
         CorruptError: it is none.
-        UnsupportedError: a later version made it.
+        UnsupportedError: a later version made it, or it is over the limit.
     """
+    if len(data) > HEAD_BYTES_MAX:
+        what = f"a head of {len(data)} bytes is over the limit of {HEAD_BYTES_MAX}"
+        raise UnsupportedError(what, at=0, where="head")
     try:
         fields = decode_fields(data, format_=FORMAT, where="head")
         floors = tuple((number(floor), number(since)) for floor, since in fields["floors"])

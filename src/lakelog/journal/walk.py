@@ -18,6 +18,7 @@ from itertools import takewhile
 
 from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnsupportedError
 from lakelog.formats.lanes import (
+    CHECKPOINT_BYTES_MAX,
     Checkpoint,
     bundle_directory_start,
     decode_checkpoint,
@@ -43,8 +44,6 @@ __all__ = ["follow", "learn", "probe", "read_bundle", "read_bundles", "read_chec
 SUFFIX_BYTES = 64 << 10
 """Asked for of a bundle: the directory of an ordinary one and more."""
 
-DIRECTORY_BYTES_MAX = 64 << 20
-CHECKPOINT_BYTES_MAX = 1 << 30
 TAIL_BYTES_MAX = 1 << 10
 
 WINDOW = 16
@@ -80,9 +79,6 @@ def _held(lane: Lane, seq: int, end: Fetched) -> Work[Held | None]:
     size, tail = end.info.size, end.body
     with _named(end.info.key):
         start = bundle_directory_start(tail, size)
-    if size - start > DIRECTORY_BYTES_MAX:
-        what = f"a directory of {size - start} bytes"
-        raise CorruptError(what, at=start, where=end.info.key)
     if start < end.start:
         try:
             more = yield from fetch(GetRange(end.info.key, start, size))

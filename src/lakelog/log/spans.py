@@ -20,7 +20,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from lakelog.errors import CorruptError, InvalidInputError
-from lakelog.formats.lanes import Bundle, Checkpoint, Slice, decode_checkpoint
+from lakelog.formats.lanes import (
+    CHECKPOINT_BYTES_MAX,
+    Bundle,
+    Checkpoint,
+    Slice,
+    decode_checkpoint,
+)
 from lakelog.history import SPLIT_BYTES
 from lakelog.history.manifests import SegmentRow
 from lakelog.journal import Lane, Place, floor_holds, read_bundles
@@ -32,7 +38,6 @@ __all__ = ["Piece", "Share", "Span", "plan_shares", "sealed_spans", "unsealed_sp
 
 WINDOW = 16
 """Checkpoints or directories asked for at once."""
-CHECKPOINT_BYTES_MAX = 1 << 30
 
 
 class Piece(NamedTuple):

@@ -35,7 +35,7 @@ from itertools import pairwise
 
 from crc32c import crc32c
 
-from lakelog.errors import CorruptError, UnsupportedError
+from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats.contract import Bytes
 from lakelog.formats.lanes.frame import FOOTER_BYTES, LEAD_BYTES, Frame, directory_start
 from lakelog.formats.lanes.rows import (
@@ -53,18 +53,29 @@ from lakelog.formats.lanes.rows import (
 from lakelog.records import OFFSET_MAX
 
 __all__ = [
+    "BUNDLE_BYTES_MAX",
     "BUNDLE_SUFFIX",
+    "DIRECTORY_BYTES_MAX",
+    "PAYLOAD_BYTES_MAX",
     "Bundle",
     "bundle_directory_start",
     "bundle_pieces",
     "decode_bundle",
     "decode_directory",
+    "directory_bytes",
     "encode_bundle",
     "encode_directory",
 ]
 
 BUNDLE_SUFFIX = ".bundle"
 BULK = 1
+
+DIRECTORY_BYTES_MAX = 64 << 20
+"""Of the directory: so much is read and held by whoever follows the lane."""
+PAYLOAD_BYTES_MAX = 192 << 20
+"""Of the slices in a bundle: the largest batch, or a flush of many."""
+BUNDLE_BYTES_MAX = LEAD_BYTES + PAYLOAD_BYTES_MAX + DIRECTORY_BYTES_MAX + FOOTER_BYTES
+"""Of the object."""
 
 _FRAME = Frame(b"KAFB", b"BFAK", BUNDLE_SUFFIX)
 _HEAD = struct.Struct(">IIQqqi16s16s16sIIII")
@@ -93,8 +104,20 @@ class Bundle:
 
 
 def bundle_directory_start(footer: Bytes, size: int) -> int:
-    """Return where the directory of a bundle of ``size`` bytes begins; ``footer`` is its end."""
-    return directory_start(footer, size, magic=_FRAME.end, where=_FRAME.where)
+    """Return where the directory of a bundle of ``size`` bytes begins; ``footer`` is its end.
+
+    Raises:
+        CorruptError: this is not the end of a bundle.
+        UnsupportedError: a part of it is larger than any that is written.
+    """
+    position = directory_start(footer, size, magic=_FRAME.end, where=_FRAME.where)
+    _check_sizes(position - LEAD_BYTES, size - FOOTER_BYTES - position)
+    return position
+
+
+def directory_bytes(*, slices: int = 0, batches: int = 0, events: int = 0) -> int:
+    """Return how large a directory with so many rows is."""
+    return _HEAD.size + slices * SLICE.size + batches * BATCH.size + events * EVENT.size
 
 
 def encode_directory(bundle: Bundle) -> bytes:
@@ -139,10 +162,17 @@ def bundle_pieces(bundle: Bundle, payload: Sequence[Bytes] = ()) -> tuple[Bytes,
 
     Raises:
         CorruptError: the directory contradicts itself or the payload.
+        InvalidInputError: it would be larger than what is read.
     """
-    length, crc = 0, 0
+    length, crc = sum(map(len, payload)), 0
+    rows = len(bundle.slices), len(bundle.batches), len(bundle.events)
+    size = directory_bytes(slices=rows[0], batches=rows[1], events=rows[2])
+    if length > PAYLOAD_BYTES_MAX or size > DIRECTORY_BYTES_MAX:
+        raise InvalidInputError(
+            f"a bundle of {length} bytes and {size} about them, and {PAYLOAD_BYTES_MAX} and "
+            f"{DIRECTORY_BYTES_MAX} are read: append less at once"
+        )
     for piece in payload:
-        length += len(piece)
         crc = crc32c(piece, crc)
     _check(bundle, LEAD_BYTES + length)
     directory = encode_directory(bundle)
@@ -157,9 +187,11 @@ def decode_directory(tail: Bytes, size: int) -> Bundle:
 
     Raises:
         CorruptError: no correct writer made it, or the directory begins before ``tail``.
-        UnsupportedError: a later version made it.
+        UnsupportedError: a later version made it, or it is over the limits.
     """
-    return _decode(*_FRAME.open(tail, size)[:2])
+    position, directory, _ = _FRAME.open(tail, size)
+    _check_sizes(position - LEAD_BYTES, len(directory))
+    return _decode(position, directory)
 
 
 def decode_bundle(data: Bytes) -> tuple[Bundle, memoryview]:
@@ -167,16 +199,27 @@ def decode_bundle(data: Bytes) -> tuple[Bundle, memoryview]:
 
     Raises:
         CorruptError: no correct writer made it.
-        UnsupportedError: a later version made it.
+        UnsupportedError: a later version made it, or it is over the limits.
     """
     _FRAME.check_lead(data)
     position, directory, crc = _FRAME.open(data, len(data))
+    _check_sizes(position - LEAD_BYTES, len(directory))
     bundle = _decode(position, directory)
     payload = memoryview(data)[LEAD_BYTES:position]
     if crc32c(payload) != crc:
         what = "the payload does not match its CRC"
         raise CorruptError(what, at=len(data) - FOOTER_BYTES + 8, where=BUNDLE_SUFFIX)
     return bundle, payload
+
+
+def _check_sizes(payload: int, directory: int) -> None:
+    """Check that a bundle is no larger than one that ``bundle_pieces`` makes."""
+    if payload > PAYLOAD_BYTES_MAX or directory > DIRECTORY_BYTES_MAX:
+        what = (
+            f"a bundle of {payload} bytes and {directory} about them, over the limits of "
+            f"{PAYLOAD_BYTES_MAX} and {DIRECTORY_BYTES_MAX}"
+        )
+        raise UnsupportedError(what, at=LEAD_BYTES + payload, where=BUNDLE_SUFFIX)
 
 
 def _decode(position: int, directory: memoryview) -> Bundle:

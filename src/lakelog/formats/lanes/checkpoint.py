@@ -39,12 +39,13 @@ from itertools import pairwise
 from operator import ge
 from typing import NamedTuple
 
-from lakelog.errors import CorruptError, UnsupportedError
+from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats.contract import Bytes
-from lakelog.formats.lanes.frame import LEAD_BYTES, Frame
+from lakelog.formats.lanes.frame import FOOTER_BYTES, LEAD_BYTES, Frame
 from lakelog.formats.lanes.rows import NO_ID, SLICE, EventKind, Slice, pack_rows
 
 __all__ = [
+    "CHECKPOINT_BYTES_MAX",
     "CHECKPOINT_SUFFIX",
     "KEPT_MAX",
     "Checkpoint",
@@ -59,6 +60,8 @@ __all__ = [
 ]
 
 CHECKPOINT_SUFFIX = ".checkpoint"
+CHECKPOINT_BYTES_MAX = 1 << 30
+"""Of the object."""
 KEPT_MAX = 5
 """Batches of a producer that are recognised when they come again: what Kafka keeps."""
 
@@ -153,7 +156,15 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
 
     Raises:
         CorruptError: it contradicts itself.
+        InvalidInputError: it would be larger than what is read.
     """
+    counts = tuple(map(len, _tables(checkpoint)))
+    size = _EMPTY_BYTES + sum(row.size * rows for row, rows in zip(_ROWS, counts, strict=True))
+    if size > CHECKPOINT_BYTES_MAX:
+        raise InvalidInputError(
+            f"a checkpoint of {size} bytes, and {CHECKPOINT_BYTES_MAX} are read: give it a "
+            "shorter roll, or the namespace more lanes"
+        )
     _check(checkpoint)
     head = (
         checkpoint.lane,
@@ -163,11 +174,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
         checkpoint.nonce,
         checkpoint.leader,
         checkpoint.first,
-        len(checkpoint.ends),
-        len(checkpoint.producers),
-        len(checkpoint.writes),
-        len(checkpoint.marks),
-        len(checkpoint.roll),
+        *counts,
         0,
     )
     rolled = ((seq, *slice_, epoch) for seq, slice_, epoch in checkpoint.roll)
@@ -191,8 +198,11 @@ def decode_checkpoint(data: Bytes, places: Sequence[tuple[bytes, int]] | None = 
 
     Raises:
         CorruptError: no correct writer made it.
-        UnsupportedError: a later version made it.
+        UnsupportedError: a later version made it, or it is over the limit.
     """
+    if len(data) > CHECKPOINT_BYTES_MAX:
+        what = f"a checkpoint of {len(data)} bytes is over the limit of {CHECKPOINT_BYTES_MAX}"
+        raise UnsupportedError(what, at=0, where=CHECKPOINT_SUFFIX)
     _FRAME.check_lead(data)
     position, directory, payload_crc = _FRAME.open(data, len(data))
     if position != LEAD_BYTES or payload_crc or len(directory) < _HEAD.size:
@@ -254,6 +264,18 @@ def _runs(roll: memoryview, places: Sequence[tuple[bytes, int]]) -> Iterator[mem
 
 
 _ROWS = (_END, _PRODUCER, _WRITE, _MARK, _ROLLED)
+_EMPTY_BYTES = LEAD_BYTES + _HEAD.size + FOOTER_BYTES
+
+
+def _tables(checkpoint: Checkpoint) -> tuple[tuple[object, ...], ...]:
+    """Return what the rows of a checkpoint are made of, in the order of ``_ROWS``."""
+    return (
+        checkpoint.ends,
+        checkpoint.producers,
+        checkpoint.writes,
+        checkpoint.marks,
+        checkpoint.roll,
+    )
 
 
 def _flat(producer: Producer) -> tuple[object, ...]:

@@ -24,6 +24,8 @@ from crc32c import crc32c
 
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
 from lakelog.formats.lanes import (
+    BUNDLE_BYTES_MAX,
+    CHECKPOINT_BYTES_MAX,
     NO_ID,
     BatchRow,
     Bundle,
@@ -34,16 +36,14 @@ from lakelog.formats.lanes import (
     decode_checkpoint,
     decode_directory,
 )
-from lakelog.journal import Fold, Head, Place, decode_head
+from lakelog.journal import HEAD_BYTES_MAX, Fold, Head, Place, decode_head
 from lakelog.names import LANES_PREFIX, bundle_key, checkpoint_key, head_key, staged_key
 from lakelog.pipeline.frame import Finding, Notes, Result
 from lakelog.pipeline.fsck.census import Subject
 from lakelog.records import CRC_START, HEADER_BYTES, BatchHeader, decode_header, decode_records
-from lakelog.store import CELL_BYTES_MAX, Get, GetRange, Work, fetch, head
+from lakelog.store import Get, GetRange, Work, fetch, head
 
-__all__ = ["CHECKPOINT_BYTES_MAX", "Stretch", "check_stretch", "lane_subject", "read_head"]
-
-CHECKPOINT_BYTES_MAX = 1 << 30
+__all__ = ["Stretch", "check_stretch", "lane_subject", "read_head"]
 
 
 def lane_subject(lane: int, seq: int, key: str) -> Subject:
@@ -57,7 +57,7 @@ def read_head(lane: int) -> Work[Head]:
     Raises:
         NotFoundError, CorruptError, UnsupportedError: there is none, or something else.
     """
-    found = yield from fetch(Get(head_key(lane), CELL_BYTES_MAX))
+    found = yield from fetch(Get(head_key(lane), HEAD_BYTES_MAX))
     return decode_head(found.body, lane)
 
 
@@ -160,7 +160,7 @@ class _Walk:
         """Return the bundle at a key if its directory is sound, and note all that is wrong."""
         key = bundle_key(self.unit.lane, seq)
         try:
-            data = (yield from fetch(Get(key))).body
+            data = (yield from fetch(Get(key, BUNDLE_BYTES_MAX))).body
         except NotFoundError:
             self.damage.add(Finding(key, 0, 0, "it is missing: restore it"))
             return None

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
-from lakelog.journal import Head
+from lakelog.journal import TAIL_BYTES_MAX, Head
 from lakelog.model import Rules
 from lakelog.names import CLUSTER_KEY, bundle_key, checkpoint_key, head_key, tail_key
 from lakelog.pipeline.frame import Finding, Notes, Result
@@ -25,7 +25,6 @@ __all__ = ["LaneLook", "look_at_lane"]
 
 HOLE_MAX = 4096
 """A hole of more bundles than this is told as one, also where a part of it may be there."""
-TAIL_BYTES_MAX = 1 << 10
 
 Run = tuple[int, int]
 
