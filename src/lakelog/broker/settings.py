@@ -9,6 +9,8 @@ from lakelog.journal import SKEW_MS_MAX, SKEW_MS_MIN, FlushSettings
 
 __all__ = ["BrokerSettings", "Limits", "Listener"]
 
+FRAME_LENGTH_MAX = (1 << 31) - 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
@@ -28,7 +30,8 @@ class Limits:
     """How much of this machine others may use, in all and each."""
 
     request_bytes_max: int = 100 << 20
-    """The largest frame (Kafka's ``socket.request.max.bytes``)."""
+    """The largest frame (Kafka's ``socket.request.max.bytes``). It may hold batches of many
+    partitions; how large each of them may be, their topics say (``max.message.bytes``)."""
 
     memory_bytes: int = 256 << 20
     """Requests that are being worked on. Beyond it, sockets are not read. Raise it for many
@@ -56,6 +59,13 @@ class Limits:
 
     drain_ms: int = 30_000
     """How long a broker that is asked to stop waits for the store."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.request_bytes_max <= FRAME_LENGTH_MAX:
+            raise InvalidInputError(
+                f"socket.request.max.bytes is {self.request_bytes_max}: use 1 to "
+                f"{FRAME_LENGTH_MAX}, which is as long as a frame can say that it is"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,7 @@ from lakelog.journal.requests import (
     Touch,
     Unknown,
     new_append,
+    new_run,
 )
 from lakelog.journal.timekeeping import (
     SKEW_MS_MAX,
@@ -98,6 +99,7 @@ __all__ = [
     "locate_run",
     "look",
     "new_append",
+    "new_run",
     "probe",
     "read_bundle",
     "read_bundles",

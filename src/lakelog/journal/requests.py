@@ -18,10 +18,18 @@ from crc32c import crc32c
 
 from lakelog.errors import CorruptError, InvalidInputError
 from lakelog.formats import Bytes
-from lakelog.formats.lanes import BatchRow, Slice
-from lakelog.records import CRC_START, LENGTH_END, BatchHeader, decode_header
-
-_TRANSACTIONS = 0x30  # The bits of a batch that is transactional, or a marker.
+from lakelog.formats.lanes import DIRECTORY_BYTES_MAX, BatchRow, Slice, directory_bytes
+from lakelog.records import (
+    CODEC_MASK,
+    CRC_START,
+    DECOMPRESSED_BYTES_MAX,
+    HEADER_BYTES,
+    LENGTH_END,
+    RATIOS_MAX,
+    RECORD_BYTES_MIN,
+    BatchHeader,
+    decode_header,
+)
 
 __all__ = [
     "Append",
@@ -36,8 +44,14 @@ __all__ = [
     "Touch",
     "Unknown",
     "new_append",
+    "new_run",
     "request_bytes",
 ]
+
+_TRANSACTIONS = 0x30  # The bits of a batch that is transactional, or a marker.
+_LENGTH_EMPTY = HEADER_BYTES - LENGTH_END
+_COUNT_MAX = DECOMPRESSED_BYTES_MAX // RECORD_BYTES_MIN
+"""Records of a batch that a reader is ready to decompress."""
 
 
 class Append(NamedTuple):
@@ -171,32 +185,64 @@ def request_bytes(request: Request) -> int:
 
 
 def new_append(topic: bytes, partition: int, body: Bytes) -> Append:
-    """Return a request for batches as a producer sent them, checked.
+    """Return a request for one batch as a producer sent it, checked.
+
+    One, as in Kafka since version 3 of Produce: so a request has as many rows in a directory as it
+    names partitions, however many bytes it has.
 
     Raises:
-        CorruptError, UnsupportedError: a batch is damaged, or of a kind we do not store.
-        InvalidInputError: they are sound, and no producer may send them.
+        CorruptError, UnsupportedError: the batch is damaged, or of a kind we do not store.
+        InvalidInputError: it is sound, and no producer may send it; or it is not alone.
     """
     view = body if type(body) is memoryview else memoryview(body)
     end = len(view)
     header = _checked(view, 0, end)
     row = _row(header)
-    offsets, times = header[6] + 1, header[7:9]
-    if row[2] == end:
-        return tuple.__new__(Append, ((topic, partition), body, (row,), offsets, *times))
-    rows, at = [row], row.length
-    min_timestamp, max_timestamp = times
-    while at < end:
-        header = _checked(view, at, end)
-        row = _row(header)
-        rows.append(row)
-        at += row.length
-        offsets += header.last_offset_delta + 1
-        min_timestamp = min(min_timestamp, header.base_timestamp)
-        max_timestamp = max(max_timestamp, header.max_timestamp)
-    if any(row.producer_id >= 0 for row in rows):
+    if row[2] != end:
+        raise _not_alone(view, row[2], end)
+    return tuple.__new__(
+        Append, ((topic, partition), body, (row,), header[6] + 1, header[7], header[8])
+    )
+
+
+def new_run(topic: bytes, partition: int, body: Bytes) -> Append:
+    """Return a request for a run of batches that no client sent: each as ``new_append`` wants it.
+
+    Raises:
+        CorruptError, UnsupportedError: a batch is damaged, or of a kind we do not store.
+        InvalidInputError: they are sound, and may not be appended; or they are more than a bundle
+            has room for.
+    """
+    view, at, headers = memoryview(body), 0, list[BatchHeader]()
+    while at < len(view) or not headers:
+        headers.append(_checked(view, at, len(view)))
+        at += headers[-1].size
+    rows = tuple(map(_row, headers))
+    if len(rows) > 1 and any(row.producer_id >= 0 for row in rows):
         raise InvalidInputError("an idempotent producer sends one batch at a time")
-    return Append((topic, partition), body, tuple(rows), offsets, min_timestamp, max_timestamp)
+    if directory_bytes(slices=1, batches=len(rows)) > DIRECTORY_BYTES_MAX:
+        raise InvalidInputError(
+            f"{len(rows)} batches at once, and a bundle has no room for so many: send fewer"
+        )
+    return Append(
+        (topic, partition),
+        body,
+        rows,
+        sum(header.last_offset_delta + 1 for header in headers),
+        min(header.base_timestamp for header in headers),
+        max(header.max_timestamp for header in headers),
+    )
+
+
+def _not_alone(view: memoryview, at: int, end: int) -> CorruptError | InvalidInputError:
+    """Say what is wrong with bytes behind the one batch."""
+    header = decode_header(view, at)
+    if at + header.size > end:
+        return CorruptError(f"{end - at} bytes of a batch of {header.size}", at=at)
+    return InvalidInputError(
+        "a produce request has exactly one record batch for each partition: send the next one in "
+        "another request"
+    )
 
 
 def _checked(view: memoryview, at: int, end: int) -> BatchHeader:
@@ -214,6 +260,12 @@ def _checked(view: memoryview, at: int, end: int) -> BatchHeader:
         raise InvalidInputError("transactions are not offered: send plain batches")
     if count != last_delta + 1:
         raise InvalidInputError(f"{count} records in {last_delta + 1} offsets: leave no gaps")
+    size = (length - _LENGTH_EMPTY) * RATIOS_MAX[attributes & CODEC_MASK]
+    if count * RECORD_BYTES_MIN > size or count > _COUNT_MAX:
+        raise InvalidInputError(
+            f"{count} records cannot be in {length - _LENGTH_EMPTY} bytes of {header.codec.name}: "
+            "the producer counts them wrongly"
+        )
     if producer_id >= 0 and (sequence < 0 or epoch < 0):
         # Two such batches would look like one, and the second be answered as a duplicate.
         raise InvalidInputError(

@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from lakelog.errors import InvalidInputError
+from lakelog.records import BATCH_BYTES_MAX
 
 __all__ = ["TOPIC_CONFIGS", "ConfigType", "TopicConfig"]
 
@@ -80,12 +81,16 @@ class TopicConfig(NamedTuple):
     """What it is for, in a sentence or two."""
     no_effect: str = ""
     """Why it does nothing here; empty if it acts."""
+    most: int | None = None
+    """What Kafka allows and no reader here would take: a greater value is refused, and where one is
+    stored all the same it counts as this one."""
 
     @property
     def words(self) -> str:
         """What may be given."""
         kind = _KINDS[self.type]
-        return ", ".join(filter(None, (kind, self.valid.words)))
+        most = "" if self.most is None else f"at most {self.most}"
+        return ", ".join(filter(None, (kind, self.valid.words, most)))
 
     def parse(self, text: str) -> Any:
         """Return the value that a text stands for.
@@ -204,7 +209,7 @@ _ROWS = (
     ),
     TopicConfig(
         "max.message.bytes", ConfigType.INT, "1048588", _from(0), "message.max.bytes",
-        "The largest batch that is taken, as it was compressed.",
+        "The largest batch that is taken, as it was compressed.", most=BATCH_BYTES_MAX,
     ),
     TopicConfig(
         "message.timestamp.after.max.ms", ConfigType.LONG, "3600000", _from(0),

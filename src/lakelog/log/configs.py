@@ -66,7 +66,11 @@ def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
             raise InvalidInputError(f"Null value not supported for topic config {name}: leave it")
         if len(text) > VALUE_CHARS_MAX:
             raise InvalidInputError(f"{name} has {len(text)} characters: use {VALUE_CHARS_MAX}")
-        row.parse(text)
+        value = row.parse(text)
+        if row.most is not None and value > row.most:
+            raise InvalidInputError(
+                f"Invalid value {value} for configuration {name}: use {row.words}"
+            )
         checked[name] = text.strip()
     least, most = "min.compaction.lag.ms", "max.compaction.lag.ms"
     if config_value(checked, least) > config_value(checked, most):
@@ -84,7 +88,8 @@ def config_value(configs: Mapping[str, str], name: str) -> Any:
         InvalidInputError: what is stored is not allowed.
     """
     row = TOPIC_CONFIGS[name]
-    return row.parse(configs.get(name, row.default))
+    value = row.parse(configs.get(name, row.default))
+    return value if row.most is None else min(value, row.most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from lakelog.records.batch import (
 )
 from lakelog.records.compression import (
     DECOMPRESSED_BYTES_MAX,
+    RATIOS_MAX,
     Codec,
     compress,
     compressor,
@@ -25,12 +26,14 @@ from lakelog.records.compression import (
 )
 from lakelog.records.header import (
     BATCH_BYTES_MAX,
+    CODEC_MASK,
     CRC_START,
     HEADER_BYTES,
     LENGTH_END,
     MAGIC,
     MAGIC_AT,
     OFFSET_MAX,
+    RECORD_BYTES_MIN,
     BatchHeader,
     decode_header,
     rebase,
@@ -40,6 +43,7 @@ from lakelog.records.varint import decode_varint, decode_varlong, encode_varint
 
 __all__ = [
     "BATCH_BYTES_MAX",
+    "CODEC_MASK",
     "CRC_START",
     "DECOMPRESSED_BYTES_MAX",
     "HEADER_BYTES",
@@ -47,6 +51,8 @@ __all__ = [
     "MAGIC",
     "MAGIC_AT",
     "OFFSET_MAX",
+    "RATIOS_MAX",
+    "RECORD_BYTES_MIN",
     "Batch",
     "BatchHeader",
     "Codec",

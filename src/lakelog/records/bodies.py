@@ -19,7 +19,13 @@ from crc32c import crc32c
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.records.batch import decode_batch
 from lakelog.records.compression import DECOMPRESSED_BYTES_MAX, Codec, decompress
-from lakelog.records.header import BATCH_BYTES_MAX, CODEC_MASK, CRC_START, Bytes
+from lakelog.records.header import (
+    BATCH_BYTES_MAX,
+    CODEC_MASK,
+    CRC_START,
+    RECORD_BYTES_MIN,
+    Bytes,
+)
 from lakelog.records.kernels import decode as k
 from lakelog.records.kernels.fields import BAD
 
@@ -27,7 +33,6 @@ __all__ = ["Array", "Bodies", "Group"]
 
 _TABLE_ROWS = 4096
 _GROUP_BYTES = 1024 * 1024
-_RECORD_BYTES_MIN = 7
 _RUN_BYTES_MAX = (1 << 31) - 1
 
 Array = npt.NDArray[Any]
@@ -120,7 +125,7 @@ class Bodies:
             except (CorruptError, UnsupportedError):
                 return None
         # It may say that it holds more than it can: nothing is allocated on its word.
-        return body if row[k.T_COUNT] * _RECORD_BYTES_MIN <= len(body) else None
+        return body if row[k.T_COUNT] * RECORD_BYTES_MIN <= len(body) else None
 
     def judge(self, position: int) -> NoReturn:
         """Let the plain codec say what is wrong with the batch at ``position``."""

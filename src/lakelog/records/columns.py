@@ -32,7 +32,14 @@ from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.records.batch import decode_batch
 from lakelog.records.compression import DECOMPRESSED_BYTES_MAX, Codec, decompress
 from lakelog.records.filling import TURN_ROWS, Filling
-from lakelog.records.header import BATCH_BYTES_MAX, CODEC_MASK, CRC_START, OFFSET_MAX, Bytes
+from lakelog.records.header import (
+    BATCH_BYTES_MAX,
+    CODEC_MASK,
+    CRC_START,
+    OFFSET_MAX,
+    RECORD_BYTES_MIN,
+    Bytes,
+)
 from lakelog.records.kernels import decode as k
 from lakelog.records.kernels import fields as f
 from lakelog.records.memory import Pool
@@ -57,7 +64,6 @@ COLUMNS = tuple(TYPES)
 
 _TABLE_ROWS = 4096
 _GROUP_BYTES = 1024 * 1024
-_RECORD_BYTES_MIN = 7
 _RUN_BYTES_MAX = (1 << 31) - 1
 
 Array = npt.NDArray[Any]
@@ -227,7 +233,7 @@ class BatchDecoder:
                     size = len(body)
                     bodies.append(body)
                     table[last, k.T_BODY], table[last, k.T_BODY_END] = held, held + size
-                if row[k.T_COUNT] * _RECORD_BYTES_MIN > size:
+                if row[k.T_COUNT] * RECORD_BYTES_MIN > size:
                     break  # It cannot hold so many: nothing may be allocated on its word.
                 held += size
                 last += 1

@@ -26,7 +26,14 @@ import zstandard
 
 from lakelog.errors import CorruptError, UnsupportedError
 
-__all__ = ["DECOMPRESSED_BYTES_MAX", "Codec", "compress", "compressor", "decompress"]
+__all__ = [
+    "DECOMPRESSED_BYTES_MAX",
+    "RATIOS_MAX",
+    "Codec",
+    "compress",
+    "compressor",
+    "decompress",
+]
 
 DECOMPRESSED_BYTES_MAX = 512 * 1024 * 1024
 """What one batch may hold when it is decompressed, unless the caller says otherwise."""
@@ -41,8 +48,15 @@ _GZIP_WBITS = 31
 _ZSTD_WINDOW_BYTES_MAX = 1 << 27
 _ZSTD_PIECE_BYTES = 1024
 _ZSTD_RATIO_FAST = 1000  # What a frame may claim and be believed at once.
-_LZ4_RATIO_MAX = 255
-_SNAPPY_RATIO_MAX = 64
+
+RATIOS_MAX = (1, 1032, 64, 255, 32_768)
+"""How many bytes a byte of each codec's output can stand for, at most; by the codec's number.
+
+gzip: two bits of a deflate block repeat up to 258 bytes. snappy: a copy of up to 64 bytes takes at
+least two. lz4: a byte of 255 adds so many to the length of a match. zstd: a block makes at most
+128 KiB and takes at least four bytes, a header of three and the byte that is repeated.
+"""
+_, _, _SNAPPY_RATIO_MAX, _LZ4_RATIO_MAX, _ = RATIOS_MAX
 
 
 class Codec(IntEnum):

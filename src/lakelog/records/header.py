@@ -32,9 +32,19 @@ from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.model import TimestampType
 from lakelog.records.compression import Codec
 
-__all__ = ["BATCH_BYTES_MAX", "HEADER_BYTES", "BatchHeader", "decode_header", "rebase"]
+__all__ = [
+    "BATCH_BYTES_MAX",
+    "HEADER_BYTES",
+    "RECORD_BYTES_MIN",
+    "BatchHeader",
+    "decode_header",
+    "rebase",
+]
 
 HEADER_BYTES = 61
+RECORD_BYTES_MIN = 7
+"""Of a record that has nothing: a byte each for its length, attributes, time, offset, key, value,
+and headers."""
 BATCH_BYTES_MAX = 128 * 1024 * 1024
 """The largest batch that is read, unless the caller says otherwise."""
 

@@ -43,7 +43,7 @@ from lakelog.journal import (
     Stored,
     decode_head,
     judge,
-    new_append,
+    new_run,
 )
 from lakelog.log import Bounds, Chunk, OutOfRange
 from lakelog.model import Rules
@@ -167,7 +167,7 @@ class Truth:
             ) from error
         self.staged[key] = bundle.seq
         run = body[slice_.position : slice_.position + slice_.length]
-        return new_append(*slice_.place, run).rows
+        return new_run(*slice_.place, run).rows
 
     def _checkpoint(self, checkpoint: Checkpoint) -> None:
         known = self.folds.get(checkpoint.seq)

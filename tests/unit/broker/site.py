@@ -131,11 +131,13 @@ def batch(
     producer: tuple[int, int, int] = (-1, -1, -1),
     times: Sequence[int] = (),
     key: bytes | None = b"k",
+    keys: Sequence[bytes | None] = (),
 ) -> bytes:
     """Return a batch as a producer sends it: offsets from 0."""
+    keys = keys or [key] * len(values)
     now_ms = SystemClock().now_ms()
     found = [
-        Record(offset=at, timestamp=times[at] if times else now_ms, key=key, value=value)
+        Record(offset=at, timestamp=times[at] if times else now_ms, key=keys[at], value=value)
         for at, value in enumerate(values)
     ]
     return encode_batch(

@@ -1,7 +1,7 @@
 """What was just written: read back with its offsets, and forgotten in its turn."""
 
 from lakelog.broker.recent import Recent
-from lakelog.journal import Append, Stored, new_append
+from lakelog.journal import Append, Stored, new_append, new_run
 from lakelog.records import decode_batches
 from tests.unit.broker.site import batch
 
@@ -9,7 +9,7 @@ TOPIC = b"a topic of tests"
 
 
 def request(*values: bytes, partition: int = 0, copies: int = 1) -> Append:
-    return new_append(TOPIC, partition, memoryview(bytearray(batch(*values) * copies)))
+    return new_run(TOPIC, partition, memoryview(bytearray(batch(*values) * copies)))
 
 
 def stored(base_offset: int, epoch: int = 3) -> Stored:

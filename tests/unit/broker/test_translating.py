@@ -6,6 +6,7 @@ from lakelog.broker import BrokerSettings, Translation, Verdict, translate_kafka
 from lakelog.broker.config_table import BROKER_CONFIGS, TOPIC_DEFAULTS
 from lakelog.errors import InvalidInputError
 from lakelog.log import TOPIC_CONFIGS
+from lakelog.records import BATCH_BYTES_MAX
 
 
 def translated(**lines: str) -> Translation:
@@ -115,3 +116,14 @@ def test_every_default_of_a_topic_can_be_said_to_a_broker(name: str) -> None:
 
 def test_a_name_that_nobody_knows_is_said_to_be_unknown() -> None:
     assert "check its name" in verdicts(translated(num_partition="3"))["num.partition"][1]
+
+
+@pytest.mark.parametrize("size", ["0", "-2", str(2**31)])
+def test_a_broker_does_not_start_with_a_size_of_requests_that_no_frame_can_have(size: str) -> None:
+    with pytest.raises(InvalidInputError, match=r"socket\.request\.max\.bytes is"):
+        translate_kafka_config({"socket.request.max.bytes": size}, BrokerSettings())
+
+
+def test_a_broker_does_not_start_with_topics_that_take_batches_no_reader_takes() -> None:
+    with pytest.raises(InvalidInputError, match=f"at most {BATCH_BYTES_MAX}"):
+        translate_kafka_config({"message.max.bytes": str(BATCH_BYTES_MAX + 1)}, BrokerSettings())

@@ -1,12 +1,24 @@
 """What may be asked of a lane, and what is refused at the door."""
 
 import struct
+import sys
 
 import pytest
 from crc32c import crc32c
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.journal import Append, FlushSettings, Queue, Request, Touch, new_append
+from lakelog.formats.lanes import PAYLOAD_BYTES_MAX
+from lakelog.journal import Append, FlushSettings, Queue, Request, Touch, new_append, new_run
+from lakelog.records import (
+    DECOMPRESSED_BYTES_MAX,
+    HEADER_BYTES,
+    RATIOS_MAX,
+    RECORD_BYTES_MIN,
+    Codec,
+    compress,
+    decode_header,
+    decode_records,
+)
 from lakelog.testing.actors import make_batch
 from tests.unit.journal.script import EPOCH_MS, TOPIC, plain, sent
 
@@ -22,12 +34,31 @@ def altered(batch: bytes, at: int, field: str, value: int) -> bytes:
     return bytes(body)
 
 
-def test_batches_of_a_producer_are_taken_as_they_are() -> None:
-    request = new_append(TOPIC, 3, ONE + ONE)
+def test_a_batch_of_a_producer_is_taken_as_it_is() -> None:
+    request = new_append(TOPIC, 3, ONE)
     assert request.place == (TOPIC, 3)
     assert request.is_plain
-    assert [row.length for row in request.rows] == [len(ONE)] * 2
+    assert [row.length for row in request.rows] == [len(ONE)]
     assert not new_append(TOPIC, 3, MINE).is_plain
+
+
+def test_a_run_of_batches_is_one_request_for_those_who_are_no_clients() -> None:
+    request = new_run(TOPIC, 3, ONE + ONE)
+    assert [row.length for row in request.rows] == [len(ONE)] * 2
+    assert request.offsets == 6
+    assert new_run(TOPIC, 3, ONE) == new_append(TOPIC, 3, ONE)
+    for body in (MINE + ONE, ONE + MINE):
+        with pytest.raises(InvalidInputError, match="one batch at a time"):
+            new_run(TOPIC, 3, body)
+
+
+def test_a_run_of_more_batches_than_a_directory_has_room_for_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lakelog.journal.requests.DIRECTORY_BYTES_MAX", 100 + 80 + 2 * 28)
+    assert len(new_run(TOPIC, 3, ONE + ONE).rows) == 2
+    with pytest.raises(InvalidInputError, match="3 batches at once"):
+        new_run(TOPIC, 3, ONE + ONE + ONE)
 
 
 @pytest.mark.parametrize(
@@ -60,8 +91,9 @@ def test_a_batch_of_another_format_is_refused() -> None:
         (altered(MINE, 21, "h", 0x10), "transactions"),
         (altered(ONE, 57, "i", 2), "2 records in 3 offsets"),
         (altered(ONE, 23, "i", 9), "3 records in 10 offsets"),
-        (MINE + ONE, "one batch at a time"),
-        (ONE + MINE, "one batch at a time"),
+        (ONE + ONE, "exactly one record batch for each partition"),
+        (MINE + ONE, "exactly one record batch for each partition"),
+        (ONE + MINE, "exactly one record batch for each partition"),
         (altered(MINE, 53, "i", -1), "sequence -1"),
         (altered(MINE, 51, "h", -1), "epoch -1"),
     ],
@@ -69,6 +101,74 @@ def test_a_batch_of_another_format_is_refused() -> None:
 def test_what_no_producer_may_send_is_refused(body: bytes, why: str) -> None:
     with pytest.raises(InvalidInputError, match=why):
         new_append(TOPIC, 0, body)
+
+
+# ---------------------------------------------------------------------------- counting records
+
+
+def claiming(count: int, codec: Codec = Codec.NONE, body: bytes | None = None) -> bytes:
+    """Return a batch with a good CRC that says it holds ``count`` records in ``body``."""
+    if body is None:
+        body = compress(codec, ONE[HEADER_BYTES:])
+    made = bytearray(ONE[:HEADER_BYTES] + body)
+    struct.pack_into(">i", made, 8, len(made) - 12)
+    struct.pack_into(">hi", made, 21, codec, count - 1)
+    struct.pack_into(">i", made, 57, count)
+    struct.pack_into(">I", made, 17, crc32c(bytes(made[21:])))
+    return bytes(made)
+
+
+EMPTY = bytes((12, 0, 0, 0, 1, 1, 0))
+"""A record without a key and a value, whose offset is 0: as short as one can be."""
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_batch_that_claims_a_record_and_holds_no_byte_is_refused(codec: Codec) -> None:
+    body = claiming(1, codec, b"")
+    assert len(body) == 61
+    with pytest.raises(InvalidInputError, match="1 records cannot be in 0 bytes"):
+        new_append(TOPIC, 0, body)
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("count", [2**31 - 1, DECOMPRESSED_BYTES_MAX // RECORD_BYTES_MIN + 1])
+def test_a_batch_that_claims_more_records_than_its_bytes_can_hold_is_refused(
+    codec: Codec, count: int
+) -> None:
+    with pytest.raises(InvalidInputError, match=f"{count} records cannot be in"):
+        new_append(TOPIC, 0, claiming(count, codec))
+
+
+def test_nobody_stores_more_records_than_a_reader_decompresses() -> None:
+    """Also where the bytes could hold them: a megabyte of zstd can hold 32 GiB."""
+    count = DECOMPRESSED_BYTES_MAX // RECORD_BYTES_MIN
+    body = bytes(1 << 20)
+    assert new_append(TOPIC, 0, claiming(count, Codec.ZSTD, body)).offsets == count
+    with pytest.raises(InvalidInputError, match="records cannot be in"):
+        new_append(TOPIC, 0, claiming(count + 1, Codec.ZSTD, body))
+
+
+def test_the_shortest_records_there_can_be_are_taken_and_not_one_more() -> None:
+    assert len(EMPTY) == RECORD_BYTES_MIN
+    assert new_append(TOPIC, 0, claiming(1, Codec.NONE, EMPTY)).offsets == 1
+    (record,) = decode_records(decode_header(claiming(1, Codec.NONE, EMPTY)), EMPTY)
+    assert (record.key, record.value, record.headers) == (None, None, ())
+    assert new_append(TOPIC, 0, claiming(1_000, Codec.NONE, EMPTY * 1_000)).offsets == 1_000
+    with pytest.raises(InvalidInputError, match="1001 records cannot be in 7000 bytes of NONE"):
+        new_append(TOPIC, 0, claiming(1_001, Codec.NONE, EMPTY * 1_000))
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("size", [7, 700, 70_000, 7_000_000, 35_000_000])
+def test_no_codec_packs_tighter_than_its_ratio_so_that_no_true_count_is_refused(
+    codec: Codec, size: int
+) -> None:
+    """Nothing packs tighter than zeros: one byte that is repeated for as long as possible."""
+    levels = [None] if codec in (Codec.NONE, Codec.SNAPPY) else [None, 1, 9]
+    for level in levels:
+        body = compress(codec, bytes(size), level=level)
+        assert size <= len(body) * RATIOS_MAX[codec]
+        assert new_append(TOPIC, 0, claiming(size // 7, codec, body)).offsets == size // 7
 
 
 # ---------------------------------------------------------------------------- the queue
@@ -118,6 +218,27 @@ def test_a_bundle_has_no_more_requests_than_it_may() -> None:
         offer(queue, plain(number), 5_000)
     assert queue.due_ms() == 5_000, "so many do not wait for more"
     assert [len(queue.take()) for _ in range(3)] == [3, 3, 1]
+
+
+def test_a_bundle_has_no_more_requests_than_its_directory_has_room_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The package has a function of the module's name.
+    module = sys.modules["lakelog.journal.flush"]
+    monkeypatch.setattr(module, "DIRECTORY_BYTES_MAX", 3 * (100 + 80 + 28))
+    queue = Queue(FlushSettings(requests_max=1_000_000))
+    for number in range(7):
+        offer(queue, plain(number), 5_000)
+    assert [len(queue.take()) for _ in range(3)] == [3, 3, 1]
+    offer(queue, new_run(TOPIC, 0, ONE * 100), 5_000)
+    assert len(queue.take()) == 1, "a single one is taken in any case"
+
+
+def test_no_setting_makes_bundles_larger_than_readers_take() -> None:
+    most = PAYLOAD_BYTES_MAX
+    FlushSettings(size_bytes_goal=1, size_bytes_max=most, queue_bytes_max=most)
+    with pytest.raises(InvalidInputError, match="size_bytes_max is at most that"):
+        FlushSettings(size_bytes_max=most + 1, queue_bytes_max=most + 1)
 
 
 def test_enough_bytes_do_not_wait() -> None:

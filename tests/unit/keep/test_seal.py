@@ -69,7 +69,7 @@ def busy(site: Site) -> tuple[list[Where], dict[Where, list[bytes]]]:
             if at == 2:
                 some += [site.batch(1), site.batch(3)]
             sent[where] += some
-            requests.append(new_append(*where.place, b"".join(some)))
+            requests += [new_append(*where.place, one) for one in some]
         site.run(append(lane, requests))
     return wheres, sent
 

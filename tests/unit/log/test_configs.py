@@ -15,6 +15,7 @@ from lakelog.log import (
     describe_configs,
 )
 from lakelog.model import TimestampType
+from lakelog.records import BATCH_BYTES_MAX
 from tests.generated import GENERATED, stale
 
 KAFKAS = [
@@ -207,3 +208,13 @@ def test_only_those_that_are_asked_for_are_described() -> None:
 def test_the_pages_are_made_of_the_tables() -> None:
     assert set(GENERATED) >= {"docs/reference/configs.md"}
     assert stale() == [], "run python -m tests.generated"
+
+
+def test_no_topic_may_take_batches_that_no_reader_takes() -> None:
+    name, most = "max.message.bytes", BATCH_BYTES_MAX
+    assert check_configs({name: str(most)}) == {name: str(most)}
+    with pytest.raises(InvalidInputError, match=f"at most {most}"):
+        check_configs({name: str(most + 1)})
+    stored = {name: str(2**31 - 1)}
+    assert config_value(stored, name) == most, "as it may have been stored before"
+    assert TopicConfigs.of(stored).max_message_bytes == most

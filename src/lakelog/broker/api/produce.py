@@ -2,8 +2,9 @@
 
 Behaviour
     acks=0 gets no answer; acks=1 and acks=all both wait until the bundle is stored.
-    A batch is stored as it came. Its CRC and header are checked; its records are not looked at,
-    except for their keys on compacted topics, off the loop.
+    One batch for each partition, as Kafka since version 3. It is stored as it came. Its CRC and
+    header are checked, and that its bytes can hold the records that it claims; its records are not
+    looked at, except for their keys on compacted topics, off the loop.
     A second copy of an idempotent batch is answered with the offset of the first.
     When nothing is known of the outcome the answer is REQUEST_TIMED_OUT, on which clients retry.
 
@@ -27,7 +28,7 @@ from lakelog.broker.services import Services
 from lakelog.errors import LakelogError, UnavailableError
 from lakelog.journal import Append, Outcome, Refused, Stored, Unknown, new_append
 from lakelog.model import TimestampType
-from lakelog.records import CRC_START, decode_batches
+from lakelog.records import CRC_START, LENGTH_END, decode_batches
 from lakelog.wire import (
     Produced,
     ProduceRequest,
@@ -150,7 +151,7 @@ def produce_again(
         append, stamp, flaw = _checked(services, entry, partition, records)
     except LakelogError:
         return None
-    if flaw is not None:
+    if append is None or flaw is not None:
         return None
     counters = entry.counters
     counters.produce_requests += 1
@@ -266,20 +267,18 @@ def _refused(request: ProduceRequest) -> ErrorCode | None:
 
 def _checked(
     services: Services, entry: Entry, partition: Partition, records: memoryview
-) -> tuple[Append, int, _Flaw | None]:
-    """Return batches as they are stored, the time they were stamped with, and what is wrong."""
+) -> tuple[Append | None, int, _Flaw | None]:
+    """Return a batch as it is stored, the time it was stamped with, and what is wrong."""
     configs = entry.configs
     if services.time.problem:
         raise UnavailableError(services.time.problem)
+    if len(records) > configs.max_message_bytes and _is_one(records):
+        what = f"a batch of {len(records)} bytes: max.message.bytes is {configs.max_message_bytes}"
+        return None, -1, _Flaw(ErrorCode.message_too_large, what)
     append = new_append(entry.topic.id, partition.index, records)
     if entry.is_virtual:
         what = f"{entry.topic.name} can only be read: write to another topic"
         return append, -1, _Flaw(ErrorCode.invalid_topic_exception, what)
-    if len(records) > configs.max_message_bytes:
-        most = max(row.length for row in append.rows)
-        if most > configs.max_message_bytes:
-            what = f"a batch of {most} bytes: max.message.bytes is {configs.max_message_bytes}"
-            return append, -1, _Flaw(ErrorCode.message_too_large, what)
     now_ms = services.clock.now_ms()
     if configs.timestamp_type is TimestampType.LOG_APPEND_TIME:
         fold = partition.lane.lane.fold
@@ -297,6 +296,11 @@ def _checked(
         what = f"times {append.min_timestamp} to {append.max_timestamp} are too far from now"
         return append, -1, _Flaw(ErrorCode.invalid_timestamp, what)
     return append, -1, None
+
+
+def _is_one(records: memoryview) -> bool:
+    """Say whether a batch is said to be as long as all that came for its partition."""
+    return int.from_bytes(records[LENGTH_END - 4 : LENGTH_END], "big") == len(records) - LENGTH_END
 
 
 def _stamp(records: memoryview, append: Append, stamp: int) -> None:

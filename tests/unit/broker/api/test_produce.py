@@ -8,7 +8,8 @@ from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 
 from lakelog.host import SystemClock
-from lakelog.records import Codec, decode_batches, decode_header
+from lakelog.log import TOPIC_CONFIGS
+from lakelog.records import BATCH_BYTES_MAX, Codec, decode_batches, decode_header
 from lakelog.store import PutIfAbsent
 from tests.patience import in_time
 from tests.unit.broker.site import NOON, Site, batch, broker, connect, records, story
@@ -153,10 +154,78 @@ async def test_max_message_bytes_bounds_a_batch_and_not_a_request() -> None:
         made = await client.produce("t", 0, batch(b"x" * 300))
         assert made.error_code is ErrorCode.message_too_large
         small = batch(b"x" * 60)
-        made = await client.produce("t", 0, small + small)
-        assert (made.error_code, made.base_offset) == (ErrorCode.none, 0)
+        client.send_produce({("t", 0): small, ("t", 1): small})
+        _, found = await client.answer()
+        (topic,) = found.responses
+        assert {row.error_code for row in topic.partition_responses} == {ErrorCode.none}
         await client.close()
     assert len(site.stored("t")) == 2
+
+
+def test_a_batch_larger_than_readers_take_is_too_large_whatever_the_topic_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As a topic may that was made before there was a limit."""
+    row = TOPIC_CONFIGS["max.message.bytes"]
+    assert row.most == BATCH_BYTES_MAX
+    monkeypatch.setitem(TOPIC_CONFIGS, "max.message.bytes", row._replace(most=200))
+
+    async def run() -> None:
+        site = Site()
+        site.create("t", max_message_bytes="2147483646")
+        async with broker(site) as running:
+            client = await connect(running)
+            made = await client.produce("t", 0, batch(b"x" * 300))
+            assert made.error_code is ErrorCode.message_too_large
+            made = await client.produce("t", 0, batch(b"x" * 60))
+            assert (made.error_code, made.base_offset) == (ErrorCode.none, 0)
+            await client.close()
+
+    asyncio.run(run())
+
+
+@story
+async def test_a_request_has_exactly_one_batch_for_each_partition() -> None:
+    site = Site()
+    site.create("t", max_message_bytes="100")
+    async with broker(site) as running:
+        client = await connect(running)
+        for version in (3, 9, 12):
+            for copies in (2, 1_000):
+                made = await client.produce("t", 0, batch(b"x") * copies, version=version)
+                assert made.error_code is ErrorCode.invalid_record
+        made = await client.produce("t", 0, batch(b"x"))
+        assert (made.error_code, made.base_offset) == (ErrorCode.none, 0)
+        await client.close()
+    assert site.stored("t") == [b"x"]
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("count", [1, 2**31 - 1])
+def test_a_batch_that_cannot_hold_the_records_it_claims_moves_no_offset(
+    codec: Codec, count: int
+) -> None:
+    async def run() -> None:
+        site = Site()
+        site.create("t")
+        body = bytearray(batch(b"x", codec=codec))
+        if count == 1:
+            body = body[:61]
+            struct.pack_into(">i", body, 8, len(body) - 12)
+        struct.pack_into(">i", body, 23, count - 1)
+        struct.pack_into(">i", body, 57, count)
+        struct.pack_into(">I", body, 17, crc32c(bytes(body[21:])))
+        async with broker(site) as running:
+            client = await connect(running)
+            for _ in range(2):  # The second request like one before takes a shorter way.
+                made = await client.produce("t", 0, bytes(body))
+                assert made.error_code is ErrorCode.invalid_record
+            made = await client.produce("t", 0, batch(b"good"))
+            assert (made.error_code, made.base_offset) == (ErrorCode.none, 0)
+            await client.close()
+        assert site.stored("t") == [b"good"]
+
+    asyncio.run(run())
 
 
 @story
@@ -298,10 +367,10 @@ async def test_records_of_a_compacted_topic_need_keys_and_keep_their_order() -> 
     site.create("t", cleanup_policy="compact")
     async with broker(site) as running:
         client = await connect(running)
-        made = await client.produce("t", 0, batch(b"a", key=None) + batch(b"b", b"c", key=None))
+        made = await client.produce("t", 0, batch(b"a", b"b", b"c", key=None))
         assert made.error_code is ErrorCode.invalid_record
         assert [one.batch_index for one in made.record_errors] == [0, 1, 2]
-        made = await client.produce("t", 0, batch(b"a") + batch(b"b", key=None))
+        made = await client.produce("t", 0, batch(b"a", b"b", keys=[b"k", None]))
         assert [one.batch_index for one in made.record_errors] == [1]
         assert "without a key" in made.record_errors[0].batch_index_error_message
         sent = []
