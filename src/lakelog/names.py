@@ -76,7 +76,8 @@ LANES_MAX = 1024
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _STAGED = re.compile(
-    re.escape(STAGED_PREFIX) + r"([0-9a-f]{32})/(?:identity|plan|(\d{4})/\d{6,10}\.batches)"
+    re.escape(STAGED_PREFIX)
+    + r"([0-9a-f]{32})/(?:identity|plan(?:-\d{5})?|(\d{4})/\d{6,10}\.batches)"
 )
 _COMMIT = re.compile(re.escape(COMMITS_PREFIX) + r"([0-9a-f]{32})/(\d{20})")
 _SEQ = re.compile(r"(\d{20})\.(bundle|checkpoint)")
@@ -147,8 +148,9 @@ def identity_key(write: bytes) -> str:
     return f"{STAGED_PREFIX}{write.hex()}/identity"
 
 
-def plan_key(write: bytes) -> str:
-    return f"{STAGED_PREFIX}{write.hex()}/plan"
+def plan_key(write: bytes, page: int = 0) -> str:
+    """Return the key of a page of a plan; the first is put last, and says how many there are."""
+    return f"{STAGED_PREFIX}{write.hex()}/plan" + (f"-{page:05}" if page else "")
 
 
 def staged_of(key: str) -> tuple[bytes, int | None] | None:

@@ -58,6 +58,8 @@ class _Attempt:
 
     newest_ms: int = 0
     lanes: dict[int, list[str]] = field(default_factory=dict)
+    pages: list[str] = field(default_factory=list)
+    """Of its plan, but for the first."""
 
 
 def keep_writes(lanes: Mapping[int, Lane], *, now_ms: int, grace_ms: int) -> Work[KeptWrites]:
@@ -150,6 +152,8 @@ def _attempts(objects: list[ObjectInfo]) -> dict[bytes, _Attempt]:
         attempt.newest_ms = max(attempt.newest_ms, info.modified_ms)
         if lane is not None:
             attempt.lanes.setdefault(lane, []).append(info.key)
+        elif info.key not in (plan_key(write), identity_key(write)):
+            attempt.pages.append(info.key)
     return found
 
 
@@ -157,7 +161,7 @@ def _sweepable(
     write: bytes, attempt: _Attempt, passed: Mapping[int, int], *, is_void: bool
 ) -> Work[list[str]]:
     """Return what may go of an attempt, in the order in which it goes."""
-    rest = [plan_key(write), identity_key(write)]
+    rest = [*attempt.pages, plan_key(write), identity_key(write)]
     identity = yield from read_identity(write)
     if identity is None or is_void:
         return [*(key for keys in attempt.lanes.values() for key in keys), *rest]

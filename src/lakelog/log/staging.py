@@ -2,7 +2,10 @@
 
     identity   which write it is an attempt of; every task says so first
     batches    objects of runs of batches, each of one partition, offsets counted from 0
-    plan       where every run lies; made when all tasks are done
+    plan       where every run lies, on as many pages as that takes; made when all tasks are done
+
+A page has the runs of some lanes, in their order. What one page has for one lane is what one bundle
+will commit there, so no write makes a directory that is too large to be read.
 
 Nothing of this is part of the log. It becomes so by ``writes``.
 """
@@ -12,7 +15,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from lakelog.errors import CorruptError
+from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats import Bytes, decode_fields, number
 from lakelog.formats.lanes import Slice
 from lakelog.history.manifests import put_named
@@ -20,7 +23,9 @@ from lakelog.names import identity_key, plan_key, staged_key
 from lakelog.store import Body, Work, read_cell
 
 __all__ = [
+    "PLAN_BYTES_MAX",
     "Identity",
+    "Page",
     "Staged",
     "announce_write",
     "decode_plan",
@@ -30,6 +35,12 @@ __all__ = [
 ]
 
 FORMAT = 1
+PLAN_BYTES_MAX = 16 << 20
+"""Of a page: more than so many runs take, whatever their numbers are."""
+RUNS_MAX = 1 << 16
+"""On a page, and so in a bundle: a directory of 5 MiB."""
+PAGES_MAX = 256
+"""Of a plan: sixteen million runs. Every broker holds them in memory until they are sealed."""
 
 
 class Identity(NamedTuple):
@@ -87,31 +98,72 @@ def stage(write: bytes, lane: int, part: int, body: Body) -> Work[None]:
     yield from put_named(staged_key(write, lane, part), body)
 
 
-def encode_plan(staged: Sequence[Staged]) -> bytes:
-    """Return where every run lies, by lane and partition, in the order in which it was staged."""
-    rows = [[one.lane, one.topic.hex(), *one[2:]] for one in sorted(staged, key=_by_place)]
-    return json.dumps({"format": FORMAT, "runs": rows}).encode()
+class Page(NamedTuple):
+    """A page of a plan."""
+
+    pages: int
+    """Of the whole plan."""
+    runs: dict[int, tuple[Slice, ...]]
+    """Of every lane, by partition, in the order in which they were staged."""
+
+    @property
+    def records(self) -> int:
+        return sum(run.offsets for runs in self.runs.values() for run in runs)
 
 
-def decode_plan(data: Bytes, write: bytes) -> dict[int, tuple[Slice, ...]]:
-    """Return the runs of every lane.
+def encode_plan(staged: Sequence[Staged]) -> list[bytes]:
+    """Return the pages that say where every run lies, by lane and partition.
 
     Raises:
-        CorruptError: it is no plan.
+        InvalidInputError: there are more runs than a plan has room for.
     """
-    where = plan_key(write)
+    rows = [[one.lane, one.topic.hex(), *one[2:]] for one in sorted(staged, key=_by_place)]
+    pages = -(-len(rows) // RUNS_MAX)
+    if pages > PAGES_MAX:
+        raise InvalidInputError(
+            f"the write has {len(rows)} runs of batches, and {PAGES_MAX * RUNS_MAX} are the most. "
+            "There is a run for each partition in each buffer of each task: raise the option "
+            "bufferBytes, repartition the frame so that a task has rows of fewer partitions, or "
+            "write fewer rows at a time. Nothing of it is in the log"
+        )
+    bodies = [
+        json.dumps(
+            {"format": FORMAT, "pages": pages, "runs": rows[at * RUNS_MAX : (at + 1) * RUNS_MAX]}
+        ).encode()
+        for at in range(pages)
+    ]
+    if any(len(body) > PLAN_BYTES_MAX for body in bodies):
+        raise InvalidInputError(f"a page of the plan has more than {PLAN_BYTES_MAX} bytes")
+    return bodies
+
+
+def decode_plan(data: Bytes, write: bytes, page: int = 0) -> Page:
+    """Return a page of a plan.
+
+    Raises:
+        CorruptError: it is none.
+        UnsupportedError: a later version made it, or it is over the limits.
+    """
+    where = plan_key(write, page)
     try:
         fields = decode_fields(data, format_=FORMAT, where=where)
         rows = [
             Staged(number(lane), bytes.fromhex(topic), *map(number, rest))
             for lane, topic, *rest in fields["runs"]
         ]
+        pages = number(fields.get("pages", 1))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise CorruptError(f"it is no plan: {error!r}", at=0, where=where) from error
-    return {
+    if len(data) > PLAN_BYTES_MAX or pages > PAGES_MAX or len(rows) > RUNS_MAX:
+        what = f"a plan of {pages} pages, with {len(rows)} runs in {len(data)} bytes of this one"
+        raise UnsupportedError(f"{what}, is over the limits", at=0, where=where)
+    if not page < pages or not rows:
+        raise CorruptError(f"page {page} of {pages}, {len(rows)} runs", at=0, where=where)
+    runs = {
         lane: tuple(_run(one) for one in some)
         for lane, some in groupby(rows, key=lambda one: one.lane)
     }
+    return Page(pages, runs)
 
 
 def _run(one: Staged) -> Slice:

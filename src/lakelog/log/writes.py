@@ -3,7 +3,8 @@
     stage      tasks put batches beside the log, under the id of this *attempt*
     decide     the cell of the *write* (which query, which batch of it) names the attempt that
                counts: the first that gets there, and no other, ever
-    append     one small bundle for each lane, whose slices point at what was staged
+    append     a small bundle for each lane, whose slices point at what was staged; several, if
+               there are more runs than one should have
     finish     the cell says that all lanes have it
 
                       absent ----> committed(A) ----> finished(A)
@@ -22,8 +23,10 @@ So whoever has decided looks whether there is a later batch: then the decision m
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import NamedTuple
 
 from lakelog.errors import ConflictError, CorruptError, NotFoundError, UnavailableError
@@ -40,7 +43,14 @@ from lakelog.journal import (
     look,
     read_bundle,
 )
-from lakelog.log.staging import Identity, Staged, decode_plan, encode_plan
+from lakelog.log.staging import (
+    PLAN_BYTES_MAX,
+    Identity,
+    Page,
+    Staged,
+    decode_plan,
+    encode_plan,
+)
 from lakelog.names import COMMITS_PREFIX, commit_key, commit_of, plan_key, staged_key
 from lakelog.store import (
     Get,
@@ -63,7 +73,6 @@ __all__ = [
 ]
 
 FORMAT = 1
-PLAN_BYTES_MAX = 256 << 20
 BARRED_MAX = 1_000
 LOOKED_BACK_MAX = 1_000
 """Bundles in which a write is looked for that an earlier driver has appended."""
@@ -155,11 +164,14 @@ def commit_write(
     Raises:
         ConflictError: it never will. Nothing of this attempt is in the log.
         NotFoundError: it was swept: nobody commits for so long.
+        InvalidInputError: it is too large, and nothing was decided.
     """
     if not staged:
         return Committed(write, True, 0, {})
+    pages = encode_plan(staged)
     yield from _finish_earlier(lanes, identity)
-    yield from put_named(plan_key(write), encode_plan(staged))
+    for page in range(len(pages) - 1, -1, -1):
+        yield from put_named(plan_key(write, page), pages[page])
     decision = yield from _decide(identity, write, now_ms)
     return (yield from finish_write(lanes, identity, decision, mine=write))
 
@@ -250,43 +262,70 @@ def _check_newest(identity: Identity) -> Work[list[int]]:
 
 
 def _append(lanes: Mapping[int, Lane], identity: Identity, decision: Decision) -> Work[Decision]:
+    write = decision.write
     try:
-        found = yield from fetch(Get(plan_key(decision.write), PLAN_BYTES_MAX))
-        plan = decode_plan(found.body, decision.write)
-        yield from _check_staged(decision.write, plan)
+        first = yield from _read_page(write)
+        yield from _check_staged(write, first.runs)
+        for number_ in range(1, first.pages):
+            page = yield from _read_page(write, number_)
+            yield from _check_staged(write, page.runs)
     except NotFoundError:
         again = yield from read_decision(identity)
         if again is not None and again.is_finished:
             return again
         raise
-    seqs: list[tuple[int, int]] = []
-    for lane, runs in plan.items():
-        request = CommitWrite(
-            query=identity.query,
-            number=identity.number,
-            write=decision.write,
-            decided_ms=decision.decided_ms,
-            runs=runs,
-        )
-        (outcome,) = yield from append(lanes[lane], [request])
-        if isinstance(outcome, Refused):
-            raise ConflictError(f"lane {lane}: {outcome.why.value}: stop this query")
-        if not isinstance(outcome, Stored):
-            raise UnavailableError(
-                f"lane {lane}: the store did not answer, or this process was suspended, for so "
-                "long that it is unknown whether the write is there: run the same batch again"
+    pieces: Counter[int] = Counter()
+    last: dict[int, Stored] = {}
+    records = 0
+    for number_ in range(first.pages):
+        page = first if not number_ else (yield from _read_page(write, number_))
+        for lane, runs in page.runs.items():
+            request = CommitWrite(
+                query=piece_query(identity.query, pieces[lane]),
+                number=identity.number,
+                write=write,
+                decided_ms=decision.decided_ms,
+                runs=runs,
             )
-        seq = outcome.seq
-        if outcome.duplicate:
-            seq = yield from _found(lanes[lane], decision.write)
+            last[lane] = yield from _append_piece(lanes[lane], request)
+            pieces[lane] += 1
+        records += page.records
+    seqs: list[tuple[int, int]] = []
+    for lane, stored in last.items():
+        seq = (yield from _found(lanes[lane], write)) if stored.duplicate else stored.seq
         seqs.append((lane, seq))
-    records = sum(run.offsets for runs in plan.values() for run in runs)
     done = replace(decision, records=records, lanes=tuple(seqs))
     return (
         yield from _change(
             identity, lambda now: None if now.is_finished else done, lambda now: now.is_finished
         )
     )
+
+
+def _append_piece(lane: Lane, request: CommitWrite) -> Work[Stored]:
+    (outcome,) = yield from append(lane, [request])
+    if isinstance(outcome, Refused):
+        raise ConflictError(f"lane {lane.number}: {outcome.why.value}: stop this query")
+    if not isinstance(outcome, Stored):
+        raise UnavailableError(
+            f"lane {lane.number}: the store did not answer, or this process was suspended, for so "
+            "long that it is unknown whether the write is there: run the same batch again"
+        )
+    return outcome
+
+
+def piece_query(query: bytes, piece: int) -> bytes:
+    """Return by which query a lane knows a piece of a write.
+
+    A lane remembers one write of each query. So what is cut into pieces is, to a lane, as many
+    writes, each of a query of its own; each is judged as any other, and is there once.
+    """
+    return blake2b(query + piece.to_bytes(4, "big"), digest_size=16).digest() if piece else query
+
+
+def _read_page(write: bytes, page: int = 0) -> Work[Page]:
+    found = yield from fetch(Get(plan_key(write, page), PLAN_BYTES_MAX))
+    return decode_plan(found.body, write, page)
 
 
 def _found(lane: Lane, write: bytes) -> Work[int]:

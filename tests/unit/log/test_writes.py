@@ -26,6 +26,7 @@ from lakelog.log import (
     read_decision,
     stage,
 )
+from lakelog.log.staging import RUNS_MAX
 from lakelog.names import COMMITS_PREFIX, STAGED_PREFIX, commit_key
 from lakelog.records import decode_batches
 from lakelog.store import Delete, Op, PutIfAbsent, PutIfMatch, Work
@@ -34,6 +35,13 @@ from tests.unit.log.site import GRACE_MS, Dying, Killed, Site, cut, first, lose_
 LANES = 3
 PATIENCE_MS = 31_000
 QUERY = b"q" * 16
+
+
+@pytest.fixture(params=[RUNS_MAX, 2], ids=["whole", "in pieces"], autouse=True)
+def runs_max(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Every story is told twice: also of writes that are cut, of which a lane gets two pieces."""
+    monkeypatch.setattr("lakelog.log.staging.RUNS_MAX", request.param)
+    return int(request.param)
 
 
 class Place:
