@@ -7,6 +7,7 @@
     batches    what kafs and kafkalog share: runs of record batches in a file
     lanes      bundles and checkpoints of the journal         .bundle, .checkpoint
     fields     what the cells of a namespace share
+    limits     what is too large to be read is not written
     contract   what every format offers, and how its bytes are asked for
     columns    any of them as Arrow; imported only when asked for, because it brings LLVM
     writing    any of them from Arrow, likewise
@@ -38,6 +39,7 @@ from lakelog.formats.contract import (
     walk_blocks,
 )
 from lakelog.formats.fields import decode_fields, number
+from lakelog.formats.limits import fitting
 
 __all__ = [
     "EVERYTHING",
@@ -62,6 +64,7 @@ __all__ = [
     "drive",
     "drive_items",
     "fetch",
+    "fitting",
     "kafkalog",
     "kafs",
     "number",

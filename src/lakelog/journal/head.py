@@ -14,8 +14,8 @@ stops, because a new one with floor 0 would bring everything back that was ever 
 import json
 from dataclasses import dataclass
 
-from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.formats import Bytes, decode_fields, number
+from lakelog.errors import CorruptError, UnsupportedError
+from lakelog.formats import Bytes, decode_fields, fitting, number
 
 __all__ = ["FLOORS_MAX", "HEAD_BYTES_MAX", "Head", "decode_head", "encode_head"]
 
@@ -74,10 +74,7 @@ def encode_head(head: Head) -> bytes:
         "floors": head.floors,
     }
     body = json.dumps(fields).encode()
-    if len(body) > HEAD_BYTES_MAX:
-        what = f"the head of lane {head.lane} would have {len(body)} bytes"
-        raise InvalidInputError(f"{what}, and {HEAD_BYTES_MAX} are read")
-    return body
+    return fitting(body, HEAD_BYTES_MAX, f"a head of lane {head.lane}", "remember fewer floors")
 
 
 def decode_head(data: Bytes, lane: int) -> Head:

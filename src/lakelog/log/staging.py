@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.formats import Bytes, decode_fields, number
+from lakelog.formats import Bytes, decode_fields, fitting, number
 from lakelog.formats.lanes import Slice
 from lakelog.history.manifests import put_named
 from lakelog.names import identity_key, plan_key, staged_key
@@ -132,9 +132,7 @@ def encode_plan(staged: Sequence[Staged]) -> list[bytes]:
         ).encode()
         for at in range(pages)
     ]
-    if any(len(body) > PLAN_BYTES_MAX for body in bodies):
-        raise InvalidInputError(f"a page of the plan has more than {PLAN_BYTES_MAX} bytes")
-    return bodies
+    return [fitting(one, PLAN_BYTES_MAX, "a page of a plan", "write less") for one in bodies]
 
 
 def decode_plan(data: Bytes, write: bytes, page: int = 0) -> Page:

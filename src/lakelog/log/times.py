@@ -25,8 +25,6 @@ CHUNK_BYTES = 1 << 20
 RUN_BYTES = 1 << 30
 """Slices that are looked at together; none of their bytes is read."""
 
-_TIME_INDEX_BYTES_MAX = 64 << 20
-
 
 class Found(NamedTuple):
     """A record that was looked for by its time."""
@@ -99,7 +97,7 @@ def _late(rows: tuple[SegmentRow, ...] | list[SegmentRow], timestamp: int) -> li
 def _begin(where: Where, row: SegmentRow, timestamp: int) -> Work[int]:
     key = f"{where.prefix}{row.name}.timeindex"
     try:
-        found = yield from fetch(GetRange(key, 0, _TIME_INDEX_BYTES_MAX))
+        found = yield from fetch(GetRange(key, 0, kafkalog.INDEX_BYTES_MAX))
         index = kafkalog.decode_time_index(found.body, base_offset=row.base_offset)
         offset = index.offset(timestamp)
     except (NotFoundError, CorruptError, UnsupportedError):

@@ -29,7 +29,8 @@ SHARDS_MAX = 100
 
 SHARD_BYTES_MAX = 12 << 20
 """Of the groups of one shard, as they are stored. Whoever fills a shard refuses what would make it
-larger: a shard that cannot be read would lose everything, a refused commit loses nothing."""
+larger: a shard that cannot be read would lose everything, a refused commit loses nothing. What is
+left up to the limit of a cell is for whoever claims a full one: his name takes some bytes, too."""
 
 
 class Claim(NamedTuple):

@@ -222,11 +222,25 @@ def _headers(raw: memoryview, at: int, end: int) -> tuple[tuple[Header, ...], in
     return tuple(headers), at
 
 
+def check_batch_size(raw: int, size: int) -> None:
+    """Check that readers take a batch of ``size`` bytes, whose records were ``raw`` bytes.
+
+    Raises:
+        InvalidInputError: they do not.
+    """
+    if size > BATCH_BYTES_MAX or raw > DECOMPRESSED_BYTES_MAX:
+        raise InvalidInputError(
+            f"a batch of {size} bytes, {raw} before compression, and {BATCH_BYTES_MAX} and "
+            f"{DECOMPRESSED_BYTES_MAX} are read: put fewer or smaller records into it"
+        )
+
+
 def encode_batch(batch: NewBatch) -> bytes:
     """Return the bytes of ``batch``. Equal batches give equal bytes.
 
     Raises:
-        InvalidInputError: offsets that do not rise, or that lie outside the batch.
+        InvalidInputError: offsets that do not rise, or that lie outside the batch; or more bytes
+            than are read.
     """
     records = batch.records
     base, next_offset = _offset_range(batch)
@@ -244,8 +258,10 @@ def encode_batch(batch: NewBatch) -> bytes:
         _encode_record(record, base, record.timestamp if append_time else base_time)
         for record in records
     )
+    raw = len(body)
     if records:
         body = compress(batch.codec, body, level=batch.level)
+    check_batch_size(raw, HEADER_BYTES + len(body))
     head = bytearray(
         HEADER.pack(
             base,

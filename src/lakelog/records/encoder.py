@@ -17,6 +17,7 @@ import pyarrow as pa
 from crc32c import crc32c
 
 from lakelog.errors import InvalidInputError
+from lakelog.records.batch import check_batch_size
 from lakelog.records.columns import TYPES
 from lakelog.records.compression import Codec, compressor
 from lakelog.records.header import CRC_START, HEADER_BYTES, LENGTH_END, OFFSET_MAX
@@ -70,7 +71,8 @@ class BatchEncoder:
         Offsets come from the column `offset`, or count up from ``base_offset`` when it is given.
 
         Raises:
-            InvalidInputError: a column is missing, of another type, or holds what no batch can.
+            InvalidInputError: a column is missing, of another type, or holds what no batch can; or
+                a record makes its batch larger than what is read.
         """
         source = Source(columns, base_offset)
         plan = source.plan
@@ -105,6 +107,7 @@ class BatchEncoder:
         """Yield each batch with its records compressed, its length and its CRC put right."""
         for start, end in batches:
             body = self._compress(out[start + HEADER_BYTES : end])
+            check_batch_size(end - start - HEADER_BYTES, HEADER_BYTES + len(body))
             head = bytearray(out[start : start + HEADER_BYTES])
             _U32.pack_into(head, LENGTH_END - 4, HEADER_BYTES - LENGTH_END + len(body))
             _U32.pack_into(head, CRC_START - 4, crc32c(body, crc32c(head[CRC_START:])))
@@ -123,6 +126,7 @@ def _sign(out: pa.Buffer, batches: list[list[int]]) -> None:
     """Write the CRC of each batch into it."""
     view = memoryview((ctypes.c_char * out.size).from_address(out.address)).cast("B")
     for start, end in batches:
+        check_batch_size(end - start - HEADER_BYTES, end - start)
         _U32.pack_into(view, start + CRC_START - 4, crc32c(view[start + CRC_START : end]))
 
 

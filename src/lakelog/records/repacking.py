@@ -33,6 +33,7 @@ from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.records.bodies import Array
 from lakelog.records.compression import DECOMPRESSED_BYTES_MAX, Codec, compressor, decompress
 from lakelog.records.header import (
+    BATCH_BYTES_MAX,
     CODEC_MASK,
     CONTROL_BIT,
     CRC_START,
@@ -74,6 +75,10 @@ class Shape:
     def __post_init__(self) -> None:
         if min(self.batch_bytes_max, self.records_bytes, self.records_max) < 0:
             raise InvalidInputError("sizes of batches are negative: use 0 or more")
+        if self.batch_bytes_max > BATCH_BYTES_MAX:
+            raise InvalidInputError(
+                f"batches of {self.batch_bytes_max} bytes, and {BATCH_BYTES_MAX} are read: use less"
+            )
 
     @property
     def room(self) -> int:

@@ -9,11 +9,14 @@
 ``alter`` is given what stands there and returns what should, or None when nothing needs to change.
 It may be called many times, and on a cell that has its change already. ``is_mine`` tells whether a
 cell has it: cells carry the ids of their last writers for this.
+
+A cell that is too large to be read could never be changed again. So none is written: whoever would
+make it so is refused, and it stays as it is.
 """
 
 from collections.abc import Callable
 
-from lakelog.errors import ConflictError, NotFoundError, UnavailableError
+from lakelog.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
 from lakelog.store.operations import (
     Created,
     Fetched,
@@ -29,6 +32,7 @@ from lakelog.store.operations import (
 __all__ = ["CELL_BYTES_MAX", "change_cell", "read_cell"]
 
 CELL_BYTES_MAX = 16 << 20
+"""Of a cell: no more is read, and no more is written."""
 ATTEMPTS_MAX = 50
 """Races lost in a row. Cells are changed seldom; so many mean that something is wrong."""
 
@@ -53,6 +57,7 @@ def change_cell(
 
     Raises:
         ConflictError: others were first, too often.
+        InvalidInputError: it would be too large to be read again; it was left as it is.
     """
     for attempt in range(ATTEMPTS_MAX):
         found = yield from read_cell(key)
@@ -61,6 +66,11 @@ def change_cell(
         body = alter(None if found is None else found.body)
         if body is None:
             return None if found is None else found.body
+        if len(body) > CELL_BYTES_MAX:
+            raise InvalidInputError(
+                f"{key} would have {len(body)} bytes, and {CELL_BYTES_MAX} are read: it was left "
+                "as it is; take out what is no longer needed, or add less to it at once"
+            )
         if (yield from _swap(key, found, body, is_mine)):
             return body
         yield Wait(min(DELAY_MS_MIN << min(attempt, 8), DELAY_MS_MAX))

@@ -7,6 +7,7 @@ import pytest
 
 from lakelog.errors import (
     ConflictError,
+    InvalidInputError,
     NotFoundError,
     TooLargeError,
     UnavailableError,
@@ -100,6 +101,18 @@ def test_a_cell_too_large_is_not_read() -> None:
     story = Story(bytes(CELL_BYTES_MAX + 1))
     with pytest.raises(UnsupportedError):
         run(read_cell(KEY), working(story.perform))
+
+
+@pytest.mark.parametrize("start", [None, b"x"], ids=["none", "some"])
+def test_a_cell_is_not_made_too_large_to_be_read(start: bytes | None) -> None:
+    story, most = Story(start), bytes(CELL_BYTES_MAX)
+    with pytest.raises(InvalidInputError, match=f"a/cell would have {len(most) + 1} bytes"):
+        run(change_cell(KEY, lambda _: most + b"x", lambda _: False), working(story.perform))
+    assert not story.puts
+    assert run(change_cell(KEY, lambda _: most, lambda _: False), working(story.perform)) == most
+    found = run(read_cell(KEY), working(story.perform))
+    assert found is not None
+    assert found.body == most
 
 
 @pytest.mark.parametrize("start", [None, b"", b"x"], ids=["none", "empty", "some"])

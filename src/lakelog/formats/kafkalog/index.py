@@ -31,6 +31,7 @@ from typing import NamedTuple
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats.batches import Frame, IndexEntry, Told
 from lakelog.formats.contract import Bytes, Damage, Files, Found, Ranged, fetch
+from lakelog.formats.limits import fitting
 
 __all__ = [
     "INDEX_BYTES_MAX",
@@ -149,7 +150,7 @@ def encode_indexes(
     begun a new segment before it; here, such batches are left to the scan behind the last entry.
 
     Raises:
-        InvalidInputError: a negative interval.
+        InvalidInputError: a negative interval, or one so short that an index would not be read.
     """
     if interval_bytes < 0:
         raise InvalidInputError(f"an index entry every {interval_bytes} bytes")
@@ -169,6 +170,9 @@ def encode_indexes(
         since += header.size
     if latest > last_written and latest_offset - base_offset <= _I32_MAX:
         times += _TIME_ENTRY.pack(latest, latest_offset - base_offset)
+    advice = "use a longer interval"
+    fitting(offsets, INDEX_BYTES_MAX, "an offset index", advice)
+    fitting(times, INDEX_BYTES_MAX, "a time index", advice)
     return bytes(offsets), bytes(times)
 
 

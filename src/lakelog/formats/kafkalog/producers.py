@@ -30,7 +30,9 @@ from crc32c import crc32c
 
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats.contract import Bytes
+from lakelog.formats.kafkalog.index import INDEX_BYTES_MAX
 from lakelog.formats.kafkalog.transactions import AbortedTxn
+from lakelog.formats.limits import fitting
 from lakelog.records import Batch
 
 __all__ = [
@@ -67,7 +69,11 @@ class ProducerState:
 
 
 def encode_snapshot(states: Iterable[ProducerState]) -> bytes:
-    """Return the bytes of a snapshot. The same producers give the same bytes, in any order."""
+    """Return the bytes of a snapshot. The same producers give the same bytes, in any order.
+
+    Raises:
+        InvalidInputError: there are more than are read.
+    """
     ordered = sorted(states, key=lambda state: state.producer_id)
     body = _COUNT.pack(len(ordered)) + b"".join(
         _ENTRY.pack(
@@ -82,7 +88,8 @@ def encode_snapshot(states: Iterable[ProducerState]) -> bytes:
         )
         for state in ordered
     )
-    return _HEAD.pack(VERSION, crc32c(body)) + body
+    data = _HEAD.pack(VERSION, crc32c(body)) + body
+    return fitting(data, INDEX_BYTES_MAX, "a snapshot", "leave out producers that are gone")
 
 
 def decode_snapshot(data: Bytes, *, next_offset: int) -> tuple[ProducerState, ...]:

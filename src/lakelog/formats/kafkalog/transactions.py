@@ -18,6 +18,8 @@ from dataclasses import dataclass
 
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats.contract import Bytes
+from lakelog.formats.kafkalog.index import INDEX_BYTES_MAX
+from lakelog.formats.limits import fitting
 
 __all__ = ["TXN_INDEX_SUFFIX", "AbortedTxn", "decode_txn_index", "encode_txn_index"]
 
@@ -38,8 +40,12 @@ class AbortedTxn:
 
 
 def encode_txn_index(aborted: Iterable[AbortedTxn]) -> bytes:
-    """Return the bytes of a transaction index; ``aborted`` is in order of last offset."""
-    return b"".join(
+    """Return the bytes of a transaction index; ``aborted`` is in order of last offset.
+
+    Raises:
+        InvalidInputError: there are more than are read.
+    """
+    data = b"".join(
         _ENTRY.pack(
             VERSION,
             txn.producer_id,
@@ -49,6 +55,7 @@ def encode_txn_index(aborted: Iterable[AbortedTxn]) -> bytes:
         )
         for txn in aborted
     )
+    return fitting(data, INDEX_BYTES_MAX, "a transaction index", "use smaller segments")
 
 
 def decode_txn_index(data: Bytes, *, base_offset: int) -> tuple[AbortedTxn, ...]:

@@ -22,6 +22,7 @@ from typing import Any
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats.contract import Bytes
+from lakelog.formats.limits import fitting
 
 __all__ = ["CHECKPOINT_NAME", "CleanerCheckpoint", "decode_checkpoint", "encode_checkpoint"]
 
@@ -51,7 +52,8 @@ def encode_checkpoint(checkpoint: CleanerCheckpoint) -> bytes:
     """Return the JSON form. Equal checkpoints give equal bytes.
 
     Raises:
-        InvalidInputError: a number that does not fit 64 bits without a sign.
+        InvalidInputError: a number that does not fit 64 bits without a sign, or a compaction state
+            of more than 64 KiB.
     """
     seconds, nanos = divmod(checkpoint.created_at_ns, _NS_PER_S)
     offset, horizon = checkpoint.last_cleaned_offset, checkpoint.retention_horizon_ms
@@ -63,7 +65,8 @@ def encode_checkpoint(checkpoint: CleanerCheckpoint) -> bytes:
         "compaction_state": checkpoint.compaction_state,
         "created_at": {"secs_since_epoch": seconds, "nanos_since_epoch": nanos},
     }
-    return json.dumps(fields, indent=2).encode()
+    data = json.dumps(fields, indent=2).encode()
+    return fitting(data, CHECKPOINT_BYTES_MAX, "a checkpoint", "use a shorter compaction state")
 
 
 def decode_checkpoint(data: Bytes) -> CleanerCheckpoint:

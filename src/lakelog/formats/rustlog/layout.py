@@ -26,6 +26,7 @@ from itertools import pairwise
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats.contract import Bytes
+from lakelog.formats.limits import B, fitting
 
 __all__ = [
     "INDEX_INTERVAL",
@@ -105,7 +106,8 @@ def encode_log(
     """Return log and index. A time that goes down is lifted to the one before it.
 
     Raises:
-        InvalidInputError: offsets that do not rise, or something out of range.
+        InvalidInputError: offsets that do not rise, or something out of range, or an index that
+            would not be read.
     """
     if index_interval < 1:
         raise InvalidInputError(f"an index entry every {index_interval} records")
@@ -130,7 +132,7 @@ def encode_log(
         latest = max(latest, record.timestamp_us)
         log += RECORD.pack(len(record.payload), record.offset, latest)
         log += record.payload
-    return {LOG_SUFFIX: bytes(log), INDEX_SUFFIX: bytes(index)}
+    return {LOG_SUFFIX: bytes(log), INDEX_SUFFIX: bytes(fitting_index(index))}
 
 
 # ---------------------------------------------------------------------------- bytes -> records
@@ -184,8 +186,21 @@ def decode_log(data: Bytes, *, base_offset: int = 0, active: bool = False) -> tu
 
 
 def encode_index(entries: Iterable[IndexEntry]) -> bytes:
-    """Return an index of these entries."""
-    return b"".join(ENTRY.pack(entry.offset, entry.position) for entry in entries)
+    """Return an index of these entries.
+
+    Raises:
+        InvalidInputError: there are more than are read.
+    """
+    return fitting_index(b"".join(ENTRY.pack(entry.offset, entry.position) for entry in entries))
+
+
+def fitting_index(index: B) -> B:
+    """Return an index, if it is read.
+
+    Raises:
+        InvalidInputError: it is too large.
+    """
+    return fitting(index, INDEX_BYTES_MAX, "an index", "use smaller segments, or a longer interval")
 
 
 def build_index(data: Bytes, base_offset: int, *, index_interval: int = INDEX_INTERVAL) -> bytes:
@@ -196,13 +211,14 @@ def build_index(data: Bytes, base_offset: int, *, index_interval: int = INDEX_IN
     Raises:
         CorruptError: no correct writer made these bytes.
         UnsupportedError: a payload over the limit, or a log without timestamps.
+        InvalidInputError: it would not be read.
     """
     index = bytearray()
     records = _each_record(memoryview(data), base_offset, active=True)
     for number, (position, record) in enumerate(records):
         if number % index_interval == 0:
             index += ENTRY.pack(record.offset, position)
-    return bytes(index)
+    return bytes(fitting_index(index))
 
 
 def _each_record(

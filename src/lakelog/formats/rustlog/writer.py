@@ -10,7 +10,13 @@ import pyarrow as pa
 
 from lakelog.formats import kernels_encode as k
 from lakelog.formats.growing import Growing, SegmentFiles
-from lakelog.formats.rustlog.layout import ENTRY, INDEX_INTERVAL, INDEX_SUFFIX, LOG_SUFFIX
+from lakelog.formats.rustlog.layout import (
+    ENTRY,
+    INDEX_INTERVAL,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    fitting_index,
+)
 from lakelog.formats.rustlog.row import FORMAT
 from lakelog.formats.rustlog.walk import US_PER_MS
 from lakelog.model import Header, Record
@@ -53,7 +59,7 @@ class RustLogWriter(Growing):
         self._index += entries[: int(state[k.R_INDEX_AT])]
 
     def finish(self) -> SegmentFiles:
-        return {LOG_SUFFIX: self.buffer(), INDEX_SUFFIX: bytes(self._index)}
+        return {LOG_SUFFIX: self.buffer(), INDEX_SUFFIX: bytes(fitting_index(self._index))}
 
 
 def _judge(row: pa.RecordBatch) -> NoReturn:

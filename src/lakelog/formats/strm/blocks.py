@@ -35,6 +35,7 @@ from lakelog.formats.contract import Bytes
 from lakelog.formats.strm.layout import (
     BLOCK,
     BLOCK_BYTES_MAX,
+    COMPRESSED_BYTES_MAX,
     I64_MAX,
     I64_MIN,
     OFFSET_MAX,
@@ -304,6 +305,11 @@ def seal_block(
             f"{BLOCK_BYTES_MAX}"
         )
     body = squeeze(raw)
+    if len(body) > COMPRESSED_BYTES_MAX:
+        raise InvalidInputError(
+            f"the block at offset {base_offset} takes {len(body)} bytes when it is compressed, and "
+            f"{COMPRESSED_BYTES_MAX} are read: use smaller blocks, or no compression"
+        )
     return BLOCK.pack(len(raw), len(body), count, crc32(body)), body
 
 

@@ -36,7 +36,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from lakelog.errors import CorruptError
-from lakelog.formats import Bytes, decode_fields, number
+from lakelog.formats import Bytes, decode_fields, fitting, number
+from lakelog.store import CELL_BYTES_MAX
 
 __all__ = [
     "ROWS_GOAL",
@@ -220,8 +221,14 @@ def decode_manifest(data: Bytes) -> Manifest:
 
 
 def encode_page(rows: Iterable[SegmentRow]) -> bytes:
-    """Return the bytes of a page."""
-    return json.dumps({"format": FORMAT, "segments": tuple(rows)}, separators=(",", ":")).encode()
+    """Return the bytes of a page.
+
+    Raises:
+        InvalidInputError: they would be more than are read.
+    """
+    fields = {"format": FORMAT, "segments": tuple(rows)}
+    body = json.dumps(fields, separators=(",", ":")).encode()
+    return fitting(body, CELL_BYTES_MAX, "a page", "put fewer rows on it")
 
 
 def decode_page(data: Bytes) -> tuple[SegmentRow, ...]:

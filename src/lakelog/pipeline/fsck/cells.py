@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
 from lakelog.log import Namespace, Topic, is_pipeline_claimed, open_namespace, read_topic
-from lakelog.meta import SHARD_BYTES_MAX, decode_shard
+from lakelog.meta import decode_shard
 from lakelog.names import (
     CLUSTER_KEY,
     GROUPS_PREFIX,
@@ -21,7 +21,7 @@ from lakelog.names import (
 )
 from lakelog.pipeline.frame import Finding, Notes, Result
 from lakelog.pipeline.fsck.census import Subject
-from lakelog.store import Get, Work, fetch
+from lakelog.store import CELL_BYTES_MAX, Get, Work, fetch
 
 __all__ = [
     "Shards",
@@ -137,7 +137,7 @@ def check_shards(unit: Shards) -> Work[Result]:
     for number in unit.numbers:
         key = group_shard_key(number)
         try:
-            found = yield from fetch(Get(key, SHARD_BYTES_MAX))
+            found = yield from fetch(Get(key, CELL_BYTES_MAX))
             counts[number] = decode_shard(found.body, number).shards
         except NotFoundError:
             damage.add(Finding(key, 0, 0, "it was there a moment ago: restore it"))
