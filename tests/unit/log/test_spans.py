@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnsupportedError
 from lakelog.formats import kafs
 from lakelog.formats.batches import Frame
-from lakelog.formats.lanes import LEAD_BYTES
+from lakelog.formats.lanes import LEAD_BYTES, decode_checkpoint
 from lakelog.history import Selection
 from lakelog.history.manifests import SegmentRow, Where, change_manifest
 from lakelog.journal import DeleteTopic, append, new_append, write_checkpoint
@@ -227,6 +227,34 @@ def test_the_plan_of_an_unsealed_lane_reads_rolls_and_not_bundles(site: Site, to
     assert [span.base_offset for span in spans] == list(range(0, 60, 2))
     assert all(getattr(op, "key", "").endswith(".checkpoint") for op in seen)
     assert len(seen) == 7, "one for each of four bundles"
+
+
+def test_a_roll_that_was_cut_is_made_up_for_by_directories(
+    site: Site, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where bulk writes would make it larger than an object should be."""
+    monkeypatch.setattr("lakelog.journal.checkpoints.ROLL_ROWS_MAX", 2)
+    log = site.fill(site.lane(), topic.where(0), 30)
+    rolls = [
+        decode_checkpoint(body)
+        for key, body in site.objects("_lakelog/lanes/").items()
+        if key.endswith(".checkpoint")
+    ]
+    assert [(one.seq - one.first, len(one.roll)) for one in rolls] == [(1, 2)] * len(rolls)
+    assert len(rolls) > 5
+    survey = survey_of(site)
+    extent, _ = extents_of(site, survey)
+    spans = site.run(unsealed_spans(survey.lane(0), {extent.member: (0, 60)}))
+    assert [span.base_offset for span in spans] == list(range(0, 60, 2))
+    assert site.log(topic.where(0)) == log
+
+
+def test_a_roll_has_one_bundle_at_least(
+    site: Site, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakelog.journal.checkpoints.ROLL_ROWS_MAX", 0)
+    log = site.fill(site.lane(), topic.where(0), 9)
+    assert site.log(topic.where(0)) == log
 
 
 def test_the_plan_of_one_partition_is_its_part_of_the_plan_of_all(site: Site) -> None:

@@ -277,6 +277,19 @@ def test_a_shard_that_could_not_be_read_again_is_not_written() -> None:
     assert site.body() == before
 
 
+def test_a_shard_that_is_full_can_still_be_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    site, mine, name = Site(), BucketGroups(A), name_in(0)
+    held = site.run(mine.claim(0))
+    held = site.run(mine.save(held, {name: encode_group(group(name))}))
+    most = len(site.body())
+    monkeypatch.setattr("lakelog.meta.bucket.SHARD_BYTES_MAX", most)
+    for broker in (B, A) * 5:
+        taken = site.run(BucketGroups(broker).claim(0))
+    assert taken.claim.epoch == 11
+    assert len(site.body()) > most, "the number of the claim has grown"
+    assert set(taken.groups) == {name}
+
+
 # ---------------------------------------------------------------------------- damage
 
 

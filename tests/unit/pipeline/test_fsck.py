@@ -303,6 +303,14 @@ def test_a_checkpoint_that_somebody_wrote_who_knew_less_is_good(house: House) ->
     assert outcomes(house.verify()) == {"good"}
 
 
+def test_a_checkpoint_whose_roll_was_cut_is_good(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakelog.journal.checkpoints.ROLL_ROWS_MAX", 2)
+    house.produce(house.make("orders"), 3 * EVERY)
+    assert outcomes(house.verify()) == {"good"}
+
+
 # ---------------------------------------------------------------------------- what is told
 
 
