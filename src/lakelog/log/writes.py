@@ -281,7 +281,7 @@ def _append(lanes: Mapping[int, Lane], identity: Identity, decision: Decision) -
         page = first if not number_ else (yield from _read_page(write, number_))
         for lane, runs in page.runs.items():
             request = CommitWrite(
-                query=piece_query(identity.query, pieces[lane]),
+                query=_piece_query(identity.query, pieces[lane]),
                 number=identity.number,
                 write=write,
                 decided_ms=decision.decided_ms,
@@ -314,7 +314,7 @@ def _append_piece(lane: Lane, request: CommitWrite) -> Work[Stored]:
     return outcome
 
 
-def piece_query(query: bytes, piece: int) -> bytes:
+def _piece_query(query: bytes, piece: int) -> bytes:
     """Return by which query a lane knows a piece of a write.
 
     A lane remembers one write of each query. So what is cut into pieces is, to a lane, as many

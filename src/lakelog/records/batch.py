@@ -51,6 +51,7 @@ from lakelog.records.varint import decode_varint, decode_varlong, encode_varint
 __all__ = [
     "Batch",
     "NewBatch",
+    "check_batch_size",
     "decode_batch",
     "decode_batches",
     "decode_records",

@@ -40,6 +40,7 @@ __all__ = [
     "decode_record_header",
     "encode_index",
     "encode_log",
+    "fitting_index",
     "is_torn",
     "looks_untimed",
     "refuse_untimed",
