@@ -35,10 +35,10 @@ from collections.abc import Sequence
 from enum import Enum, auto
 
 from lakelog.errors import TooLargeError, UnavailableError
-from lakelog.formats.lanes import Bundle
+from lakelog.formats.lanes import PAYLOAD_BYTES_MAX, Bundle
 from lakelog.journal.draft import Draft, draft
 from lakelog.journal.fold import MEMORY_MS
-from lakelog.journal.lane import BUNDLE_BYTES_MAX, Held, Lane, floor_holds
+from lakelog.journal.lane import Held, Lane, floor_holds
 from lakelog.journal.requests import (
     Outcome,
     Refusal,
@@ -99,7 +99,7 @@ def append(lane: Lane, requests: Sequence[Request]) -> Work[tuple[Outcome, ...]]
         if not lane.is_sure:
             yield from learn(lane)
             continue
-        some = _first(left, most, lane.bundle_bytes_max)
+        some = _first(left, most, lane.payload_bytes_max)
         made = draft(
             lane.known.fold,
             [request for _, request in some],
@@ -110,7 +110,7 @@ def append(lane: Lane, requests: Sequence[Request]) -> Work[tuple[Outcome, ...]]
         lane.notes[f"fate {fate.name.lower()}"] += 1
         if fate is _Fate.TOO_LARGE or fate is _Fate.GIVEN_UP:
             most = max(len(some) // 2, 1)
-            lane.bundle_bytes_max = max(made.size_bytes // 2, SMALL_BYTES)
+            lane.payload_bytes_max = max(made.size_bytes // 2, SMALL_BYTES)
         ended = _ended(fate, some, made)
         outcomes.update(ended)
         left = [one for one in left if one[0] not in ended]
@@ -216,8 +216,8 @@ def _store(lane: Lane, made: Draft) -> Work[_Fate]:
 
 def _let_grow(lane: Lane, size: int) -> None:
     """A bundle as large as we dared was stored: the next one may be twice as large."""
-    if lane.bundle_bytes_max < BUNDLE_BYTES_MAX and 2 * size >= lane.bundle_bytes_max:
-        lane.bundle_bytes_max *= 2
+    if 2 * size >= lane.payload_bytes_max:
+        lane.payload_bytes_max = min(2 * lane.payload_bytes_max, PAYLOAD_BYTES_MAX)
 
 
 def _is_mine(found: Bundle, mine: Bundle) -> bool:

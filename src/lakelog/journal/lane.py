@@ -25,7 +25,7 @@ from collections import Counter, OrderedDict
 from dataclasses import dataclass, field, replace
 
 from lakelog.errors import NotFoundError
-from lakelog.formats.lanes import Bundle, Checkpoint
+from lakelog.formats.lanes import PAYLOAD_BYTES_MAX, Bundle, Checkpoint
 from lakelog.journal.fold import Fold
 from lakelog.journal.head import HEAD_BYTES_MAX, Head, decode_head
 from lakelog.journal.timekeeping import StoreTime
@@ -34,10 +34,7 @@ from lakelog.names import head_key
 from lakelog.ports import Clock, Ids
 from lakelog.store import Get, Work, fetch
 
-__all__ = ["BUNDLE_BYTES_MAX", "Due", "Held", "Lane", "Look", "Snapshot", "floor_holds", "look"]
-
-BUNDLE_BYTES_MAX = 1 << 40
-"""No bound: as long as the store takes everything, the queue of a lane bounds what it is given."""
+__all__ = ["Due", "Held", "Lane", "Look", "Snapshot", "floor_holds", "look"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +103,8 @@ class Lane:
     """Whether the owner may build on the snapshot; else it learns the lane first."""
     checkpoint: int = -1
     """The newest checkpoint that is known to stand."""
-    bundle_bytes_max: int = BUNDLE_BYTES_MAX
-    """What the store has let us put at once, as far as it is known: see ``append``."""
+    payload_bytes_max: int = PAYLOAD_BYTES_MAX
+    """Of the next bundle: less than a bundle may have, when the store did not take so much."""
     putting_since_ms: int | None = None
     """Since when, by the clock that counts suspension, a bundle is put without an answer."""
     roll: Checkpoint | None = None

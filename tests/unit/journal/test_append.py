@@ -723,7 +723,7 @@ def test_bundles_grow_again_when_the_store_takes_them() -> None:
     lane = script.lane()
     refuse_above(script, 200_000)
     script.append(lane, *(large(number) for number in range(4)))
-    assert lane.bundle_bytes_max < 1 << 20
+    assert lane.payload_bytes_max < 1 << 20
     refuse_above(script, 1 << 30)
     for turn in range(40):
         script.append(lane, *(large(10 * turn + number) for number in range(4)))
