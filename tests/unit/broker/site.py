@@ -22,7 +22,7 @@ from lakelog.broker import Broker, BrokerSettings, CoordinatorSettings, Limits, 
 from lakelog.errors import UnavailableError
 from lakelog.groups import GroupRules
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import FlushSettings, Lane, append, new_append, probe
+from lakelog.journal import FlushSettings, Lane, append, new_run, probe
 from lakelog.log import create_topic, delete_topic, make_namespace, open_namespace, read_topic
 from lakelog.model import Record, Rules
 from lakelog.ports import Clock
@@ -85,7 +85,7 @@ class Site(MemoryStore):
         """Append by another process."""
         topic = self.do(read_topic(name))
         lane = self.lane(topic.lane(partition))
-        return self.do(append(lane, [new_append(topic.id, partition, body)]))[0]
+        return self.do(append(lane, [new_run(topic.id, partition, body)]))[0]
 
     def create(self, name: str, partitions: int = 1, **configs: str) -> bytes:
         """Make a topic by another process."""

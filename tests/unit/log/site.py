@@ -21,7 +21,7 @@ from lakelog.history.manifests import (
     changes,
     read_manifest,
 )
-from lakelog.journal import Lane, Outcome, Stored, append, new_append, write_checkpoint
+from lakelog.journal import Lane, Outcome, Stored, append, new_run, write_checkpoint
 from lakelog.keep import (
     Sealed,
     SealSettings,
@@ -150,7 +150,7 @@ class Site:
         """Each body in a bundle of its own; checkpoints as they are due."""
         outcomes: list[Outcome] = []
         for body in bodies:
-            outcomes += self.run(append(lane, [new_append(*where.place, body)]))
+            outcomes += self.run(append(lane, [new_run(*where.place, body)]))
             self.run(write_checkpoint(lane))
         return outcomes
 

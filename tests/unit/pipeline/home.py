@@ -5,7 +5,7 @@ from typing import Any
 
 from lakelog.history.manifests import read_manifest
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Lane, append, new_append
+from lakelog.journal import Lane, append, new_run
 from lakelog.keep import sweep_partition
 from lakelog.log import Chunk, Topic, create_topic, make_namespace, read, store_now
 from lakelog.model import Record, Rules
@@ -60,7 +60,7 @@ class Home:
             ]
             body = encode_batch(NewBatch(records=records))
             lane = self.lanes[topic.lane(partition)]
-            self.run(append(lane, [new_append(topic.id, partition, body)]))
+            self.run(append(lane, [new_run(topic.id, partition, body)]))
 
     def log(self, topic: Topic, partition: int) -> bytes:
         lane = Lane(

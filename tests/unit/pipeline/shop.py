@@ -5,7 +5,7 @@ from typing import Any
 
 from lakelog.formats.batches import frames
 from lakelog.history.manifests import Manifest, read_manifest
-from lakelog.journal import append, new_append
+from lakelog.journal import append, new_run
 from lakelog.keep import SealSettings
 from lakelog.model import Record
 from lakelog.pipeline import Compact, Report, run_here
@@ -34,7 +34,7 @@ class Shop(Home):
         ]
         body = encode_batch(NewBatch(records=records, codec=codec))
         lane = self.lanes[self.orders.lane(0)]
-        self.run(append(lane, [new_append(self.orders.id, 0, body)]))
+        self.run(append(lane, [new_run(self.orders.id, 0, body)]))
         first = len(self.sent)
         self.sent += [(first + at, key, value) for at, (key, value) in enumerate(pairs)]
 

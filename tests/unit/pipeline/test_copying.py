@@ -11,7 +11,7 @@ import pytest
 from lakelog.errors import ConflictError, NotFoundError
 from lakelog.history.manifests import change_manifest, changes
 from lakelog.host import new_id
-from lakelog.journal import append, new_append
+from lakelog.journal import append, new_run
 from lakelog.keep import SealSettings
 from lakelog.log import Bounds, Topic, bounds, read_topic
 from lakelog.model import Record
@@ -70,7 +70,7 @@ def write(home: Home, topic: Topic, partition: int, first: int, count: int, **ho
             base_sequence=how.get("sequence", -1),
         )
     )
-    home.run(append(home.lanes[topic.lane(partition)], [new_append(topic.id, partition, body)]))
+    home.run(append(home.lanes[topic.lane(partition)], [new_run(topic.id, partition, body)]))
 
 
 def rows(home: Home, topic: Topic, partition: int) -> list[Row]:
