@@ -15,7 +15,7 @@ and what was written and not taken is left to the sweep. A key that exists is no
 we made it ourselves a moment ago and lost the answer: another name is as good.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnavailableError
@@ -264,11 +264,20 @@ def _write(
 
 
 def make_group(
-    lane: int, group: Group, settings: SealSettings, ends: Mapping[Place, int], write: bytes
+    lane: int,
+    group: Group,
+    settings: SealSettings,
+    ends: Mapping[Place, int],
+    write: bytes,
+    *,
+    burnt: Container[Place] = (),
 ) -> Work[list[tuple[Where, list[SegmentRow]]]]:
     """Write the segments of a group, of those partitions that ``ends`` has, and return their rows.
 
-    Whoever leads has announced them, and looks at the head before he commits them.
+    Whoever leads has announced them, and looks at the head before he commits them. ``burnt`` are
+    the partitions in which plain names were burnt when they were announced; of the others the sweep
+    knows the announcement, and leaves plain names within it alone. A task that is run twice finds
+    the plain name taken the second time, and the manifest names what the attempt that counts made.
 
     Raises:
         NotFoundError: a bundle is gone: the floor has passed.
@@ -279,7 +288,8 @@ def make_group(
     pieces = yield from _read(lane, group, wanted)
     wheres = [where for where in group.wheres if pieces.get(where.place)]
     flows = (
-        _put_segments(where, pieces[where.place], settings, write, plain=False) for where in wheres
+        _put_segments(where, pieces[where.place], settings, write, plain=where.place not in burnt)
+        for where in wheres
     )
     made = yield from together(flows, _at_once(pieces, settings))
     return list(zip(wheres, made, strict=True))

@@ -81,6 +81,8 @@ class Seal:
     """Nobody appends: empty the journal altogether."""
     ends: Mapping[Place, int] = field(default_factory=dict)
     """Where the history of each partition ends that was announced."""
+    burnt: frozenset[Place] = frozenset()
+    """Those of them in which no name without a write id may be used any more."""
     write: bytes = b""
 
     verb = "seal"
@@ -146,12 +148,17 @@ class Seal:
             for lane, where in places.values()
         ]
         begun = run_by_threads(flows, perform)
-        ends = {
-            place: manifest.sealed_end
+        announced = {
+            place: manifest
             for place, manifest in zip(places, begun, strict=True)
             if manifest is not None
         }
-        job = replace(self, ends=ends, write=write)
+        job = replace(
+            self,
+            ends={place: manifest.sealed_end for place, manifest in announced.items()},
+            burnt=frozenset(place for place, manifest in announced.items() if manifest.burnt),
+            write=write,
+        )
         return Sealing(job, known, {place: lane for place, (lane, _) in places.items()}, perform)
 
     def step(self, unit: SealUnit) -> Step[Result]:
@@ -170,7 +177,9 @@ class Seal:
             if where.place in self.ends
         }
         try:
-            making = make_group(unit.lane, unit.group, self.settings, ends, self.write)
+            making = make_group(
+                unit.lane, unit.group, self.settings, ends, self.write, burnt=self.burnt
+            )
             made = yield from at_store(TARGET, making)
         except NotFoundError:
             return replace(result, outcome="moved")  # The next run finds it where it is.

@@ -10,6 +10,7 @@ from lakelog.keep import sweep_partition
 from lakelog.log import Chunk, Topic, create_topic, make_namespace, read, store_now
 from lakelog.model import Record, Rules
 from lakelog.pipeline import Seal
+from lakelog.pipeline.frame import Step
 from lakelog.records import NewBatch, encode_batch
 from lakelog.store import LocalStore, StoreSpec, Work, run, working
 
@@ -34,6 +35,10 @@ class Home:
 
     def run(self, flow: Work[Any]) -> Any:
         return run(flow, self.perform)
+
+    def run_step(self, step: Step[Any]) -> Any:
+        """Run a step of a job whose one store is this namespace."""
+        return run(step, lambda wish: self.perform(wish.op))
 
     def topic(self, name: str = "orders", *, partitions: int = 3, **configs: str) -> Topic:
         made: Topic = self.run(

@@ -1,11 +1,12 @@
 """seal as a job: tasks make segments, the driver lets them count."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lakelog.history.manifests import read_manifest
+from lakelog.history.manifests import change_manifest, changes, read_manifest
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
 from lakelog.keep import SealSettings
@@ -153,3 +154,84 @@ def test_two_at_once_seal_once(home: Home) -> None:
     run_here(Meeting(home.seal()))
     assert home.logs(topic) == before
     assert sum(home.ends(topic)) == 90
+
+
+# ---------------------------------------------------------------------------- names
+
+PLAIN = re.compile(r"segment-\d{20}")
+OWN = re.compile(r"segment-\d{20}-[0-9a-f]{32}")
+
+
+def test_segments_get_the_key_without_a_write_id_where_it_is_free(home: Home) -> None:
+    topic = home.topic()
+    home.fill(topic, 60, one=1)
+    settings = SealSettings(group_bytes=4_000, segment_bytes=1_500)
+    assert run_here(home.seal(settings=settings)).records == 180
+    named = home.named(topic)
+    assert len(named) > 4
+    assert all(PLAIN.fullmatch(name) for name in named)
+    assert home.stems() == named
+
+
+def test_a_key_that_a_killed_run_left_behind_is_not_adopted(home: Home) -> None:
+    topic = home.topic()
+    home.fill(topic, 30)
+    before = home.logs(topic)
+    job = home.seal()
+    plan, _ = plan_job(job)
+    killed = job.begin(plan, lambda _: home.perform).job
+    for unit in plan.units:
+        home.run_step(killed.step(unit))
+    left = home.stems()
+    assert left
+    assert all(PLAIN.fullmatch(name) for name in left)
+    assert run_here(home.seal()).records == 90
+    assert all(OWN.fullmatch(name) for name in home.named(topic))
+    assert home.logs(topic) == before
+    home.sweep(topic)
+    assert home.stems() == home.named(topic)
+    assert home.logs(topic) == before
+    home.fill(topic, 10)
+    run_here(home.seal())
+    # The sweep has deleted plain names, and a request to delete may come late.
+    assert all(OWN.fullmatch(name) for name in home.named(topic))
+
+
+def test_of_a_task_that_ran_twice_one_attempt_is_named_and_the_other_swept(home: Home) -> None:
+    topic = home.topic()
+    home.fill(topic, 30)
+    before = home.logs(topic)
+
+    class Twice:
+        """Runs every step two times; the second attempt counts."""
+
+        def __init__(self, job: Seal) -> None:
+            self._job = job
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._job, name)
+
+        def begin(self, plan: Any, connect: Any) -> Any:
+            driver = self._job.begin(plan, connect)
+            for unit in plan.units:
+                home.run_step(driver.job.step(unit))
+            return driver
+
+    assert run_here(Twice(home.seal())).records == 90
+    assert home.logs(topic) == before
+    assert all(OWN.fullmatch(name) for name in home.named(topic))
+    assert len(home.stems()) == 2 * len(home.named(topic))
+    home.sweep(topic)
+    assert home.stems() == home.named(topic)
+    assert home.logs(topic) == before
+
+
+def test_where_plain_names_are_burnt_no_task_uses_one(home: Home) -> None:
+    topic = home.topic()
+    home.fill(topic, 30)
+    write = new_id().hex()
+    home.run(change_manifest(topic.where(1), write, lambda now: changes.burn(now, write)))
+    run_here(home.seal())
+    for partition in range(topic.partitions):
+        (row,) = home.run(read_manifest(topic.where(partition))).segments
+        assert (OWN if partition == 1 else PLAIN).fullmatch(row.name)
