@@ -2,6 +2,7 @@ r"""History: segments in a store, found, planned and read.
 
 segments   a segment in a store, a part of it, and what one task reads
 layout     names of objects -> segments of topics and partitions
+named      of these, what a manifest beside them names
 copies     directories of several brokers -> one log
 starts     where logs begin, after DeleteRecords
 logs       all of that: a listing -> the log of each partition
@@ -14,8 +15,16 @@ scan       all of it, in this process                 | because they bring Arrow
 tables     segments and batches as tables            /
 """
 
-from lakelog.history.layout import LAYOUTS, Layout, find_segments, layout_named
-from lakelog.history.logs import each_segment, find_logs
+from lakelog.history.layout import (
+    LAYOUTS,
+    Directory,
+    Layout,
+    find_directories,
+    find_segments,
+    layout_named,
+)
+from lakelog.history.logs import each_directory, each_segment, find_logs
+from lakelog.history.named import is_named
 from lakelog.history.plan import SPLIT_BYTES, OffsetRange, plan_splits, plan_tasks
 from lakelog.history.segments import Part, SegmentRef, Split
 from lakelog.history.select import EARLIEST, LATEST, Mode, Place, Selection, mode_named
@@ -26,6 +35,7 @@ __all__ = [
     "LATEST",
     "LAYOUTS",
     "SPLIT_BYTES",
+    "Directory",
     "Layout",
     "Mode",
     "OffsetRange",
@@ -34,10 +44,13 @@ __all__ = [
     "SegmentRef",
     "Selection",
     "Split",
+    "each_directory",
     "each_segment",
+    "find_directories",
     "find_logs",
     "find_offset_at",
     "find_segments",
+    "is_named",
     "layout_named",
     "mode_named",
     "plan_splits",

@@ -3,6 +3,7 @@
     layout    directory of a partition            data object
     kafka     …/{topic}-{partition}/              {base:020}.log
     kafs      …/{topic}/{partition}/              segment-{base:020}.kfs
+                                                  segment-{base:020}-{write id}.kfs
     strm      …/{topic}/{partition}/              {base:020}.seg
     rustlog   …/{topic}/partitions/{partition}/   {base:020}.log
 
@@ -10,18 +11,32 @@ Finding segments is pure: names and sizes in, in the order of their keys, segmen
 more than one directory at a time, so a bucket of millions of objects streams through it. What is
 not part of a log (files on their way out, an index without its log, other people's objects) is
 passed over.
+
+Two segments of a partition may begin at the same offset where one replaced the other. Names do not
+tell which one counts: where a manifest lies beside them it does, see ``named``.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 
-from lakelog.errors import InvalidInputError
+from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats import FORMATS, Format, kafkalog, rustlog
 from lakelog.history.segments import SegmentRef
 from lakelog.records import OFFSET_MAX
 
-__all__ = ["LAYOUTS", "Layout", "find_segments", "layout_named"]
+__all__ = [
+    "LAYOUTS",
+    "MANIFEST",
+    "Directory",
+    "Layout",
+    "find_directories",
+    "find_segments",
+    "layout_named",
+]
+
+MANIFEST = "manifest"
+"""The object beside segments that says which of them count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +53,31 @@ class Layout:
 
     active: bool = False
     """Whether a writer may be at work on the last segment of a partition."""
+
+    manifests: bool = False
+    """Whether a manifest may lie beside the segments."""
+
+    @property
+    def pattern(self) -> str:
+        """Where segments are looked for, as people write it."""
+        fmt = FORMATS[self.format]
+        folder = self.directory("TOPIC", 0).removesuffix("0") + "PARTITION"
+        return f"{folder}/{fmt.file_stem(0).replace('0' * 20, 'OFFSET')}{fmt.suffix}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Directory:
+    """What one directory holds of a partition."""
+
+    path: str
+    topic: str
+    partition: int
+    segments: tuple[SegmentRef, ...]
+    """In the order of their offsets."""
+
+    has_manifest: bool = False
+    fault: CorruptError | UnsupportedError | None = None
+    """Why its manifest cannot be used; then there are no segments."""
 
 
 def _kafka_place(directory: str) -> tuple[str, int] | None:
@@ -80,7 +120,13 @@ LAYOUTS: dict[str, Layout] = {
             directory=kafkalog.directory_name,
             active=True,
         ),
-        Layout(name="kafs", format="kafs", place=_nested_place, directory=_nested_directory),
+        Layout(
+            name="kafs",
+            format="kafs",
+            place=_nested_place,
+            directory=_nested_directory,
+            manifests=True,
+        ),
         Layout(name="strm", format="strm", place=_nested_place, directory=_nested_directory),
         Layout(
             name="rustlog",
@@ -109,20 +155,35 @@ def find_segments(layout: Layout, objects: Iterable[tuple[str, int]]) -> Iterato
 
     Segments of a partition come together, in the order of their offsets.
     """
+    return chain.from_iterable(found.segments for found in find_directories(layout, objects))
+
+
+def find_directories(layout: Layout, objects: Iterable[tuple[str, int]]) -> Iterator[Directory]:
+    """Yield the directories among ``objects`` that hold segments, or say that there are none."""
     fmt = FORMATS[layout.format]
-    for directory, group in groupby(objects, key=lambda item: item[0].rpartition("/")[0]):
-        place = layout.place(directory)
-        if place is not None:
-            yield from _partition_segments(layout, fmt, place, group)
+    for path, group in groupby(objects, key=lambda item: item[0].rpartition("/")[0]):
+        place = layout.place(path)
+        if place is None:
+            continue
+        sizes, has_manifest = _sizes(fmt, group)
+        has_manifest = has_manifest and layout.manifests
+        segments = tuple(_partition_segments(layout, fmt, place, sizes))
+        if segments or has_manifest:
+            yield Directory(
+                path=path,
+                topic=place[0],
+                partition=place[1],
+                segments=segments,
+                has_manifest=has_manifest,
+            )
 
 
-def _partition_segments(
-    layout: Layout,
-    fmt: Format,
-    place: tuple[str, int],
-    objects: Iterable[tuple[str, int]],
-) -> Iterator[SegmentRef]:
+def _sizes(
+    fmt: Format, objects: Iterable[tuple[str, int]]
+) -> tuple[dict[str, dict[str, int]], bool]:
+    """Return the sizes of the files of each stem, and whether there is a manifest."""
     sizes: dict[str, dict[str, int]] = {}
+    has_manifest = False
     # All segments share the words for their suffixes: a million copies of them would be felt.
     wanted = {suffix: suffix for suffix in (fmt.suffix, *fmt.side_suffixes)}
     for key, size in objects:
@@ -130,10 +191,18 @@ def _partition_segments(
         shared = wanted.get(dot + suffix)
         if shared is not None:
             sizes.setdefault(stem, {})[shared] = size
+        elif key.rpartition("/")[2] == MANIFEST:
+            has_manifest = True
+    return sizes, has_manifest
+
+
+def _partition_segments(
+    layout: Layout, fmt: Format, place: tuple[str, int], sizes: dict[str, dict[str, int]]
+) -> Iterator[SegmentRef]:
     found = sorted(
         (base, stem)
         for stem, held in sizes.items()
-        if fmt.suffix in held and (base := _base_offset(fmt, stem)) is not None
+        if fmt.suffix in held and (base := fmt.base_offset(stem.rpartition("/")[2])) is not None
     )
     for number, (base, stem) in enumerate(found):
         is_last = number + 1 == len(found)
@@ -147,14 +216,3 @@ def _partition_segments(
             sizes=sizes[stem],
             active=layout.active and is_last,
         )
-
-
-def _base_offset(fmt: Format, stem: str) -> int | None:
-    """Return the base offset, or None for other names.
-
-    A rewritten segment carries the id of its write in its name. Whether it counts is for a
-    manifest to say; names alone would count its records twice.
-    """
-    name = stem.rpartition("/")[2]
-    base = fmt.base_offset(name)
-    return base if base is not None and fmt.file_stem(base) == name else None

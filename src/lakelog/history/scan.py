@@ -16,7 +16,7 @@ from lakelog.history.plan import SPLIT_BYTES, plan_tasks
 from lakelog.history.segments import Split
 from lakelog.history.select import LATEST, Mode, Place, Selection, mode_named
 from lakelog.history.times import resolve_offsets
-from lakelog.store import Store, open_store, retrying, run
+from lakelog.store import Store, open_store, retrying, run, working_by_threads
 
 __all__ = ["ScanRequest", "plan_scan", "scan"]
 
@@ -40,9 +40,11 @@ def plan_scan(store: Store, request: ScanRequest) -> list[Split]:
     """List a store, and return the tasks that read what is wanted.
 
     Raises:
-        InvalidInputError: an unknown layout, or places that cannot be resolved.
+        InvalidInputError: an unknown layout, segments of which nothing says which one counts, or
+            places that cannot be resolved.
+        CorruptError, UnsupportedError: a manifest beside segments cannot be read.
     """
-    perform = retrying(store.perform)
+    perform = working_by_threads(retrying(store.perform))
     partitions = find_logs(perform, request.layout, request.selection)
     wanted = resolve_offsets(partitions, request.starting, request.ending, request.mode)
     offsets = run(wanted, perform)

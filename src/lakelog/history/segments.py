@@ -38,6 +38,10 @@ class SegmentRef:
     offset_min: int = 0
     """What lies below was deleted, and only its bytes are left."""
 
+    has_row: bool = False
+    """Whether a manifest has a row of it: then it reaches to ``next_offset_max``, where the next
+    begins, whatever compaction took out of it."""
+
     @property
     def fmt(self) -> Format:
         return FORMATS[self.format]

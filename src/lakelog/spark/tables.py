@@ -14,7 +14,7 @@ from lakelog.history import Split, each_segment, plan_tasks
 from lakelog.history.tables import read_batches, read_segments
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.worker import settle
-from lakelog.store import StoreSpec, retrying
+from lakelog.store import StoreSpec, retrying, working_by_threads
 
 __all__ = ["BatchesReader", "SegmentsReader", "SplitPartition"]
 
@@ -38,7 +38,8 @@ class SegmentsReader(DataSourceReader):
         return [InputPartition(None)]
 
     def read(self, _: InputPartition) -> Iterator[pa.RecordBatch]:
-        options, perform = self._options, retrying(self._store.open().perform)
+        options = self._options
+        perform = working_by_threads(retrying(self._store.open().perform))
         segments = each_segment(perform, options.layout, options.selection)
         yield from read_segments(segments, self._columns)
 
@@ -51,7 +52,8 @@ class BatchesReader(DataSourceReader):
         self._store = StoreSpec(options.path, dict(options.store_options))
 
     def partitions(self) -> list[InputPartition]:
-        options, perform = self._options, retrying(self._store.open().perform)
+        options = self._options
+        perform = working_by_threads(retrying(self._store.open().perform))
         segments = list(each_segment(perform, options.layout, options.selection))
         splits = plan_tasks(
             segments,

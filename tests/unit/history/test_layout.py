@@ -3,7 +3,7 @@
 import pytest
 
 from lakelog.errors import InvalidInputError
-from lakelog.history import LAYOUTS, SegmentRef, find_segments, layout_named
+from lakelog.history import LAYOUTS, SegmentRef, find_directories, find_segments, layout_named
 from lakelog.records import OFFSET_MAX
 
 
@@ -47,8 +47,20 @@ def test_a_bucket_of_kafscale_nests_partitions_in_topics() -> None:
         "production/orders/00/segment-00000000000000000007.kfs",
         "0/segment-00000000000000000007.kfs",
     )
-    assert places(segments) == [("orders", 0, 0), ("orders", 10, 7)]
+    assert places(segments) == [("orders", 0, 0), ("orders", 0, 0), ("orders", 10, 7)]
     assert not segments[0].active
+
+
+def test_a_segment_that_carries_the_id_of_its_write_is_found() -> None:
+    (segment,) = found("kafs", "orders/0/segment-00000000000000000040-0badcafe.kfs")
+    assert (segment.base_offset, segment.next_offset_max) == (40, OFFSET_MAX)
+    assert segment.key(".kfs") == "orders/0/segment-00000000000000000040-0badcafe.kfs"
+
+
+def test_a_directory_with_a_manifest_and_no_segment_is_found() -> None:
+    (directory,) = find_directories(LAYOUTS["kafs"], [("orders/0/manifest", 9)])
+    assert (directory.topic, directory.segments, directory.has_manifest) == ("orders", (), True)
+    assert not list(find_directories(LAYOUTS["strm"], [("orders/0/manifest", 9)]))
 
 
 def test_archives_and_local_logs_are_found() -> None:
