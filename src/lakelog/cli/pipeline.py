@@ -5,7 +5,8 @@ it would take, and their price. Else the plan is run, on Spark in this process o
 that --master names, and a report closes the run.
 
 Ends with 0 if all is as it should be, 1 if something is damaged, different or refused, 2 if the
-call is wrong, 3 if the run failed.
+call is wrong, 3 if the run failed, 4 if what was asked for is not there, 5 if nothing wrong was
+found but the format has no checksum to find it by.
 """
 
 from collections.abc import Callable
@@ -77,6 +78,10 @@ def _verify(
     Every CRC, the order of offsets, counts, and every entry of the indexes; of a namespace also its
     manifests, its journal, its cells, and how they agree. With --against the records are compared
     with those in another place, or with a running Kafka: kafka://host:port.
+
+    Ends with 0 if all of it is good, 1 if something is damaged or different, 2 if the call is
+    wrong, 3 if the run failed, 4 if no segment was found, or none of a topic that was named, and 5
+    if nothing wrong was found in a format without checksums (rustlog): it is unverifiable.
     """
     with told_errors():
         from lakelog.spark.words import compare_job, verify_job
@@ -115,7 +120,8 @@ def _reindex(
 ) -> None:
     """Make indexes again where they are missing or wrong.
 
-    They follow from the segments alone. Sound ones are left as they are.
+    They follow from the segments alone. Sound ones are left as they are. Ends with 0 if all is
+    well, 1 if a segment is damaged, 4 if no segment was found.
     """
     with told_errors():
         from lakelog.spark.words import reindex_job
@@ -163,7 +169,8 @@ def _convert(
 
     Offsets are kept. Segments keep their bounds unless --segment-bytes is given. What the target
     cannot hold is refused, unless --lose allows it: keys, null-values, headers, time-order,
-    timestamp-types, producers, transactions.
+    timestamp-types, producers, transactions. Ends with 0 if all was converted, 1 if something was
+    refused or is damaged, 4 if there was nothing to convert.
     """
     with told_errors():
         from lakelog.spark.words import convert_job

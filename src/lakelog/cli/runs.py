@@ -16,11 +16,16 @@ from lakelog.cli.view import RunView, plan_json
 from lakelog.errors import InvalidInputError, LakelogError
 
 if TYPE_CHECKING:
-    from lakelog.pipeline import Job
+    from lakelog.pipeline import Job, Plan, Report
+    from lakelog.store import Usage
 
-__all__ = ["failure_of", "run_options", "run_verb", "together", "told_errors"]
+__all__ = ["EXIT_CODES", "failure_of", "run_options", "run_verb", "together", "told_errors"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+EXIT_CODES = {"good": 0, "not good": 1, "nothing found": 4, "unverifiable": 5}
+"""By the verdict of a report. 2 is a wrong call, 3 a run that failed. What comes from a place where
+there was nothing to look at, or nothing to check it by, is not taken for good by a script."""
 
 
 def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
@@ -60,27 +65,61 @@ def run_verb(
 ) -> None:
     """Plan, then run, then report; or plan only."""
     from lakelog.pipeline import plan_job
-    from lakelog.spark.jobs import report_table, run_job
-    from lakelog.spark.session import spark_session
+    from lakelog.pipeline.frame import Committing
 
     view = RunView(job.verb, url, quiet=as_json)
     planned = plan_job(job)
     if dry_run:
+        told = plan_json(job.verb, planned[0])
         if as_json:
-            _print_json(plan_json(job.verb, planned[0]))
+            _print_json(told)
         else:
             view.plan(planned[0])
-        return
-    with view.running(planned[0]), spark_session(master, named_values(settings)) as spark:
-        report = run_job(spark, job, task_bytes=task_bytes, watch=view.progress, planned=planned)
-        if report_path is not None:
-            report_table(spark, report).write.mode("overwrite").parquet(report_path)
+        sys.exit(EXIT_CODES["nothing found"] if told["missing"] else 0)
+    if planned[0].units or isinstance(job, Committing) or report_path is not None:
+        with view.running(planned[0]):
+            report = _run_on_spark(
+                job, planned, view, master=master, settings=settings, task_bytes=task_bytes,
+                report_path=report_path,
+            )  # fmt: skip
+    else:
+        report = _run_nothing(job, planned)
     if as_json:
         found = [finding._asdict() for finding in report.findings(1000)]
         _print_json({**report.summary(), "found": found})
     else:
         view.report(report)
-    sys.exit(0 if report.is_good else 1)
+    sys.exit(EXIT_CODES[report.verdict])
+
+
+def _run_on_spark(
+    job: "Job",
+    planned: "tuple[Plan, Usage]",
+    view: RunView,
+    *,
+    master: str | None,
+    settings: tuple[str, ...],
+    task_bytes: int | None,
+    report_path: str | None,
+) -> "Report":
+    from lakelog.spark.jobs import report_table, run_job
+    from lakelog.spark.session import spark_session
+
+    with spark_session(master, named_values(settings)) as spark:
+        report = run_job(spark, job, task_bytes=task_bytes, watch=view.progress, planned=planned)
+        if report_path is not None:
+            report_table(spark, report).write.mode("overwrite").parquet(report_path)
+    return report
+
+
+def _run_nothing(job: "Job", planned: "tuple[Plan, Usage]") -> "Report":
+    """Return the report of a plan without units: the plan knows all, and Spark need not start."""
+    from lakelog.pipeline import run_planned
+
+    def no_units(*_: Any) -> NoReturn:
+        raise AssertionError("there are no units")
+
+    return run_planned(job, planned, no_units)
 
 
 def _print_json(value: dict[str, Any]) -> None:

@@ -38,6 +38,12 @@ _NEXT = {
     "import": "lakelog inspect PATH shows a damaged file; the topics stay closed until all is well",
     "compare": "lakelog dump PATH shows the records of either side",
 }
+_LOOKS = ("verify", "reindex")
+_COLOURS = {"good": "green", "unverifiable": "yellow"}
+_UNVERIFIABLE = (
+    "nothing wrong was found, but this format has no checksum: a changed payload or time would not "
+    "show. --against URL compares with another copy"
+)
 
 
 def plan_json(verb: str, plan: "Plan") -> dict[str, Any]:
@@ -51,6 +57,12 @@ def plan_json(verb: str, plan: "Plan") -> dict[str, Any]:
         "bytes_read": plan.expected.bytes_read,
         "requests": dict(plan.expected.requests),
         "price_usd": round(plan.expected.price_usd, 6),
+        "missing": [
+            finding.what
+            for result in plan.results
+            if result.outcome == "missing"
+            for finding in result.findings
+        ],
     }
 
 
@@ -77,6 +89,8 @@ class RunView:
             "price": _price(plan.expected.price_usd),
         }
         self._print(f"[bold]{self._verb}[/] {self._url}, a dry run", rows)
+        for what in told["missing"]:
+            self._say(what)
 
     @contextmanager
     def running(self, plan: "Plan") -> Iterator[None]:
@@ -114,28 +128,36 @@ class RunView:
         """Show how the run ended."""
         usage = report.usage
         rows = {
-            "segments": ", ".join(f"{n:,} {outcome}" for outcome, n in report.outcomes.items())
+            "segments": ", ".join(
+                f"{n:,} {outcome}" for outcome, n in report.outcomes.items() if outcome != "missing"
+            )
             or "none",
             "records": f"{report.records:,}",
             "read": _size(usage.bytes_read),
         }
+        if report.verb in _LOOKS:
+            segments, topics = _count(report.segments, "segment"), _count(report.topics, "topic")
+            rows["looked at"] = f"{segments} of {topics}"
         if usage.bytes_written:
             rows["written"] = _size(usage.bytes_written)
         rows["requests"] = f"{_requests(usage.requests)}, {_price(usage.price_usd)}"
         rows["took"] = _took(report.seconds)
-        end = "[green]good[/]" if report.is_good else "[red]not good[/]"
+        end = f"[{_COLOURS.get(report.verdict, 'red')}]{report.verdict}[/]"
         self._print(f"[bold]{report.verb}[/] {self._url}: {end}", rows)
         if report.findings_count:
             self._findings(report)
+        if report.verdict == "unverifiable":
+            self._say(_UNVERIFIABLE)
 
     def _findings(self, report: "Report") -> None:
         for found in report.findings(FINDINGS_SHOWN):
             lost = f"; {found.size:,} bytes lost" if found.size else ""
-            self._say(f"{found.object} at {found.position}: {found.what}{lost}")
+            place = f"{found.object} at {found.position}: " if found.position >= 0 else ""
+            self._say(f"{place}{found.what}{lost}")
         more = report.findings_count - FINDINGS_SHOWN
         if more > 0:
             self._say(f"... and {more:,} more; --report PATH saves them")
-        if not report.is_good:
+        if report.verdict == "not good":
             self._say(f"next: {_NEXT[report.verb]}")
 
     def _say(self, line: str) -> None:
@@ -146,6 +168,10 @@ class RunView:
         self._out.print(title, soft_wrap=True)
         for name, text in rows.items():
             self._say(f"  {name:<10} {text}")
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _size(count: int) -> str:

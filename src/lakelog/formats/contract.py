@@ -110,6 +110,10 @@ class Block(NamedTuple):
     header: BatchHeader | None = None
     """The header, where the piece is a Kafka record batch."""
 
+    next_offset: int = 0
+    """Behind its last record; 0 where only its records would tell, and they are not read. Of the
+    last block of a segment it is always known."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
@@ -187,6 +191,10 @@ class Format:
     carries: Carries
     sealed: bool
     """Whether a checksum over the whole file makes every flipped bit and every cut noticed."""
+
+    checksums: bool
+    """Whether records are under a checksum at all. If not, a reader that finds nothing wrong has
+    verified nothing."""
 
     file_stem: Callable[[int], str]
     """Base offset -> file name without its suffix."""

@@ -3,7 +3,8 @@
 frame      plan, step, result: what every verb is made of
 run        what a Spark task and a single process do alike
 results    results as Arrow, and the report they add up to
-listing    which segments there are; sides: everything else that records come from
+listing    which segments there are; sides: everything else that records come from; absent: what
+           was asked for and is not there
 verify     every byte, checked; compare: two sides, record by record
 reindex    indexes, made again
 fsck/      a namespace, every object held against every other that speaks of it
@@ -29,7 +30,7 @@ from lakelog.pipeline.fsck import ReindexNamespace, VerifyNamespace
 from lakelog.pipeline.importing import SEGMENT_BYTES, Import
 from lakelog.pipeline.losses import LOSSES, parse_losses
 from lakelog.pipeline.reindex import Reindex
-from lakelog.pipeline.results import RESULT_SCHEMA, Report, results_to_arrow
+from lakelog.pipeline.results import RESULT_SCHEMA, Report, Verdict, results_to_arrow
 from lakelog.pipeline.run import (
     Connections,
     RunUnits,
@@ -70,6 +71,7 @@ __all__ = [
     "RunUnits",
     "Seal",
     "Task",
+    "Verdict",
     "Verify",
     "VerifyNamespace",
     "compact_crowded",

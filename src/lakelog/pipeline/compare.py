@@ -6,10 +6,13 @@ well, before the first segment and behind the last.
 
 Columns that one of the two sides cannot hold (RustLog has no keys) are not compared, and the plan
 says which are.
+
+Two places that hold nothing do not hold the same: a topic that neither side has is missing. One
+that a namespace has, and that has no records yet, is empty.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -18,8 +21,13 @@ import pyarrow as pa
 
 from lakelog.errors import CorruptError, LakelogError, UnsupportedError
 from lakelog.history import Selection
-from lakelog.pipeline.frame import Finding, Notes, Plan, Result, Step
+from lakelog.log import list_topics
+from lakelog.names import topic_key
+from lakelog.pipeline.absent import missing_results
+from lakelog.pipeline.frame import Connect, Finding, Notes, Plan, Result, Step
 from lakelog.pipeline.sides import (
+    LIVE,
+    NAMESPACE,
     Piece,
     Stream,
     carries_of,
@@ -29,7 +37,7 @@ from lakelog.pipeline.sides import (
     read_piece,
 )
 from lakelog.records import OFFSET_MAX
-from lakelog.store import StoreSpec
+from lakelog.store import StoreSpec, run
 
 __all__ = ["Compare", "Pair"]
 
@@ -86,7 +94,7 @@ class Compare:
         }
         return tuple(name for name, both in held.items() if both)
 
-    def plan(self, connect: Callable[[str], Callable[[Any], Any]]) -> Plan:
+    def plan(self, connect: Connect) -> Plan:
         """List both sides and pair their pieces."""
         left = _by_partition(list_pieces(connect(LEFT), self.layout, self.selection))
         right = _by_partition(list_pieces(connect(RIGHT), self.against_layout, self.selection))
@@ -97,7 +105,29 @@ class Compare:
         ]
         pieces = [piece for side in (left, right) for held in side.values() for piece in held]
         objects, expected = expected_reads(pieces)
-        return Plan(units=pairs, objects_read=objects, expected=expected)
+        return Plan(
+            units=pairs,
+            objects_read=objects,
+            expected=expected,
+            results=self._without_records({pair.topic for pair in pairs}, connect),
+        )
+
+    def _without_records(self, topics: set[str], connect: Connect) -> tuple[Result, ...]:
+        """Return what is to be said of topics of which no side has a record."""
+        if topics >= (self.selection.topics or set()) and topics:
+            return ()
+        results: list[Result] = []
+        sides = (LEFT, self.layout), (RIGHT, self.against_layout)
+        for name in (name for name, layout in sides if layout == NAMESPACE):
+            for topic in run(list_topics(), connect(name)):
+                wants = (self.selection.wants(topic.name, n) for n in range(topic.partitions))
+                if any(wants) and not topic.deleted and topic.name not in topics:
+                    topics.add(topic.name)
+                    results.append(_empty(topic.name))
+        perform = None if self.layout == LIVE else connect(LEFT)
+        url = self.source.url
+        absent = missing_results(url, self.layout, self.selection, topics, perform=perform)
+        return (*results, *absent)
 
     def step(self, pair: Pair) -> Step[Result]:
         """Compare one pair."""
@@ -125,6 +155,11 @@ class Compare:
             yield from read_piece(
                 piece, store, self.columns, offset_from=pair.offset_from, offset_to=pair.offset_to
             )
+
+
+def _empty(topic: str) -> Result:
+    key = topic_key(topic)
+    return Result(topic=topic, partition=-1, base_offset=0, object=key, outcome="empty")
 
 
 def _by_partition(pieces: list[Any]) -> dict[tuple[str, int], list[Piece]]:

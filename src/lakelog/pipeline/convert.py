@@ -18,6 +18,7 @@ from typing import Any
 
 from lakelog.errors import ConflictError, CorruptError, InvalidInputError, UnsupportedError
 from lakelog.history import LAYOUTS, SegmentRef, Selection
+from lakelog.pipeline.absent import missing_results
 from lakelog.pipeline.frame import Finding, Plan, Result, Step, Wish
 from lakelog.pipeline.listing import SOURCE
 from lakelog.pipeline.losses import LossGuard
@@ -116,6 +117,13 @@ class Convert:
             objects_read=objects,
             objects_written=made,
             expected=reads + Usage(requests={"put": made} if made else {}),
+            results=missing_results(
+                self.source.url,
+                self.layout,
+                self.selection,
+                (piece.topic for piece in found),
+                perform=connect(SOURCE),
+            ),
         )
 
     @property

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "BAD",
     "FINDINGS_MAX",
+    "MISSING",
+    "UNVERIFIABLE",
     "Committer",
     "Committing",
     "Connect",
@@ -53,6 +56,11 @@ FINDINGS_MAX = 100
 
 BAD = frozenset({"damaged", "different", "refused"})
 """Outcomes after which a run has not done what was asked for."""
+MISSING = "missing"
+"""What was asked for is not there."""
+UNVERIFIABLE = "unverifiable"
+"""Nothing wrong was found, and most of what could be wrong would not have been: there is no
+checksum."""
 
 
 class Wish(NamedTuple):
@@ -89,6 +97,7 @@ class Finding(NamedTuple):
 
     object: str
     position: int
+    """-1: it is about all of it, and ``what`` is a whole sentence."""
     size: int
     """Bytes that are lost by it; 0 when none are."""
     what: str

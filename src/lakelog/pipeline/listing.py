@@ -1,16 +1,20 @@
-"""What is there to work on: the segments of a store, and the reads of a flow over one of them."""
+"""What is there to work on: the segments of a store, and the reads of a flow over one of them.
+
+In a place where manifests lie beside segments, the segments are those that manifests name.
+"""
 
 from collections.abc import Callable, Generator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from lakelog.formats import Range
-from lakelog.history import Part, SegmentRef, Selection, each_segment, find_logs
-from lakelog.pipeline.frame import Step, Wish
+from lakelog.history import Directory, Part, SegmentRef, Selection, each_directory, find_logs
+from lakelog.pipeline.absent import missing_results
+from lakelog.pipeline.frame import Finding, Result, Step, Wish
 from lakelog.records import OFFSET_MAX
-from lakelog.store import Fetched, GetRange, Op
+from lakelog.store import Fetched, GetRange, Op, StoreSpec
 
-__all__ = ["SOURCE", "feed", "list_copies", "list_segments", "whole"]
+__all__ = ["SOURCE", "Listed", "feed", "list_copies", "list_segments", "whole"]
 
 T = TypeVar("T")
 
@@ -26,15 +30,52 @@ def list_segments(
     return [segment for segments in logs.values() for segment in segments]
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Segments to look at, and what is known without looking at any."""
+
+    segments: list[SegmentRef]
+    results: tuple[Result, ...]
+
+
 def list_copies(
-    perform: Callable[[Any], Any], layout: str, selection: Selection, *, closed: bool
-) -> list[SegmentRef]:
+    perform: Callable[[Any], Any],
+    source: StoreSpec,
+    layout: str,
+    selection: Selection,
+    *,
+    closed: bool,
+) -> Listed:
     """Return every segment that is wanted, with all copies of it.
 
     ``closed`` says that nobody writes, to the last one of a partition neither.
     """
-    found = each_segment(perform, layout, selection)
-    return [replace(segment, active=False) if closed else segment for segment in found]
+    segments: list[SegmentRef] = []
+    results: list[Result] = []
+    topics: set[str] = set()
+    for found in each_directory(perform, layout, selection):
+        topics.add(found.topic)
+        segments += (replace(one, active=False) if closed else one for one in found.segments)
+        if not found.segments:
+            results.append(_without_segments(found))
+    results += missing_results(source.url, layout, selection, topics, perform=perform)
+    return Listed(segments, tuple(results))
+
+
+def _without_segments(directory: Directory) -> Result:
+    """Return how it is with a directory whose manifest names nothing, or cannot be read."""
+    fault = directory.fault
+    key = f"{directory.path}/manifest"
+    finding = () if fault is None else (Finding(fault.where, fault.at, 0, fault.what),)
+    return Result(
+        topic=directory.topic,
+        partition=directory.partition,
+        base_offset=0,
+        object=key,
+        outcome="damaged" if finding else "empty",
+        findings=finding,
+        findings_count=len(finding),
+    )
 
 
 def whole(segment: SegmentRef, offset_from: int = 0, offset_to: int = OFFSET_MAX) -> Part:

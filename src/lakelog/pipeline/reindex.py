@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lakelog.errors import InvalidInputError
+from lakelog.errors import InvalidInputError, NotFoundError
 from lakelog.formats import EVERYTHING, NOTHING, Block, Damage, kafkalog, kafs, rustlog
 from lakelog.formats.batches import Frame
 from lakelog.history import SegmentRef, Selection, layout_named
+from lakelog.pipeline.absent import result_of_absent
 from lakelog.pipeline.frame import Finding, Notes, Plan, Result, Step, at_store
 from lakelog.pipeline.listing import SOURCE, feed, list_copies
 from lakelog.pipeline.output import put_once, replace_once
@@ -56,7 +57,10 @@ class Reindex:
         fmt = layout_named(self.layout).format
         if fmt not in INDEXES:
             raise InvalidInputError(f"{self.layout} carries its index inside: use convert")
-        segments = list_copies(connect(SOURCE), self.layout, self.selection, closed=self.closed)
+        listed = list_copies(
+            connect(SOURCE), self.source, self.layout, self.selection, closed=self.closed
+        )
+        segments = listed.segments
         objects, expected = expected_reads(segments)
         missing = sum(suffix not in one.sizes for one in segments for suffix in INDEXES[fmt])
         return Plan(
@@ -64,6 +68,7 @@ class Reindex:
             objects_read=objects,
             objects_written=missing,
             expected=expected + Usage(requests={"put": missing} if missing else {}),
+            results=listed.results,
         )
 
     def step(self, segment: SegmentRef) -> Step[Result]:
@@ -80,7 +85,10 @@ class Reindex:
             return result
         made = _Index(segment)
         wrong: set[str] = set()
-        yield from _walk(segment, made, wrong, notes)
+        try:
+            yield from _walk(segment, made, wrong, notes)
+        except NotFoundError:
+            return (yield from result_of_absent(segment, result, SOURCE))
         if notes.count:
             return replace(
                 result,

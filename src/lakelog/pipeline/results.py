@@ -1,19 +1,29 @@
 """Results as Arrow, which is how they come home from executors, and the report they add up to.
 
 One row a unit, a few hundred bytes: a run over a million segments fits a driver.
+
+What a run amounts to is one verdict. A verb that was pointed at a place and found nothing there has
+not done what was asked for; one that keeps a namespace may well have nothing to do.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
 
-from lakelog.pipeline.frame import BAD, Finding, Result
+from lakelog.formats import FORMATS
+from lakelog.names import TOPICS_PREFIX
+from lakelog.pipeline.frame import BAD, MISSING, UNVERIFIABLE, Finding, Result
 from lakelog.store import Usage
 
-__all__ = ["RESULT_SCHEMA", "Report", "results_to_arrow"]
+__all__ = ["RESULT_SCHEMA", "Report", "Verdict", "results_to_arrow"]
+
+POINTED = frozenset({"verify", "compare", "reindex", "convert"})
+"""Verbs that are pointed at segments."""
+_DATA_SUFFIXES = tuple(row.suffix for row in FORMATS.values())
 
 FINDING_TYPE = pa.struct(
     [("object", pa.string()), ("position", pa.int64()), ("size", pa.int64()), ("what", pa.string())]
@@ -64,6 +74,21 @@ def _row(result: Result) -> dict[str, Any]:
     }
 
 
+class Verdict(StrEnum):
+    """How a run ended, in a word; the first that is true."""
+
+    BAD = "not good"
+    """Something is damaged, different or refused."""
+
+    NOTHING = "nothing found"
+    """What was asked for, or a part of it, is not there."""
+
+    UNVERIFIABLE = "unverifiable"
+    """Nothing wrong was found, where there is no checksum to find it by."""
+
+    GOOD = "good"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """How a run ended."""
@@ -81,9 +106,36 @@ class Report:
         return dict(sorted(Counter(self.table.column("outcome").to_pylist()).items()))
 
     @property
+    def verdict(self) -> Verdict:
+        """What the outcomes amount to."""
+        outcomes = set(self.outcomes)
+        if BAD & outcomes:
+            return Verdict.BAD
+        if MISSING in outcomes or (self.verb in POINTED and outcomes <= {"gone"}):
+            return Verdict.NOTHING
+        return Verdict.UNVERIFIABLE if UNVERIFIABLE in outcomes else Verdict.GOOD
+
+    @property
     def is_good(self) -> bool:
-        """Whether the run did what was asked for, and found nothing wrong."""
-        return not BAD & set(self.outcomes)
+        """Whether the run did what was asked for, and found nothing wrong where it would show."""
+        return self.verdict is Verdict.GOOD
+
+    @property
+    def segments(self) -> int:
+        """How many segments the rows are about."""
+        return sum(key.endswith(_DATA_SUFFIXES) for key in self.table.column("object").to_pylist())
+
+    @property
+    def topics(self) -> int:
+        """How many topics the rows are about, also those without segments."""
+        columns = (self.table.column(name).to_pylist() for name in ("topic", "object"))
+        return len(
+            {
+                topic.partition("~")[0]
+                for topic, key in zip(*columns, strict=True)
+                if key.endswith((*_DATA_SUFFIXES, "/manifest")) or key.startswith(TOPICS_PREFIX)
+            }
+        )
 
     @property
     def usage(self) -> Usage:
@@ -115,7 +167,10 @@ class Report:
         return {
             "verb": self.verb,
             "good": self.is_good,
+            "verdict": self.verdict.value,
             "outcomes": self.outcomes,
+            "segments": self.segments,
+            "topics": self.topics,
             "records": self.records,
             "batches": self._sum("batches"),
             "findings": self.findings_count,

@@ -1,7 +1,16 @@
-"""verify: every byte of every segment, checked.
+"""verify: every byte of every segment, checked as far as its format protects it.
 
 Framing, the CRC of every batch or block, the order of offsets within and between segments, counts,
 every entry of the indexes; with ``records``, each record is decoded as well. Nothing is written.
+
+    good            every check that there is was passed
+    gap             likewise, and no segment holds the offsets between this one and the next:
+                    compaction and retention leave such gaps, and so does a segment that was lost
+    unverifiable    likewise, but records are under no checksum: a changed payload would not show
+    damaged         something no correct writer leaves behind
+    gone            it was deleted after it was listed
+    empty           a partition whose manifest names no segment
+    missing         what was asked for is not there
 
 Records need no decoding to be trusted: a batch whose CRC is right holds what its producer signed.
 ``records`` is for the other case, a producer that signed nonsense. It costs what decompression
@@ -11,16 +20,18 @@ All copies of a partition are verified, not only the one that is read.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lakelog.errors import CorruptError, UnsupportedError
+from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
 from lakelog.formats import NOTHING, Block, Damage
 from lakelog.history import SegmentRef, Selection
 from lakelog.history.read import read_part
-from lakelog.pipeline.frame import Finding, Notes, Plan, Result, Step
+from lakelog.pipeline.absent import result_of_absent
+from lakelog.pipeline.frame import UNVERIFIABLE, Finding, Notes, Plan, Result, Step
 from lakelog.pipeline.listing import SOURCE, feed, list_copies, whole
 from lakelog.pipeline.sides import expected_reads
+from lakelog.records import OFFSET_MAX
 from lakelog.store import StoreSpec
 
 __all__ = ["Verify"]
@@ -46,25 +57,37 @@ class Verify:
 
     def plan(self, connect: Callable[[str], Callable[[Any], Any]]) -> Plan:
         """List the segments."""
-        segments = list_copies(connect(SOURCE), self.layout, self.selection, closed=self.closed)
-        objects, expected = expected_reads(segments, passes=2 if self.records else 1)
-        return Plan(units=segments, objects_read=objects, expected=expected)
+        listed = list_copies(
+            connect(SOURCE), self.source, self.layout, self.selection, closed=self.closed
+        )
+        objects, expected = expected_reads(listed.segments, passes=2 if self.records else 1)
+        return Plan(
+            units=listed.segments,
+            objects_read=objects,
+            expected=expected,
+            results=listed.results,
+        )
 
     def step(self, segment: SegmentRef) -> Step[Result]:
         """Verify one segment."""
         notes = Notes()
-        count, batches, last = yield from _walk(segment, notes)
-        if last > segment.next_offset_max:
-            what = f"offsets up to {last - 1}, the next segment begins at {segment.next_offset_max}"
-            notes.add(Finding(segment.key(segment.fmt.suffix), 0, 0, what))
-        if self.records and not notes.count:
-            yield from _decode(segment, notes)
-        return Result(
+        result = Result(
             topic=segment.topic,
             partition=segment.partition,
             base_offset=segment.base_offset,
             object=segment.key(segment.fmt.suffix),
-            outcome="damaged" if notes.count else "good",
+            outcome="good",
+        )
+        try:
+            count, batches, end = yield from _walk(segment, notes)
+            outcome = _judge(segment, end, notes)
+            if self.records and outcome != "damaged":
+                outcome = (yield from _decode(segment, notes)) or outcome
+        except NotFoundError:
+            return (yield from result_of_absent(segment, result, SOURCE))
+        return replace(
+            result,
+            outcome=outcome,
             records=count,
             batches=batches,
             findings=tuple(notes.kept),
@@ -74,26 +97,47 @@ class Verify:
 
 def _walk(segment: SegmentRef, notes: Notes) -> Step[tuple[int, int, int]]:
     """Return records, batches and the offset behind the last of them."""
-    count = batches = last = 0
+    count = batches = 0
+    end = segment.base_offset
 
     def take(found: Block | Damage) -> None:
-        nonlocal count, batches, last
+        nonlocal count, batches, end
         if isinstance(found, Damage):
             key = segment.key(found.error.where or segment.fmt.suffix)
             notes.add(Finding(key, found.position, found.size, found.error.what))
         else:
             batches += 1
             count += found.count
-            if found.header is not None:
-                last = found.header.next_offset
+            end = found.next_offset or end
 
     yield from feed(segment, segment.fmt.walk(segment.files, span=NOTHING), take)
-    return count, batches, last
+    return count, batches, end
 
 
-def _decode(segment: SegmentRef, notes: Notes) -> Step[None]:
-    """Decode every record and let go of it."""
+def _judge(segment: SegmentRef, end: int, notes: Notes) -> str:
+    """Return the outcome of a walk, and note how the segment and the next one meet."""
+    key, next_ = segment.key(segment.fmt.suffix), segment.next_offset_max
+    is_damaged = notes.count > 0
+    if end > next_:
+        what = f"offsets up to {end - 1}, the next segment begins at {next_}"
+        notes.add(Finding(key, 0, 0, what))
+        is_damaged = True
+    has_gap = end < next_ < OFFSET_MAX and not segment.has_row and not is_damaged
+    if has_gap:
+        what = f"no segment holds offsets {end} to {next_ - 1}: compacted or expired, or lost"
+        notes.add(Finding(key, 0, 0, what))
+    if is_damaged:
+        return "damaged"
+    if not segment.fmt.checksums:
+        return UNVERIFIABLE
+    return "gap" if has_gap else "good"
+
+
+def _decode(segment: SegmentRef, notes: Notes) -> Step[str]:
+    """Decode every record and let go of it; return "damaged" if one cannot be read."""
     try:
         yield from feed(segment, read_part(whole(segment)))
     except (CorruptError, UnsupportedError) as error:
         notes.add(Finding(error.where, error.at, 0, error.what))
+        return "damaged"
+    return ""

@@ -92,9 +92,6 @@ class Home:
     def seal(self, **settings: Any) -> Seal:
         return Seal(target=StoreSpec(self.url), backlog_ms=0, **settings)
 
-    def names(self) -> set[str]:
-        return {path.name for path in Path(self.url).rglob("segment-*")}
-
     def sweep(self, topic: Topic) -> None:
         """Sweep as if two graces had passed."""
         now_ms = self.run(store_now(new_id)) + 2 * RULES.grace_ms
@@ -103,13 +100,14 @@ class Home:
             self.run(flow)
 
     def named(self, topic: Topic) -> set[str]:
-        """The segments that manifests name."""
+        """The segments that manifests name, by their keys without suffix."""
         return {
-            row.name
+            f"{topic.where(partition).prefix}{row.name}"
             for partition in range(topic.partitions)
             for row in self.run(read_manifest(topic.where(partition))).segments
         }
 
     def stems(self) -> set[str]:
-        """The segments that are there."""
-        return {name.partition(".")[0] for name in self.names()}
+        """The segments that are there, by their keys without suffix."""
+        paths = Path(self.url).rglob("segment-*")
+        return {str(path.relative_to(self.url)).partition(".")[0] for path in paths}

@@ -64,9 +64,10 @@ def test_records_come_back_equal(tmp_path: Path, layout: str, to: str) -> None:
     assert (there.outcomes, there.records) == ({"written": 6}, 2000)
     assert same(tmp_path / "a", layout, tmp_path / "b", to)
     if to != "parquet":
-        assert run_here(
+        checked = run_here(
             Verify(source=StoreSpec(str(tmp_path / "b")), layout=to, records=True, closed=True)
-        ).is_good
+        )
+        assert checked.verdict == ("unverifiable" if to == "rustlog" else "good")
     back = convert(tmp_path / "b", to, tmp_path / "c", layout)
     assert back.records == 2000
     assert same(tmp_path / "a", layout, tmp_path / "c", layout)

@@ -158,8 +158,8 @@ def test_two_at_once_seal_once(home: Home) -> None:
 
 # ---------------------------------------------------------------------------- names
 
-PLAIN = re.compile(r"segment-\d{20}")
-OWN = re.compile(r"segment-\d{20}-[0-9a-f]{32}")
+PLAIN = re.compile(r".*segment-\d{20}")
+OWN = re.compile(r".*segment-\d{20}-[0-9a-f]{32}")
 
 
 def test_segments_get_the_key_without_a_write_id_where_it_is_free(home: Home) -> None:

@@ -1,14 +1,32 @@
 """verify and its comparison, step by step and without Spark."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakelog.history import LAYOUTS, Selection
 from lakelog.model import Record
-from lakelog.pipeline import Compare, Verify, plan_job, run_here
+from lakelog.pipeline import (
+    Compare,
+    Convert,
+    Job,
+    Plan,
+    Reindex,
+    Report,
+    Task,
+    Verdict,
+    Verify,
+    plan_job,
+    results_to_arrow,
+    run_here,
+    run_planned,
+    run_task,
+)
 from lakelog.records import CRC_START, Codec
-from lakelog.store import StoreSpec
+from lakelog.store import StoreSpec, Usage
 from tests.stores import make_records, write_partition, write_topic
 
 
@@ -31,6 +49,11 @@ def compare(left: Path, layout: str, right: Path, other: str) -> Compare:
     )
 
 
+def whole(layout: str) -> str:
+    """How verify calls a segment in which it finds nothing wrong."""
+    return "unverifiable" if layout == "rustlog" else "good"
+
+
 def data_files(root: Path) -> list[Path]:
     return sorted(p for p in root.rglob("*") if p.suffix in (".log", ".kfs", ".seg"))
 
@@ -38,9 +61,11 @@ def data_files(root: Path) -> list[Path]:
 @pytest.mark.parametrize("records", [False, True])
 def test_what_is_whole_is_good(tmp_path: Path, layout: str, records: bool) -> None:
     report = run_here(verify(write_topic(tmp_path, layout), layout, records=records, closed=True))
-    assert report.is_good
-    assert report.outcomes == {"good": 6}
+    assert report.outcomes == {whole(layout): 6}
+    assert report.verdict == whole(layout)
+    assert report.is_good == (layout != "rustlog")
     assert (report.records, report.findings_count) == (2000, 0)
+    assert (report.segments, report.topics) == (6, 1)
 
 
 def test_damage_is_found_in_its_object_at_its_place(tmp_path: Path, layout: str) -> None:
@@ -52,7 +77,8 @@ def test_damage_is_found_in_its_object_at_its_place(tmp_path: Path, layout: str)
     data[at] ^= 0x40
     victim.write_bytes(data)
     report = run_here(verify(tmp_path, layout, closed=True))
-    assert report.outcomes == {"damaged": 1, "good": 5}
+    assert report.outcomes == {"damaged": 1, whole(layout): 5}
+    assert report.verdict == Verdict.BAD
     key = str(victim.relative_to(tmp_path))
     found = [finding for finding in report.findings(10) if finding.object == key]
     assert any(one.position <= at < one.position + max(1, one.size) for one in found)
@@ -79,12 +105,53 @@ def test_an_index_that_leads_nowhere_is_found(tmp_path: Path) -> None:
     assert found.object.endswith(".index")
 
 
-def test_a_segment_that_reaches_into_the_next_is_found(tmp_path: Path) -> None:
-    records = make_records("kafka", 800)
-    write_partition(tmp_path, "kafka", records[:500], segment_records=500)
-    write_partition(tmp_path, "kafka", records[400:], segment_records=400)
-    (found,) = run_here(verify(tmp_path, "kafka")).findings(10)
-    assert "the next segment begins at 400" in found.what
+def test_a_segment_that_reaches_into_the_next_is_found(tmp_path: Path, layout: str) -> None:
+    records = make_records(layout, 800)
+    write_partition(tmp_path, layout, records[:500], segment_records=500)
+    write_partition(tmp_path, layout, records[400:], segment_records=400)
+    report = run_here(verify(tmp_path, layout))
+    (found,) = report.findings(10)
+    assert "offsets up to 499, the next segment begins at 400" in found.what
+    assert report.outcomes == {"damaged": 1, whole(layout): 1}
+
+
+def test_where_a_segment_ends_is_known_though_offsets_are_missing_in_it(
+    tmp_path: Path, layout: str
+) -> None:
+    records = [record for record in make_records(layout, 800) if record.offset % 3 == 1]
+    write_partition(tmp_path, layout, records[:200], segment_records=200)
+    write_partition(tmp_path, layout, records[199:], segment_records=200)
+    (found,) = run_here(verify(tmp_path, layout)).findings(10)
+    assert "offsets up to 598, the next segment begins at 598" in found.what
+
+
+def test_a_gap_between_segments_is_told_and_is_no_damage(tmp_path: Path, layout: str) -> None:
+    records = make_records(layout, 1200)
+    write_partition(tmp_path, layout, records)
+    for path in data_files(tmp_path)[1:2]:
+        for one in path.parent.glob(f"{path.stem}.*"):
+            one.unlink()
+    report = run_here(verify(tmp_path, layout, records=True))
+    (found,) = report.findings(10)
+    assert found.object == str(data_files(tmp_path)[0].relative_to(tmp_path))
+    assert found.what == "no segment holds offsets 400 to 799: compacted or expired, or lost"
+    assert "damaged" not in report.outcomes
+    assert report.verdict == whole(layout)
+    if layout != "rustlog":
+        assert report.outcomes == {"gap": 1, "good": 1}
+
+
+def test_a_changed_payload_does_not_show_where_there_is_no_checksum(tmp_path: Path) -> None:
+    write_partition(tmp_path, "rustlog", make_records("rustlog", 10))
+    (path,) = data_files(tmp_path)
+    data = bytearray(path.read_bytes())
+    data[25] ^= 1
+    path.write_bytes(data)
+    report = run_here(verify(tmp_path, "rustlog", closed=True, records=True))
+    assert report.outcomes == {"unverifiable": 1}
+    assert (report.verdict, report.is_good) == (Verdict.UNVERIFIABLE, False)
+    assert report.summary()["verdict"] == "unverifiable"
+    assert report.table.column("outcome").to_pylist() == ["unverifiable"]
 
 
 def test_a_torn_end_is_damage_only_where_nobody_writes(tmp_path: Path) -> None:
@@ -124,7 +191,82 @@ def test_every_copy_is_verified(tmp_path: Path) -> None:
     assert run_here(verify(tmp_path, "kafka")).records == 2000
 
 
+# ---------------------------------------------------------------------------- nothing there
+
+
+def test_an_audit_of_nothing_is_not_good_and_says_what_was_looked_for(
+    tmp_path: Path, layout: str
+) -> None:
+    report = run_here(verify(tmp_path, layout))
+    assert (report.is_good, report.verdict) == (False, Verdict.NOTHING)
+    (found,) = report.findings(10)
+    assert f"no segment in the layout {layout} ({LAYOUTS[layout].pattern})" in found.what
+    assert str(tmp_path) in found.what
+    assert "no object at all is there; check the address" in found.what
+
+
+def test_who_finds_nothing_says_what_lies_there_instead(tmp_path: Path) -> None:
+    write_topic(tmp_path, "strm")
+    (found,) = run_here(verify(tmp_path, "kafs")).findings(10)
+    assert "there are segments in the layout strm: try --layout strm" in found.what
+
+
+def test_a_topic_that_is_not_there_is_told_beside_those_that_are(tmp_path: Path) -> None:
+    write_topic(tmp_path, "kafs")
+    wanted = Selection(topics=frozenset({"orders", "oders"}))
+    report = run_here(verify(tmp_path, "kafs", selection=wanted))
+    assert report.outcomes == {"good": 6, "missing": 1}
+    assert report.verdict == Verdict.NOTHING
+    (found,) = report.findings(10)
+    assert "no segment of topic oders" in found.what
+    assert "check the names of topics; there are orders" in found.what
+
+
+def test_indexes_of_nothing_are_not_made(tmp_path: Path) -> None:
+    job = Reindex(source=StoreSpec(str(tmp_path)), layout="kafs")
+    assert run_here(job).verdict == Verdict.NOTHING
+
+
+def test_a_conversion_of_nothing_is_not_good(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    job = Convert(
+        source=StoreSpec(str(tmp_path / "a")),
+        layout="kafs",
+        target=StoreSpec(str(tmp_path / "b")),
+        target_layout="strm",
+    )
+    assert run_here(job).verdict == Verdict.NOTHING
+
+
+def test_a_segment_that_goes_while_it_is_verified_is_gone(tmp_path: Path) -> None:
+    write_topic(tmp_path, "kafs")
+    job = verify(tmp_path, "kafs")
+    plan, usage = plan_job(job)
+    first = data_files(tmp_path)[0]
+    first.unlink()
+    report = run_units(job, (plan, usage))
+    assert report.outcomes == {"gone": 1, "good": 5}
+    for path in data_files(tmp_path):
+        path.unlink()
+    assert run_units(job, (plan, usage)).verdict == Verdict.NOTHING
+
+
+def run_units(job: Job, planned: tuple[Plan, Usage]) -> Report:
+    """Run what was planned before."""
+
+    def units(job: Job, some: Sequence[Any]) -> pa.Table:
+        task = Task(units=tuple(some), size=0)
+        return pa.Table.from_batches([results_to_arrow(run_task(job, task))])
+
+    return run_planned(job, planned, units)
+
+
 # ---------------------------------------------------------------------------- against
+
+
+def test_two_places_that_hold_nothing_are_not_the_same(tmp_path: Path) -> None:
+    report = run_here(compare(tmp_path, "kafka", tmp_path, "kafs"))
+    assert report.verdict == Verdict.NOTHING
 
 
 def test_the_same_records_in_two_layouts_are_the_same(tmp_path: Path, layout: str) -> None:

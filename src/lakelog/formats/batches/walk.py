@@ -107,7 +107,14 @@ def _judge(reader: Reader, at: int, header: BatchHeader, data: memoryview | None
             records = decode_records(header, data[HEADER_BYTES:], at=at, where=reader.run.suffix)
     except (CorruptError, UnsupportedError) as error:
         return Damage(error=error, position=at, size=header.size, header=header)
-    return Block(position=at, size=header.size, count=header.count, records=records, header=header)
+    return Block(
+        position=at,
+        size=header.size,
+        count=header.count,
+        records=records,
+        header=header,
+        next_offset=header.next_offset,
+    )
 
 
 # ---------------------------------------------------------------------------- without records
@@ -165,7 +172,7 @@ def _good(data: memoryview, position: int, end: int, next_offset: int) -> _Swept
             break
         # The constructors of these two would take as long as all else here but the CRC.
         header = tuple.__new__(BatchHeader, fields)
-        blocks.append(tuple.__new__(Block, (position + at, size, count, (), header)))
-        at += size
         next_offset = base + last_delta + 1
+        blocks.append(tuple.__new__(Block, (position + at, size, count, (), header, next_offset)))
+        at += size
     return _Swept(blocks, at, next_offset, cut)

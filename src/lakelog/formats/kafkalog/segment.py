@@ -248,6 +248,7 @@ FORMAT = Format(
     side_suffixes=(INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, SNAPSHOT_SUFFIX),
     carries=Carries(),
     sealed=False,
+    checksums=True,
     file_stem=_file_stem,
     base_offset=_base_offset,
     sniff=_sniff,

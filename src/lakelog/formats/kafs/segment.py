@@ -397,6 +397,7 @@ FORMAT = Format(
     side_suffixes=(INDEX_SUFFIX,),
     carries=Carries(),
     sealed=True,
+    checksums=True,
     file_stem=_file_stem,
     base_offset=_base_offset,
     sniff=_sniff,

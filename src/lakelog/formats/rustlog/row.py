@@ -88,6 +88,7 @@ FORMAT = Format(
         codecs=frozenset({Codec.NONE}),
     ),
     sealed=False,
+    checksums=False,
     file_stem=_file_stem,
     base_offset=_base_offset,
     sniff=_sniff,

@@ -146,7 +146,7 @@ class _Walker:
             if not offset_min <= offset <= OFFSET_MAX:
                 break
             # Block's own constructor would take as long as all else here.
-            blocks.append(tuple.__new__(Block, (start + at, size, 1, (), None)))
+            blocks.append(tuple.__new__(Block, (start + at, size, 1, (), None, offset + 1)))
             at += size
             offset_min = offset + 1
         self.at, self.offset_min = start + at, offset_min
@@ -168,7 +168,13 @@ class _Walker:
         records: tuple[Record, ...] = ()
         if self.span[0] <= start < self.span[1]:
             records = (to_record(header, bytes(data[RECORD.size :])),)
-        return Block(position=start, size=header.size, count=1, records=records)
+        return Block(
+            position=start,
+            size=header.size,
+            count=1,
+            records=records,
+            next_offset=header.offset + 1,
+        )
 
     def _resume_behind(self, start: int, error: CorruptError | UnsupportedError) -> Walk:
         """Move to the next place where the index promises a record and one stands."""

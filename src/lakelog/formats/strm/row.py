@@ -42,6 +42,7 @@ FORMAT = Format(
     side_suffixes=(),
     carries=Carries(timestamp_types=False, codecs=frozenset(CODECS.values())),
     sealed=True,
+    checksums=True,
     file_stem=_file_stem,
     base_offset=_base_offset,
     sniff=_sniff,

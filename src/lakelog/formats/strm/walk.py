@@ -207,11 +207,20 @@ class _Walker:
         if not self.is_exact:
             count = check_block(data, position=start, room=room).count
             self.last_offset = base + count - 1
-            return Block(position=start, size=size, count=count)
+            next_offset = self.last_offset + 1 if self.header.is_dense else 0
+            if start + size == self.end:
+                next_offset = self.header.max_offset + 1  # The CRC of the file covers it.
+            return Block(position=start, size=size, count=count, next_offset=next_offset)
         raw = open_block(data, self.header, position=start, base_offset=base, room=room)
         records = decode_records(raw, self.header)
         self.last_offset = records[-1].offset
-        return Block(position=start, size=size, count=len(records), records=records)
+        return Block(
+            position=start,
+            size=size,
+            count=len(records),
+            records=records,
+            next_offset=self.last_offset + 1,
+        )
 
     def _resume_at(self, start: int) -> int:
         """Return where to go on behind a bad block."""

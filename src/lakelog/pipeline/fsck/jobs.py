@@ -30,8 +30,9 @@ from lakelog.errors import NotFoundError
 from lakelog.history import Selection
 from lakelog.history.manifests import Where
 from lakelog.log import Namespace, Topic
-from lakelog.names import CLUSTER_KEY
-from lakelog.pipeline.frame import Connect, Finding, Notes, Plan, Result, Step, at_store
+from lakelog.names import CLUSTER_KEY, topic_key
+from lakelog.pipeline.absent import missing_results
+from lakelog.pipeline.frame import MISSING, Connect, Finding, Notes, Plan, Result, Step, at_store
 from lakelog.pipeline.fsck.borders import Border, borders_of, check_border
 from lakelog.pipeline.fsck.cells import (
     Shards,
@@ -99,7 +100,7 @@ class VerifyNamespace:
         Raises:
             NotFoundError: there is no namespace here.
         """
-        survey = _Survey(connect(SOURCE), self.selection)
+        survey = _Survey(connect(SOURCE), self.source.url, self.selection)
         namespace = survey.open()
         if namespace is not None:
             survey.look_at_topics(namespace.rules.lanes)
@@ -143,12 +144,12 @@ class ReindexNamespace:
         Raises:
             NotFoundError: there is no namespace here.
         """
-        survey = _Survey(connect(SOURCE), self.selection)
+        survey = _Survey(connect(SOURCE), self.source.url, self.selection)
         namespace = survey.open()
         if namespace is not None:
             survey.look_at_topics(namespace.rules.lanes)
             survey.look_at_history()
-        return survey.plan(told=("damaged",))
+        return survey.plan(told=("damaged", MISSING))
 
     def step(self, unit: NamedSegment) -> Step[Result]:
         """Look at one segment, and make what it lacks."""
@@ -161,8 +162,8 @@ class ReindexNamespace:
 class _Survey:
     """What a driver learns before anything is read in full."""
 
-    def __init__(self, perform: Callable[[Any], Any], selection: Selection) -> None:
-        self._perform, self._selection = perform, selection
+    def __init__(self, perform: Callable[[Any], Any], url: str, selection: Selection) -> None:
+        self._perform, self._url, self._selection = perform, url, selection
         self._system = System()
         self._topics = Topics({}, {})
         self._units: list[Any] = []
@@ -198,6 +199,12 @@ class _Survey:
             self._topics.good.update(some.good)
             self._topics.bad.update(some.bad)
         self._results += self._topics.bad.values()
+        for name in sorted(self._topics.good.keys() - self._topics.bad.keys()):
+            self._results.append(Subject(name, -1, 0, topic_key(name)).result("good", Notes()))
+        chosen = self._selection
+        if chosen != Selection():
+            others = self._system.topics
+            self._results += missing_results(self._url, "lakelog", chosen, names, others=others)
 
     def look_at_lanes(self, namespace: Namespace) -> None:
         """Look at the lanes, and at all else that is everybody's."""
