@@ -60,7 +60,7 @@ def dump(
         lines = JsonLines() if as_json else TextLines()
         dumping = _Dump(lines=lines, output=output, report=report, wanted=wanted)
         left = limit
-        for found in find(paths, refuse=report.refuse, all_files=all_files):
+        for found in find(paths, refuse=report.refuse, say=report.say, all_files=all_files):
             if left == 0:
                 break
             if not _is_within(found, wanted):

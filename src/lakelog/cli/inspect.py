@@ -47,7 +47,7 @@ def inspect(paths: tuple[str, ...], as_json: bool, quick: bool, told: str | None
         totals: dict[str, Summary] = {}
         if not as_json:
             output.write(title())
-        for found in find(paths, refuse=report.refuse):
+        for found in find(paths, refuse=report.refuse, say=report.say):
             with readable(found.path, report):
                 file = recognize_file(found.path, FORMATS[told] if told else None)
                 # Side files are looked at together with their segment.

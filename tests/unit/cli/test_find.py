@@ -17,7 +17,7 @@ def _touch(directory: Path, *names: str) -> None:
 
 
 def _find(directory: Path) -> Iterator[Found]:
-    return find([str(directory)], refuse=pytest.fail)
+    return find([str(directory)], refuse=pytest.fail, say=pytest.fail)
 
 
 class _Entry:
@@ -76,7 +76,7 @@ def test_a_directory_that_cannot_be_listed_is_told_and_passed_over(
 
     monkeypatch.setattr(os, "scandir", guarded)
 
-    found = list(find([str(tmp_path)], refuse=refused.append))
+    found = list(find([str(tmp_path)], refuse=refused.append, say=pytest.fail))
 
     assert [one.path for one in found] == [f"{tmp_path}/t-1/{0:020}.log"]
     assert refused == [f"{tmp_path}/t-0: Permission denied"]
