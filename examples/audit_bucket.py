@@ -3,7 +3,8 @@
     python examples/audit_bucket.py s3://bucket/prefix kafs region=eu-central-1
 
 Every CRC is checked, the order of offsets, counts and indexes. The report is a table like any
-other. Ends with 1 if something is damaged.
+other. Ends with 1 unless all of it is good: if something is damaged, if nothing was found, or if
+the format has no checksum to tell by.
 """
 
 import sys
@@ -20,7 +21,8 @@ def main(url: str, layout: str, *options: str) -> int:
         spark.sql(
             """
             SELECT topic, count(*) AS segments, sum(records) AS records,
-                   count_if(outcome = 'damaged') AS damaged
+                   count_if(outcome = 'damaged') AS damaged,
+                   count_if(outcome = 'unverifiable') AS unverifiable
             FROM report GROUP BY topic ORDER BY topic
             """
         ).show(truncate=False)

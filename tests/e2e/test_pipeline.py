@@ -4,11 +4,13 @@ Functions that take a session and are handed to a cluster run in its driver's ow
 """
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from lakelog.records import Codec
@@ -17,6 +19,7 @@ from tests.parts.jvm import quick_environment
 from tests.parts.seaweedfs import SeaweedFS
 from tests.parts.spark_cluster import SparkCluster
 from tests.stores import make_records, write_partition, write_topic
+from tests.unit.pipeline.home import Home
 
 pytestmark = pytest.mark.spark
 
@@ -69,6 +72,52 @@ def test_verify_finds_damage_reports_it_and_says_so_by_its_exit_code(tmp_path: P
     assert "CRC-32C" in bad.stdout
     assert "next: lakelog inspect" in bad.stdout
     assert list(saved.glob("*.parquet"))
+
+
+HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "audit-a-bucket.md"
+
+
+def audit_of_the_how_to(url: str) -> list[subprocess.CompletedProcess[str]]:
+    """Type in what the how-to says: its dry run, and its run."""
+    typed = re.findall(
+        r"^\$ lakelog (pipeline verify s3://bucket/prefix .*)$", HOW_TO.read_text(), re.M
+    )
+    assert len(typed) == 2
+    words = [line.replace("s3://bucket/prefix", url).split() for line in typed]
+    return [lakelog(*some, "--json", *LOCAL) for some in words]
+
+
+def test_the_audit_of_the_how_to_finds_what_spark_has_sealed(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    topic = home.topic(partitions=3)
+    home.fill(topic, 30)
+    sealed = pipeline("seal", home.url, "--now", "--json")
+    assert (sealed.returncode, json.loads(sealed.stdout)["records"]) == (0, 90), sealed.stderr
+    dry, good = audit_of_the_how_to(home.url)
+    assert (dry.returncode, json.loads(dry.stdout)["units"]) == (0, 3), dry.stderr
+    told = json.loads(good.stdout)
+    assert (good.returncode, told["verdict"]) == (0, "good"), good.stderr
+    assert (told["outcomes"], told["records"], told["segments"]) == ({"good": 3}, 90, 3)
+    victim = sorted(tmp_path.rglob("*.kfs"))[1]
+    data = bytearray(victim.read_bytes())
+    data[len(data) // 2] ^= 8
+    victim.write_bytes(data)
+    _, bad = audit_of_the_how_to(home.url)
+    told = json.loads(bad.stdout)
+    assert (bad.returncode, told["outcomes"]) == (1, {"damaged": 1, "good": 2}), bad.stderr
+    assert told["found"][0]["object"] == str(victim.relative_to(tmp_path))
+
+
+def test_what_has_no_checksum_ends_as_unverifiable(tmp_path: Path) -> None:
+    write_topic(tmp_path / "a", "rustlog")
+    saved = tmp_path / "report"
+    done = pipeline("verify", tmp_path / "a", "--layout", "rustlog", "--report", saved)
+    assert done.returncode == 5, done.stderr
+    assert done.stdout.startswith(f"verify {tmp_path / 'a'}: unverifiable")
+    assert "segments   6 unverifiable" in done.stdout
+    assert "this format has no checksum" in done.stdout
+    table = parquet.read_table(saved)
+    assert set(table.column("outcome").to_pylist()) == {"unverifiable"}
 
 
 def test_a_wrong_call_and_a_store_that_is_not_there_are_told_apart(tmp_path: Path) -> None:

@@ -89,8 +89,7 @@ def _named(
 ) -> list[str]:
     """Return the names of a partition of a namespace that its manifest names."""
     # Only here: the commands on files are to start fast.
-    from lakelog.history import LAYOUTS, Directory
-    from lakelog.history.named import read_named
+    from lakelog.history import LAYOUTS, Directory, read_named
     from lakelog.store import LocalStore, run, working
 
     whole = os.path.abspath(directory)  # noqa: PTH100 (a link stays what it is)

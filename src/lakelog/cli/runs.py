@@ -64,8 +64,7 @@ def run_verb(
     report_path: str | None,
 ) -> None:
     """Plan, then run, then report; or plan only."""
-    from lakelog.pipeline import plan_job
-    from lakelog.pipeline.frame import Committing
+    from lakelog.pipeline import Committing, plan_job
 
     view = RunView(job.verb, url, quiet=as_json)
     planned = plan_job(job)

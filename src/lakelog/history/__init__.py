@@ -24,7 +24,7 @@ from lakelog.history.layout import (
     layout_named,
 )
 from lakelog.history.logs import each_directory, each_segment, find_logs
-from lakelog.history.named import is_named
+from lakelog.history.named import is_named, read_named
 from lakelog.history.plan import SPLIT_BYTES, OffsetRange, plan_splits, plan_tasks
 from lakelog.history.segments import Part, SegmentRef, Split
 from lakelog.history.select import EARLIEST, LATEST, Mode, Place, Selection, mode_named
@@ -55,5 +55,6 @@ __all__ = [
     "mode_named",
     "plan_splits",
     "plan_tasks",
+    "read_named",
     "resolve_offsets",
 ]

@@ -4,9 +4,9 @@
     batches    a row for each batch (block, single record) and each damage, by a walk that checks
                everything but looks at no record
 
-Both show what lies there: every copy that a broker holds, and what DeleteRecords took, too. A
-column that a format cannot fill is null. So is ``min_timestamp`` of most batches, whose header
-tells only the first time and the latest.
+Both show what lies there: every copy that a broker holds, and what DeleteRecords took, too; where a
+manifest lies beside segments, what it names. A column that a format cannot fill is null. So is
+``min_timestamp`` of most batches, whose header tells only the first time and the latest.
 """
 
 from collections.abc import Iterable, Iterator

@@ -25,7 +25,7 @@ from lakelog.pipeline.compare import Compare
 from lakelog.pipeline.convert import Convert
 from lakelog.pipeline.copying import Copy
 from lakelog.pipeline.crowded import Crowd, Made, compact_crowded
-from lakelog.pipeline.frame import Finding, Job, Plan, Result, Task, pack
+from lakelog.pipeline.frame import Committing, Finding, Job, Plan, Result, Task, pack
 from lakelog.pipeline.fsck import ReindexNamespace, VerifyNamespace
 from lakelog.pipeline.importing import SEGMENT_BYTES, Import
 from lakelog.pipeline.losses import LOSSES, parse_losses
@@ -49,6 +49,7 @@ __all__ = [
     "RESULT_SCHEMA",
     "SEGMENT_BYTES",
     "SIDES",
+    "Committing",
     "Compact",
     "CompactSettings",
     "CompactUnit",
