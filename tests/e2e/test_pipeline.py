@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from lakelog.records import Codec
 from lakelog.spark import jobs
+from lakelog.spark.words import seal_job
 from tests.parts.jvm import quick_environment
 from tests.parts.seaweedfs import SeaweedFS
 from tests.parts.spark_cluster import SparkCluster
@@ -84,15 +85,16 @@ def audit_of_the_how_to(url: str) -> list[subprocess.CompletedProcess[str]]:
     )
     assert len(typed) == 2
     words = [line.replace("s3://bucket/prefix", url).split() for line in typed]
-    return [lakelog(*some, "--json", *LOCAL) for some in words]
+    return [lakelog(*some, "--json", *LOCAL, within_s=300) for some in words]
 
 
-def test_the_audit_of_the_how_to_finds_what_spark_has_sealed(tmp_path: Path) -> None:
+def test_the_audit_of_the_how_to_finds_what_spark_has_sealed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     home = Home(tmp_path)
     topic = home.topic(partitions=3)
     home.fill(topic, 30)
-    sealed = pipeline("seal", home.url, "--now", "--json")
-    assert (sealed.returncode, json.loads(sealed.stdout)["records"]) == (0, 90), sealed.stderr
+    assert jobs.run_job(spark, seal_job(home.url, backlog_ms=0)).records == 90
     dry, good = audit_of_the_how_to(home.url)
     assert (dry.returncode, json.loads(dry.stdout)["units"]) == (0, 3), dry.stderr
     told = json.loads(good.stdout)
@@ -111,7 +113,8 @@ def test_the_audit_of_the_how_to_finds_what_spark_has_sealed(tmp_path: Path) -> 
 def test_what_has_no_checksum_ends_as_unverifiable(tmp_path: Path) -> None:
     write_topic(tmp_path / "a", "rustlog")
     saved = tmp_path / "report"
-    done = pipeline("verify", tmp_path / "a", "--layout", "rustlog", "--report", saved)
+    words = ("pipeline", "verify", tmp_path / "a", "--layout", "rustlog", "--report", saved)
+    done = lakelog(*words, *LOCAL, within_s=300)
     assert done.returncode == 5, done.stderr
     assert done.stdout.startswith(f"verify {tmp_path / 'a'}: unverifiable")
     assert "segments   6 unverifiable" in done.stdout

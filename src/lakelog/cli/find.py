@@ -74,9 +74,9 @@ def _find_below(
             names = _named(directory, names, refuse, say)
         bases = [base_offset_of(name) for name in names]
         following = _following(names, bases)
-        for name, base_offset in _twice(names, bases):
+        for name, twice in _twice(names, bases):
             refuse(
-                f"{prefix}{name} begins at offset {base_offset} as the one before it does, and no "
+                f"{prefix}{name} begins at offset {twice} as the one before it does, and no "
                 "manifest says which of them counts: records may be shown twice"
             )
         for name, base_offset, next_base_offset in zip(names, bases, following, strict=True):
