@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from lakelog.cli.runs import EXIT_CODES
+from lakelog.cli.view import RunView
 from lakelog.keep import MergeSettings
 from lakelog.log import Topic
-from lakelog.pipeline import Merge, run_here
+from lakelog.pipeline import Merge, Verdict, Verify, run_here
 from lakelog.store import StoreSpec
+from tests.stores import write_topic
 from tests.unit.cli.making import run, write_segment
 from tests.unit.pipeline.home import Home
 
@@ -112,6 +115,24 @@ def test_a_topic_without_records_is_good(home: Home) -> None:
     assert result.exit_code == 0
     assert "looked at  0 segments of 1 topic\n" in result.stdout
     assert json.loads(run(*words, "--json").stdout)["verdict"] == "good"
+
+
+def test_every_verdict_has_an_exit_code_of_its_own() -> None:
+    assert EXIT_CODES.keys() == set(Verdict)
+    assert len(set(EXIT_CODES.values())) == len(EXIT_CODES)
+    assert not {2, 3} & set(EXIT_CODES.values())
+
+
+def test_what_has_no_checksum_is_shown_as_unverifiable(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_topic(tmp_path, "rustlog")
+    report = run_here(Verify(source=StoreSpec(str(tmp_path)), layout="rustlog"))
+    RunView("verify", "here", quiet=True).report(report)
+    shown = capsys.readouterr().out
+    assert shown.startswith("verify here: unverifiable\n  segments   6 unverifiable\n")
+    assert "this format has no checksum: a changed payload or time would not show" in shown
+    assert EXIT_CODES[report.verdict] == 5
 
 
 @pytest.mark.parametrize("verb", ["verify", "reindex", "convert"])
