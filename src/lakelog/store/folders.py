@@ -22,19 +22,22 @@ import errno
 import os
 import stat
 import threading
-import time
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from lakelog.store.keys import KEY_BYTES_MAX, STAGING, is_name
 from lakelog.store.operations import ObjectInfo
+from lakelog.store.system import LINUX, Status, System, sync
 
-__all__ = ["MISSING", "Folders", "describe"]
+__all__ = ["MISSING", "UNSETTLED", "Folders", "describe"]
 
 MISSING = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
 """What the kernel says when a path leads to no file of ours: nothing there, a link, a socket."""
+
+UNSETTLED = stat.S_ISVTX
+"""The bit of a file whose name may not be durable yet: see ``drafts``."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _KEPT_MAX = 64
@@ -51,9 +54,9 @@ class _Names:
 class Folders:
     """The folders below one root."""
 
-    def __init__(self, root: str, *, now_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, root: str, system: System = LINUX) -> None:
         self.root = root
-        self._now_ns = now_ns
+        self._system = system
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, _Names] = OrderedDict()
         self._durable: set[str] = set()
@@ -65,15 +68,20 @@ class Folders:
         Raises:
             OSError: it is not there, or not a folder.
         """
-        handle = os.open(self.root, _FOLDER & ~os.O_NOFOLLOW)
+        system = self._system
+        handle = system.open(self.root, _FOLDER & ~os.O_NOFOLLOW)
         try:
             for segment in folder.split("/")[:-1]:
-                below = os.open(segment, _FOLDER, dir_fd=handle)
-                os.close(handle)
+                below = system.open(segment, _FOLDER, dir_fd=handle)
+                system.close(handle)
                 handle = below
             yield handle
         finally:
-            os.close(handle)
+            system.close(handle)
+
+    def sync(self, folder: str, handle: int) -> None:
+        """Make the names in an open folder durable."""
+        sync(self._system, handle, f"{self.root}/{folder}")
 
     def make(self, folder: str) -> None:
         """Make a folder where there is none, so that it survives a crash.
@@ -84,18 +92,50 @@ class Folders:
         if folder in self._durable:
             return
         if not folder:
-            os.makedirs(self.root, exist_ok=True)  # noqa: PTH103 (handles and bytes, not Paths)
-            _sync(os.path.dirname(self.root))  # noqa: PTH120
+            self._make_root(self.root)
+            self._sync_above_root()
         else:
             above, name = _split(folder)
             self.make(above)
             with self.open(above) as handle:
                 with contextlib.suppress(FileExistsError):
-                    os.mkdir(name, dir_fd=handle)
-                os.fsync(handle)
+                    self._system.mkdir(name, dir_fd=handle)
+                self.sync(above, handle)
         if len(self._durable) >= 100_000:
             self._durable.clear()
         self._durable.add(folder)
+
+    def _make_root(self, path: str) -> None:
+        try:
+            self._system.mkdir(path)
+        except FileExistsError:
+            pass
+        except FileNotFoundError:
+            self._make_root(os.path.dirname(path))  # noqa: PTH120 (handles and bytes, not Paths)
+            self._make_root(path)
+
+    def _sync_above_root(self) -> None:
+        """Sync every folder that leads to the root, as far up as the file system goes.
+
+        Those that were there before may be as new as the root: somebody has just made them for it.
+        """
+        system = self._system
+        handle = system.open(self.root, _FOLDER & ~os.O_NOFOLLOW)
+        try:
+            here = system.fstat(handle)
+            while True:
+                try:
+                    above = system.open("..", _FOLDER, dir_fd=handle)
+                except PermissionError:
+                    return  # Somebody else's, and so made by somebody else.
+                system.close(handle)
+                handle, below = above, here
+                here = system.fstat(handle)
+                if here.st_dev != below.st_dev or here.st_ino == below.st_ino:
+                    return  # Another file system, or there is nothing above.
+                sync(system, handle, f"a folder above {self.root}")
+        finally:
+            system.close(handle)
 
     def walk(self, folder: str, after: str) -> Generator[ObjectInfo, None, None]:
         """Yield the objects below ``folder`` whose key is behind ``after``, in order."""
@@ -119,7 +159,7 @@ class Folders:
                     continue
                 if key.endswith("/"):
                     yield from self.walk(key, after)
-                elif info := _info(key, names[index], handle):
+                elif info := self._info(key, names[index], folder, handle):
                     yield info
         # Walked to its end: nobody will ask where to go on.
         with self._lock:
@@ -127,14 +167,14 @@ class Folders:
 
     def _names(self, folder: str, handle: int) -> list[str]:
         """Return the names in a folder, sorted for keys; those of folders end in a slash."""
-        read_ns = self._now_ns()
-        status = os.fstat(handle)
+        read_ns = self._system.now_ns()
+        status = self._system.fstat(handle)
         stamp = status.st_ino, status.st_mtime_ns
         with self._lock:
             kept = self._kept.get(folder)
         if kept is not None and kept.stamp == stamp:
             return kept.names
-        names = sorted(_scan(handle, top=not folder))
+        names = sorted(self._scan(handle, top=not folder))
         with self._lock:
             self._kept.pop(folder, None)
             if read_ns - status.st_mtime_ns > _SETTLED_NS:
@@ -143,8 +183,30 @@ class Folders:
                 self._kept.popitem(last=False)
         return names
 
+    def _scan(self, handle: int, *, top: bool) -> Iterator[str]:
+        with self._system.scandir(handle) as entries:
+            for entry in entries:
+                name = entry.name
+                if not is_name(name) or (top and name == STAGING):
+                    continue  # No key leads there, so it is not an object of ours.
+                if entry.is_dir(follow_symlinks=False):
+                    yield name + "/"
+                elif entry.is_file(follow_symlinks=False):
+                    yield name
 
-def describe(key: str, status: os.stat_result) -> ObjectInfo:
+    def _info(self, key: str, name: str, folder: str, handle: int) -> ObjectInfo | None:
+        try:
+            status = self._system.stat(name, dir_fd=handle, follow_symlinks=False)
+        except FileNotFoundError:
+            return None  # Deleted since its name was read.
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        if status.st_mode & UNSETTLED:
+            self.sync(folder, handle)
+        return describe(key, status)
+
+
+def describe(key: str, status: Status) -> ObjectInfo:
     """Return what a file says of the object in it."""
     return ObjectInfo(
         key=key,
@@ -154,34 +216,6 @@ def describe(key: str, status: os.stat_result) -> ObjectInfo:
     )
 
 
-def _scan(handle: int, *, top: bool) -> Iterator[str]:
-    with os.scandir(handle) as entries:
-        for entry in entries:
-            name = entry.name
-            if not is_name(name) or (top and name == STAGING):
-                continue  # No key leads there, so it is not an object of ours.
-            if entry.is_dir(follow_symlinks=False):
-                yield name + "/"
-            elif entry.is_file(follow_symlinks=False):
-                yield name
-
-
-def _info(key: str, name: str, handle: int) -> ObjectInfo | None:
-    try:
-        status = os.stat(name, dir_fd=handle, follow_symlinks=False)
-    except FileNotFoundError:
-        return None  # Deleted since its name was read.
-    return describe(key, status) if stat.S_ISREG(status.st_mode) else None
-
-
 def _split(folder: str) -> tuple[str, str]:
     above, _, name = folder[:-1].rpartition("/")
     return (above + "/" if above else ""), name
-
-
-def _sync(path: str) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -1,0 +1,378 @@
+"""A disk in memory that forgets what was not synced when its power is cut.
+
+    disk = SimulatedDisk(Random(7))
+    process = disk.process()                       a kernel, as one process sees it
+    store = LocalStore("/data", system=process)    the real store
+    process.kill()                                 what it wrote is there, but may not be durable
+    disk.cut_power()                               everybody is dead; what was not synced is lost,
+                                                   or partly there, as chance will have it
+
+Two views of every file and folder are kept: what processes see, and what is on the disk. fsync
+makes the second the first, for the bytes of a file or for the names in a folder, and never for
+both. At a power cut each name that was made, moved or removed since may or may not be on the disk,
+by itself and in no order, and a file may hold any part of its bytes. File systems do better than
+this, each in its own way; the store may not count on it.
+
+    failing   how often fsync fails, from 0 to 1: with EIO, once. Linux then forgets what it had not
+              written: it stays visible, and no later fsync makes it durable.
+    lying     fsync succeeds and does nothing
+
+A process that has ended (killed, by a power cut, or by itself after a failed fsync) makes no more
+system calls: each raises ``Gone``, also in the ``finally`` blocks that a dead process does not run.
+"""
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random  # noqa: TID251 (seeded)
+from typing import NoReturn
+
+__all__ = ["DiskProcess", "Gone", "SimulatedDisk"]
+
+EPOCH_NS = 1_700_000_000_000_000_000
+TICK_NS = 4_000_000
+"""The clock of a file system ticks coarsely."""
+
+CALLS_PER_TICK = 8
+
+
+class Gone(BaseException):
+    """The process that makes this call is dead. No code of its own may catch this."""
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class _Node:
+    """A file or a folder: what is seen of it, and what is on the disk."""
+
+    number: int
+    mode: int
+    mtime_ns: int
+    above: "_Node | None" = None
+    """Of a folder; its own number at the top."""
+    body: bytearray = field(default_factory=bytearray)
+    names: dict[str, "_Node"] = field(default_factory=dict)
+    kept_body: bytes = b""
+    kept_names: dict[str, "_Node"] = field(default_factory=dict)
+    kept: tuple[int, int] = (0, 0)
+    """Mode and time, as they are on the disk."""
+    dirty: bool = True
+    """Whether fsync would write the bytes: not once it failed."""
+    changes: list[tuple[str, "_Node | None"]] = field(default_factory=list)
+    """Of names, since the last fsync."""
+
+    @property
+    def is_folder(self) -> bool:
+        return stat.S_ISDIR(self.mode)
+
+    def rename(self, name: str, node: "_Node | None") -> None:
+        """Let a name stand for something else, or for nothing."""
+        self.changes.append((name, node))
+        _put(self.names, name, node)
+
+
+def _put(names: dict[str, _Node], name: str, node: _Node | None) -> None:
+    if node is None:
+        names.pop(name, None)
+    else:
+        names[name] = node
+
+
+def _nothing(_: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Status:
+    st_mode: int
+    st_ino: int
+    st_dev: int
+    st_size: int
+    st_mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    name: str
+    node: _Node
+
+    def is_dir(self, *, follow_symlinks: bool) -> bool:  # noqa: ARG002
+        return self.node.is_folder
+
+    def is_file(self, *, follow_symlinks: bool) -> bool:  # noqa: ARG002
+        return not self.node.is_folder
+
+
+@dataclass(eq=False, slots=True)
+class _Opened:
+    node: _Node
+    lock: int = 0
+
+
+class SimulatedDisk:
+    """One disk of one machine."""
+
+    def __init__(self, random: Random, *, failing: float = 0.0, lying: bool = False) -> None:
+        self.random = random
+        self.failing, self.lying = failing, lying
+        self.before: Callable[[str], None] = _nothing
+        """Called with the name of every system call before it happens; may kill, or cut power."""
+        self.calls = 0
+        self.failed = 0
+        """How often fsync failed."""
+        self._numbers = 1
+        self._processes: list[DiskProcess] = []
+        self.root = _Node(number=1, mode=stat.S_IFDIR | 0o755, mtime_ns=EPOCH_NS, kept=(0o755, 0))
+
+    def process(self) -> "DiskProcess":
+        """Start a process on this machine."""
+        started = DiskProcess(self)
+        self._processes.append(started)
+        return started
+
+    def now_ns(self) -> int:
+        return EPOCH_NS + self.calls // CALLS_PER_TICK * TICK_NS
+
+    def cut_power(self) -> None:
+        """End every process, and forget what was not synced, or some of it."""
+        for process in self._processes:
+            process.kill()
+        self._processes.clear()
+        self._forget(self.root, set())
+
+    def _forget(self, node: _Node, seen: set[int]) -> None:
+        if node.number in seen:
+            return
+        seen.add(node.number)
+        if node.is_folder:
+            self._keep_some(node)
+            node.names = dict(node.kept_names)
+            for below in node.names.values():
+                self._forget(below, seen)
+        else:
+            if node.dirty:
+                node.kept_body = self._torn(node)
+            node.kept = self.random.choice([node.kept, (node.mode, node.mtime_ns)])
+            node.body, node.dirty = bytearray(node.kept_body), False
+            node.mode, node.mtime_ns = node.kept[0] | stat.S_IFREG, node.kept[1]
+
+    def _keep_some(self, folder: _Node) -> None:
+        for name, node in folder.changes:
+            if self.random.random() < 0.5:
+                _put(folder.kept_names, name, node)
+        folder.changes.clear()
+
+    def _torn(self, node: _Node) -> bytes:
+        if bytes(node.body) == node.kept_body:
+            return node.kept_body
+        some = bytes(node.body[: self.random.randrange(len(node.body) + 1)])
+        return self.random.choice([node.kept_body, some, some.ljust(len(node.body), b"\0")])
+
+    def fsync(self, node: _Node) -> None:
+        if self.random.random() < self.failing:
+            self.failed += 1
+            self._keep_some(node)
+            if not node.is_folder and node.dirty:
+                node.kept_body, node.dirty = self._torn(node), False
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        if self.lying:
+            return
+        for name, below in node.changes:
+            _put(node.kept_names, name, below)
+        node.changes.clear()
+        if node.dirty:
+            node.kept_body, node.dirty = bytes(node.body), False
+        node.kept = (node.mode, node.mtime_ns)
+
+    def make(self, mode: int, above: _Node | None = None) -> _Node:
+        self._numbers += 1
+        now_ns = self.now_ns()
+        return _Node(
+            number=self._numbers, mode=mode, mtime_ns=now_ns, above=above, kept=(mode, now_ns)
+        )
+
+    def locks(self, node: _Node, but: _Opened) -> list[int]:
+        """Return the locks that others hold on a file."""
+        opened = [one for process in self._processes for one in process.opened.values()]
+        return [one.lock for one in opened if one.node is node and one is not but and one.lock]
+
+
+class DiskProcess:
+    """The system calls of one process, by the names of ``lakelog.store.system``."""
+
+    def __init__(self, disk: SimulatedDisk) -> None:
+        self._disk = disk
+        self.opened: dict[int, _Opened] = {}
+        self.is_alive = True
+        self.said = ""
+        """Its last words, if it ended itself."""
+        self._next = 3
+
+    def kill(self) -> None:
+        """End it as SIGKILL does: at once, between two system calls."""
+        self.is_alive = False
+        self.opened.clear()
+
+    def end(self, sentence: str) -> NoReturn:
+        self._call("end")
+        self.said = sentence
+        self.kill()
+        raise Gone(sentence)
+
+    def now_ns(self) -> int:
+        return self._disk.now_ns()
+
+    def _call(self, name: str) -> None:
+        if self.is_alive:
+            self._disk.calls += 1
+            self._disk.before(name)
+        if not self.is_alive:
+            raise Gone(name)
+
+    # ------------------------------------------------------------------------ names
+
+    def _find(self, path: str, dir_fd: int | None) -> tuple[_Node, str, _Node | None]:
+        """Return the folder, the last name, and what it stands for."""
+        node = self._disk.root if dir_fd is None else self.opened[dir_fd].node
+        *folders, name = [part for part in path.split("/") if part] or [""]
+        for part in folders:
+            node = self._step(node, part)
+        if name in ("", ".."):
+            return node, name, node if not name else node.above or node
+        if not node.is_folder:
+            raise _error(errno.ENOTDIR)
+        return node, name, node.names.get(name)
+
+    def _step(self, node: _Node, part: str) -> _Node:
+        if not node.is_folder:
+            raise _error(errno.ENOTDIR)
+        if part not in node.names:
+            raise _error(errno.ENOENT)
+        return node.names[part]
+
+    def _changed(self, folder: _Node, name: str, node: _Node | None) -> None:
+        folder.rename(name, node)
+        folder.mtime_ns = self._disk.now_ns()
+
+    def open(self, path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        self._call("open")
+        folder, name, node = self._find(path, dir_fd)
+        if node is None:
+            if not flags & os.O_CREAT:
+                raise _error(errno.ENOENT)
+            node = self._disk.make(stat.S_IFREG | mode)
+            self._changed(folder, name, node)
+        elif flags & os.O_CREAT and flags & os.O_EXCL:
+            raise _error(errno.EEXIST)
+        if flags & os.O_DIRECTORY and not node.is_folder:
+            raise _error(errno.ENOTDIR)
+        self._next += 1
+        self.opened[self._next] = _Opened(node)
+        return self._next
+
+    def link(
+        self,
+        src: str,
+        dst: str,
+        *,
+        src_dir_fd: int,
+        dst_dir_fd: int,
+        follow_symlinks: bool,  # noqa: ARG002 (there are no links to follow)
+    ) -> None:
+        self._call("link")
+        _, _, node = self._find(src, src_dir_fd)
+        folder, name, taken = self._find(dst, dst_dir_fd)
+        if node is None or taken is not None:
+            raise _error(errno.ENOENT if node is None else errno.EEXIST)
+        self._changed(folder, name, node)
+
+    def rename(self, src: str, dst: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        self._call("rename")
+        before, old, node = self._find(src, src_dir_fd)
+        folder, name, _ = self._find(dst, dst_dir_fd)
+        if node is None:
+            raise _error(errno.ENOENT)
+        self._changed(before, old, None)
+        self._changed(folder, name, node)
+
+    def unlink(self, path: str, *, dir_fd: int | None = None) -> None:
+        self._call("unlink")
+        folder, name, node = self._find(path, dir_fd)
+        if node is None:
+            raise _error(errno.ENOENT)
+        self._changed(folder, name, None)
+
+    def mkdir(self, path: str, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        self._call("mkdir")
+        folder, name, node = self._find(path, dir_fd)
+        if node is not None:
+            raise _error(errno.EEXIST)
+        self._changed(folder, name, self._disk.make(stat.S_IFDIR | mode, folder))
+
+    @contextmanager
+    def scandir(self, path: int, /) -> Iterator[Iterator[_Entry]]:
+        self._call("scandir")
+        names = self.opened[path].node.names
+        yield iter([_Entry(name, node) for name, node in names.items()])
+
+    def stat(self, path: str, *, dir_fd: int | None, follow_symlinks: bool) -> _Status:  # noqa: ARG002
+        self._call("stat")
+        _, _, node = self._find(path, dir_fd)
+        if node is None:
+            raise _error(errno.ENOENT)
+        return _status(node)
+
+    # ------------------------------------------------------------------------ files
+
+    def close(self, fd: int, /) -> None:
+        self._call("close")
+        del self.opened[fd]
+
+    def fstat(self, fd: int, /) -> _Status:
+        self._call("fstat")
+        return _status(self.opened[fd].node)
+
+    def pread(self, fd: int, length: int, offset: int, /) -> bytes:
+        self._call("pread")
+        return bytes(self.opened[fd].node.body[offset : offset + length])
+
+    def writev(self, fd: int, buffers: Sequence[memoryview], /) -> int:
+        """Write behind what is there: nobody here writes anywhere else."""
+        self._call("writev")
+        node, data = self.opened[fd].node, b"".join(buffers)
+        node.body += data
+        node.dirty, node.mtime_ns = True, self._disk.now_ns()
+        return len(data)
+
+    def fsync(self, fd: int, /) -> None:
+        self._call("fsync")
+        self._disk.fsync(self.opened[fd].node)
+
+    def fchmod(self, fd: int, mode: int, /) -> None:
+        self._call("fchmod")
+        node = self.opened[fd].node
+        node.mode = stat.S_IFMT(node.mode) | mode
+
+    def utime(self, path: int, *, ns: tuple[int, int]) -> None:
+        self._call("utime")
+        self.opened[path].node.mtime_ns = ns[1]
+
+    def flock(self, fd: int, operation: int, /) -> None:
+        """Lock; where a real process would wait, say that it would wait for ever."""
+        self._call("flock")
+        mine = self.opened[fd]
+        wanted = operation & ~fcntl.LOCK_NB
+        held = self._disk.locks(mine.node, mine)
+        if wanted != fcntl.LOCK_UN and (wanted == fcntl.LOCK_EX or fcntl.LOCK_EX in held) and held:
+            raise _error(errno.EAGAIN if operation & fcntl.LOCK_NB else errno.EDEADLK)
+        mine.lock = 0 if wanted == fcntl.LOCK_UN else wanted
+
+
+def _status(node: _Node) -> _Status:
+    return _Status(node.mode, node.number, 1, len(node.body), node.mtime_ns)
+
+
+def _error(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
