@@ -26,7 +26,9 @@ from lakelog.store import (
     StoreSpec,
     Verdict,
     expiry_finding,
+    file_system_of,
     find_expiry,
+    machine_finding,
     probe_store,
 )
 
@@ -132,7 +134,8 @@ def _store(url: str, options: tuple[str, ...], writers: int, keys: int, as_json:
         begun_s = time.monotonic()
         expiry = find_expiry(spec, "")
         last = expiry_finding(expiry, time.monotonic() - begun_s)
-        findings = [*probe_store(store, "", size), last]
+        machine = machine_finding(spec, file_system_of(spec))
+        findings = [*probe_store(store, "", size), last, machine]
     good = all(one.is_fine for one in findings)
     if as_json:
         click.echo(json.dumps({"good": good, "checks": [asdict(one) for one in findings]}))
@@ -164,6 +167,8 @@ def _sentence(url: str, findings: list[Finding]) -> str:
         return f"{url} could not be tried: the store refuses what was asked of it."
     if silent := by_verdict.get(Verdict.UNANSWERED):
         return f"Nothing is known of {url} yet: {silent.next_step}."
-    if Verdict.UNCHECKED in by_verdict:
+    if unknown := by_verdict.get(Verdict.UNCHECKED):
+        if unknown.next_step:
+            return f"{url} can carry a log, on one machine: {unknown.next_step}."
         return f"{url} can carry a log, if nothing in the bucket expires: look at its rules."
     return f"{url} can carry a log."

@@ -13,7 +13,9 @@ from lakelog.store import (
     StoreSpec,
     admit,
     expiry_finding,
+    file_system_of,
     find_expiry,
+    machine_finding,
     probe_store,
     retrying,
     run,
@@ -51,7 +53,13 @@ def init(url: str, options: tuple[str, ...], lanes: int, grace_ms: int) -> None:
     except InvalidInputError as error:
         raise click.UsageError(str(error)) from error
     try:
-        admit(url, [*probe_store(store, ""), expiry_finding(find_expiry(spec, ""))])
+        findings = [
+            *probe_store(store, ""),
+            expiry_finding(find_expiry(spec, "")),
+            machine_finding(spec, file_system_of(spec)),
+        ]
+        for warning in admit(url, findings):
+            click.echo(f"Warning: {warning}", err=True)
         made = run(make_namespace(new_id(), rules), working(retrying(store.perform)))
     except LakelogError as error:
         click.echo(f"Error: {error}", err=True)

@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import click
 import uvloop
 from structlog.typing import FilteringBoundLogger
 
@@ -41,7 +42,9 @@ from lakelog.store import (
     StoreSpec,
     admit,
     expiry_finding,
+    file_system_of,
     find_expiry,
+    machine_finding,
     probe_store,
     retrying,
     run,
@@ -97,7 +100,13 @@ def open_log(spec: StoreSpec, *, make: bool) -> tuple[Store, Namespace, bool]:
                 f"there is no namespace in {spec.url}: make one with lakelog init {spec.url}"
             ) from None
         namespace, made = Namespace(id=new_id(), rules=Rules()), True
-    admit(spec.url, [*probe_store(store, ""), expiry_finding(find_expiry(spec, ""))])
+    findings = [
+        *probe_store(store, ""),
+        expiry_finding(find_expiry(spec, "")),
+        machine_finding(spec, file_system_of(spec)),
+    ]
+    for warning in admit(spec.url, findings):
+        click.echo(f"Warning: {warning}", err=True)
     if made:
         run(make_namespace(namespace.id, namespace.rules), working(perform))
     return store, namespace, made

@@ -6,14 +6,16 @@ drive, threads
             run a flow by something that performs operations; many at once, by threads
 together    flows as one flow
 memory, local, remote
-            stores; local stands on folders, remote on obstore, whose errors faults sorts
+            stores; local stands on folders, drafts and the system calls of system, remote on
+            obstore, whose errors faults sorts
 opening     from an address to a store
 retry, meter
             functions around ``perform``
 pieces      which bytes a read is about
 cells       objects that are changed by compare-and-swap
 promises    what a log needs a store to keep, tried on a key
-probe       whether a store keeps it; lifecycle: whether its bucket deletes by itself
+probe       whether a store keeps it; lifecycle: whether its bucket deletes by itself; mounts:
+            whether other machines may use its folder
 """
 
 from lakelog.store.cells import CELL_BYTES_MAX, change_cell, read_cell
@@ -32,6 +34,7 @@ from lakelog.store.lifecycle import Expiry, ExpiryRule, find_expiry
 from lakelog.store.local import LocalStore
 from lakelog.store.memory import MemoryStore
 from lakelog.store.meter import Meter, Usage, metered, metered_async
+from lakelog.store.mounts import file_system_of
 from lakelog.store.opening import Store, StoreSpec, open_store
 from lakelog.store.operations import (
     GET_BYTES_MAX,
@@ -73,7 +76,14 @@ from lakelog.store.operations import (
     put_if_absent,
     put_if_match,
 )
-from lakelog.store.probe import Finding, admit, expiry_finding, probe_store, probe_store_async
+from lakelog.store.probe import (
+    Finding,
+    admit,
+    expiry_finding,
+    machine_finding,
+    probe_store,
+    probe_store_async,
+)
 from lakelog.store.promises import PROBE_AT_START, PROBE_THOROUGH, ProbeSize, Verdict
 from lakelog.store.remote import RemoteStore
 from lakelog.store.retry import RetryPolicy, retrying, retrying_async
@@ -137,6 +147,7 @@ __all__ = [
     "expiry_finding",
     "fetch",
     "fetch_many",
+    "file_system_of",
     "find_expiry",
     "get",
     "get_range",
@@ -145,6 +156,7 @@ __all__ = [
     "join_body",
     "list_objects",
     "list_page",
+    "machine_finding",
     "metered",
     "metered_async",
     "open_store",

@@ -4,10 +4,12 @@
     file:///path   /path   path
     memory:
 
-Options are words for words, as a command line or Spark hands them over. Those of remote stores are
-obstore's: ``endpoint``, ``region``, ``access_key_id``, ``secret_access_key``, ``allow_http``,
-``timeout``, and so on. What is not given the library takes from where the clouds' own tools look:
-variables of the environment, then the instance's own identity.
+Options are words for words, as a command line or Spark hands them over. A folder has one,
+``one_machine=true``: no other machine uses it, although it is on a file system that others could
+mount (see ``mounts``). Those of remote stores are obstore's: ``endpoint``, ``region``,
+``access_key_id``, ``secret_access_key``, ``allow_http``, ``timeout``, and so on. What is not given
+the library takes from where the clouds' own tools look: variables of the environment, then the
+instance's own identity.
 
 A ``StoreSpec`` is what crosses process borders. Opening it does no input or output; a remote store
 connects with its first operation.
@@ -24,7 +26,10 @@ from lakelog.store.memory import MemoryStore
 from lakelog.store.operations import Op
 from lakelog.store.remote import SCHEMES, RemoteStore
 
-__all__ = ["Store", "StoreSpec", "open_store"]
+__all__ = ["ONE_MACHINE", "Store", "StoreSpec", "open_store"]
+
+ONE_MACHINE = "one_machine"
+"""The option that says that no other machine uses a folder."""
 
 
 class Store(Protocol):
@@ -63,10 +68,10 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> Store:
     scheme, colon, rest = url.partition(":")
     if scheme in SCHEMES and rest.startswith("//"):
         return RemoteStore(url, options)
-    if options:
-        raise InvalidInputError(f"{url!r} takes no options, and got {', '.join(sorted(options))}")
     if url == "memory:":
+        _check_options(url, options, {})
         return MemoryStore()
+    _check_options(url, options, {ONE_MACHINE: ("true", "false")})
     if scheme == "file" and colon:
         parts = urlsplit(url)
         if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
@@ -77,3 +82,15 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> Store:
             f"{url!r} is no address: use s3://, gs://, az://, file://, a path, or memory:"
         )
     return LocalStore(url)
+
+
+def _check_options(
+    url: str, options: Mapping[str, str] | None, known: Mapping[str, tuple[str, ...]]
+) -> None:
+    given = options or {}
+    if unknown := sorted(given.keys() - known.keys()):
+        takes = f"only the option {', '.join(known)}" if known else "no options"
+        raise InvalidInputError(f"{url!r} takes {takes}, and got {', '.join(unknown)}")
+    for name, value in given.items():
+        if value not in known[name]:
+            raise InvalidInputError(f"{name}={value}: use {' or '.join(known[name])}")

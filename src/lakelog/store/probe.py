@@ -3,10 +3,15 @@
 The log stands on one promise, that of two writers of a key one wins and both learn who. Stores have
 broken it in silence: some ignore If-None-Match, some look first and write later. No document tells,
 so a process that is about to trust a store races itself there first, and tries the other promises
-of ``promises`` as well. It finds a row for each, and one for the rules of the bucket:
+of ``promises`` as well. It finds a row for each, one for the rules of the bucket, and one for other
+machines that may use the same folder:
 
-    findings = [*probe_store(store, prefix), expiry_finding(find_expiry(spec, prefix))]
-    admit(store.url, findings)
+    findings = [
+        *probe_store(store, prefix),
+        expiry_finding(find_expiry(spec, prefix)),
+        machine_finding(spec, file_system_of(spec)),
+    ]
+    warnings = admit(store.url, findings)
 
 Whatever can go side by side does, keys and checks alike: where losers of a race are kept waiting
 for seconds, all wait for the same ones. ``probe_store`` performs by threads, since only they race
@@ -25,7 +30,9 @@ from typing import Any
 from lakelog.errors import InvalidInputError, LakelogError, UnavailableError
 from lakelog.store.drive import run, run_async
 from lakelog.store.lifecycle import Expiry
-from lakelog.store.opening import Store
+from lakelog.store.local import LocalStore
+from lakelog.store.mounts import SHARED, is_unknown
+from lakelog.store.opening import ONE_MACHINE, Store, StoreSpec, open_store
 from lakelog.store.operations import Delete, Op
 from lakelog.store.promises import (
     AT_ONCE_MAX,
@@ -41,7 +48,14 @@ from lakelog.store.promises import (
 )
 from lakelog.store.retry import RetryPolicy, retrying, retrying_async
 
-__all__ = ["Finding", "admit", "expiry_finding", "probe_store", "probe_store_async"]
+__all__ = [
+    "Finding",
+    "admit",
+    "expiry_finding",
+    "machine_finding",
+    "probe_store",
+    "probe_store_async",
+]
 
 _READS = RetryPolicy(attempts_max=3, delay_ms_base=100, delay_ms_max=500)
 _START_S_MAX = 30.0
@@ -54,6 +68,9 @@ _NEXT = {
     Verdict.UNANSWERED: "probe again when it answers",
 }
 _RULES = "take the rule away, or limit it to other prefixes"
+_ALONE = f"if no other machine uses this folder, say so with the option {ONE_MACHINE}=true"
+_SHARED = f"use a local disk or an object store; {_ALONE}"
+_MAYBE = f"make sure that no other machine uses it; {_ALONE}"
 
 
 # ---------------------------------------------------------------------------- values
@@ -80,8 +97,8 @@ class Finding:
         return self.verdict not in (Verdict.REFUSED, Verdict.UNANSWERED)
 
 
-def admit(url: str, findings: Sequence[Finding]) -> None:
-    """Do nothing if the store at ``url`` may be trusted.
+def admit(url: str, findings: Sequence[Finding]) -> list[str]:
+    """Return what to warn of, if the store at ``url`` may be trusted.
 
     Raises:
         InvalidInputError: it may not.
@@ -94,8 +111,12 @@ def admit(url: str, findings: Sequence[Finding]) -> None:
     ):
         for found in findings:
             if found.verdict is verdict:
-                told = [url, found.check, found.seen, found.next_step]
-                raise error(": ".join(filter(None, told)))
+                raise error(_told(url, found))
+    return [_told(url, found) for found in findings if found.next_step]
+
+
+def _told(url: str, found: Finding) -> str:
+    return ": ".join(filter(None, [url, found.check, found.seen, found.next_step]))
 
 
 def expiry_finding(expiry: Expiry, took_s: float = 0.0) -> Finding:
@@ -109,6 +130,24 @@ def expiry_finding(expiry: Expiry, took_s: float = 0.0) -> Finding:
     return Finding(
         check="expiry", verdict=verdict, seen=expiry.said, next_step=next_step, took_s=took_s
     )
+
+
+def machine_finding(spec: StoreSpec, kind: str) -> Finding:
+    """Return what the kind of file system that a folder is on means for us."""
+    verdict, next_step = Verdict.GOOD, ""
+    if not isinstance(open_store(spec.url, spec.options), LocalStore):
+        seen = "no folder"
+    elif spec.options.get(ONE_MACHINE) == "true":
+        seen = f"{kind or 'not known'}; {ONE_MACHINE}=true says that no other machine uses it"
+    elif kind in SHARED:
+        seen = f"{kind}, which several machines can mount: writers of two could both win a key"
+        verdict, next_step = Verdict.BAD, _SHARED
+    elif is_unknown(kind):
+        seen = f"{kind or 'not known'}: whether several machines can mount it is not known"
+        verdict, next_step = Verdict.UNCHECKED, _MAYBE
+    else:
+        seen = f"{kind}, of this machine"
+    return Finding(check="machine", verdict=verdict, seen=seen, next_step=next_step)
 
 
 # ---------------------------------------------------------------------------- running it

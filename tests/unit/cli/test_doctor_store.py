@@ -13,7 +13,7 @@ from lakelog.store import Delete, Expiry, ExpiryRule, ListPage, MemoryStore, Op,
 from tests.unit.cli.making import run
 
 SMALL = ["--writers", "3", "--keys", "2"]
-CHECKS = ["create", "replace", "taken", "stale", "read", "delete", "expiry"]
+CHECKS = ["create", "replace", "taken", "stale", "read", "delete", "expiry", "machine"]
 
 
 def test_a_good_store_is_told_by_a_table_and_a_sentence() -> None:
@@ -113,3 +113,20 @@ def test_a_wrong_call_ends_with_2(wrong: list[str], told: str) -> None:
     done = run("doctor", "store", *wrong)
     assert done.exit_code == 2
     assert told in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "sentence"),
+    [
+        ("ext4", 0, "{url} can carry a log."),
+        ("nfs4", 1, "Do not keep a log in {url}: use a local disk or an object store; if no other"),
+        ("fuse.own", 0, "{url} can carry a log, on one machine: make sure that no other machine"),
+    ],
+)
+def test_a_folder_that_several_machines_may_mount_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, code: int, sentence: str
+) -> None:
+    monkeypatch.setattr(commands, "file_system_of", lambda _: kind)
+    done = run("doctor", "store", tmp_path, *SMALL)
+    assert done.exit_code == code
+    assert done.stdout.splitlines()[-1].startswith(sentence.format(url=tmp_path))

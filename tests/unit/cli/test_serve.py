@@ -15,7 +15,7 @@ import pytest
 
 from lakelog.cli.logs import make_log
 from lakelog.cli.running import is_here, open_log
-from lakelog.errors import NotFoundError
+from lakelog.errors import InvalidInputError, NotFoundError
 from lakelog.log import open_namespace
 from lakelog.store import StoreSpec, run, working
 from tests.unit.cli.making import run as lakelog
@@ -49,7 +49,7 @@ def running(*words: str) -> Iterator[subprocess.Popen[str]]:
         (("--listen", "0.0.0.0:9092", "--insecure"), "--advertise"),
         (("--listen", "9092"), "HOST:PORT"),
         (("--listen", "127.0.0.1:70000"), "HOST:PORT"),
-        (("--store-option", "region=x"), "takes no options"),
+        (("--store-option", "region=x"), "takes only the option one_machine"),
         (("--keep-every", "0"), "use a time above 0"),
     ],
 )
@@ -91,6 +91,19 @@ def test_elsewhere_it_is_made_only_if_that_was_said(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="lakelog init"):
         open_log(StoreSpec(f"file://{tmp_path}"), make=False)
     assert open_log(StoreSpec(f"file://{tmp_path}"), make=True)[2]
+
+
+def test_a_folder_on_a_network_file_system_is_refused_and_no_namespace_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("lakelog.cli.running.file_system_of", lambda _: "nfs4")
+    with pytest.raises(InvalidInputError, match="one_machine=true"):
+        open_log(StoreSpec(f"file://{tmp_path}"), make=True)
+    assert open_log(StoreSpec(f"file://{tmp_path}", {"one_machine": "true"}), make=True)[2]
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("lakelog.cli.running.file_system_of", lambda _: "fuse.own")
+    open_log(StoreSpec(f"file://{tmp_path}"), make=True)
+    assert capsys.readouterr().err.startswith(f"Warning: file://{tmp_path}: machine: fuse.own")
 
 
 @pytest.mark.parametrize(
