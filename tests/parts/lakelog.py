@@ -48,6 +48,11 @@ class Lakelog:
         assert self._process is not None, "it does not run"
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and has not ended by itself."""
+        return self._process is not None and self._process.is_running
+
     def start(self) -> None:
         self.launch()
         self.wait()

@@ -99,6 +99,10 @@ class Process:
     def pid(self) -> int:
         return self._child.pid
 
+    @property
+    def is_running(self) -> bool:
+        return self._child.poll() is None
+
     def wait_until(self, ready: Callable[[], bool], within_s: float) -> None:
         """Poll `ready` until it holds; a child that ends or is late is stopped and quoted."""
         deadline = time.monotonic() + within_s
@@ -125,6 +129,16 @@ class Process:
                 pass
         os.killpg(self.pid, signal.SIGKILL)
         self._child.wait()
+
+    def join(self, within_s: float) -> None:
+        """Wait for a process that ends by itself, in good order."""
+        try:
+            status = self._child.wait(within_s)
+        except subprocess.TimeoutExpired:
+            self.stop(grace_s=0)
+            raise LateError(self._last_words(f"did not end within {within_s:g} s")) from None
+        if status:
+            raise FailedPartError(self._last_words(f"ended with status {status}"))
 
     def _last_words(self, what: str) -> str:
         lines = self.log.read_text(errors="replace").splitlines()[-_LOG_LINES_SHOWN:]

@@ -13,8 +13,12 @@ both. At a power cut each name that was made, moved or removed since may or may 
 by itself and in no order, and a file may hold any part of its bytes. File systems do better than
 this, each in its own way; the store may not count on it.
 
-    failing   how often fsync fails, from 0 to 1: with EIO, once. Linux then forgets what it had not
-              written: it stays visible, and no later fsync makes it durable.
+    failing   how often fsync fails, from 0 to 1, with EIO. If it was about the bytes of a file,
+              Linux forgets them: they stay visible, and no later fsync makes them durable. If it
+              was about names, most file systems (ext4, XFS, Btrfs) stop: every fsync fails from
+              then on, until the power is cut.
+    once      they do not stop, and names are forgotten like bytes. No process can then believe
+              another one's names: whoever runs this has to cut the power when one ends by itself.
     lying     fsync succeeds and does nothing
 
 A process that has ended (killed, by a power cut, or by itself after a failed fsync) makes no more
@@ -38,6 +42,9 @@ TICK_NS = 4_000_000
 """The clock of a file system ticks coarsely."""
 
 CALLS_PER_TICK = 8
+
+UNWRITTEN_MAX = 200
+"""Changes of names in a folder that nobody syncs, before the kernel writes the oldest by itself."""
 
 
 class Gone(BaseException):
@@ -72,6 +79,8 @@ class _Node:
         """Let a name stand for something else, or for nothing."""
         self.changes.append((name, node))
         _put(self.names, name, node)
+        while len(self.changes) > UNWRITTEN_MAX:
+            _put(self.kept_names, *self.changes.pop(0))
 
 
 def _put(names: dict[str, _Node], name: str, node: _Node | None) -> None:
@@ -114,9 +123,19 @@ class _Opened:
 class SimulatedDisk:
     """One disk of one machine."""
 
-    def __init__(self, random: Random, *, failing: float = 0.0, lying: bool = False) -> None:
+    def __init__(
+        self,
+        random: Random,
+        *,
+        failing: float = 0.0,
+        once: bool = False,
+        lying: bool = False,
+        clock_ns: Callable[[], int] | None = None,
+    ) -> None:
         self.random = random
-        self.failing, self.lying = failing, lying
+        self.failing, self.once, self.lying = failing, once, lying
+        self._has_stopped = False
+        self._clock_ns = clock_ns
         self.before: Callable[[str], None] = _nothing
         """Called with the name of every system call before it happens; may kill, or cut power."""
         self.calls = 0
@@ -133,6 +152,9 @@ class SimulatedDisk:
         return started
 
     def now_ns(self) -> int:
+        """Return the time: without a clock it goes on with every few system calls."""
+        if self._clock_ns is not None:
+            return self._clock_ns()
         return EPOCH_NS + self.calls // CALLS_PER_TICK * TICK_NS
 
     def cut_power(self) -> None:
@@ -140,6 +162,7 @@ class SimulatedDisk:
         for process in self._processes:
             process.kill()
         self._processes.clear()
+        self._has_stopped = False
         self._forget(self.root, set())
 
     def _forget(self, node: _Node, seen: set[int]) -> None:
@@ -171,12 +194,16 @@ class SimulatedDisk:
         return self.random.choice([node.kept_body, some, some.ljust(len(node.body), b"\0")])
 
     def fsync(self, node: _Node) -> None:
+        if self._has_stopped:
+            raise _error(errno.EIO)
         if self.random.random() < self.failing:
             self.failed += 1
+            if node.is_folder and not self.once:
+                self._has_stopped = True
             self._keep_some(node)
             if not node.is_folder and node.dirty:
                 node.kept_body, node.dirty = self._torn(node), False
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
+            raise _error(errno.EIO)
         if self.lying:
             return
         for name, below in node.changes:
@@ -239,8 +266,8 @@ class DiskProcess:
         *folders, name = [part for part in path.split("/") if part] or [""]
         for part in folders:
             node = self._step(node, part)
-        if name in ("", ".."):
-            return node, name, node if not name else node.above or node
+        if name in ("", ".", ".."):
+            return node, name, (node.above or node) if name == ".." else node
         if not node.is_folder:
             raise _error(errno.ENOTDIR)
         return node, name, node.names.get(name)

@@ -2,9 +2,9 @@
 
     value = producer, number, filler        partition = number % partitions
 
-A sender is one idempotent producer of confluent-kafka with a thread of its own. It never gives up
-on a record: an error that it is told is a wrong one, because everything that goes wrong in these
-stories is over some time. A watcher reads as a group does, all the while.
+A sender is one producer of confluent-kafka, idempotent or not, with a thread of its own. It never
+gives up on a record: an error that it is told is a wrong one, because everything that goes wrong in
+these stories is over some time. A watcher reads as a group does, all the while.
 """
 
 import struct
@@ -60,6 +60,7 @@ class Sender:
         rate: float,
         size: int = 100,
         request_timeout_ms: int = 5_000,
+        idempotent: bool = True,
     ) -> None:
         self.number = number
         self.records = records
@@ -69,12 +70,15 @@ class Sender:
         self.acked = 0
         self.errors: Counter[str] = Counter()
         self._topic, self._rate, self._size = topic, rate, size
+        self.idempotent = idempotent
         self._given_up = threading.Event()
+        self._enough = threading.Event()
         self._settings = {
             **_QUIET,
             "bootstrap.servers": bootstrap,
             "client.id": f"sender-{number}",
-            "enable.idempotence": True,
+            "enable.idempotence": idempotent,
+            "acks": "all",
             "linger.ms": 20,
             "request.timeout.ms": request_timeout_ms,
             "message.timeout.ms": 600_000,
@@ -90,6 +94,11 @@ class Sender:
     @property
     def is_through(self) -> bool:
         return not self._thread.is_alive()
+
+    def finish(self) -> None:
+        """Send no more, and wait for the answers that are due."""
+        self._enough.set()
+        self._thread.join()
 
     def give_up(self) -> None:
         """End without waiting for what is left: the story has failed."""
@@ -115,6 +124,8 @@ class Sender:
                     break
                 sent += 1
             producer.poll(_MOMENT_S)
+            if self._enough.is_set():
+                self.records = sent
         while len(producer) and not self._given_up.is_set():
             producer.flush(0.5)
         if self._given_up.is_set():

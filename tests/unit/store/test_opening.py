@@ -53,7 +53,9 @@ def test_an_address_of_no_store_is_refused(address: str) -> None:
 
 
 def test_options_are_refused_where_they_would_do_nothing() -> None:
-    with pytest.raises(InvalidInputError, match="takes only the option one_machine, and got region"):
+    with pytest.raises(
+        InvalidInputError, match="takes only the option one_machine, and got region"
+    ):
         open_store("/data", {"region": "x"})
     with pytest.raises(InvalidInputError, match="takes no options, and got one_machine"):
         open_store("memory:", {"one_machine": "true"})
