@@ -76,6 +76,9 @@ clients: setup ## seven unmodified Kafka clients: the same stories on Apache Kaf
 durability: setup ## a million records while the broker is killed, and a minute of trouble with the store
 	LAKELOG_DURABILITY_RECORDS=1000000 LAKELOG_TROUBLE_SECONDS=60 $(BIN)/python -m pytest tests/e2e/broker/test_durability.py tests/e2e/broker/test_store_trouble.py -s --timeout 3600
 
+power: setup ## a broker on a disk whose power is cut 200 times, under load
+	LAKELOG_POWER_CUTS=200 $(BIN)/python -m pytest tests/e2e/test_power_cuts.py -s
+
 scale: setup ## ten thousand partitions, and a consumer that catches up on 10 GB of journal
 	LAKELOG_CATCH_UP_BYTES=10737418240 $(BIN)/python -m pytest tests/e2e/broker/test_scale.py -s --timeout 3600
 
@@ -101,4 +104,4 @@ bench: setup ## every figure, in full
 bench-quick: setup ## every figure, in its short form
 	$(BIN)/python -m benchmarks --quick
 
-.PHONY: help setup lock check format test e2e sim sim-quick sim-ci model skeleton live upkeep once clients compat durability scale fsck writers nightly oracle fuzz bench bench-quick
+.PHONY: help setup lock check format test e2e sim sim-quick sim-ci model skeleton live upkeep once clients compat durability power scale fsck writers nightly oracle fuzz bench bench-quick

@@ -5,6 +5,7 @@ truth       what was really stored, and every rule about it
 actors      producers, brokers, readers, keepers and an admin
 simulation  one seed, one run
 planted     bugs that it must find
+disk        a disk for the store of files, that forgets what was not synced when its power is cut
 """
 
 from lakelog.testing.actors import make_batch
