@@ -27,7 +27,7 @@ from benchmarks.measure import closing_line
 from benchmarks.pipeline import records
 from lakelog.history import Selection
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Lane, append, new_append, write_checkpoint
+from lakelog.journal import Lane, append, new_run, write_checkpoint
 from lakelog.log import Topic, create_topic, make_namespace
 from lakelog.model import Rules
 from lakelog.pipeline import plan_job
@@ -94,7 +94,7 @@ class Town:
             lane = self.lanes[number % 2]
             body = records(40, first + number * 40, 500)
             requests = [
-                new_append(topic.id, partition, body)
+                new_run(topic.id, partition, body)
                 for topic in self.topics
                 for partition in range(PARTITIONS)
                 if topic.lane(partition) == lane.number

@@ -36,7 +36,7 @@ from benchmarks.scan import COLUMNS, SHAPES, TASKS, ratio
 from benchmarks.spark import drain, rounds_of
 from lakelog.formats.batches import frames
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Lane, append, new_append, write_checkpoint
+from lakelog.journal import Lane, append, new_run, write_checkpoint
 from lakelog.keep import SealSettings, keep
 from lakelog.model import Rules
 from lakelog.store import run, working
@@ -67,7 +67,7 @@ def write_log(root: Path, shape: Shape, size: int) -> dict[int, Lane]:
             number=number, rules=RULES, clock=SystemClock(), ids=new_id, writer=new_id()
         )
         mine = [at for at in range(PARTITIONS) if topic.lane(at) == number]
-        requests = [new_append(topic.id, partition, body) for partition in mine]
+        requests = [new_run(topic.id, partition, body) for partition in mine]
         for _ in range(-(-size // PARTITIONS // len(body))):
             run(append(lane, requests), perform)
             run(write_checkpoint(lane), perform)

@@ -30,7 +30,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everybody writes it)
 from benchmarks.measure import arguments, closing_line
 from benchmarks.planning import Unsynced
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Lane, append, new_append, write_checkpoint
+from lakelog.journal import Lane, append, new_run, write_checkpoint
 from lakelog.keep import SealSettings, keep
 from lakelog.log import Topic, create_topic, make_namespace
 from lakelog.model import Rules
@@ -93,7 +93,7 @@ def fill(perform: Callable[[Any], Any], topic: Topic, bundles: int, body: bytes,
         lane = lanes[number % RULES.lanes]
         some = [mine[lane.number][(number // 2 * each + k) % len(mine[lane.number])]
                 for k in range(min(each, len(mine[lane.number])))]  # fmt: skip
-        run(append(lane, [new_append(topic.id, p, body) for p in sorted(set(some))]), perform)
+        run(append(lane, [new_run(topic.id, p, body) for p in sorted(set(some))]), perform)
         run(write_checkpoint(lane), perform)
 
 
@@ -202,7 +202,7 @@ def compacted_topic(root: Path, count: int) -> None:
         body = records(each, first, keys)
         for partition in range(4):
             lane = lanes[topic.lane(partition)]
-            run(append(lane, [new_append(topic.id, partition, body)]), perform)
+            run(append(lane, [new_run(topic.id, partition, body)]), perform)
             run(write_checkpoint(lane), perform)
     run(keep(lanes, SealSettings(segment_bytes=64 << 20), idle=True), perform)
 
