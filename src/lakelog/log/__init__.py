@@ -9,7 +9,7 @@ plan       the history of whole topics at once
 survey     where every partition of some topics begins and ends
 spans      offsets -> where they lie -> shares for tasks
 rows       shares -> Arrow; imported only when asked for
-staging    what an attempt of a bulk write puts beside the log
+staging    what an attempt of a bulk write puts beside the log; parts: what a task of it does
 writes     bulk writes: decided for once, appended to every lane
 configs    topic configs by Kafka's names, checked and typed; config_table: a row for each;
            altering: what becomes of them when some are changed
@@ -29,6 +29,7 @@ from lakelog.log.configs import (
     describe_configs,
 )
 from lakelog.log.namespace import Namespace, make_namespace, open_namespace
+from lakelog.log.parts import Parcel, TaskParts
 from lakelog.log.plan import Planned, plan_history, plan_partitions
 from lakelog.log.read import (
     Bounds,
@@ -44,7 +45,7 @@ from lakelog.log.read import (
 )
 from lakelog.log.sizes import history_bytes, journal_bytes
 from lakelog.log.spans import Share, Span, plan_shares, sealed_spans, unsealed_spans
-from lakelog.log.staging import Identity, Staged, announce_write, read_identity, stage
+from lakelog.log.staging import Identity, Staged, announce_write, read_identity
 from lakelog.log.survey import Extent, Member, Survey, open_survey
 from lakelog.log.times import Found, newest, offset_at
 from lakelog.log.topics import (
@@ -89,12 +90,14 @@ __all__ = [
     "Namespace",
     "Operation",
     "OutOfRange",
+    "Parcel",
     "Planned",
     "Share",
     "Span",
     "Staged",
     "Survey",
     "Synonym",
+    "TaskParts",
     "Topic",
     "TopicConfig",
     "TopicConfigs",
@@ -135,7 +138,6 @@ __all__ = [
     "read_topic",
     "refresh",
     "sealed_spans",
-    "stage",
     "store_now",
     "unsealed_spans",
 ]

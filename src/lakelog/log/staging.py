@@ -1,7 +1,7 @@
 """What an attempt of a bulk write puts beside the log, and what it says of it.
 
     identity   which write it is an attempt of; every task says so first
-    batches    objects of runs of batches, each of one partition, offsets counted from 0
+    batches    objects of runs of batches, each of one partition: see ``parts``
     plan       where every run lies, on as many pages as that takes; made when all tasks are done
 
 A page has the runs of some lanes, in their order. What one page has for one lane is what one bundle
@@ -19,8 +19,8 @@ from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats import Bytes, decode_fields, fitting, number
 from lakelog.formats.lanes import Slice
 from lakelog.history.manifests import put_named
-from lakelog.names import identity_key, plan_key, staged_key
-from lakelog.store import Body, Work, read_cell
+from lakelog.names import identity_key, plan_key
+from lakelog.store import Work, read_cell
 
 __all__ = [
     "PLAN_BYTES_MAX",
@@ -31,7 +31,6 @@ __all__ = [
     "decode_plan",
     "encode_plan",
     "read_identity",
-    "stage",
 ]
 
 FORMAT = 1
@@ -91,11 +90,6 @@ def read_identity(write: bytes) -> Work[Identity | None]:
         return Identity(query, number(fields["number"]), is_stream)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise CorruptError(f"it is no identity: {error!r}", at=0, where=key) from error
-
-
-def stage(write: bytes, lane: int, part: int, body: Body) -> Work[None]:
-    """Put batches beside the log. ``part`` is used by one task, and by one attempt of it."""
-    yield from put_named(staged_key(write, lane, part), body)
 
 
 class Page(NamedTuple):

@@ -28,6 +28,7 @@ WAYS = (
     "W3 exists, then absent", "W4 holds", "W4 passed", "fate stored", "fate lost",
     "fate unknown", "refusal stale", "seal committed", "trimmed",
     "merged", "compacted", "rewrite moved", "bulk committed", "bulk committed before", "bulk void",
+    "bulk task again", "bulk stage again",
 )  # fmt: skip
 """Ways that a run of all seeds must have taken."""
 

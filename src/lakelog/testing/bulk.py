@@ -5,19 +5,28 @@ driver that died repeats its batch, with the same rows, under an attempt of its 
 slept may try a batch that others have finished long ago. Every batch of rows has bytes that nobody
 else has, so the truth notices when any is stored twice; and what a driver was told is in the log
 must be there, all of it.
+
+A batch is written by tasks, as Spark's are: each puts windows of rows by the product's own flow, is
+tried again when a put fails, and sometimes again from attempt 0 although it had succeeded, as Spark
+does when it tries a whole stage again.
 """
 
 from dataclasses import dataclass, field
 
-from lakelog.errors import ConflictError, LakelogError, NotFoundError
+from lakelog.errors import ConflictError, LakelogError, NotFoundError, UnavailableError
 from lakelog.journal import Append, Lane
-from lakelog.log import Committed, Identity, Staged, announce_write, commit_write, stage
+from lakelog.log import Committed, Identity, Parcel, Staged, TaskParts, commit_write
 from lakelog.store import Wait, Work
 from lakelog.testing.actors import Town, expected
 from lakelog.testing.truth import Anomaly
 from lakelog.testing.world import Process
 
 __all__ = ["Query", "driver"]
+
+TASK_TRIES = 4
+"""As ``spark.task.maxFailures``."""
+STAGE_AGAIN = 0.05
+"""How often a task that has succeeded is tried once more, from attempt 0."""
 
 
 @dataclass(slots=True)
@@ -52,24 +61,53 @@ def driver(town: Town, query: Query, process: Process) -> Work[None]:
 
 
 def _write(town: Town, lanes: dict[int, Lane], query: Query, number: int) -> Work[Committed]:
-    """Stage the rows of a batch in one object or two, and commit them."""
+    """Stage the rows of a batch by a task or two, and commit them."""
     if number not in query.rows:
         query.rows[number] = [town.batch(*town.some_place()) for _ in range(town.world.some(1, 4))]
     rows = query.rows[number]
     identity, write = Identity(query.id, number, is_stream=True), town.world.ids()
-    yield from announce_write(identity, write)
     cut = town.world.some(0, len(rows))
     staged: list[Staged] = []
-    for part, some in enumerate((rows[:cut], rows[cut:])):
-        at = 0
-        for one in some:
-            times = one.min_timestamp, one.max_timestamp
-            staged.append(Staged(0, *one.place, part, at, len(one.body), one.offsets, *times))
-            at += len(one.body)
+    for task, some in enumerate((rows[:cut], rows[cut:])):
         if some:
-            yield from stage(write, 0, part, b"".join(one.body for one in some))
+            staged += yield from _task(town, identity, write, task, some)
     now_ms = town.world.store_ms()
     return (yield from commit_write(lanes, identity, write, staged, now_ms=now_ms))
+
+
+def _task(
+    town: Town, identity: Identity, write: bytes, task: int, rows: list[Append]
+) -> Work[list[Staged]]:
+    """Stage some rows, as Spark has it done: again after a failure, and now and then twice."""
+    attempt = 0
+    while True:
+        try:
+            staged = yield from _attempt(identity, write, task, attempt, rows)
+        except UnavailableError:
+            attempt += 1
+            if attempt == TASK_TRIES:
+                raise
+            town.count("bulk task again")
+            continue
+        if town.random.random() >= STAGE_AGAIN:
+            return staged
+        town.count("bulk stage again")
+        attempt = 0
+
+
+def _attempt(
+    identity: Identity, write: bytes, task: int, attempt: int, rows: list[Append]
+) -> Work[list[Staged]]:
+    """Stage rows, each in a window of its own: one object after the other."""
+    parts = TaskParts(identity, write, task=task, attempt=attempt)
+    yield from parts.announce()
+    staged: list[Staged] = []
+    for one in rows:
+        parcel = Parcel()
+        parcel.add(one.place, one.body, one.offsets, (one.min_timestamp, one.max_timestamp))
+        for flow in parts.put({0: parcel}):
+            staged += yield from flow
+    return staged
 
 
 def _judge(town: Town, rows: list[Append], number: int) -> None:

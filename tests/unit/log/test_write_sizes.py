@@ -5,7 +5,8 @@ import pytest
 from lakelog.errors import InvalidInputError
 from lakelog.formats.lanes import DIRECTORY_BYTES_MAX, directory_bytes
 from lakelog.journal import Lane
-from lakelog.log import Chunk, Identity, Staged, abandon_write, read, read_decision, stage
+from lakelog.log import Chunk, Identity, Staged, abandon_write, read, read_decision
+from lakelog.log.parts import create_part
 from lakelog.log.staging import PAGES_MAX, PLAN_BYTES_MAX, RUNS_MAX, decode_plan, encode_plan
 from lakelog.names import STAGED_PREFIX
 from lakelog.records import decode_batches
@@ -63,7 +64,7 @@ class Crowd(Place):
                 place = self.topic.id, partition, part, at
                 runs.append(Staged(0, *place, len(body), rows, *times))
                 at += len(body)
-            yield from stage(write, 0, part, b"".join(bodies))
+            yield from create_part(write, 0, (0, 0, part), b"".join(bodies))
         return runs
 
     def sizes(self) -> set[int]:

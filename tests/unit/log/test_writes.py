@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakelog.errors import ConflictError, LakelogError, NotFoundError
+from lakelog.errors import ConflictError, LakelogError, NotFoundError, UnavailableError
 from lakelog.formats.lanes import Write
 from lakelog.journal import CommitWrite, DeleteTopic, Lane, append, new_append
 from lakelog.keep import KeptWrites, SealSettings, keep, keep_writes
@@ -24,8 +24,8 @@ from lakelog.log import (
     commit_write,
     read,
     read_decision,
-    stage,
 )
+from lakelog.log.parts import create_part
 from lakelog.log.staging import RUNS_MAX
 from lakelog.names import COMMITS_PREFIX, STAGED_PREFIX, commit_key
 from lakelog.records import decode_batches
@@ -42,6 +42,16 @@ def runs_max(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     """Every story is told twice: also of writes that are cut, of which a lane gets two pieces."""
     monkeypatch.setattr("lakelog.log.staging.RUNS_MAX", request.param)
     return int(request.param)
+
+
+def created(write: bytes, lane: int, window: int, body: bytes) -> Work[int]:
+    """Stage an object, as a task that is tried again when it fails; return its number."""
+    attempt = 0
+    while True:
+        try:
+            return (yield from create_part(write, lane, (0, attempt, window), body))[0]
+        except UnavailableError:
+            attempt += 1
 
 
 class Place:
@@ -65,8 +75,9 @@ class Place:
         runs: list[Staged] = []
         for partition in range(LANES):
             lane = self.topic.lane(partition)
-            for part in range(2):
-                bodies = [self.site.batch(rows) for _ in range(2 - part)]
+            for window in range(2):
+                bodies = [self.site.batch(rows) for _ in range(2 - window)]
+                part = yield from created(write, lane, window, b"".join(bodies))
                 at = 0
                 for body in bodies:
                     (batch,) = decode_batches(body)
@@ -77,7 +88,6 @@ class Place:
                         )
                     )
                     at += len(body)
-                yield from stage(write, lane, part, b"".join(bodies))
         return runs
 
     def attempt(

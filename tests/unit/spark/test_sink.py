@@ -16,16 +16,15 @@ from pyspark.sql.types import StructType
 from lakelog.errors import ConflictError, InvalidInputError, NotFoundError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
-from lakelog.log import OutOfRange, Topic, create_topic, make_namespace, read, read_topic
+from lakelog.log import OutOfRange, Parcel, Topic, create_topic, make_namespace, read, read_topic
 from lakelog.model import Record, Rules, TimestampType
 from lakelog.names import STAGED_PREFIX
 from lakelog.records import Codec, decode_batches, decode_header
 from lakelog.spark import parse_write_options, stream_writer_of, writer_of
 from lakelog.spark.sink.columns import check_columns, read_columns
 from lakelog.spark.sink.options import WriteOptions
-from lakelog.spark.sink.packing import RUN_BYTES, Packer, Parcel
+from lakelog.spark.sink.packing import RUN_BYTES, Packer
 from lakelog.spark.sink.placing import Placer, home_of
-from lakelog.spark.sink.tasks import part_number
 from lakelog.store import list_objects, open_store, run, working
 
 NOW_MS = 1_700_000_000_000
@@ -244,15 +243,6 @@ def test_many_small_runs_hold_about_what_they_are() -> None:
     size = sum(parcel.size for parcel in parcels.values())
     assert runs > 1900
     assert pa.total_allocated_bytes() - before < 2 * size
-
-
-def test_an_object_has_a_number_or_there_are_too_many() -> None:
-    assert part_number(65_535, 15, 2047) == (1 << 31) - 1
-    assert part_number(1, 0, 0) > part_number(0, 15, 2047)
-    with pytest.raises(InvalidInputError, match="coalesce the frame"):
-        part_number(65_536, 0, 0)
-    with pytest.raises(InvalidInputError, match="repartition the frame"):
-        part_number(0, 0, 2048)
 
 
 # ---------------------------------------------------------------------------- commit and abort

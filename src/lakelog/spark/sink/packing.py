@@ -13,13 +13,13 @@ and a record that is too large alone is refused, as a broker would.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from lakelog.errors import InvalidInputError
+from lakelog.log import Parcel
 from lakelog.model import TimestampType
 from lakelog.records import Codec, decode_header
 from lakelog.spark.sink.placing import Group, Placed
@@ -27,7 +27,7 @@ from lakelog.spark.sink.placing import Group, Placed
 if TYPE_CHECKING:
     from lakelog.records.encoder import BatchEncoder
 
-__all__ = ["Packer", "Parcel", "Run"]
+__all__ = ["Packer"]
 
 RUN_BYTES = 4 << 20
 COPIED_BYTES = 256 << 10
@@ -35,34 +35,6 @@ COPIED_BYTES = 256 << 10
 of them, one for each partition, would hold many times what they are."""
 RECORDS_MAX = 100_000
 """In a batch: so many are a megabyte even if they are empty."""
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Batches of one partition, and where they lie in their parcel."""
-
-    topic: bytes
-    partition: int
-    position: int
-    length: int
-    offsets: int
-    min_timestamp: int
-    max_timestamp: int
-
-
-@dataclass(slots=True)
-class Parcel:
-    """What goes into one object."""
-
-    pieces: list[memoryview] = field(default_factory=list)
-    runs: list[Run] = field(default_factory=list)
-    size: int = 0
-
-    def add(self, group: Group, body: pa.Buffer, offsets: int, times: tuple[int, int]) -> None:
-        where = group.home.topic.id, group.partition, self.size, body.size
-        self.runs.append(Run(*where, offsets, *times))
-        self.pieces.append(memoryview(body))
-        self.size += body.size
 
 
 class Packer:
@@ -88,7 +60,8 @@ class Packer:
                 span = int(some.min()), int(some.max())
                 if is_stamped:
                     rows, span = _stamped(rows, now_ms), (now_ms, now_ms)
-                parcel.add(group, self._encode(rows, group), end - start, span)
+                place, body = (group.home.topic.id, group.partition), self._encode(rows, group)
+                parcel.add(place, memoryview(body), end - start, span)
         return parcels
 
     def _encode(self, rows: pa.RecordBatch, group: Group) -> pa.Buffer:

@@ -1,0 +1,61 @@
+"""What a task of a bulk write stages has names that are its own, in the order of its windows."""
+
+import pytest
+
+from lakelog.errors import ConflictError, InvalidInputError
+from lakelog.log import Identity, Parcel, Staged, TaskParts
+from lakelog.log.parts import ATTEMPTS, create_part, part_number
+from lakelog.names import staged_key
+from lakelog.store import Get, MemoryStore, run, working
+
+WRITE = b"w" * 16
+IDENTITY = Identity(b"q" * 16, 0, is_stream=True)
+TOPIC = b"t" * 16
+
+
+def parcel(*bodies: bytes) -> Parcel:
+    made = Parcel()
+    for partition, body in enumerate(bodies):
+        made.add((TOPIC, partition), body, offsets=1, times=(5, 6))
+    return made
+
+
+def put(store: MemoryStore, parts: TaskParts, *windows: Parcel) -> list[Staged]:
+    """Put windows of one lane, and return where their runs lie."""
+    perform = working(store.perform)
+    run(parts.announce(), perform)
+    return [one for some in windows for flow in parts.put({3: some}) for one in run(flow, perform)]
+
+
+def test_an_object_has_a_number_or_there_are_too_many() -> None:
+    assert part_number(65_535, 15, 2047) == (1 << 31) - 1
+    assert part_number(1, 0, 0) > part_number(0, 15, 2047)
+    with pytest.raises(InvalidInputError, match="coalesce the frame"):
+        part_number(65_536, 0, 0)
+    with pytest.raises(InvalidInputError, match="repartition the frame"):
+        part_number(0, 0, 2048)
+
+
+def test_runs_lie_in_their_object_one_behind_the_other() -> None:
+    store = MemoryStore()
+    staged = put(store, TaskParts(IDENTITY, WRITE, task=0, attempt=0), parcel(b"one", b"three"))
+    assert staged == [Staged(3, TOPIC, 0, 0, 0, 3, 1, 5, 6), Staged(3, TOPIC, 1, 0, 3, 5, 1, 5, 6)]
+    assert store.perform(Get(staged_key(WRITE, 3, 0))).body == b"onethree"
+
+
+def test_an_attempt_that_meets_another_goes_on_under_the_next_number() -> None:
+    store = MemoryStore()
+    put(store, TaskParts(IDENTITY, WRITE, task=1, attempt=0), parcel(b"a"))
+    windows = parcel(b"b"), parcel(b"c")
+    staged = put(store, TaskParts(IDENTITY, WRITE, task=1, attempt=0), *windows)
+    assert [one.part for one in staged] == [part_number(1, 1, 0), part_number(1, 1, 1)]
+    bodies = [store.perform(Get(staged_key(WRITE, 3, one.part))).body for one in staged]
+    assert bodies == [b"b", b"c"]
+
+
+def test_a_task_is_tried_so_often_and_then_the_write_is_begun_anew() -> None:
+    store = MemoryStore()
+    for _ in range(ATTEMPTS):
+        run(create_part(WRITE, 0, (0, 0, 0), b"x"), working(store.perform))
+    with pytest.raises(ConflictError, match="write the frame again"):
+        run(create_part(WRITE, 0, (0, 0, 0), b"x"), working(store.perform))
