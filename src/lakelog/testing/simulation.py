@@ -106,7 +106,7 @@ def simulate(seed: int, *, live_ms: int = 55_000, faults: Faults | None = None) 
 
 
 def _found(world: World, rules: Rules) -> Town:
-    truth = Truth(world.store, rules, lambda: world.now)
+    truth = Truth(world.store, rules, world.store_ms)
     town = Town(world, truth, rules)
     perform = working(world.store.perform)
     run(make_namespace(world.ids(), rules), perform)
@@ -168,11 +168,19 @@ def _heal(town: Town, processes: list[Process]) -> None:
         if process not in brokers:
             process.stop()
     world.run(world.now + 8 * town.rules.grace_ms)
-    stuck = [producer.number for producer in town.producers if producer.sent is not None]
-    if stuck:
-        raise Anomaly(f"unseen: producers {stuck} have no answer long after everything healed")
+    _check_answered(town, "long after everything healed")
+    for producer in town.producers:
+        producer.next_batch()
+    world.run(world.now + 4 * town.rules.grace_ms)
+    _check_answered(town, "to what was sent after everything healed")
     for process in brokers:
         process.stop()
+
+
+def _check_answered(town: Town, when: str) -> None:
+    stuck = [producer.number for producer in town.producers if producer.sent is not None]
+    if stuck:
+        raise Anomaly(f"unseen: producers {stuck} have no answer {when}")
 
 
 def _inspect(town: Town, process: Process) -> Work[None]:

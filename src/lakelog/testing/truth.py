@@ -5,7 +5,8 @@ at or above the floor of that instant. Of genuine bundles it keeps its own fold,
 partition its own log; everything anybody does or is told is compared with these.
 
     J1  a genuine key was created once, and in order
-    J2  offsets contiguous, sequences single and gapless, epochs and times never go down
+    J2  offsets contiguous, sequences single and gapless, epochs and times never go down; times are
+        the store's, but for what a clock may be off
     J3  what was acknowledged is there, at its offset
     J4  floor before delete; everything below the floor is in a manifest
     J5  floors, starts and ends never go down
@@ -64,6 +65,9 @@ from lakelog.testing.keyed import Keyed
 
 __all__ = ["Anomaly", "Entry", "Truth"]
 
+SKEW_MS = 10_000
+"""How far the time of a bundle may be from the store's: clocks are up to 3,000 ms off."""
+
 
 class Anomaly(AssertionError):  # noqa: N818 (it is one, whoever made the error)
     """The log is not what it promised."""
@@ -85,6 +89,7 @@ class Truth:
         self._store = store
         self._rules = rules
         self._now_ms = now_ms
+        self._began_ms = now_ms()
         self.fold = Fold(lane=0, every=rules.checkpoint_every)
         self.folds: dict[int, Checkpoint] = {}
         self.bundles: list[Bundle] = []
@@ -132,6 +137,10 @@ class Truth:
             last = self.bundles[-1]
             _must(bundle.epoch >= last.epoch, f"J2: epoch {bundle.epoch} after {last.epoch}")
             _must(bundle.created_ms >= last.created_ms, f"J2: time of {bundle.seq} goes back")
+        early_ms = bundle.created_ms - self._now_ms()
+        _must(early_ms <= SKEW_MS, f"J2: bundle {bundle.seq} is of a time {early_ms} ms ahead")
+        late = bundle.created_ms < self._began_ms - SKEW_MS
+        _must(not late, f"J2: bundle {bundle.seq} is of {bundle.created_ms}, before anything was")
         at = 0
         for slice_ in bundle.slices:
             _must(slice_.topic not in self.deleted, f"J2: {slice_.place} after its deletion")

@@ -7,8 +7,14 @@
       failed before     a 500, a 503 or a 409, and nothing is stored
       late              no answer; stored when nobody waits any more, perhaps an hour later
       twice             stored and answered; a copy arrives later
+      refused           a 4xx: this request has stored nothing
+      too large         a 413, for bundles above some size, in some towns for good
+      slow              bundles above some size take longer than their time-out, in some towns for
+                        good: no answer, and mostly nothing is stored
+      outage            for a while no request of anybody gets through, or all are refused
       pause             the process sleeps before it sends, or before it sees the answer
       crash             the process is gone, and another one starts without its memory
+      clock             its wall clock jumps by years, and is set right after a while
 
 Everything is drawn from one seed, so a run can be repeated exactly. Processes are flows, the real
 ones; the world performs what they ask for.
@@ -22,13 +28,34 @@ from itertools import accumulate
 from random import Random  # noqa: TID251 (seeded: this is where chance comes from)
 from typing import Any
 
-from lakelog.errors import LakelogError, NotFoundError, UnavailableError
-from lakelog.store import Exists, Many, MemoryStore, Op, Read, Wait, Work
+from lakelog.errors import (
+    InvalidInputError,
+    LakelogError,
+    NotFoundError,
+    TooLargeError,
+    UnavailableError,
+)
+from lakelog.store import Exists, Many, MemoryStore, Op, PutIfAbsent, Read, Wait, Work
 
-__all__ = ["EPOCH_MS", "KINDS", "SURPRISE", "Faults", "Process", "Retried", "World"]
+__all__ = [
+    "EPOCH_MS",
+    "KINDS",
+    "SURPRISE",
+    "Faults",
+    "Process",
+    "RefusedError",
+    "Retried",
+    "World",
+]
 
 EPOCH_MS = 1_700_000_000_000
 TIMEOUT_MS = 2_000
+
+BUNDLE_BYTES = (450, 700)
+"""Where a store that refuses large bundles, or is slow with them, draws the line. Every single
+request fits in less, and most bundles of several do not."""
+STORED_ALL_THE_SAME = 0.1
+"""How many of the puts that took too long are stored later."""
 
 SURPRISE = 0.06
 """How often a process falls asleep just when it is told that a key exists, or does not."""
@@ -36,16 +63,25 @@ SURPRISE = 0.06
 Retried = Read
 """What drivers try again by themselves: reads, and nothing else."""
 
-KINDS = (
+YEAR_MS = 365 * 24 * 3_600_000
+
+DRAWN = (
     "request_lost", "answer_lost", "failed_after", "failed_before", "late", "twice", "pause",
-    "crash",
+    "crash", "refused", "clock",
 )  # fmt: skip
-"""Everything that goes wrong with a request."""
+"""What is drawn for each request."""
+
+KINDS = (*DRAWN, "too_large", "slow", "outage")
+"""Everything that goes wrong."""
+
+
+class RefusedError(InvalidInputError):
+    """A 4xx of this world: whoever gets one has made no mistake."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """How often each thing goes wrong, in a thousand requests."""
+    """How often each thing goes wrong, in a thousand requests unless it says otherwise."""
 
     request_lost: int = 8
     answer_lost: int = 15
@@ -55,6 +91,14 @@ class Faults:
     twice: int = 5
     pause: int = 24
     crash: int = 4
+    refused: int = 5
+    clock: int = 0
+    limited_towns: int = 0
+    """Of a thousand towns, those whose store refuses bundles above some size."""
+    slow_towns: int = 0
+    """Those in which bundles above some size take longer than their time-out."""
+    outages: int = 300
+    """Those in which nothing gets through for a while."""
     grace_ms: int = 10_000
     """A long pause, or a late arrival, takes up to five of these."""
     reads_tried: int = 3
@@ -76,8 +120,22 @@ class World:
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._number = 0
         self._ids = 0
-        sizes = [getattr(faults, name) for name in KINDS]
-        self._bounds = list(zip(accumulate(sizes), KINDS, strict=True))
+        sizes = [getattr(faults, name) for name in DRAWN]
+        self._bounds = list(zip(accumulate(sizes), DRAWN, strict=True))
+        self.bundle_bytes_max = self._drawn_size(faults.limited_towns)
+        """Larger bundles are refused."""
+        self.bundle_bytes_slow = self._drawn_size(faults.slow_towns)
+        """Larger bundles are not stored within the time-out."""
+        self._outage, self._outage_from, self._outage_to = "", 0, 0
+        if self.random.random() * 1000 < faults.outages:
+            self._outage = self.random.choice(("refused", "failed_before", "request_lost"))
+            self._outage_from = self.some(5_000, 40_000)
+            self._outage_to = self._outage_from + self.some(3_000, 25_000)
+            self.counts["outage"] += 1
+
+    def _drawn_size(self, towns: int) -> int:
+        drawn = self.random.random() * 1000 < towns
+        return self.some(*BUNDLE_BYTES) if drawn else 1 << 62
 
     def store_ms(self) -> int:
         return EPOCH_MS + self.now
@@ -116,10 +174,28 @@ class World:
         """Draw what goes wrong with a request; mostly nothing does."""
         if self.healed:
             return ""
+        if self._outage_from <= self.now < self._outage_to:
+            return self._outage
         drawn = self.random.random() * 1000
         if drawn >= self._bounds[-1][0]:
             return ""
         return next(name for bound, name in self._bounds if drawn < bound)
+
+    def fault_of_size(self, op: Op) -> str:
+        """Say what happens to a bundle that is too large for this town; nothing to all else.
+
+        History is spared: its objects have sizes of their own, and nobody makes them smaller.
+        """
+        if not isinstance(op, PutIfAbsent) or not op.key.endswith(".bundle"):
+            return ""
+        found = ""
+        if op.size > self.bundle_bytes_max:
+            found = "too_large"
+        elif op.size > self.bundle_bytes_slow:
+            found = "slow"
+        if found:
+            self.counts[found] += 1
+        return found
 
     def some(self, low: int, high: int) -> int:
         """Draw a number from ``low`` to below ``high``."""
@@ -138,10 +214,15 @@ class Process:
         """How long it has been suspended in all, which a bad clock does not count."""
         self.lives = 0
         self._awake_at = 0
+        self._jump_ms = 0
+        self._right_at = 0
+        """When its wall clock, which has jumped, is set right."""
         self._flow: Work[None] | None = None
 
     def now_ms(self) -> int:
-        return EPOCH_MS + self.world.now + self.skew_ms
+        """Its wall clock."""
+        jump_ms = self._jump_ms if self.world.now < self._right_at else 0
+        return EPOCH_MS + self.world.now + self.skew_ms + jump_ms
 
     def boot_ms(self) -> int:
         return self.world.now
@@ -227,7 +308,11 @@ class Process:
             if random.random() < 0.6:
                 there += sleep_ms  # Before it sends: the dangerous place.
             self._awake_at = max(self._awake_at, world.now + sleep_ms)
+        if fault == "clock":
+            self._jump_ms = random.choice((-1, 1)) * world.some(YEAR_MS, 80 * YEAR_MS)
+            self._right_at = world.now + world.some(1_000, 40_000)
         tell = self._again(op, life, done, tries) if isinstance(op, Retried) else done
+        fault = world.fault_of_size(op) or fault
         lost = UnavailableError(f"no answer to {type(op).__name__}: retry")
         match fault:
             case "request_lost":
@@ -242,6 +327,14 @@ class Process:
                 world.at(there + back, lambda: tell(lost))
             case "late":
                 world.at(world.long_ms(), lambda: world.perform(op))
+                world.at(TIMEOUT_MS, lambda: tell(lost))
+            case "refused":
+                world.at(there + back, lambda: tell(RefusedError("400: nothing was stored")))
+            case "too_large":
+                world.at(there + back, lambda: tell(TooLargeError("413: nothing was stored")))
+            case "slow":
+                if random.random() < STORED_ALL_THE_SAME:
+                    world.at(TIMEOUT_MS + world.some(0, 5_000), lambda: world.perform(op))
                 world.at(TIMEOUT_MS, lambda: tell(lost))
             case _:
                 if fault == "twice" and not isinstance(op, Read):
