@@ -55,6 +55,8 @@ PLAIN = (-1, -1, -1)
 """No producer: a batch may be stored twice, and nobody would know."""
 SEALS = SealSettings(group_bytes=1000, segment_bytes=600)
 FAVOURED = 0.8
+HANGS_UP = 0.7
+"""How often clients notice that a broker died."""
 
 __all__ = [
     "SEALS",
@@ -231,7 +233,18 @@ class Broker:
     def __init__(self, town: Town, number: int) -> None:
         self.town = town
         self.inbox: deque[tuple[Producer, int, Append]] = deque()
+        self.taken: list[tuple[Producer, int, Append]] = []
+        """What is being flushed."""
         self.process = Process(town.world, f"broker {number}", self.live)
+        self.process.ended = self.hang_up
+
+    def hang_up(self) -> None:
+        """It died. Mostly its connections break, and clients do not wait for an answer."""
+        if self.town.random.random() < HANGS_UP:
+            for producer, try_, _ in (*self.taken, *self.inbox):
+                delay_ms = self.town.world.some(1, 500)
+                self.town.world.at(delay_ms, lambda p=producer, t=try_: p.give_up(t))  # type: ignore[misc]
+        self.taken = []
 
     def live(self, process: Process) -> Work[None]:
         town = self.town
@@ -241,9 +254,10 @@ class Broker:
             yield Wait(town.world.some(20, 3_000))
             if not self.inbox:
                 continue
-            taken = list(self.inbox)
+            self.taken = taken = list(self.inbox)
             self.inbox.clear()
             done = yield from flush(lane, [request for _, _, request in taken])
+            self.taken = []
             town.note(lane)
             for (producer, try_, request), outcome in zip(taken, done.outcomes, strict=True):
                 delay = town.world.some(1, 30)

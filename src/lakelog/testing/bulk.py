@@ -113,6 +113,9 @@ def _attempt(
 def _judge(town: Town, rows: list[Append], number: int) -> None:
     """What was committed is in the log, but for topics that are gone."""
     for one in rows:
-        place, _ = town.truth.places.get(one.rows[0].crc, (None, 0))
-        if place != one.place and one.topic not in town.truth.deleted:
+        crc = one.rows[0].crc
+        place, offset = town.truth.places.get(crc, (None, 0))
+        if place == one.place:
+            town.truth.told[crc] = one.place, offset
+        elif one.topic not in town.truth.deleted:
             raise Anomaly(f"J3: batch {number} was committed, and {one.place} does not have it")

@@ -110,6 +110,10 @@ class Keyed:
                 return f"lost write: {true} at {at}, and it is the newest of its key"
         return self._invented(place, held)
 
+    def judge_found(self, place: Place, body: bytes) -> str:
+        """Return which record was never written where it is found."""
+        return self._invented(place, _read(body))
+
     def judge_all(self, place: Place, held: Mapping[int, Kept], start: int, end: int) -> str:
         """Return what is wrong with all that is left between two offsets."""
         log = self.logs.get(place, {})

@@ -6,6 +6,7 @@ objects that nothing refers to.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,7 @@ from lakelog.names import STAGED_PREFIX, seq_of
 from lakelog.store import Get, ListPage, Op, Wait, Work, run, working
 from lakelog.testing.actors import SEALS, Broker, Producer, Town, admin, keeper, reader
 from lakelog.testing.bulk import Query, driver
+from lakelog.testing.damaged import inspect_damaged
 from lakelog.testing.rewriting import rewriter
 from lakelog.testing.truth import Anomaly, Truth
 from lakelog.testing.world import Faults, Process, World
@@ -82,13 +84,19 @@ def simulate(seed: int, *, live_ms: int = 55_000, faults: Faults | None = None) 
         for number in range(2)
     ]
     processes.append(Process(world, "admin", lambda life: admin(town, life)))
+    world.begin_trouble()
     for process in processes:
         process.start()
     for producer in town.producers:
         producer.pause()
     world.run(live_ms)
-    _heal(town, processes)
-    inspector = Process(world, "inspector", lambda life: _inspect(town, life))
+    inspect = _inspect
+    if world.has_lied:
+        _cut_for_good(town, processes)
+        inspect = inspect_damaged
+    else:
+        _heal(town, processes)
+    inspector = Process(world, "inspector", lambda life: inspect(town, life))
     inspector.start()
     world.run(world.now + 100 * faults.grace_ms)
     if inspector.is_alive:
@@ -108,9 +116,9 @@ def simulate(seed: int, *, live_ms: int = 55_000, faults: Faults | None = None) 
 def _found(world: World, rules: Rules) -> Town:
     truth = Truth(world.store, rules, world.store_ms)
     town = Town(world, truth, rules)
-    perform = working(world.store.perform)
+    perform = working(_performing(world))
     run(make_namespace(world.ids(), rules), perform)
-    world.watch = truth.watch
+    world.watch, world.after_cut = truth.watch, truth.recover
     for name, partitions, configs in (
         ("a", 2, {"retention.ms": "60000"}),
         ("b", 1, {"retention.bytes": "800", "retention.ms": "-1"}),
@@ -137,12 +145,6 @@ def _settle_in(town: Town, topic: Topic) -> None:
     """Give a topic a past: some segments in each of its partitions, from before the troubles."""
     world = town.world
 
-    def perform(op: Op) -> Any:
-        answer = world.perform(op)
-        if isinstance(answer, LakelogError):
-            raise answer
-        return answer
-
     def past() -> Work[None]:
         lane = town.lane(Process(world, "settler", _rest))
         for _ in range(PAST_SEGMENTS):
@@ -150,7 +152,19 @@ def _settle_in(town: Town, topic: Topic) -> None:
                 yield from flush(lane, [town.batch(topic, partition) for _ in range(3)])
             yield from keep({0: lane}, SEALS)
 
-    run(past(), working(perform, sleep=lambda _: None))
+    run(past(), working(_performing(world), sleep=lambda _: None))
+
+
+def _performing(world: World) -> Callable[[Op], Any]:
+    """Return what performs operations before the troubles begin."""
+
+    def perform(op: Op) -> Any:
+        answer = world.perform(op)
+        if isinstance(answer, LakelogError):
+            raise answer
+        return answer
+
+    return perform
 
 
 def _rest(_: Process) -> Work[None]:
@@ -160,7 +174,7 @@ def _rest(_: Process) -> Work[None]:
 def _heal(town: Town, processes: list[Process]) -> None:
     """No more faults: who has sent something gets an answer, and what is late arrives."""
     world = town.world
-    world.healed = True
+    world.heal()
     for producer in town.producers:
         producer.done = True
     brokers = [broker.process for broker in town.brokers]
@@ -175,6 +189,18 @@ def _heal(town: Town, processes: list[Process]) -> None:
     _check_answered(town, "to what was sent after everything healed")
     for process in brokers:
         process.stop()
+
+
+def _cut_for_good(town: Town, processes: list[Process]) -> None:
+    """Cut the power of a machine whose fsync has lied. Nobody lives there any more."""
+    world = town.world
+    assert world.machine is not None
+    world.heal()
+    for producer in town.producers:
+        producer.done = True
+    for process in processes:
+        process.stop()
+    world.machine.cut()
 
 
 def _check_answered(town: Town, when: str) -> None:

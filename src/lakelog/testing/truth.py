@@ -23,7 +23,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from lakelog.errors import NotFoundError
+from lakelog.errors import LakelogError, NotFoundError
 from lakelog.formats import batches
 from lakelog.formats.lanes import (
     BatchRow,
@@ -48,7 +48,7 @@ from lakelog.journal import (
 )
 from lakelog.log import Bounds, Chunk, OutOfRange
 from lakelog.model import Rules
-from lakelog.names import seq_of, staged_key
+from lakelog.names import bundle_key, head_key, seq_of, staged_key
 from lakelog.records import decode_header
 from lakelog.store import (
     Created,
@@ -62,6 +62,7 @@ from lakelog.store import (
     join_body,
 )
 from lakelog.testing.keyed import Keyed
+from lakelog.testing.machine import DiskView
 
 __all__ = ["Anomaly", "Entry", "Truth"]
 
@@ -85,7 +86,9 @@ class Entry(NamedTuple):
 class Truth:
     """What is so, in one lane."""
 
-    def __init__(self, store: MemoryStore, rules: Rules, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, store: MemoryStore | DiskView, rules: Rules, now_ms: Callable[[], int]
+    ) -> None:
         self._store = store
         self._rules = rules
         self._now_ms = now_ms
@@ -93,6 +96,8 @@ class Truth:
         self.fold = Fold(lane=0, every=rules.checkpoint_every)
         self.folds: dict[int, Checkpoint] = {}
         self.bundles: list[Bundle] = []
+        self.rows: list[list[tuple[Place, BatchRow]]] = []
+        """The batches of each of them."""
         self.logs: dict[Place, list[Entry]] = {}
         self.places: dict[int, tuple[Place, int]] = {}
         """Where each batch is, by its CRC, which is unique here."""
@@ -103,6 +108,8 @@ class Truth:
         self.deleted: set[bytes] = set()
         self.left: dict[str, int] = {}
         """When segments and pages left their manifests: for a grace they may still be read."""
+        self.told: dict[int, tuple[Place, int]] = {}
+        """Batches that somebody was told are in the log, and where."""
         self.keyed = Keyed()
         self.staged: dict[str, int] = {}
         """Objects that bundles point at, and the last of these bundles."""
@@ -141,25 +148,42 @@ class Truth:
         _must(early_ms <= SKEW_MS, f"J2: bundle {bundle.seq} is of a time {early_ms} ms ahead")
         late = bundle.created_ms < self._began_ms - SKEW_MS
         _must(not late, f"J2: bundle {bundle.seq} is of {bundle.created_ms}, before anything was")
-        at = 0
         for slice_ in bundle.slices:
             _must(slice_.topic not in self.deleted, f"J2: {slice_.place} after its deletion")
-            offset = slice_.base_offset
-            log = self.logs.setdefault(slice_.place, [])
-            for row in (*bundle.batches[at : at + slice_.batches], *self._staged(bundle, slice_)):
-                _must(row.crc not in self.places, f"duplicate: {row.crc} at {offset} as well")
-                next_ = offset + row.last_offset_delta + 1
-                log.append(Entry(offset, next_, row.crc, bundle.epoch))
-                self.places[row.crc] = slice_.place, offset
-                if self.keyed.is_keyed(row.crc):
-                    self.keyed.store(slice_.place, offset, row.crc)
-                if row.producer_id >= 0:
-                    seen = self.fold.producer(slice_.place, row.producer_id)
-                    _must(judge(seen, row) is None, f"J2: sequence {row.base_sequence}")
-                offset = next_
+        rows = self._rows_of(bundle)
+        for place, row in rows:
+            _must(row.crc not in self.places, f"duplicate: {row.crc} in {place} as well")
+        self._take(bundle, rows)
+
+    def _rows_of(self, bundle: Bundle) -> list[tuple[Place, BatchRow]]:
+        """Return the batches of a bundle, by slices, wherever they lie."""
+        at, rows = 0, []
+        for slice_ in bundle.slices:
+            some = (*bundle.batches[at : at + slice_.batches], *self._staged(bundle, slice_))
+            rows += [(slice_.place, row) for row in some]
             at += slice_.batches
+        return rows
+
+    def _take(self, bundle: Bundle, rows: list[tuple[Place, BatchRow]]) -> None:
+        """Let a bundle be a part of the log."""
+        ends: dict[Place, int] = {}
+        bases = {slice_.place: slice_.base_offset for slice_ in reversed(bundle.slices)}
+        for place, row in rows:
+            offset = ends.get(place, bases[place])
+            ends[place] = next_ = offset + row.last_offset_delta + 1
+            self.logs.setdefault(place, []).append(Entry(offset, next_, row.crc, bundle.epoch))
+            self.places[row.crc] = place, offset
+            if self.keyed.is_keyed(row.crc):
+                self.keyed.store(place, offset, row.crc)
+            if row.producer_id >= 0:
+                seen = self.fold.producer(place, row.producer_id)
+                _must(judge(seen, row) is None, f"J2: sequence {row.base_sequence}")
+        for slice_ in bundle.slices:
+            if slice_.write >= 0:
+                self.staged[_staged_key(bundle, slice_)] = bundle.seq
         self.fold = self.fold.after(bundle)
         self.bundles.append(bundle)
+        self.rows.append(rows)
         self.deleted |= {event.id for event in bundle.events if event.kind == 1}
         self.folds[bundle.seq] = self.fold.checkpoint(())
 
@@ -167,14 +191,13 @@ class Truth:
         """Return the batches of a slice that lies elsewhere."""
         if slice_.write < 0:
             return ()
-        key = staged_key(bundle.events[slice_.write].id, bundle.lane, slice_.part)
+        key = _staged_key(bundle, slice_)
         try:
             body = self._store.perform(Get(key)).body
         except NotFoundError as error:
             raise Anomaly(
                 f"{key}: bundle {bundle.seq} points at it, and it is not there"
             ) from error
-        self.staged[key] = bundle.seq
         run = body[slice_.position : slice_.position + slice_.length]
         return new_run(*slice_.place, run).rows
 
@@ -304,6 +327,68 @@ class Truth:
                 rows |= {row.name for row in decode_page(body)}
             _must(name.partition(".")[0] not in rows, f"{key}: deleted, and named by its manifest")
 
+    # ------------------------------------------------------------------------ power
+
+    def recover(self) -> None:
+        """Be what a power cut has left. What nobody was told of may be gone; nothing else is."""
+        try:
+            self._recover()
+        except LakelogError as error:
+            raise Anomaly(f"power: {error}") from error
+
+    def _recover(self) -> None:
+        floor = decode_head(self._read(head_key(0)), 0).floor
+        left = self._left(floor)
+        was, rows, self.bundles, self.rows = self.bundles, self.rows, [], []
+        self.fold, self.folds = Fold(lane=0, every=self._rules.checkpoint_every), {}
+        self.logs, self.places, self.keyed.logs = {}, {}, {}
+        self.deleted, self.staged = set(), {}
+        for bundle, some in zip(was[:left], rows[:left], strict=True):
+            self._take(bundle, some)
+        for crc, told in self.told.items():
+            now = self.places.get(crc)
+            _must(now == told, f"power: acknowledged at {told}, and after the cut it is at {now}")
+        self.floor = floor
+        self.floors = [one for one in self.floors if one[0] <= floor]
+        self._recover_manifests()
+        for bundle in self.bundles[:floor]:
+            for slice_ in bundle.slices:
+                _must(self._is_sealed(slice_.place, slice_.next_offset), f"power: {slice_} is lost")
+
+    def _left(self, floor: int) -> int:
+        """Return how many bundles are left; those below the floor were sealed, and may be gone."""
+        left = floor
+        for seq in range(floor, len(self.bundles)):
+            try:
+                body = self._read(bundle_key(0, seq))
+            except NotFoundError:
+                continue
+            _must(seq == left, f"power: bundle {seq} is there, and {left} is gone")
+            same = decode_directory(body, len(body)) == self.bundles[seq]
+            _must(same, f"power: bundle {seq} is not what it was")
+            left += 1
+        return left
+
+    def _recover_manifests(self) -> None:
+        for key in list(self.manifests):
+            prefix = key.removesuffix("manifest")
+            try:
+                now = decode_manifest(self._read(key))
+            except NotFoundError:
+                del self.manifests[key]
+                continue
+            rows = [*self._paged(prefix, now), *now.segments]
+            for row in rows:
+                self._segment(prefix, (now.topic, now.partition), row)
+            for name in {row.name for row in rows} | {page.name for page in now.pages}:
+                self.left.pop(prefix + name, None)
+            self.manifests[key] = now
+        self.starts = {(one.topic, one.partition): one.log_start for one in self.manifests.values()}
+
+    def _read(self, key: str) -> bytes:
+        body: bytes = self._store.perform(Get(key)).body
+        return body
+
     # ------------------------------------------------------------------------ asking
 
     def between(self, place: Place, base: int, next_: int) -> list[Entry]:
@@ -327,6 +412,7 @@ class Truth:
             case Stored():
                 told = request.place, outcome.base_offset
                 _must(known == told, f"J3: acknowledged at {told}, stored at {known}")
+                self.told[crc] = told
             case Refused(Refusal.TOPIC_DELETED):
                 _must(request.topic in self.deleted, f"J6: {request.place} was not deleted")
             case Refused():
@@ -366,6 +452,10 @@ class Truth:
         _must(first.base_offset <= offset < first.next_offset, f"skip: {first} for {offset}")
         truth = self.between(place, first.base_offset, last.next_offset)
         _must(entries == truth, f"read {entries[:3]} at {place[1]}/{offset}, log holds {truth[:3]}")
+
+
+def _staged_key(bundle: Bundle, slice_: Slice) -> str:
+    return staged_key(bundle.events[slice_.write].id, bundle.lane, slice_.part)
 
 
 def _must(so: bool, otherwise: str) -> None:

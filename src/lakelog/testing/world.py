@@ -16,6 +16,8 @@
       crash             the process is gone, and another one starts without its memory
       clock             its wall clock jumps by years, and is set right after a while
 
+In some towns the store is a folder of the machine on which all of them live: see ``machine``.
+
 Everything is drawn from one seed, so a run can be repeated exactly. Processes are flows, the real
 ones; the world performs what they ask for.
 """
@@ -35,7 +37,9 @@ from lakelog.errors import (
     TooLargeError,
     UnavailableError,
 )
-from lakelog.store import Exists, Many, MemoryStore, Op, PutIfAbsent, Read, Wait, Work
+from lakelog.store import Exists, LocalStore, Many, MemoryStore, Op, PutIfAbsent, Read, Wait, Work
+from lakelog.testing.disk import DiskProcess, Gone
+from lakelog.testing.machine import DISK_KINDS, DiskView, Machine
 
 __all__ = [
     "EPOCH_MS",
@@ -57,6 +61,9 @@ request fits in less, and most bundles of several do not."""
 STORED_ALL_THE_SAME = 0.1
 """How many of the puts that took too long are stored later."""
 
+CUT_AFTER_KILL = 0.4
+"""How often the power is cut a moment after a process on files was killed."""
+
 SURPRISE = 0.06
 """How often a process falls asleep just when it is told that a key exists, or does not."""
 
@@ -71,7 +78,9 @@ DRAWN = (
 )  # fmt: skip
 """What is drawn for each request."""
 
-KINDS = (*DRAWN, "too_large", "slow", "outage")
+DRAWN_ON_DISK = ("failed_before", "pause", "crash", "clock", "killed", "power_cut")
+
+KINDS = (*DRAWN, "too_large", "slow", "outage", *DISK_KINDS)
 """Everything that goes wrong."""
 
 
@@ -99,6 +108,15 @@ class Faults:
     """Those in which bundles above some size take longer than their time-out."""
     outages: int = 300
     """Those in which nothing gets through for a while."""
+    disk_towns: int = 80
+    """Those on files."""
+    killed: int = 20
+    """Of the changes on files."""
+    power_cut: int = 1
+    fsync_failed: int = 2
+    """In a thousand fsyncs, in half of the towns on files."""
+    lying_towns: int = 250
+    """Of a thousand towns on files, those whose fsync lies at last."""
     grace_ms: int = 10_000
     """A long pause, or a late arrival, takes up to five of these."""
     reads_tried: int = 3
@@ -114,20 +132,32 @@ class World:
         self.now = 0
         self.healed = False
         self.counts: Counter[str] = Counter()
-        self.store = MemoryStore(now_ms=self.store_ms)
+        self.processes: list[Process] = []
+        self.machine: Machine | None = None
+        self.store: MemoryStore | DiskView
+        """To look at what is stored, and touch nothing."""
+        if self.random.random() * 1000 < faults.disk_towns:
+            self.machine = Machine(self.random, self.store_ms)
+            self.store = self.machine.view
+            self._founder = self.machine.store()
+        else:
+            self.store = MemoryStore(now_ms=self.store_ms)
         self.watch: Callable[[Op, Any], None] = lambda _op, _answer: None
         """Sees every operation when it has been performed."""
+        self.after_cut: Callable[[], None] = lambda: None
+        """Called when the power was cut."""
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._number = 0
         self._ids = 0
-        sizes = [getattr(faults, name) for name in DRAWN]
-        self._bounds = list(zip(accumulate(sizes), DRAWN, strict=True))
+        drawn = DRAWN_ON_DISK if self.machine else DRAWN
+        sizes = [getattr(faults, name) for name in drawn]
+        self._bounds = list(zip(accumulate(sizes), drawn, strict=True))
         self.bundle_bytes_max = self._drawn_size(faults.limited_towns)
         """Larger bundles are refused."""
         self.bundle_bytes_slow = self._drawn_size(faults.slow_towns)
         """Larger bundles are not stored within the time-out."""
         self._outage, self._outage_from, self._outage_to = "", 0, 0
-        if self.random.random() * 1000 < faults.outages:
+        if self.random.random() * 1000 < faults.outages and self.machine is None:
             self._outage = self.random.choice(("refused", "failed_before", "request_lost"))
             self._outage_from = self.some(5_000, 40_000)
             self._outage_to = self._outage_from + self.some(3_000, 25_000)
@@ -159,12 +189,53 @@ class World:
 
     def perform(self, op: Op) -> Any:
         """Perform an operation, now."""
+        if self.machine is not None:
+            return self.machine.perform(*self._founder, op, self.watch)
         try:
             answer = self.store.perform(op)
         except LakelogError as error:
             answer = error
         self.watch(op, answer)
         return answer
+
+    def begin_trouble(self) -> None:
+        """Let the disk go wrong from now on, if there is one."""
+        if self.machine is None:
+            return
+        disk = self.machine.disk
+        disk.failing = self.random.choice((0, self.faults.fsync_failed / 1000))
+        if self.random.random() * 1000 < self.faults.lying_towns:
+            self.at(self.some(10_000, 50_000), self._lie)
+
+    def _lie(self) -> None:
+        assert self.machine is not None
+        self.machine.disk.lying, self.machine.disk.failing = True, 0
+        self.counts["fsync_lied"] += 1
+
+    @property
+    def has_lied(self) -> bool:
+        """Whether fsync has said what is not so."""
+        return self.machine is not None and self.machine.disk.lying
+
+    def heal(self) -> None:
+        """Nothing goes wrong any more."""
+        self.healed = True
+        if self.machine is not None:
+            self.machine.disk.failing = 0
+
+    def cut(self) -> None:
+        """Cut the power, between two operations."""
+        if self.machine is not None and not self.healed and not self.has_lied:
+            self.counts["power_cut"] += 1
+            self.machine.cut()
+            self.end_all()
+
+    def end_all(self) -> None:
+        """The power was cut: everybody is gone, and begins again."""
+        for process in self.processes:
+            if process.is_alive:
+                process.crash()
+        self.after_cut()
 
     def long_ms(self) -> int:
         """A time in which a floor may rise and what lies below it be deleted."""
@@ -210,6 +281,8 @@ class Process:
         self.name = name
         self.begin = begin
         self.skew_ms = world.some(-3_000, 3_000)
+        self.ended: Callable[[], None] = lambda: None
+        """Called when it has died."""
         self.asleep_ms = 0
         """How long it has been suspended in all, which a bad clock does not count."""
         self.lives = 0
@@ -218,6 +291,8 @@ class Process:
         self._right_at = 0
         """When its wall clock, which has jumped, is set right."""
         self._flow: Work[None] | None = None
+        self._on_disk: tuple[DiskProcess, LocalStore] | None = None
+        world.processes.append(self)
 
     def now_ms(self) -> int:
         """Its wall clock."""
@@ -233,12 +308,16 @@ class Process:
 
     def start(self) -> None:
         self.lives += 1
+        if self.world.machine is not None:
+            self._on_disk = self.world.machine.store()
         self._flow = self.begin(self)
         self._step(self.lives, None)
 
     def stop(self) -> None:
         """End it for good."""
         self.lives += 1
+        if self._on_disk is not None:
+            self._on_disk[0].kill()
         if self._flow is not None:
             self._flow.close()
             self._flow = None
@@ -246,6 +325,7 @@ class Process:
     def crash(self) -> None:
         """Lose all memory, and begin again after a while."""
         self.stop()
+        self.ended()
         life = self.lives
         delay_ms = self.world.some(10, 2_000)
         self.world.at(delay_ms, lambda: self.start() if self.lives == life else None)
@@ -294,11 +374,11 @@ class Process:
     def _ask(self, op: Op, life: int, done: Callable[[Any], None], tries: int = 0) -> None:
         world, random = self.world, self.world.random
         fault = world.fault()
-        if fault:
+        if fault and fault not in DISK_KINDS:
             world.counts[fault] += 1
         there, back = world.some(1, 40), world.some(1, 40)
         if fault == "crash":
-            if random.random() < 0.5:
+            if random.random() < 0.5 and world.machine is None:
                 world.at(there, lambda: world.perform(op))
             self.crash()
             return
@@ -311,6 +391,9 @@ class Process:
         if fault == "clock":
             self._jump_ms = random.choice((-1, 1)) * world.some(YEAR_MS, 80 * YEAR_MS)
             self._right_at = world.now + world.some(1_000, 40_000)
+        if world.machine is not None:
+            world.at(there, lambda: self._perform(op, life, back, done, fault))
+            return
         tell = self._again(op, life, done, tries) if isinstance(op, Retried) else done
         fault = world.fault_of_size(op) or fault
         lost = UnavailableError(f"no answer to {type(op).__name__}: retry")
@@ -340,6 +423,34 @@ class Process:
                 if fault == "twice" and not isinstance(op, Read):
                     world.at(there + world.long_ms(), lambda: world.perform(op))
                 world.at(there, lambda: self._arrive(op, back, tell))
+
+    def _perform(
+        self, op: Op, life: int, back_ms: int, done: Callable[[Any], None], fault: str
+    ) -> None:
+        """Perform an operation on files: by this process, if it lives."""
+        world, machine = self.world, self.world.machine
+        if life != self.lives or self._on_disk is None or machine is None:
+            return
+        if fault == "failed_before":
+            world.at(back_ms, lambda: done(UnavailableError("no space is left: retry")))
+            return
+        # Who is killed while reading is as good as crashed, and has left nothing behind.
+        harmless = world.has_lied if fault == "power_cut" else isinstance(op, Read)
+        blow = fault if fault in ("killed", "power_cut") and not harmless else ""
+        if blow:
+            world.counts[blow] += 1
+        answer = machine.perform(*self._on_disk, op, world.watch, blow)
+        if self._on_disk[0].said and not machine.was_cut:
+            world.counts["fsync_failed"] += 1
+            machine.cut()
+        if machine.was_cut:
+            world.end_all()
+        elif isinstance(answer, Gone):
+            self.crash()
+            if world.random.random() < CUT_AFTER_KILL:
+                world.at(world.some(10, 10_000), world.cut)
+        else:
+            world.at(back_ms, lambda: done(answer))
 
     def _arrive(self, op: Op, back_ms: int, tell: Callable[[Any], None]) -> None:
         world = self.world
