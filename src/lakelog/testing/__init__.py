@@ -8,9 +8,9 @@ planted     bugs that it must find
 disk        a disk for the store of files, that forgets what was not synced when its power is cut
 """
 
-from lakelog.testing.actors import make_batch
 from lakelog.testing.planted import BUGS, planted
 from lakelog.testing.simulation import Report, simulate
+from lakelog.testing.town import make_batch
 from lakelog.testing.truth import Anomaly
 from lakelog.testing.world import Faults
 

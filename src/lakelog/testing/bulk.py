@@ -17,9 +17,9 @@ from lakelog.errors import ConflictError, LakelogError, NotFoundError, Unavailab
 from lakelog.journal import Append, Lane
 from lakelog.log import Committed, Identity, Parcel, Staged, TaskParts, commit_write
 from lakelog.store import Wait, Work
-from lakelog.testing.actors import Town, expected
+from lakelog.testing.process import Process
+from lakelog.testing.town import Town, expected
 from lakelog.testing.truth import Anomaly
-from lakelog.testing.world import Process
 
 __all__ = ["Query", "driver"]
 

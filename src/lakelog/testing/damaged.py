@@ -8,9 +8,9 @@ from lakelog.errors import LakelogError
 from lakelog.formats import batches
 from lakelog.log import OutOfRange, Topic, read
 from lakelog.store import Work
-from lakelog.testing.actors import Town
+from lakelog.testing.process import Process
+from lakelog.testing.town import Town
 from lakelog.testing.truth import Anomaly
-from lakelog.testing.world import Process
 
 __all__ = ["inspect_damaged"]
 

@@ -36,7 +36,8 @@ from lakelog.store import (
     put_if_match,
 )
 from lakelog.store.system import System
-from lakelog.testing.world import Process
+from lakelog.testing.process import Process
+from lakelog.testing.scale import Places, patched
 
 __all__ = ["BUGS", "Bug", "planted"]
 
@@ -55,23 +56,14 @@ class Bug:
     """What is broken: a sentence, and what is replaced by what."""
 
     what: str
-    places: tuple[tuple[Any, str, Any], ...]
-    """A module's name or a class, an attribute of it, and what stands there instead."""
+    places: Places
 
 
 @contextmanager
 def planted(name: str) -> Iterator[None]:
     """Plant a bug while this lasts; the empty name plants none."""
-    kept: list[tuple[Any, str, Any]] = []
-    try:
-        for owner, attribute, value in BUGS[name].places if name else ():
-            target = import_module(owner) if isinstance(owner, str) else owner
-            kept.append((target, attribute, getattr(target, attribute)))
-            setattr(target, attribute, value)
+    with patched(BUGS[name].places if name else ()):
         yield
-    finally:
-        for target, attribute, value in reversed(kept):
-            setattr(target, attribute, value)
 
 
 # ---------------------------------------------------------------------------- append
@@ -312,7 +304,7 @@ BUGS: dict[str, Bug] = {
     "library-retries": Bug(
         "the store's library repeats puts by itself, and what it says of them is believed",
         (
-            ("lakelog.testing.world", "Retried", Read | PutIfAbsent),
+            ("lakelog.testing.process", "Retried", Read | PutIfAbsent),
             (_APPEND, "_store", _believing_store),
         ),
     ),

@@ -6,7 +6,7 @@ from lakelog.keep import MergeSettings, Rewritten, merge_run, plan_merge
 from lakelog.log import Topic, list_topics, store_now
 from lakelog.pipeline import CompactSettings, compact_partition
 from lakelog.store import Wait, Work
-from lakelog.testing.actors import Town, expected, is_compacted
+from lakelog.testing.town import Town, expected, is_compacted
 
 __all__ = ["rewriter"]
 

@@ -18,12 +18,17 @@ from lakelog.log import OutOfRange, Topic, create_topic, list_topics, make_names
 from lakelog.model import Rules
 from lakelog.names import STAGED_PREFIX, seq_of
 from lakelog.store import Get, ListPage, Op, Wait, Work, run, working
-from lakelog.testing.actors import SEALS, Broker, Producer, Town, admin, keeper, reader
+from lakelog.testing.actors import admin, keeper, reader
+from lakelog.testing.brokers import Broker, Producer, Stranger
 from lakelog.testing.bulk import Query, driver
 from lakelog.testing.damaged import inspect_damaged
+from lakelog.testing.power import recover
+from lakelog.testing.process import Process
 from lakelog.testing.rewriting import rewriter
+from lakelog.testing.scale import scaled
+from lakelog.testing.town import SEALS, Town
 from lakelog.testing.truth import Anomaly, Truth
-from lakelog.testing.world import Faults, Process, World
+from lakelog.testing.world import Faults, World
 
 __all__ = ["Report", "simulate"]
 
@@ -70,8 +75,25 @@ def simulate(seed: int, *, live_ms: int = 55_000, faults: Faults | None = None) 
         Anomaly: the log is not what it promised.
     """
     faults = faults or Faults()
-    rules = Rules(lanes=1, grace_ms=faults.grace_ms, checkpoint_every=4)
     world = World(seed, faults)
+    with scaled(forgetful=world.is_forgetful, greedy=world.is_greedy):
+        town = _lived(world, live_ms)
+    return Report(
+        seeds=1,
+        acks=town.acks,
+        reads=town.reads,
+        unknown=town.unknown,
+        bundles=len(town.truth.bundles),
+        minutes=world.now / 60_000,
+        notes=Counter(town.notes),
+        faults=world.counts,
+    )
+
+
+def _lived(world: World, live_ms: int) -> Town:
+    """Let a town live, heal, and be inspected."""
+    faults = world.faults
+    rules = Rules(lanes=1, grace_ms=faults.grace_ms, checkpoint_every=4)
     town = _found(world, rules)
     processes = [broker.process for broker in town.brokers]
     for number in range(2):
@@ -87,7 +109,7 @@ def simulate(seed: int, *, live_ms: int = 55_000, faults: Faults | None = None) 
     world.begin_trouble()
     for process in processes:
         process.start()
-    for producer in town.producers:
+    for producer in (*town.producers, *town.strangers):
         producer.pause()
     world.run(live_ms)
     inspect = _inspect
@@ -101,24 +123,15 @@ def simulate(seed: int, *, live_ms: int = 55_000, faults: Faults | None = None) 
     world.run(world.now + 100 * faults.grace_ms)
     if inspector.is_alive:
         raise Anomaly("liveness: the inspector did not finish")
-    return Report(
-        seeds=1,
-        acks=town.acks,
-        reads=town.reads,
-        unknown=town.unknown,
-        bundles=len(town.truth.bundles),
-        minutes=world.now / 60_000,
-        notes=Counter(town.notes),
-        faults=world.counts,
-    )
+    return town
 
 
 def _found(world: World, rules: Rules) -> Town:
     truth = Truth(world.store, rules, world.store_ms)
-    town = Town(world, truth, rules)
+    town = Town(world, truth, rules, is_forgetful=world.is_forgetful)
     perform = working(_performing(world))
     run(make_namespace(world.ids(), rules), perform)
-    world.watch, world.after_cut = truth.watch, truth.recover
+    world.watch, world.after_cut = truth.watch, lambda: recover(truth)
     for name, partitions, configs in (
         ("a", 2, {"retention.ms": "60000"}),
         ("b", 1, {"retention.bytes": "800", "retention.ms": "-1"}),
@@ -133,6 +146,11 @@ def _found(world: World, rules: Rules) -> Town:
             configs=configs,
         )
         town.topics[name] = run(made, perform)
+    if world.is_greedy:
+        made = create_topic(
+            "g", topic_id=world.ids(), partitions=1, lanes=1, now_ms=world.store_ms(), configs={}
+        )
+        town.strangers = [Stranger(town, run(made, perform))]
     town.favourite = world.random.choice(("", *town.topics))
     if town.favourite:
         _settle_in(town, town.topics[town.favourite])
@@ -175,7 +193,7 @@ def _heal(town: Town, processes: list[Process]) -> None:
     """No more faults: who has sent something gets an answer, and what is late arrives."""
     world = town.world
     world.heal()
-    for producer in town.producers:
+    for producer in (*town.producers, *town.strangers):
         producer.done = True
     brokers = [broker.process for broker in town.brokers]
     for process in processes:
@@ -196,7 +214,7 @@ def _cut_for_good(town: Town, processes: list[Process]) -> None:
     world = town.world
     assert world.machine is not None
     world.heal()
-    for producer in town.producers:
+    for producer in (*town.producers, *town.strangers):
         producer.done = True
     for process in processes:
         process.stop()

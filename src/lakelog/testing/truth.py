@@ -23,7 +23,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from lakelog.errors import LakelogError, NotFoundError
+from lakelog.errors import NotFoundError
 from lakelog.formats import batches
 from lakelog.formats.lanes import (
     BatchRow,
@@ -48,7 +48,7 @@ from lakelog.journal import (
 )
 from lakelog.log import Bounds, Chunk, OutOfRange
 from lakelog.model import Rules
-from lakelog.names import bundle_key, head_key, seq_of, staged_key
+from lakelog.names import seq_of, staged_key
 from lakelog.records import decode_header
 from lakelog.store import (
     Created,
@@ -64,7 +64,7 @@ from lakelog.store import (
 from lakelog.testing.keyed import Keyed
 from lakelog.testing.machine import DiskView
 
-__all__ = ["Anomaly", "Entry", "Truth"]
+__all__ = ["Anomaly", "Entry", "Truth", "must"]
 
 SKEW_MS = 10_000
 """How far the time of a bundle may be from the store's: clocks are up to 3,000 ms off."""
@@ -90,7 +90,7 @@ class Truth:
         self, store: MemoryStore | DiskView, rules: Rules, now_ms: Callable[[], int]
     ) -> None:
         self._store = store
-        self._rules = rules
+        self.rules = rules
         self._now_ms = now_ms
         self._began_ms = now_ms()
         self.fold = Fold(lane=0, every=rules.checkpoint_every)
@@ -137,23 +137,23 @@ class Truth:
     def _bundle(self, bundle: Bundle) -> None:
         if bundle.seq < self.floor:
             return  # Nobody sees it.
-        _must(bundle.seq == len(self.bundles), f"J1: key {bundle.seq} after {len(self.bundles)}")
+        must(bundle.seq == len(self.bundles), f"J1: key {bundle.seq} after {len(self.bundles)}")
         flaw = self.fold.flaw(bundle)
-        _must(not flaw, f"J2: {flaw}")
+        must(not flaw, f"J2: {flaw}")
         if self.bundles:  # Once more, by what is seen here and not by the fold's own idea of it.
             last = self.bundles[-1]
-            _must(bundle.epoch >= last.epoch, f"J2: epoch {bundle.epoch} after {last.epoch}")
-            _must(bundle.created_ms >= last.created_ms, f"J2: time of {bundle.seq} goes back")
+            must(bundle.epoch >= last.epoch, f"J2: epoch {bundle.epoch} after {last.epoch}")
+            must(bundle.created_ms >= last.created_ms, f"J2: time of {bundle.seq} goes back")
         early_ms = bundle.created_ms - self._now_ms()
-        _must(early_ms <= SKEW_MS, f"J2: bundle {bundle.seq} is of a time {early_ms} ms ahead")
+        must(early_ms <= SKEW_MS, f"J2: bundle {bundle.seq} is of a time {early_ms} ms ahead")
         late = bundle.created_ms < self._began_ms - SKEW_MS
-        _must(not late, f"J2: bundle {bundle.seq} is of {bundle.created_ms}, before anything was")
+        must(not late, f"J2: bundle {bundle.seq} is of {bundle.created_ms}, before anything was")
         for slice_ in bundle.slices:
-            _must(slice_.topic not in self.deleted, f"J2: {slice_.place} after its deletion")
+            must(slice_.topic not in self.deleted, f"J2: {slice_.place} after its deletion")
         rows = self._rows_of(bundle)
         for place, row in rows:
-            _must(row.crc not in self.places, f"duplicate: {row.crc} in {place} as well")
-        self._take(bundle, rows)
+            must(row.crc not in self.places, f"duplicate: {row.crc} in {place} as well")
+        self.take(bundle, rows)
 
     def _rows_of(self, bundle: Bundle) -> list[tuple[Place, BatchRow]]:
         """Return the batches of a bundle, by slices, wherever they lie."""
@@ -164,7 +164,7 @@ class Truth:
             at += slice_.batches
         return rows
 
-    def _take(self, bundle: Bundle, rows: list[tuple[Place, BatchRow]]) -> None:
+    def take(self, bundle: Bundle, rows: list[tuple[Place, BatchRow]]) -> None:
         """Let a bundle be a part of the log."""
         ends: dict[Place, int] = {}
         bases = {slice_.place: slice_.base_offset for slice_ in reversed(bundle.slices)}
@@ -177,7 +177,7 @@ class Truth:
                 self.keyed.store(place, offset, row.crc)
             if row.producer_id >= 0:
                 seen = self.fold.producer(place, row.producer_id)
-                _must(judge(seen, row) is None, f"J2: sequence {row.base_sequence}")
+                must(judge(seen, row) is None, f"J2: sequence {row.base_sequence}")
         for slice_ in bundle.slices:
             if slice_.write >= 0:
                 self.staged[_staged_key(bundle, slice_)] = bundle.seq
@@ -204,29 +204,27 @@ class Truth:
     def _checkpoint(self, checkpoint: Checkpoint) -> None:
         known = self.folds.get(checkpoint.seq)
         plain = replace(checkpoint, first=checkpoint.seq, roll=())
-        _must(known == plain, f"J8: checkpoint {checkpoint.seq} is not what the chain says")
+        must(known == plain, f"J8: checkpoint {checkpoint.seq} is not what the chain says")
         for seq, slice_, epoch in checkpoint.roll:
             bundle = self.bundles[seq]
-            _must(
-                slice_ in bundle.slices and epoch == bundle.epoch, f"J8: roll of {checkpoint.seq}"
-            )
+            must(slice_ in bundle.slices and epoch == bundle.epoch, f"J8: roll of {checkpoint.seq}")
 
     def _head(self, body: bytes) -> None:
         head = decode_head(body, 0)
-        _must(head.floor >= self.floor, f"J5: floor from {self.floor} to {head.floor}")
+        must(head.floor >= self.floor, f"J5: floor from {self.floor} to {head.floor}")
         for bundle in self.bundles[self.floor : head.floor]:
             for slice_ in bundle.slices:
-                _must(self._is_sealed(slice_.place, slice_.next_offset), f"J4: {slice_} unsealed")
+                must(self.is_sealed(slice_.place, slice_.next_offset), f"J4: {slice_} unsealed")
         if head.floor > self.floor:
             self.floors.append((head.floor, self._now_ms()))
             checkpoint = self.folds.get(head.checkpoint)
-            _must(
+            must(
                 checkpoint is not None and head.checkpoint >= head.floor,
                 f"J4: stands on {head.checkpoint}",
             )
         self.floor = head.floor
 
-    def _is_sealed(self, place: Place, next_offset: int) -> bool:
+    def is_sealed(self, place: Place, next_offset: int) -> bool:
         if place[0] in self.deleted:
             return True
         manifest = self._manifest_of(place)
@@ -243,34 +241,34 @@ class Truth:
     def _manifest(self, key: str, now: Manifest) -> None:
         before = self.manifests.get(key)
         if before is not None:
-            _must(now.generation == before.generation + 1, f"{key}: generation {now.generation}")
-            _must(now.topic == before.topic, f"{key}: topic changed")
-            _must(now.sealed_end >= before.sealed_end, f"J5: sealed end of {key} goes down")
-            _must(now.log_start >= before.log_start, f"J5: start of {key} goes down")
-            _must(now.deleted >= before.deleted, f"{key}: comes back to life")
+            must(now.generation == before.generation + 1, f"{key}: generation {now.generation}")
+            must(now.topic == before.topic, f"{key}: topic changed")
+            must(now.sealed_end >= before.sealed_end, f"J5: sealed end of {key} goes down")
+            must(now.log_start >= before.log_start, f"J5: start of {key} goes down")
+            must(now.deleted >= before.deleted, f"{key}: comes back to life")
         place = now.topic, now.partition
         log = self.logs.get(place, [])
         end = log[-1].next_offset if log else 0
-        _must(now.sealed_end <= end, f"{key}: sealed to {now.sealed_end}, log ends at {end}")
-        _must(now.log_start <= end, f"{key}: starts at {now.log_start}, log ends at {end}")
+        must(now.sealed_end <= end, f"{key}: sealed to {now.sealed_end}, log ends at {end}")
+        must(now.log_start <= end, f"{key}: starts at {now.log_start}, log ends at {end}")
         prefix = key.removesuffix("manifest")
-        rows = [*self._paged(prefix, now), *now.segments]
+        rows = [*self.paged(prefix, now), *now.segments]
         known = {row.name for row in before.segments} if before else set()
-        known |= {row.name for row in self._paged(prefix, before)} if before else set()
+        known |= {row.name for row in self.paged(prefix, before)} if before else set()
         for row in rows:
             if row.name not in known:
-                self._segment(prefix, place, row)
+                self.judge_segment(prefix, place, row)
         for one, next_ in pairwise(rows):
-            _must(one.next_offset <= next_.base_offset, f"{key}: {one.name} and {next_.name} meet")
+            must(one.next_offset <= next_.base_offset, f"{key}: {one.name} and {next_.name} meet")
             lost = max(one.next_offset, now.log_start) < next_.base_offset
-            _must(not lost, f"{key}: nothing between {one.name} and {next_.name}")
+            must(not lost, f"{key}: nothing between {one.name} and {next_.name}")
         if rows and now.log_start < now.sealed_end:
-            _must(rows[0].base_offset <= now.log_start, f"{key}: begins at {rows[0].base_offset}")
-            _must(rows[-1].next_offset == now.sealed_end, f"{key}: ends at {rows[-1].next_offset}")
+            must(rows[0].base_offset <= now.log_start, f"{key}: begins at {rows[0].base_offset}")
+            must(rows[-1].next_offset == now.sealed_end, f"{key}: ends at {rows[-1].next_offset}")
         if place in self.keyed.logs and not now.deleted:
             names = [prefix + row.name for row in rows]
             flaw = self.keyed.judge_manifest(place, names, now.log_start, now.sealed_end)
-            _must(not flaw, f"{key}: {flaw}")
+            must(not flaw, f"{key}: {flaw}")
         if before is not None:
             held = {row.name for row in rows} | {page.name for page in now.pages}
             gone = known | {page.name for page in before.pages}
@@ -278,46 +276,51 @@ class Truth:
         self.starts[place] = now.log_start
         self.manifests[key] = now
 
-    def _paged(self, prefix: str, manifest: Manifest) -> list[SegmentRow]:
+    def paged(self, prefix: str, manifest: Manifest) -> list[SegmentRow]:
         return [
             row
             for page in manifest.pages
             for row in decode_page(self._store.perform(Get(f"{prefix}{page.name}.json")).body)
         ]
 
-    def _segment(self, prefix: str, place: Place, row: SegmentRow) -> None:
+    def judge_segment(self, prefix: str, place: Place, row: SegmentRow) -> None:
         try:
             body = self._store.perform(Get(f"{prefix}{row.name}.kfs")).body
         except NotFoundError as error:
             raise Anomaly(f"{prefix}{row.name}: named, and not there") from error
         if place in self.keyed.logs:
             flaw = self.keyed.judge_segment(place, prefix + row.name, body[32:-16])
-            _must(not flaw, f"{prefix}{row.name}: {flaw}")
+            must(not flaw, f"{prefix}{row.name}: {flaw}")
             return
         found = [
             Entry(header.base_offset, header.next_offset, header.crc, header.leader_epoch)
             for _, header in batches.frames(body[32:-16])
         ]
-        _must(
+        must(
             found == self.between(place, row.base_offset, row.next_offset),
             f"{prefix}{row.name}: it holds what the log never held",
         )
+
+    def read(self, key: str) -> bytes:
+        """Return an object as it is now."""
+        body: bytes = self._store.perform(Get(key)).body
+        return body
 
     def _delete(self, key: str) -> None:
         seq = seq_of(key)
         if seq is not None and "/lanes/" in key:
             now = self._now_ms()
-            old = [floor for floor, since in self.floors if now - since >= self._rules.grace_ms]
-            _must(seq < max(old, default=0), f"J4: {key} deleted, old floors {old}")
+            old = [floor for floor, since in self.floors if now - since >= self.rules.grace_ms]
+            must(seq < max(old, default=0), f"J4: {key} deleted, old floors {old}")
             return
         if key in self.staged:
             now = self._now_ms()
-            old = [floor for floor, since in self.floors if now - since >= self._rules.grace_ms]
+            old = [floor for floor, since in self.floors if now - since >= self.rules.grace_ms]
             seq = self.staged[key]
-            _must(seq < max(old, default=0), f"J4: {key} deleted, {seq} points at it")
+            must(seq < max(old, default=0), f"J4: {key} deleted, {seq} points at it")
             return
-        left_ms = self._now_ms() - self.left.get(key.partition(".")[0], -self._rules.grace_ms)
-        _must(left_ms >= self._rules.grace_ms, f"{key}: deleted {left_ms} ms after it was dropped")
+        left_ms = self._now_ms() - self.left.get(key.partition(".")[0], -self.rules.grace_ms)
+        must(left_ms >= self.rules.grace_ms, f"{key}: deleted {left_ms} ms after it was dropped")
         prefix, _, name = key.rpartition("/")
         manifest = self.manifests.get(prefix + "/manifest")
         if manifest is not None and not manifest.deleted:
@@ -325,69 +328,7 @@ class Truth:
             for page in manifest.pages:
                 body = self._store.perform(Get(f"{prefix}/{page.name}.json")).body
                 rows |= {row.name for row in decode_page(body)}
-            _must(name.partition(".")[0] not in rows, f"{key}: deleted, and named by its manifest")
-
-    # ------------------------------------------------------------------------ power
-
-    def recover(self) -> None:
-        """Be what a power cut has left. What nobody was told of may be gone; nothing else is."""
-        try:
-            self._recover()
-        except LakelogError as error:
-            raise Anomaly(f"power: {error}") from error
-
-    def _recover(self) -> None:
-        floor = decode_head(self._read(head_key(0)), 0).floor
-        left = self._left(floor)
-        was, rows, self.bundles, self.rows = self.bundles, self.rows, [], []
-        self.fold, self.folds = Fold(lane=0, every=self._rules.checkpoint_every), {}
-        self.logs, self.places, self.keyed.logs = {}, {}, {}
-        self.deleted, self.staged = set(), {}
-        for bundle, some in zip(was[:left], rows[:left], strict=True):
-            self._take(bundle, some)
-        for crc, told in self.told.items():
-            now = self.places.get(crc)
-            _must(now == told, f"power: acknowledged at {told}, and after the cut it is at {now}")
-        self.floor = floor
-        self.floors = [one for one in self.floors if one[0] <= floor]
-        self._recover_manifests()
-        for bundle in self.bundles[:floor]:
-            for slice_ in bundle.slices:
-                _must(self._is_sealed(slice_.place, slice_.next_offset), f"power: {slice_} is lost")
-
-    def _left(self, floor: int) -> int:
-        """Return how many bundles are left; those below the floor were sealed, and may be gone."""
-        left = floor
-        for seq in range(floor, len(self.bundles)):
-            try:
-                body = self._read(bundle_key(0, seq))
-            except NotFoundError:
-                continue
-            _must(seq == left, f"power: bundle {seq} is there, and {left} is gone")
-            same = decode_directory(body, len(body)) == self.bundles[seq]
-            _must(same, f"power: bundle {seq} is not what it was")
-            left += 1
-        return left
-
-    def _recover_manifests(self) -> None:
-        for key in list(self.manifests):
-            prefix = key.removesuffix("manifest")
-            try:
-                now = decode_manifest(self._read(key))
-            except NotFoundError:
-                del self.manifests[key]
-                continue
-            rows = [*self._paged(prefix, now), *now.segments]
-            for row in rows:
-                self._segment(prefix, (now.topic, now.partition), row)
-            for name in {row.name for row in rows} | {page.name for page in now.pages}:
-                self.left.pop(prefix + name, None)
-            self.manifests[key] = now
-        self.starts = {(one.topic, one.partition): one.log_start for one in self.manifests.values()}
-
-    def _read(self, key: str) -> bytes:
-        body: bytes = self._store.perform(Get(key)).body
-        return body
+            must(name.partition(".")[0] not in rows, f"{key}: deleted, and named by its manifest")
 
     # ------------------------------------------------------------------------ asking
 
@@ -411,12 +352,12 @@ class Truth:
         match outcome:
             case Stored():
                 told = request.place, outcome.base_offset
-                _must(known == told, f"J3: acknowledged at {told}, stored at {known}")
+                must(known == told, f"J3: acknowledged at {told}, stored at {known}")
                 self.told[crc] = told
             case Refused(Refusal.TOPIC_DELETED):
-                _must(request.topic in self.deleted, f"J6: {request.place} was not deleted")
+                must(request.topic in self.deleted, f"J6: {request.place} was not deleted")
             case Refused():
-                _must(known is None, f"aborted read: refused, and stored at {known}")
+                must(known is None, f"aborted read: refused, and stored at {known}")
             case _:
                 pass
 
@@ -425,18 +366,18 @@ class Truth:
     ) -> None:
         """Compare what a reader was told; ``asked`` was so when it asked."""
         now = found.bounds
-        _must(now.end <= self.end(place), f"an end {now.end} that never was")
+        must(now.end <= self.end(place), f"an end {now.end} that never was")
         if isinstance(found, OutOfRange) or not found.body:
-            _must(now.end >= asked.end, f"J6: end {now.end}, and it was {asked.end}")
-            _must(now.log_start >= asked.log_start, f"J5: start {now.log_start} goes down")
+            must(now.end >= asked.end, f"J6: end {now.end}, and it was {asked.end}")
+            must(now.log_start >= asked.log_start, f"J5: start {now.log_start} goes down")
         if isinstance(found, OutOfRange):
             start = self.starts.get(place, 0)
             within = start <= offset <= asked.end
-            _must(not within, f"J6: {offset} out of range, and it was in [{start}, {asked.end}]")
+            must(not within, f"J6: {offset} out of range, and it was in [{start}, {asked.end}]")
             return
         if place in self.keyed.logs:
             flaw = self.keyed.judge_chunk(place, found.body, offset, found.next_offset)
-            _must(not flaw, f"{place[1]}/{offset}: {flaw}")
+            must(not flaw, f"{place[1]}/{offset}: {flaw}")
             return
         at, entries = 0, []
         while at < len(found.body):
@@ -446,18 +387,18 @@ class Truth:
             )
             at += header.size
         if not entries:
-            _must(offset >= asked.end, f"J6: nothing at {offset}, and the end was {asked.end}")
+            must(offset >= asked.end, f"J6: nothing at {offset}, and the end was {asked.end}")
             return
         first, last = entries[0], entries[-1]
-        _must(first.base_offset <= offset < first.next_offset, f"skip: {first} for {offset}")
+        must(first.base_offset <= offset < first.next_offset, f"skip: {first} for {offset}")
         truth = self.between(place, first.base_offset, last.next_offset)
-        _must(entries == truth, f"read {entries[:3]} at {place[1]}/{offset}, log holds {truth[:3]}")
+        must(entries == truth, f"read {entries[:3]} at {place[1]}/{offset}, log holds {truth[:3]}")
 
 
 def _staged_key(bundle: Bundle, slice_: Slice) -> str:
     return staged_key(bundle.events[slice_.write].id, bundle.lane, slice_.part)
 
 
-def _must(so: bool, otherwise: str) -> None:
+def must(so: bool, otherwise: str) -> None:
     if not so:
         raise Anomaly(otherwise)

@@ -1,0 +1,153 @@
+"""A town: everybody, what they share, and what every one of them does alike."""
+
+import struct
+from dataclasses import dataclass, field
+from random import Random  # noqa: TID251 (seeded)
+from typing import TYPE_CHECKING
+
+from crc32c import crc32c
+
+from lakelog.errors import LakelogError, NotFoundError
+from lakelog.journal import Append, Lane, StoreTime, new_append
+from lakelog.keep import SealSettings
+from lakelog.log import Bounds, Chunk, OutOfRange, Topic
+from lakelog.model import Rules
+from lakelog.store import Work
+from lakelog.testing.keyed import KEYS, make_keyed_batch
+from lakelog.testing.process import Process
+from lakelog.testing.truth import Anomaly, Truth
+from lakelog.testing.world import RefusedError, World
+
+if TYPE_CHECKING:
+    from lakelog.testing.brokers import Broker, Producer, Stranger
+
+__all__ = ["PLAIN", "SEALS", "Town", "expected", "is_compacted", "make_batch"]
+
+PLAIN = (-1, -1, -1)
+"""No producer: a batch may be stored twice, and nobody would know."""
+SEALS = SealSettings(group_bytes=1000, segment_bytes=600)
+FAVOURED = 0.8
+
+
+def make_batch(number: int, count: int, producer: tuple[int, int, int], now_ms: int) -> bytes:
+    """Return a batch of ``count`` records whose bytes nobody else has."""
+    records = b"".join(
+        bytes((28, 0, 0, 2 * at, 1, 16)) + number.to_bytes(8, "big") + b"\0" for at in range(count)
+    )
+    signed = struct.pack(
+        ">hiqqqhii", 0, count - 1, now_ms, now_ms, producer[0], producer[1], producer[2], count
+    )
+    body = signed + records
+    return struct.pack(">qiibI", 0, 9 + len(body), 0, 2, crc32c(body)) + body
+
+
+@dataclass(slots=True)
+class Town:
+    """Everybody, and what they share."""
+
+    world: World
+    truth: Truth
+    rules: Rules
+    topics: dict[str, Topic] = field(default_factory=dict)
+    brokers: list["Broker"] = field(default_factory=list)
+    producers: list["Producer"] = field(default_factory=list)
+    strangers: list["Stranger"] = field(default_factory=list)
+    batches: int = 0
+    acks: int = 0
+    reads: int = 0
+    unknown: int = 0
+    notes: dict[str, int] = field(default_factory=dict)
+    favourite: str = ""
+    is_forgetful: bool = False
+    """Whether lanes forget soon: then clients give up sooner, as they do in the large."""
+
+    @property
+    def random(self) -> Random:
+        return self.world.random
+
+    def lane(self, process: Process) -> Lane:
+        """Return a lane of which a process knows nothing yet."""
+        return Lane(
+            number=0,
+            rules=self.rules,
+            clock=process,
+            ids=self.world.ids,
+            writer=self.world.ids(),
+            time=StoreTime(),
+        )
+
+    def note(self, lane: Lane) -> None:
+        """Count which ways were taken."""
+        for name, count in lane.notes.items():
+            self.count(name, count)
+        lane.notes.clear()
+
+    def count(self, what: str, times: int = 1) -> None:
+        """Count something that happened."""
+        self.notes[what] = self.notes.get(what, 0) + times
+
+    def batch(self, topic: Topic, partition: int, producer: tuple[int, int, int] = PLAIN) -> Append:
+        """Return a batch that nobody has sent yet."""
+        self.batches += 1
+        count, now_ms = self.world.some(1, 4), self.world.store_ms()
+        if not is_compacted(topic):
+            body = make_batch(self.batches, count, producer, now_ms)
+            return new_append(topic.id, partition, body)
+        drawn = [(self.world.some(0, KEYS), self.random.random()) for _ in range(count)]
+        body = make_keyed_batch(self.batches, drawn, producer, now_ms)
+        append = new_append(topic.id, partition, body)
+        self.truth.keyed.send(append.rows[0].crc, body)
+        return append
+
+    def some_offset(self, asked: Bounds) -> int:
+        """Draw an offset to read at: within, at an edge, or just beyond."""
+        low, high = asked.log_start, asked.end
+        within = self.random.randint(min(low, high), high)
+        return self.random.choice((low, high, high + 1, within))
+
+    def judged(
+        self,
+        flow: Work[Chunk | OutOfRange],
+        topic: Topic,
+        place: tuple[bytes, int],
+        offset: int,
+        asked: Bounds,
+    ) -> Work[Chunk | OutOfRange | None]:
+        """Read, and compare with the truth; None if there was no answer."""
+        try:
+            found = yield from flow
+        except NotFoundError:
+            if not (topic.id in self.truth.deleted or topic.deleted or _is_gone(self.truth, place)):
+                raise Anomaly(f"J6: {place} unknown") from None
+            return None
+        except LakelogError as error:
+            expected(error)
+            return None
+        self.truth.judge_read(place, offset, found, asked=asked)
+        self.reads += 1
+        return found
+
+    def some_place(self) -> tuple[Topic, int]:
+        """Draw a partition; in some towns most of what happens, happens to one topic."""
+        favoured = self.favourite and self.random.random() < FAVOURED
+        topic = self.topics[self.favourite if favoured else self.random.choice(sorted(self.topics))]
+        return topic, self.random.randrange(topic.partitions)
+
+
+def is_compacted(topic: Topic) -> bool:
+    """Say whether records may go when newer ones of their keys are there."""
+    return topic.configs.get("cleanup.policy") == "compact"
+
+
+def _is_gone(truth: Truth, place: tuple[bytes, int]) -> bool:
+    return any(
+        manifest.deleted
+        for manifest in truth.manifests.values()
+        if (manifest.topic, manifest.partition) == place
+    )
+
+
+def expected(error: LakelogError) -> None:
+    """See that an error is one of those that go away."""
+    if not error.retryable and not isinstance(error, RefusedError):
+        raise Anomaly(f"an error that nothing explains: {error}") from error
