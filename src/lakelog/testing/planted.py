@@ -7,11 +7,11 @@ by replacing a small function for the time of a run: the product has no switch f
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from lakelog.errors import NotFoundError, UnavailableError
+from lakelog.errors import UnavailableError
 from lakelog.formats.lanes import decode_bundle, encode_bundle
 from lakelog.history.manifests import Intent, Manifest, SegmentRow, changes, read_manifest
 from lakelog.journal import Append, Fold, Held, Lane, Outcome, Request, Stored
@@ -23,9 +23,6 @@ from lakelog.names import bundle_key, head_key
 from lakelog.store import (
     Body,
     Created,
-    Exists,
-    Head,
-    LocalStore,
     PutIfAbsent,
     Read,
     Wait,
@@ -35,9 +32,9 @@ from lakelog.store import (
     put_if_absent,
     put_if_match,
 )
-from lakelog.store.system import System
 from lakelog.testing.process import Process
-from lakelog.testing.scale import Places, patched
+from lakelog.testing.repaired import REPAIRED, Bug
+from lakelog.testing.scale import patched
 
 __all__ = ["BUGS", "Bug", "planted"]
 
@@ -47,16 +44,6 @@ _READ = "lakelog.log.read"
 _CHANGES = "lakelog.history.manifests.changes"
 _STAGED = "lakelog.keep.staged"
 _COMPACTING = "lakelog.pipeline.compacting"
-_FILES = "lakelog.store.local"
-_FOLDERS = "lakelog.store.folders"
-
-
-@dataclass(frozen=True, slots=True)
-class Bug:
-    """What is broken: a sentence, and what is replaced by what."""
-
-    what: str
-    places: Places
 
 
 @contextmanager
@@ -255,29 +242,6 @@ def _cells_alone(cells: Any, lanes: Any, _staged: Any, *others: Any, **named: An
 _real_keep_cells = _of(_STAGED, "_keep_cells")
 
 
-# ---------------------------------------------------------------------------- files
-
-
-def _put_unsynced(store: LocalStore, op: PutIfAbsent) -> Any:
-    """Say that a key exists, and do not see to it that it will exist after a power cut."""
-    try:
-        store.perform(Head(op.key))
-    except NotFoundError:
-        return _real_put(store, op)
-    return Exists()
-
-
-_real_put = LocalStore._put_if_absent  # noqa: SLF001
-
-
-def _sync_twice(system: System, handle: int, _path: str) -> None:
-    """Sync, and when that fails, sync again, which succeeds."""
-    with suppress(OSError):
-        system.fsync(handle)
-        return
-    system.fsync(handle)
-
-
 def _nothing(*_: object) -> None:
     return None
 
@@ -384,21 +348,10 @@ BUGS: dict[str, Bug] = {
         "the cell of a batch is forgotten while bundles point at what it staged",
         ((_STAGED, "_keep_cells", _cells_alone),),
     ),
-    "ack-unsynced": Bug(
-        "a name that another process has made is believed, and its folder not synced",
-        (
-            (_FILES, "UNSETTLED", 0),
-            (_FOLDERS, "UNSETTLED", 0),
-            (LocalStore, "_put_if_absent", _put_unsynced),
-        ),
-    ),
-    "fsync-again": Bug(
-        "an fsync that failed is tried again, and believed",
-        ((_FOLDERS, "sync", _sync_twice), ("lakelog.store.drafts", "sync", _sync_twice)),
-    ),
     "plain-again": Bug(
         "a plain batch of unknown outcome is appended again",
         ((Append, "is_plain", False),),
     ),
+    **REPAIRED,
 }
 """Every bug by name."""

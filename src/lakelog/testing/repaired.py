@@ -1,0 +1,128 @@
+"""Planted bugs that were in the product once, and are repaired."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from lakelog.errors import InvalidInputError, NotFoundError
+from lakelog.journal import Fold, Lane, Snapshot
+from lakelog.journal.fold import Seen
+from lakelog.ports import Clock
+from lakelog.store import Body, Exists, Head, LocalStore, PutIfAbsent, Wait, Work, put_if_absent
+from lakelog.store.system import System
+from lakelog.testing.scale import MEMORY_MS, Places
+from lakelog.testing.world import World
+
+__all__ = ["REPAIRED", "Bug"]
+
+_APPEND = "lakelog.journal.append"
+_FOLD = "lakelog.journal.fold"
+_FILES = "lakelog.store.local"
+_FOLDERS = "lakelog.store.folders"
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """What is broken: a sentence, and what is replaced by what."""
+
+    what: str
+    places: Places
+    shows_in: Callable[[World], bool] = lambda _: True
+    """In which towns it can be found at all: who looks for it need not try the others."""
+
+
+def _put_unsynced(store: LocalStore, op: PutIfAbsent) -> Any:
+    """Say that a key exists, and do not see to it that it will exist after a power cut."""
+    try:
+        store.perform(Head(op.key))
+    except NotFoundError:
+        return _real_put(store, op)
+    return Exists()
+
+
+_real_put = LocalStore._put_if_absent  # noqa: SLF001
+
+
+def _sync_twice(system: System, handle: int, _path: str) -> None:
+    """Sync, and when that fails, sync again, which succeeds."""
+    with suppress(OSError):
+        system.fsync(handle)
+        return
+    system.fsync(handle)
+
+
+def _put_for_ever(key: str, body: Body) -> Work[Any]:
+    """Put, and when the store refuses it, put again."""
+    while True:
+        try:
+            return (yield from put_if_absent(key, body))
+        except InvalidInputError:
+            yield Wait(1_000)
+
+
+def _wall_stamp(_time: Any, clock: Clock, _ids: Any) -> Work[int]:
+    yield from ()
+    return clock.now_ms()
+
+
+def _forget_to_nothing(lane: Lane) -> None:
+    """Be sure of nothing, and say meanwhile that every partition ends at 0."""
+    fold = Fold(lane=lane.number, every=lane.rules.checkpoint_every)
+    lane.snapshot, lane.is_sure = Snapshot(fold=fold), False
+
+
+def _forget_all(lane: Lane) -> None:
+    """Be sure of nothing, and know nothing, whoever reads."""
+    lane.snapshot, lane.is_sure = None, False
+
+
+def _newest_of_all(producers: list[tuple[Any, Seen]], most: int) -> list[tuple[Any, Seen]]:
+    """Keep those that were seen last, whichever partition they are of."""
+    return sorted(producers, key=lambda one: (one[1].seen_ms, one[0]))[-most:]
+
+
+REPAIRED: dict[str, Bug] = {
+    "ack-unsynced": Bug(
+        "a name that another process has made is believed, and its folder not synced",
+        (
+            (_FILES, "UNSETTLED", 0),
+            (_FOLDERS, "UNSETTLED", 0),
+            (LocalStore, "_put_if_absent", _put_unsynced),
+        ),
+        lambda world: world.machine is not None,
+    ),
+    "fsync-again": Bug(
+        "an fsync that failed is tried again, and believed",
+        ((_FOLDERS, "sync", _sync_twice), ("lakelog.store.drafts", "sync", _sync_twice)),
+        lambda world: world.machine is not None,
+    ),
+    "put-for-ever": Bug(
+        "what the store refuses is put again, for ever",
+        ((_APPEND, "put_if_absent", _put_for_ever),),
+        lambda world: world.bundle_bytes_max < 1 << 62,
+    ),
+    "wall-stamp": Bug(
+        "bundles are stamped by the clock of the machine that writes them",
+        ((_APPEND, "stamp", _wall_stamp),),
+    ),
+    "unknown-is-zero": Bug(
+        "a lane that is being learned again says that its partitions end at 0",
+        ((Lane, "forget", _forget_to_nothing),),
+    ),
+    "forget-in-use": Bug(
+        "what is known of a lane is taken away under those who read by it",
+        ((Lane, "forget", _forget_all),),
+    ),
+    "evict-strangers": Bug(
+        "a lane that has too many producers forgets the longest idle ones, of whatever partition",
+        ((_FOLD, "_within_quota", _newest_of_all),),
+        lambda world: world.is_greedy,
+    ),
+    "judged-late": Bug(
+        "a request is judged by a lane that may have forgotten its producer meanwhile",
+        (("lakelog.testing.scale", "FORGETFUL", ((_FOLD, "MEMORY_MS", MEMORY_MS),)),),
+        lambda world: world.is_forgetful,
+    ),
+}
+"""Every one by its name."""
