@@ -28,7 +28,8 @@ WAYS = (
     "W3 exists, then absent", "W4 holds", "W4 passed", "fate stored", "fate lost",
     "fate unknown", "refusal stale", "seal committed", "trimmed",
     "merged", "compacted", "rewrite moved", "bulk committed", "bulk committed before", "bulk void",
-    "bulk task again", "bulk stage again",
+    "bulk task again", "bulk stage again", "W3 too large", "W3 given up", "too old to judge",
+    "producer gave up", "read beside", "damage told", "damage spared",
 )  # fmt: skip
 """Ways that a run of all seeds must have taken."""
 

@@ -226,7 +226,7 @@ class Broker:
         """Let consumers read by the lane that the flow beside this one owns and changes."""
         town, known = self.town, dict[tuple[bytes, int], Known]()
         while True:
-            yield Wait(town.world.some(4_000, 25_000))
+            yield Wait(town.world.some(5_000, 30_000))
             topic, partition = town.some_place()
             place = topic.id, partition
             asked = Bounds(town.truth.starts.get(place, 0), town.truth.end(place))
@@ -235,7 +235,7 @@ class Broker:
             while self.looked < mine:
                 yield Wait(100)
             # Who reads on asks for nothing: what was told is there, whatever the lane goes through.
-            for _ in range(town.world.some(1, 8)):
+            for _ in range(town.world.some(1, 6)):
                 offset = town.some_offset(asked)
                 memory = known.setdefault(place, Known())
                 flow = read(lane, topic.where(partition), offset, 300, memory, _as_it_is)

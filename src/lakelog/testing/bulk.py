@@ -63,7 +63,7 @@ def driver(town: Town, query: Query, process: Process) -> Work[None]:
 def _write(town: Town, lanes: dict[int, Lane], query: Query, number: int) -> Work[Committed]:
     """Stage the rows of a batch by a task or two, and commit them."""
     if number not in query.rows:
-        query.rows[number] = [town.batch(*town.some_place()) for _ in range(town.world.some(1, 4))]
+        query.rows[number] = [town.batch(*town.some_place()) for _ in range(town.world.some(1, 5))]
     rows = query.rows[number]
     identity, write = Identity(query.id, number, is_stream=True), town.world.ids()
     cut = town.world.some(0, len(rows))

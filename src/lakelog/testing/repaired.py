@@ -1,6 +1,6 @@
 """Planted bugs that were in the product once, and are repaired."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -8,16 +8,19 @@ from typing import Any
 from lakelog.errors import InvalidInputError, NotFoundError
 from lakelog.journal import Fold, Lane, Snapshot
 from lakelog.journal.fold import Seen
+from lakelog.log import Staged
+from lakelog.log.staging import encode_plan
 from lakelog.ports import Clock
 from lakelog.store import Body, Exists, Head, LocalStore, PutIfAbsent, Wait, Work, put_if_absent
 from lakelog.store.system import System
-from lakelog.testing.scale import MEMORY_MS, Places
+from lakelog.testing.scale import MEMORY_MS, Places, patched
 from lakelog.testing.world import World
 
 __all__ = ["REPAIRED", "Bug"]
 
 _APPEND = "lakelog.journal.append"
 _FOLD = "lakelog.journal.fold"
+_STAGING = "lakelog.log.staging"
 _FILES = "lakelog.store.local"
 _FOLDERS = "lakelog.store.folders"
 
@@ -82,6 +85,12 @@ def _newest_of_all(producers: list[tuple[Any, Seen]], most: int) -> list[tuple[A
     return sorted(producers, key=lambda one: (one[1].seen_ms, one[0]))[-most:]
 
 
+def _plan_of_one_page(staged: Sequence[Staged]) -> list[bytes]:
+    """Write a plan of as many runs as there are, though readers take fewer."""
+    with patched(((_STAGING, "RUNS_MAX", 1 << 16),)):
+        return encode_plan(staged)
+
+
 REPAIRED: dict[str, Bug] = {
     "ack-unsynced": Bug(
         "a name that another process has made is believed, and its folder not synced",
@@ -96,6 +105,10 @@ REPAIRED: dict[str, Bug] = {
         "an fsync that failed is tried again, and believed",
         ((_FOLDERS, "sync", _sync_twice), ("lakelog.store.drafts", "sync", _sync_twice)),
         lambda world: world.machine is not None,
+    ),
+    "limit-of-readers": Bug(
+        "a bulk write is decided whose plan is larger than readers take",
+        (("lakelog.log.writes", "encode_plan", _plan_of_one_page),),
     ),
     "put-for-ever": Bug(
         "what the store refuses is put again, for ever",

@@ -20,7 +20,13 @@ _FOLD = "lakelog.journal.fold"
 MEMORY_MS = 30_000
 PRODUCERS = 40
 
-ALWAYS: Places = ((_APPEND, "PATIENCE_MS", 5_000), (_APPEND, "SMALL_BYTES", 100))
+RUNS = 2
+
+ALWAYS: Places = (
+    (_APPEND, "PATIENCE_MS", 5_000),
+    (_APPEND, "SMALL_BYTES", 100),
+    ("lakelog.log.staging", "RUNS_MAX", RUNS),
+)
 FORGETFUL: Places = ((_FOLD, "MEMORY_MS", MEMORY_MS), (_APPEND, "JUDGED_MS_MAX", MEMORY_MS // 2))
 GREEDY: Places = ((_FOLD, "PRODUCERS_MAX", PRODUCERS),)
 

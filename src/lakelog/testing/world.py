@@ -80,7 +80,7 @@ class Faults:
     twice: int = 5
     pause: int = 24
     crash: int = 4
-    refused: int = 5
+    refused: int = 3
     clock: int = 1
     limited_towns: int = 80
     """Of a thousand towns, those whose store refuses bundles above some size."""
