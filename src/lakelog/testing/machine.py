@@ -37,7 +37,6 @@ from lakelog.store import (
     PutIfMatch,
     Replaced,
 )
-from lakelog.store.keys import STAGING
 from lakelog.testing.disk import DiskProcess, Gone, SimulatedDisk
 
 __all__ = ["DISK_KINDS", "DiskView", "Machine"]
@@ -45,6 +44,8 @@ __all__ = ["DISK_KINDS", "DiskView", "Machine"]
 DISK_KINDS = ("killed", "power_cut", "fsync_failed", "fsync_lied")
 
 ROOT = "/data"
+STAGING = ".lakelog-staging"
+"""A folder of the store's own, in which no object is."""
 CALLS_MAX = 40
 """Within so many system calls of an operation a blow falls; or just behind it."""
 _NAMING = ("link", "rename", "unlink")

@@ -271,6 +271,8 @@ BUGS: dict[str, Bug] = {
             ("lakelog.testing.process", "Retried", Read | PutIfAbsent),
             (_APPEND, "_store", _believing_store),
         ),
+        # Where bundles may be too slow it would be found for another reason: it never gives up.
+        lambda world: world.bundle_bytes_slow == 1 << 62,
     ),
     "no-fold": Bug(
         "the loser of a race takes the winner's offsets and not its producers",

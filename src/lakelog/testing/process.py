@@ -113,7 +113,8 @@ class Process:
             return
         except Anomaly:
             raise
-        except Exception as error:
+        except (AssertionError, LakelogError) as error:
+            # Anything else is a mistake of the simulator, or of a bug that was planted badly.
             raise Anomaly(f"{self.name} died of {error!r}") from error
         match wish:
             case Wait():

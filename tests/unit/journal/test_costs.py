@@ -52,7 +52,7 @@ from lakelog.store import (
     run,
     working,
 )
-from lakelog.testing.actors import make_batch
+from lakelog.testing import make_batch
 from tests.patience import in_time
 from tests.unit.journal.script import EPOCH_MS, TOPIC, Script, plain
 

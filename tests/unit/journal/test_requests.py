@@ -19,7 +19,7 @@ from lakelog.records import (
     decode_header,
     decode_records,
 )
-from lakelog.testing.actors import make_batch
+from lakelog.testing import make_batch
 from tests.unit.journal.script import EPOCH_MS, TOPIC, plain, sent
 
 ONE = make_batch(1, 3, (-1, -1, -1), EPOCH_MS)

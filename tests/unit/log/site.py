@@ -60,7 +60,7 @@ from lakelog.store import (
     run,
     working,
 )
-from lakelog.testing.actors import make_batch
+from lakelog.testing import make_batch
 
 EPOCH_MS = 1_700_000_000_000
 GRACE_MS = 60_000
