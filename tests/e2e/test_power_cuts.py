@@ -30,7 +30,7 @@ from tests.parts.lakelog import Lakelog, running_lakelog
 from tests.parts.process import FailedPartError
 from tests.patience import in_time
 
-CUTS = int(os.environ.get("LAKELOG_POWER_CUTS", "6"))  # noqa: TID251
+CUTS = int(os.environ.get("LAKELOG_POWER_CUTS", "4"))  # noqa: TID251
 PARTITIONS = 4
 RATE = 100
 """Records of each producer in a second."""
