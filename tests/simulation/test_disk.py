@@ -12,6 +12,7 @@ is a power cut here.
 """
 
 import contextlib
+from collections.abc import Iterator
 from random import Random  # noqa: TID251 (seeded)
 from typing import Any
 
@@ -26,6 +27,7 @@ from lakelog.store import (
     Head,
     ListPage,
     LocalStore,
+    ObjectInfo,
     PutIfAbsent,
     PutIfMatch,
     Replaced,
@@ -33,6 +35,7 @@ from lakelog.store import (
     run,
     working,
 )
+from lakelog.store.folders import READ, Folders, describe
 from lakelog.testing.disk import DiskProcess, Gone, SimulatedDisk
 
 ROOT = "/srv/data/log"
@@ -263,10 +266,25 @@ def _try_again(self: DiskProcess, sentence: str) -> None:
 def _nothing(*arguments: object) -> None: ...
 
 
+@contextlib.contextmanager
+def _open_at_once(self: LocalStore, key: str) -> Iterator[Any]:
+    folder, _, name = key.rpartition("/")
+    with self._folders.open(folder + "/") as above:
+        handle = self._system.open(name, READ, dir_fd=above)
+        yield handle, self._system.fstat(handle)
+
+
+def _info_at_once(self: Folders, key: str, name: str, folder: str, handle: int) -> ObjectInfo:
+    return describe(key, self._system.stat(name, dir_fd=handle, follow_symlinks=False))
+
+
 BUGS: dict[str, tuple[str, object]] = {
     "a failed fsync may be tried again": ("lakelog.testing.disk.DiskProcess.end", _try_again),
-    "a read believes a name before it is durable": ("lakelog.store.local.UNSETTLED", 0),
-    "a listing believes a name before it is durable": ("lakelog.store.folders.UNSETTLED", 0),
+    "a name is believed before it is durable": (
+        "lakelog.store.local.LocalStore._open",
+        _open_at_once,
+    ),
+    "a listing does": ("lakelog.store.folders.Folders._info", _info_at_once),
     "a put that is too late does": ("lakelog.store.local.LocalStore._check_taken", _nothing),
     "an object that is gone may come back": (
         "lakelog.store.local.LocalStore._sync_absence",

@@ -18,18 +18,17 @@ import fcntl
 import os
 import re
 import secrets
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
 from lakelog.errors import InvalidInputError
-from lakelog.store.folders import UNSETTLED, Folders, describe
+from lakelog.store.folders import READ, UNSETTLED, Folders, describe
 from lakelog.store.keys import STAGING
 from lakelog.store.operations import Body, ObjectInfo
 from lakelog.store.system import Status, System, sync
 
-__all__ = ["Draft", "Drafts", "settle"]
+__all__ = ["Draft", "Drafts"]
 
 LEFT_OVER_S = 3_600
 """How old a draft is before it is taken for a leftover, and how often a store looks for them."""
@@ -38,7 +37,6 @@ LOOKED_AT_MAX = 10_000
 """Names that one look for leftovers reads. There are seldom more than there are writers."""
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_LOOK = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _NAME = re.compile(r"[0-9a-f]{32}")
 _ASIDE = STAGING + "/"
 _LOCK = "lock"
@@ -140,7 +138,7 @@ class Drafts:
                         self._remove_left_over(aside, name, now_ns - LEFT_OVER_S * 10**9)
 
     def _remove_left_over(self, aside: int, name: str, before_ns: int) -> None:
-        handle = self._system.open(name, _LOOK, dir_fd=aside)
+        handle = self._system.open(name, READ, dir_fd=aside)
         try:
             if self._system.fstat(handle).st_mtime_ns < before_ns:
                 # Refused while its writer lives.
@@ -148,15 +146,6 @@ class Drafts:
                 self._system.unlink(name, dir_fd=aside)
         finally:
             self._system.close(handle)
-
-
-def settle(system: System, handle: int, status: Status) -> None:
-    """Note that the name of an object is durable, on its file; ``status`` is that of the file.
-
-    If this cannot be noted, or the note is lost, the next who finds the object syncs once more.
-    """
-    with contextlib.suppress(OSError):  # Of another user, say.
-        system.fchmod(handle, stat.S_IMODE(status.st_mode) & ~UNSETTLED)
 
 
 def _write(system: System, handle: int, body: Body) -> None:

@@ -31,13 +31,16 @@ from lakelog.store.keys import KEY_BYTES_MAX, STAGING, is_name
 from lakelog.store.operations import ObjectInfo
 from lakelog.store.system import LINUX, Status, System, sync
 
-__all__ = ["MISSING", "UNSETTLED", "Folders", "describe"]
+__all__ = ["MISSING", "READ", "UNSETTLED", "Folders", "describe"]
 
 MISSING = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
 """What the kernel says when a path leads to no file of ours: nothing there, a link, a socket."""
 
 UNSETTLED = stat.S_ISVTX
 """The bit of a file whose name may not be durable yet: see ``drafts``."""
+
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+"""How a file is opened: no link is followed, and nobody waits for a pipe."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _KEPT_MAX = 64
@@ -82,6 +85,16 @@ class Folders:
     def sync(self, folder: str, handle: int) -> None:
         """Make the names in an open folder durable."""
         sync(self._system, handle, f"{self.root}/{folder}")
+
+    def settle(self, folder: str, above: int, handle: int, status: Status) -> None:
+        """Make the name of an open file durable, if it may not be yet, and note that on the file.
+
+        If this cannot be noted, or the note is lost, the next who finds the file syncs once more.
+        """
+        if status.st_mode & UNSETTLED:
+            self.sync(folder, above)
+            with contextlib.suppress(OSError):  # Of another user, say.
+                self._system.fchmod(handle, stat.S_IMODE(status.st_mode) & ~UNSETTLED)
 
     def make(self, folder: str) -> None:
         """Make a folder where there is none, so that it survives a crash.
@@ -202,7 +215,18 @@ class Folders:
         if not stat.S_ISREG(status.st_mode):
             return None
         if status.st_mode & UNSETTLED:
-            self.sync(folder, handle)
+            try:
+                found = self._system.open(name, READ, dir_fd=handle)
+            except FileNotFoundError:
+                return None
+            except PermissionError:
+                self.sync(folder, handle)
+                return describe(key, status)
+            try:
+                status = self._system.fstat(found)
+                self.settle(folder, handle, found, status)
+            finally:
+                self._system.close(found)
         return describe(key, status)
 
 

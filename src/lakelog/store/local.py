@@ -30,8 +30,8 @@ from itertools import islice
 from typing import Any
 
 from lakelog.errors import InvalidInputError, LakelogError, NotFoundError, UnavailableError
-from lakelog.store.drafts import Draft, Drafts, settle
-from lakelog.store.folders import MISSING, UNSETTLED, Folders, describe
+from lakelog.store.drafts import Drafts
+from lakelog.store.folders import MISSING, READ, Folders, describe
 from lakelog.store.operations import (
     Changed,
     Created,
@@ -54,7 +54,6 @@ from lakelog.store.system import LINUX, Status, System
 
 __all__ = ["LocalStore"]
 
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
@@ -111,14 +110,12 @@ class LocalStore:
         folder, name = _parts(key)
         system = self._system
         with self._folders.open(folder) as above:
-            handle = system.open(name, _READ, dir_fd=above)
+            handle = system.open(name, READ, dir_fd=above)
             try:
                 status = system.fstat(handle)
                 if not stat.S_ISREG(status.st_mode):
                     raise FileNotFoundError(errno.ENOENT, "not a file", key)
-                if status.st_mode & UNSETTLED:
-                    self._folders.sync(folder, above)
-                    settle(system, handle, status)
+                self._folders.settle(folder, above, handle, status)
             except BaseException:
                 system.close(handle)
                 raise
@@ -152,7 +149,7 @@ class LocalStore:
             except FileExistsError:
                 self._check_taken(op.key, above)
                 return Exists()
-            self._settle(folder, above, draft)
+            self._folders.settle(folder, above, draft.handle, draft.status)
             return Created(etag=draft.info.etag)
 
     def _put_if_match(self, op: PutIfMatch) -> Replaced | Changed:
@@ -173,7 +170,7 @@ class LocalStore:
                 self._folders.open(folder) as above,
             ):
                 self._system.rename(draft.name, name, src_dir_fd=draft.aside, dst_dir_fd=above)
-                self._settle(folder, above, draft)
+                self._folders.settle(folder, above, draft.handle, draft.status)
                 return Replaced(etag=draft.info.etag)
 
     def _delete(self, op: Delete) -> None:
@@ -189,11 +186,6 @@ class LocalStore:
                 if error.errno not in MISSING:
                     raise
                 self._sync_absence(folder)
-
-    def _settle(self, folder: str, above: int, draft: Draft) -> None:
-        """Make the name that a draft was given durable, and note it on the file."""
-        self._folders.sync(folder, above)
-        settle(self._system, draft.handle, draft.status)
 
     def _sync_absence(self, folder: str) -> None:
         """Let what is gone stay away: whoever deleted it may have died before its own sync."""

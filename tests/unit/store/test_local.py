@@ -364,6 +364,15 @@ def test_what_was_synced_once_is_not_synced_by_every_reader(killed: LocalStore) 
     assert calls.synced == []
 
 
+def test_a_listing_syncs_what_it_finds_once_and_not_every_time(killed: LocalStore) -> None:
+    calls = _Calls()
+    store = LocalStore(killed.root, calls.system)
+    assert len(_keys(store)) == 5
+    assert calls.synced == [f"{killed.root}/a", f"{killed.root}/b"]
+    assert len(_keys(store)) == 5
+    assert len(calls.synced) == 2
+
+
 def test_an_object_keeps_its_etag_when_its_name_becomes_durable(killed: LocalStore) -> None:
     etag = killed.perform(ListPage("a/", "a/0", 1)).objects[0].etag
     assert killed.perform(Get("a/1")).info.etag == etag
