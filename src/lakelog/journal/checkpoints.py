@@ -9,8 +9,9 @@ directories. So it is cut where many bulk writes would make it larger than one o
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 
-from lakelog.errors import NotFoundError
+from lakelog.errors import NotFoundError, UnavailableError
 from lakelog.formats.lanes import Bundle, encode_checkpoint
 from lakelog.journal.lane import Due, Lane
 from lakelog.journal.walk import TAIL_BYTES_MAX
@@ -42,14 +43,19 @@ def store_checkpoint(lane: int, due: Due) -> Work[None]:
     fold, roll = due
     body = encode_checkpoint(fold.checkpoint(_newest(roll)))
     yield from put_if_absent(checkpoint_key(lane, fold.seq), body)
-    body = json.dumps({"checkpoint": fold.seq}).encode()
+    with suppress(UnavailableError):  # It is advice: the end of a lane is found without it.
+        yield from _point_tail(lane, fold.seq)
+
+
+def _point_tail(lane: int, seq: int) -> Work[None]:
+    body = json.dumps({"checkpoint": seq}).encode()
     key = tail_key(lane)
     try:
         found = yield from fetch(GetRange(key, 0, TAIL_BYTES_MAX))
     except NotFoundError:
         yield from put_if_absent(key, body)
         return
-    if _seq(found.body) < fold.seq:
+    if _seq(found.body) < seq:
         yield from put_if_match(key, body, found.info.etag)
 
 

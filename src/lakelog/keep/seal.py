@@ -27,7 +27,6 @@ from lakelog.history.manifests import (
     change_manifest,
     changes,
     make_segment,
-    put_named,
     read_manifest,
     settle_segment,
 )
@@ -43,6 +42,7 @@ from lakelog.store import (
     Many,
     Work,
     put_if_absent,
+    put_named,
     together,
 )
 

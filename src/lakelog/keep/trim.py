@@ -33,7 +33,7 @@ from lakelog.journal import (
 )
 from lakelog.keep.backlog import Backlog, Catalog, where_of
 from lakelog.names import head_key, lane_prefix, seq_of
-from lakelog.store import Replaced, Wait, Work, delete_many, list_page, put_if_match
+from lakelog.store import Replaced, Unanswered, Work, delete_many, list_page, put_if_match
 
 __all__ = ["Trimmed", "reap", "trim"]
 
@@ -156,14 +156,15 @@ def _is_right(lane: Lane, backlog: Backlog, checkpoint: Checkpoint) -> Work[bool
 def _raise(lane: Lane, seen: Look, floor: int, checkpoint: int) -> Work[bool]:
     """Swap the head that was seen for one with a higher floor."""
     body = encode_head(seen.head.raised(floor, checkpoint, seen.since_ms))
+    unanswered = Unanswered(body)
     while True:
         try:
             answer = yield from put_if_match(head_key(lane.number), body, seen.etag)
             if isinstance(answer, Replaced):
                 lane.notes["trimmed"] += 1
                 return True
-        except UnavailableError:
-            yield Wait(100)
+        except UnavailableError as error:
+            yield from unanswered.wait(error)
         now = yield from look(lane)
         if now.head.floor >= floor:
             return True  # By us, or by somebody who knew as much.

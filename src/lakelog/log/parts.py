@@ -8,7 +8,8 @@
 enough for that: it begins again at 0 when a whole stage is tried again, and nobody is told of that.
 So an object is created, never found: if a name is taken, another attempt of the task has had this
 number, and the next one is used, for this object of the lane and for all that follow, because runs
-are in the order of these names. A put whose answer was lost is such an attempt as well.
+are in the order of these names. A put whose answer was lost is asked for again; if the object is
+there then, nobody knows whose it is, and the next number is used as well.
 
     part   task << 15 | attempt << 11 | window          16, 4 and 11 bits
 """
@@ -21,7 +22,7 @@ from lakelog.errors import ConflictError, InvalidInputError
 from lakelog.formats import Bytes
 from lakelog.log.staging import Identity, Staged, announce_write
 from lakelog.names import staged_key
-from lakelog.store import Body, Created, Work, put_if_absent
+from lakelog.store import Body, Created, Work, put_answered
 
 __all__ = ["ATTEMPTS", "Parcel", "Run", "TaskParts", "create_part", "part_number"]
 
@@ -87,12 +88,13 @@ def create_part(
 
     Raises:
         ConflictError: all of them are taken.
+        UnavailableError: no answer, time and again: the task fails, and is tried again.
     """
     task, first, window = place
     for attempt in range(first, ATTEMPTS):
         part = part_number(task, attempt, window)
-        answer = yield from put_if_absent(staged_key(write, lane, part), body)
-        if isinstance(answer, Created):
+        put = yield from put_answered(staged_key(write, lane, part), body)
+        if isinstance(put.answer, Created):
             return part, attempt
     raise ConflictError(f"task {task} was tried {ATTEMPTS} times: write the frame again")
 

@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats import Bytes, decode_fields, fitting, number
 from lakelog.formats.lanes import Slice
-from lakelog.history.manifests import put_named
 from lakelog.names import identity_key, plan_key
-from lakelog.store import Work, read_cell
+from lakelog.store import Work, put_named, read_cell
 
 __all__ = [
     "PLAN_BYTES_MAX",

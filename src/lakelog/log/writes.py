@@ -32,7 +32,6 @@ from typing import NamedTuple
 from lakelog.errors import ConflictError, CorruptError, NotFoundError, UnavailableError
 from lakelog.formats import Bytes, decode_fields, number
 from lakelog.formats.lanes import Slice
-from lakelog.history.manifests import put_named
 from lakelog.journal import (
     CommitWrite,
     Lane,
@@ -60,6 +59,7 @@ from lakelog.store import (
     change_cell,
     fetch,
     list_objects,
+    put_named,
     read_cell,
 )
 

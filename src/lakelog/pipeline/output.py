@@ -6,38 +6,34 @@ Other bytes under the name are somebody else's: a conflict, and nothing is overw
 """
 
 from lakelog.errors import ConflictError, NotFoundError, UnavailableError
-from lakelog.store import Changed, Created, Flow, get, get_range, put_if_absent, put_if_match
+from lakelog.store import Changed, Created, Flow, Work, get, get_range, put_answered, put_if_match
 
 __all__ = ["put_once", "replace_once"]
 
 _ATTEMPTS = 4
+"""How often it may be there and then gone."""
 
 
-def put_once(key: str, body: bytes) -> Flow[bool]:
+def put_once(key: str, body: bytes) -> Work[bool]:
     """Create an object, or find it there; return whether this call made it.
 
     Raises:
         ConflictError: there is one, with other bytes.
         UnavailableError: no answer, time and again.
     """
-    lost: UnavailableError | None = None
     for _ in range(_ATTEMPTS):
-        try:
-            answer = yield from put_if_absent(key, body)
-        except UnavailableError as error:
-            lost = error  # It may be stored. The next attempt tells.
-            continue
-        if isinstance(answer, Created):
+        put = yield from put_answered(key, body)
+        if isinstance(put.answer, Created):
             return True
         try:
             there = yield from get_range(key, 0, len(body) + 1)
         except NotFoundError:
             continue
         if there == body:
-            return lost is not None
+            return not put.is_sure
         break
     else:
-        raise lost or UnavailableError(f"{key} comes and goes: is somebody deleting?")
+        raise UnavailableError(f"{key} comes and goes: is somebody deleting?")
     raise ConflictError(f"{key} is there already, with other bytes: choose an empty target")
 
 

@@ -20,7 +20,7 @@ from lakelog.pipeline.frame import Finding, Notes, Plan, Result, Step, at_store
 from lakelog.pipeline.listing import SOURCE, feed, list_copies
 from lakelog.pipeline.output import put_once, replace_once
 from lakelog.pipeline.sides import expected_reads
-from lakelog.store import Flow, StoreSpec, Usage, head
+from lakelog.store import StoreSpec, Usage, Work, head
 
 __all__ = ["Reindex"]
 
@@ -128,7 +128,7 @@ def _walk(segment: SegmentRef, made: "_Index", wrong: set[str], notes: Notes) ->
     yield from feed(segment, segment.fmt.walk(segment.files, span=span), take)
 
 
-def _store(key: str, body: bytes, *, exists: bool) -> Flow[None]:
+def _store(key: str, body: bytes, *, exists: bool) -> Work[None]:
     if not exists:
         yield from put_once(key, body)
         return

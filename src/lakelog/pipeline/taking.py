@@ -6,17 +6,14 @@ counts before a manifest takes it (``adopting``).
 
 from collections.abc import Iterator
 
-from lakelog.errors import UnavailableError
 from lakelog.history.manifests import SegmentRow, Where, make_segment, settle_segment
 from lakelog.pipeline.adopting import content_name
 from lakelog.pipeline.frame import Step, at_store
 from lakelog.pipeline.targets import TARGET
 from lakelog.records import BatchHeader, rebase
-from lakelog.store import Body, Work, put_if_absent
+from lakelog.store import put_named
 
 __all__ = ["Taken"]
-
-PUTS_MAX = 4
 
 
 class Taken:
@@ -62,17 +59,7 @@ class Taken:
         )
         self._held, self._held_bytes = [], 0
         name = content_name(made)
-        yield from at_store(TARGET, _put(f"{self._where.prefix}{name}.kfs", made.body))
+        # The name says what is in it: who made it does not matter.
+        yield from at_store(TARGET, put_named(f"{self._where.prefix}{name}.kfs", made.body))
         row = yield from at_store(TARGET, settle_segment(self._where, made, name))
         self.rows.append(row)
-
-
-def _put(key: str, body: Body) -> Work[None]:
-    """Create an object whose name says what is in it: who made it does not matter."""
-    for attempt in range(PUTS_MAX):
-        try:
-            yield from put_if_absent(key, body)
-            return
-        except UnavailableError:
-            if attempt == PUTS_MAX - 1:
-                raise

@@ -12,6 +12,7 @@ opening     from an address to a store
 retry, meter
             functions around ``perform``
 pieces      which bytes a read is about
+puts        objects that are put under a name of one's own, again and not for ever
 cells       objects that are changed by compare-and-swap
 promises    what a log needs a store to keep, tried on a key
 probe       whether a store keeps it; lifecycle: whether its bucket deletes by itself; mounts:
@@ -85,6 +86,7 @@ from lakelog.store.probe import (
     probe_store_async,
 )
 from lakelog.store.promises import PROBE_AT_START, PROBE_THOROUGH, ProbeSize, Verdict
+from lakelog.store.puts import Put, Unanswered, put_advisory, put_answered, put_named
 from lakelog.store.remote import RemoteStore
 from lakelog.store.retry import RetryPolicy, retrying, retrying_async
 from lakelog.store.threads import run_by_threads, working_by_threads
@@ -123,6 +125,7 @@ __all__ = [
     "Perform",
     "PerformAsync",
     "ProbeSize",
+    "Put",
     "PutIfAbsent",
     "PutIfMatch",
     "Read",
@@ -131,6 +134,7 @@ __all__ = [
     "RetryPolicy",
     "Store",
     "StoreSpec",
+    "Unanswered",
     "Usage",
     "Verdict",
     "Wait",
@@ -162,8 +166,11 @@ __all__ = [
     "open_store",
     "probe_store",
     "probe_store_async",
+    "put_advisory",
+    "put_answered",
     "put_if_absent",
     "put_if_match",
+    "put_named",
     "read_cell",
     "retrying",
     "retrying_async",

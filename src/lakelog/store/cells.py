@@ -4,7 +4,8 @@
       replaced   done
       changed    somebody else was first, or our own put was, whose answer was lost: read and see
       no answer  it may be stored, and may still be on its way. Read: ours -> done; still the old
-                 one -> put the same bytes again; another one -> ours can never land, begin anew
+                 one -> put the same bytes again; another one -> ours can never land, begin anew.
+                 Without one time and again: UnavailableError, and whether it changed is unknown
 
 ``alter`` is given what stands there and returns what should, or None when nothing needs to change.
 It may be called many times, and on a cell that has its change already. ``is_mine`` tells whether a
@@ -28,6 +29,7 @@ from lakelog.store.operations import (
     put_if_absent,
     put_if_match,
 )
+from lakelog.store.puts import Unanswered
 
 __all__ = ["CELL_BYTES_MAX", "change_cell", "read_cell"]
 
@@ -58,6 +60,7 @@ def change_cell(
     Raises:
         ConflictError: others were first, too often.
         InvalidInputError: it would be too large to be read again; it was left as it is.
+        UnavailableError: no answer, time and again; it may be changed.
     """
     for attempt in range(ATTEMPTS_MAX):
         found = yield from read_cell(key)
@@ -81,7 +84,7 @@ def _swap(
     key: str, found: Fetched | None, body: bytes, is_mine: Callable[[bytes], bool]
 ) -> Work[bool]:
     """Replace what was found; False when that cannot succeed any more."""
-    delay_ms = DELAY_MS_MIN
+    unanswered = Unanswered(body)
     answer: object
     while True:
         try:
@@ -93,6 +96,5 @@ def _swap(
                 return True
             now = yield from read_cell(key)
             return now is not None and is_mine(now.body)
-        except UnavailableError:
-            yield Wait(delay_ms)
-            delay_ms = min(2 * delay_ms, DELAY_MS_MAX)
+        except UnavailableError as error:
+            yield from unanswered.wait(error)

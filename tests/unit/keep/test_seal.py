@@ -1,6 +1,7 @@
 """Seal: what was in the journal is in segments, byte for byte, whoever dies or races."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from lakelog.keep import Sealed, SealSettings, catalog_of, plan_seal, read_backl
 from lakelog.log import Topic, delete_topic, list_topics, read_topic
 from lakelog.names import manifest_key, segment_stem
 from lakelog.records import Codec, decode_header
-from lakelog.store import Delete, Get, GetRange, PutIfAbsent, PutIfMatch
+from lakelog.store import Delete, Get, GetRange, Op, PutIfAbsent, PutIfMatch
 from tests.segments import Store, walk_files
 from tests.unit.log.site import (
     EPOCH_MS,
@@ -314,16 +315,20 @@ def test_a_lost_answer_is_not_a_second_history(
     same_history(site, where, log)
 
 
-def test_an_index_without_an_answer_fails_the_step_and_the_next_run_finishes(
-    site: Site, where: Where
-) -> None:
-    log = site.fill(site.lane(), where, 5)
-    with pytest.raises(UnavailableError):
-        site.seal(SMALL, lose_answer(site, PutIfAbsent, ".index"))
-    assert site.seal(SMALL).records == 10
-    site.pass_ms(2 * GRACE_MS)
-    site.sweep(where)
-    same_history(site, where, log)
+def test_indexes_that_the_store_does_not_take_hold_up_no_partition_of_the_group(site: Site) -> None:
+    topic = site.topic(partitions=16)
+    logs = {where: site.fill(site.lane(), where, 2) for where in map(topic.where, range(16))}
+
+    def perform(op: Op) -> Any:
+        if isinstance(op, PutIfAbsent) and op.key.endswith(("0.index", ".timeindex")):
+            raise UnavailableError("503 Slow Down")
+        return site.perform(op)
+
+    done = site.seal(perform=perform)
+    assert (done.segments, done.abandoned) == (16, 0)
+    for where, log in logs.items():
+        assert site.names(where) == {segment_stem(0) + ".kfs"}
+        assert site.log(where) == log
 
 
 # ---------------------------------------------------------------------------- names

@@ -1,6 +1,7 @@
 """Trim and reap: a floor rises over what is sealed and nothing else; what is below goes later."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from lakelog.journal import DeleteTopic, Head, append, decode_head, encode_head,
 from lakelog.keep import Trimmed, catalog_of, read_backlog, trim
 from lakelog.log import Bounds, list_topics, read_topic
 from lakelog.names import bundle_key, checkpoint_key, head_key, seq_of
-from lakelog.store import Delete, Get, ListPage, PutIfAbsent, PutIfMatch
+from lakelog.store import Delete, Get, ListPage, Op, PutIfAbsent, PutIfMatch
 from tests.unit.log.site import (
     GRACE_MS,
     Site,
@@ -227,6 +228,23 @@ def test_a_swap_that_never_arrived_is_repeated(site: Site, where: Where) -> None
 
     assert site.trim(perform=perform) == Trimmed(0, 7)
     assert asked == [3]
+
+
+def test_a_store_that_does_not_take_the_swap_ends_the_trim(site: Site, where: Where) -> None:
+    site.fill(site.lane(), where, 9)
+    site.seal()
+    swaps: list[Op] = []
+
+    def perform(op: Op) -> Any:
+        if isinstance(op, PutIfMatch) and op.key.endswith("/head"):
+            swaps.append(op)
+            assert len(swaps) < 100, "it goes on for ever"
+            raise UnavailableError("503 Slow Down")
+        return site.perform(op)
+
+    with pytest.raises(UnavailableError, match="503"):
+        site.trim(perform=perform)
+    assert site.trim().floor > 0
 
 
 def test_of_two_trimmers_one_swaps_and_both_are_right(site: Site, where: Where) -> None:

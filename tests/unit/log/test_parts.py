@@ -1,12 +1,14 @@
 """What a task of a bulk write stages has names that are its own, in the order of its windows."""
 
+from typing import Any
+
 import pytest
 
-from lakelog.errors import ConflictError, InvalidInputError
+from lakelog.errors import ConflictError, InvalidInputError, UnavailableError
 from lakelog.log import Identity, Parcel, Staged, TaskParts
 from lakelog.log.parts import ATTEMPTS, create_part, part_number
 from lakelog.names import staged_key
-from lakelog.store import Get, MemoryStore, run, working
+from lakelog.store import Get, MemoryStore, Op, PutIfAbsent, run, working
 
 WRITE = b"w" * 16
 IDENTITY = Identity(b"q" * 16, 0, is_stream=True)
@@ -59,3 +61,34 @@ def test_a_task_is_tried_so_often_and_then_the_write_is_begun_anew() -> None:
         run(create_part(WRITE, 0, (0, 0, 0), b"x"), working(store.perform))
     with pytest.raises(ConflictError, match="write the frame again"):
         run(create_part(WRITE, 0, (0, 0, 0), b"x"), working(store.perform))
+
+
+def test_a_put_without_an_answer_is_asked_for_again_and_what_is_there_then_is_not_adopted() -> None:
+    store = MemoryStore()
+    faults = ["request", "answer"]
+
+    def perform(op: Op) -> Any:
+        fault = faults.pop(0) if faults and isinstance(op, PutIfAbsent) else ""
+        answer = None if fault == "request" else store.perform(op)
+        if fault:
+            raise UnavailableError(f"the {fault} was lost")
+        return answer
+
+    work = working(perform, sleep=lambda _: None)
+    made = run(create_part(WRITE, 0, (3, 0, 0), b"x"), work)
+    assert made == (part_number(3, 1, 0), 1)
+    assert store.perform(Get(staged_key(WRITE, 0, made[0]))).body == b"x"
+
+
+def test_a_task_on_a_dead_store_fails_and_does_not_wait_for_ever() -> None:
+    puts: list[Op] = []
+
+    def perform(op: Op) -> Any:
+        puts.append(op)
+        assert len(puts) < 100, "it goes on for ever"
+        raise UnavailableError("503")
+
+    parts = TaskParts(IDENTITY, WRITE, task=0, attempt=0)
+    for flow in (parts.announce(), *parts.put({3: parcel(b"one")})):
+        with pytest.raises(UnavailableError, match="503"):
+            run(flow, working(perform, sleep=lambda _: None))

@@ -20,7 +20,6 @@ from lakelog.history.manifests.cells import (
 from lakelog.history.manifests.making import (
     Made,
     make_segment,
-    put_named,
     settle_segment,
     store_segment,
 )
@@ -56,7 +55,6 @@ __all__ = [
     "encode_page",
     "find_row",
     "make_segment",
-    "put_named",
     "read_manifest",
     "read_manifests",
     "read_page",

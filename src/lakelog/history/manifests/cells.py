@@ -26,7 +26,7 @@ from lakelog.store import (
     change_cell,
     fetch,
     fetch_many,
-    put_if_absent,
+    put_named,
     read_cell,
 )
 
@@ -177,6 +177,6 @@ def turn_page(where: Where, write: bytes, since_ms: int) -> Work[bool]:
     )
     intent = Intent(id_, "page", row.base_offset, row.next_offset, since_ms)
     yield from change_manifest(where, id_ + ":begin", lambda now: changes.begin(now, intent))
-    yield from put_if_absent(f"{where.prefix}{row.name}.json", encode_page(rows))
+    yield from put_named(f"{where.prefix}{row.name}.json", encode_page(rows))
     after = yield from change_manifest(where, id_, lambda now: changes.page(now, id_, row, rows))
     return row in after.pages

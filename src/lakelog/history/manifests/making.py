@@ -1,9 +1,8 @@
 """A segment on its way into a manifest: its bytes, its indexes, and the row that will name it.
 
     make_segment     runs of batches -> Made: body, index, timeindex, row
-    put_named        the body, under a name that only its writer can have
     settle_segment   the body was put: read it back, put the indexes
-    store_segment    both
+    store_segment    put the body, then settle it
 
 A row promises bytes. So before a manifest names a segment, it is read back and compared: a store
 that lies is noticed while the source is still there.
@@ -15,13 +14,13 @@ from functools import reduce
 
 from crc32c import crc32c
 
-from lakelog.errors import CorruptError, UnavailableError
+from lakelog.errors import CorruptError
 from lakelog.formats import Bytes, kafkalog, kafs
 from lakelog.history.manifests.cells import Where
 from lakelog.history.manifests.manifest import SegmentRow
-from lakelog.store import Body, Get, Wait, Work, fetch, put_if_absent
+from lakelog.store import Get, Work, fetch, put_advisory, put_named
 
-__all__ = ["Made", "make_segment", "put_named", "settle_segment", "store_segment"]
+__all__ = ["Made", "make_segment", "settle_segment", "store_segment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,22 +67,13 @@ def make_segment(
     return Made(body, kafs.encode_index(placed), times, row)
 
 
-def put_named(key: str, body: Body) -> Work[None]:
-    """Create an object under a name that only this write can have: once, whatever is answered."""
-    while True:
-        try:
-            yield from put_if_absent(key, body)
-            return
-        except UnavailableError:
-            yield Wait(100)
-
-
 def store_segment(where: Where, made: Made, name: str) -> Work[SegmentRow]:
     """Write a segment and its indexes under a name that only this write can have; return its row.
 
     Raises:
         CorruptError: what was put is not what is there.
         NotFoundError: it is gone.
+        UnavailableError: no answer, time and again.
     """
     yield from put_named(f"{where.prefix}{name}.kfs", made.body)
     return (yield from settle_segment(where, made, name))
@@ -91,6 +81,9 @@ def store_segment(where: Where, made: Made, name: str) -> Work[SegmentRow]:
 
 def settle_segment(where: Where, made: Made, name: str) -> Work[SegmentRow]:
     """Read a segment back, put its indexes beside it, and return its row.
+
+    Whoever reads it can do without the indexes, and reindex makes them again: one that the store
+    does not take is left out.
 
     Raises:
         CorruptError: what was put is not what is there.
@@ -101,5 +94,5 @@ def settle_segment(where: Where, made: Made, name: str) -> Work[SegmentRow]:
     if crc32c(found.body) != made.row.crc:
         raise CorruptError("it reads back as something else", at=0, where=f"{key}.kfs")
     for suffix, index in ((".index", made.index), (".timeindex", made.timeindex)):
-        yield from put_if_absent(f"{key}{suffix}", index)
+        yield from put_advisory(f"{key}{suffix}", index)
     return made.row._replace(name=name)
