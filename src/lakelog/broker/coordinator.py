@@ -8,7 +8,7 @@ damaged     COORDINATOR_NOT_AVAILABLE: the cell cannot be read, and is left as i
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import UUID
@@ -217,6 +217,16 @@ class Coordinator:
         if isinstance(shard, Code):
             return shard
         return shard.offsets(group_id) if shard.refuses is None else shard.refuses
+
+    def stored_offsets(self) -> Iterator[tuple[str, Offsets]]:
+        """Yield every group and its offsets that are stored, of the shards that are here.
+
+        Groups may come and go while this is used.
+        """
+        for shard in list(self._shards) if self._refuses is None else ():
+            if isinstance(shard, Shard) and shard.refuses is None:
+                for group_id in list(shard.groups):
+                    yield group_id, shard.offsets(group_id)
 
     def roster(self, group_id: str) -> Roster | None:
         """Return the generation of a classic group that is stored."""

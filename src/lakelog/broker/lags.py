@@ -11,18 +11,20 @@ long as it stands there. So a broker that has just started says nothing of a lag
 
 import asyncio
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from lakelog.broker.services import Services
 from lakelog.broker.trails import Trail
 from lakelog.errors import LakelogError
-from lakelog.groups import Offsets
 from lakelog.journal import Place
 from lakelog.records import HEADER_BYTES, decode_header
 
 __all__ = ["Lag", "Lags"]
 
 LAGS_MAX = 10_000
+LOOKED_MAX = 50_000
+"""Rows that are looked at in a second, those of topics that are gone included."""
 EVERY_S = 1.0
 AT_ONCE = 500
 """Rows that are looked at in a turn of the loop."""
@@ -61,6 +63,8 @@ class Lags:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._trails: dict[Place, Trail] = {}
+        self._stands: tuple[_Stand, ...] = ()
+        """Where groups stood when they were looked at last."""
         self._read: dict[tuple[Place, int], int] = {}
         """Times that were read from the store, in milliseconds."""
 
@@ -75,14 +79,18 @@ class Lags:
         now_ms = self._services.clock.now_ms()
         stands: list[_Stand] = []
         trails: dict[Place, Trail] = {}
-        for stand in self._stands():
-            stands.append(stand)
-            if len(stands) % AT_ONCE == 0:
+        for count, stand in enumerate(islice(self._looked_at(), LOOKED_MAX), 1):
+            if count % AT_ONCE == 0:
                 await asyncio.sleep(0)  # Others want to go on, too.
+            if stand is None:
+                continue
+            stands.append(stand)
             if stand.place not in trails:
                 trail = trails[stand.place] = self._trails.get(stand.place) or Trail()
                 trail.note(stand.end, now_ms)
-        self._trails = trails
+            if len(stands) == LAGS_MAX:
+                break
+        self._trails, self._stands = trails, tuple(stands)
         wanted = {(one.place, one.offset): one for one in stands if one.offset < one.end}
         self._read = {key: time for key, time in self._read.items() if key in wanted}
         missing = [
@@ -96,9 +104,9 @@ class Lags:
                 self._read[stand.place, stand.offset] = time_ms
 
     def rows(self) -> Iterator[Lag]:
-        """Yield every group in every partition that it has committed for."""
+        """Yield every group in every partition that it has committed for, as it was last seen."""
         now_ms = self._services.clock.now_ms()
-        for stand in self._stands():
+        for stand in self._stands:
             behind = max(stand.end - stand.offset, 0)
             counters = self._services.metrics.topics.get(stand.topic)
             mean = (
@@ -124,24 +132,20 @@ class Lags:
             time_ms = self._read.get((stand.place, stand.offset))
         return None if time_ms is None or time_ms < 0 else max(now_ms - time_ms, 0) / 1000
 
-    def _stands(self) -> Iterator[_Stand]:
-        count = 0
+    def _looked_at(self) -> Iterator[_Stand | None]:
+        """Yield something for every row that is looked at; None: nobody can lag there."""
         services = self._services
-        for group in services.coordinator.list_groups()[1]:
-            offsets = services.coordinator.offsets(group.group_id)
-            if not isinstance(offsets, Offsets):
-                continue
-            for (topic_id, index), row in list(offsets.rows.items()):
+        for group, offsets in services.coordinator.stored_offsets():
+            yield None  # A group without offsets takes time as well.
+            # A table is a value: what is committed meanwhile makes another one.
+            for (topic_id, index), row in offsets.rows.items():
                 topic = services.catalog.by_id(topic_id)
                 if topic is None or index >= topic.partitions or row.offset < 0:
+                    yield None
                     continue
                 end = services.lanes[topic.lane(index)].end((topic_id, index))
-                if end is None:
-                    continue
-                yield _Stand(group.group_id, topic.name, (topic_id, index), row.offset, end)
-                count += 1
-                if count >= LAGS_MAX:
-                    return
+                place = topic_id, index
+                yield None if end is None else _Stand(group, topic.name, place, row.offset, end)
 
     async def _time(self, stand: _Stand) -> int | None:
         """Return the time of the first batch at or behind an offset; None: there was no answer."""

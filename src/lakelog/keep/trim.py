@@ -145,10 +145,16 @@ def _is_right(lane: Lane, backlog: Backlog, checkpoint: Checkpoint) -> Work[bool
             fold = fold.after(held.bundle)
     plain = replace(checkpoint, first=checkpoint.seq, roll=())
     known = {held.bundle.seq: held.bundle for held in held_here}
+    # Sets: a roll has as many rows as its bundles have slices, which may be a million.
+    slices = {
+        seq: frozenset(known[seq].slices)
+        for seq in {row.seq for row in checkpoint.roll}
+        if seq in known
+    }
     rolled = all(
-        row.slice in known[row.seq].slices and row.epoch == known[row.seq].epoch
+        row.slice in slices[row.seq] and row.epoch == known[row.seq].epoch
         for row in checkpoint.roll
-        if row.seq in known
+        if row.seq in slices
     )
     return rolled and fold.seq == checkpoint.seq and fold.checkpoint(()) == plain
 

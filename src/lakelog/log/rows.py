@@ -63,22 +63,20 @@ def read_share(
     """
     reading = _Reading(lanes, tuple(columns), may_lose=may_lose)
     held: list[Span] = []
+    size = 0
     for span in spans:
-        if held and (not isinstance(span.held, Piece) or _size(held) >= WINDOW_BYTES):
+        if held and (not isinstance(span.held, Piece) or size >= WINDOW_BYTES):
             yield from reading.slices(held)
-            held = []
+            held, size = [], 0
         if isinstance(span.held, Piece):
             held.append(span)
+            size += span.size
         elif isinstance(span.held, SegmentRow):
             yield from reading.segment(span, span.held)
         else:
             yield from reading.again(span, span.base_offset)
     if held:
         yield from reading.slices(held)
-
-
-def _size(spans: Iterable[Span]) -> int:
-    return sum(span.size for span in spans)
 
 
 class _Reading:
@@ -168,11 +166,14 @@ class _Reading:
         """Read slices of bundles, all at once, and decode them partition by partition."""
         ops, places = _ranges(spans)
         answers: tuple[Fetched | LakelogError, ...] = yield Many(ops)
+        lowest: dict[int, int] = {}
+        for span in spans:
+            number, seq = span.member.lane, _piece(span).seq
+            lowest[number] = min(seq, lowest.get(number, seq))
         floors: dict[int, int] = {}
-        for number in sorted({span.member.lane for span in spans}):
+        for number in sorted(lowest):
             lane = self._lanes(number)
-            lowest = min(_piece(span).seq for span in spans if span.member.lane == number)
-            yield from floor_holds(lane, lowest)
+            yield from floor_holds(lane, lowest[number])
             assert lane.last_look is not None
             floors[number] = lane.last_look.head.floor
         bodies: dict[tuple[str, int], list[tuple[Span, memoryview | None]]] = {}

@@ -33,6 +33,7 @@ def test_a_broker_tells_how_far_its_partitions_and_groups_are() -> None:
             await services.lanes[topic.lane(1)].append(new_append(topic.id, 1, body))
             commit = Commit(offsets=(NewOffset(Place(topic.id, 1), 4),))
             await services.coordinator.commit("g", commit)
+            await services.lags.look()
             text, _ = encode(metrics, await read_gauges(metrics))
             return text.decode()
 

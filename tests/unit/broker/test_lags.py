@@ -1,12 +1,18 @@
 """How far groups are behind: in records, in bytes, in seconds."""
 
+import asyncio
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.broker.lags import Lag
+from lakelog.broker.lags import AT_ONCE, LOOKED_MAX, Lag
 from lakelog.broker.server import Broker
+from lakelog.broker.shards import Shard
 from lakelog.broker.trails import POINTS_MAX, Trail
-from lakelog.groups import Commit, NewOffset, Place
+from lakelog.groups import Commit, Committed, NewOffset, Offsets, Place
+from lakelog.host import new_id
+from lakelog.log import Topic
 from lakelog.store import Get, GetRange, GetSuffix
 from tests.unit.broker.site import NOON, Client, Site, batch, broker, connect, story
 
@@ -110,9 +116,8 @@ async def test_what_was_written_before_a_broker_started_has_the_time_of_its_batc
     async with broker(site, clock=hands) as running:
         lags = running.services.lags
         await commit(running, "g", "t", 1)
-        assert (only(running).records, only(running).seconds) == (2, None)
         await lags.look()
-        assert only(running).seconds == 60.0
+        assert (only(running).records, only(running).seconds) == (2, 60.0)
         reads = site.count(GetRange) + site.count(Get) + site.count(GetSuffix)
         await lags.look()
         assert site.count(GetRange) + site.count(Get) + site.count(GetSuffix) == reads
@@ -136,3 +141,33 @@ async def test_a_lag_that_cannot_be_found_out_is_not_called_none() -> None:
         site.fails = lambda _: False
         await running.services.lags.look()
         assert only(running).seconds == 60.0
+
+
+@story
+async def test_many_rows_are_looked_at_in_short_turns_and_so_many_a_second() -> None:
+    """Rows of topics that are gone take time as well, and nobody may take the loop for long."""
+    site, gone = Site(), new_id()
+    site.create("t")
+    async with broker(site) as running:
+        lags, catalog = running.services.lags, running.services.catalog
+        for number in range(60):
+            rows = {Place(gone, index): Committed(1, -1, "", NOON) for index in range(1_000)}
+            shard = running.services.coordinator._find(f"g{number}")
+            assert isinstance(shard, Shard)
+            await commit(running, f"g{number}", "t", 0)
+            durable = shard._ledger.stored[f"g{number}"]
+            shard._ledger.stored[f"g{number}"] = replace(durable, offsets=Offsets.of(rows))
+        steps: list[int] = [0]
+        by_id = catalog.by_id
+
+        def counted(topic_id: bytes) -> Topic | None:
+            steps[-1] += asyncio.current_task() is look
+            return by_id(topic_id)
+
+        catalog.by_id = counted  # type: ignore[method-assign]
+        look = asyncio.ensure_future(lags.look())
+        while not look.done():
+            await asyncio.sleep(0)
+            steps.append(0)
+        assert max(steps) <= AT_ONCE
+        assert 40_000 < sum(steps) <= LOOKED_MAX

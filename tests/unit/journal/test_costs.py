@@ -9,6 +9,7 @@ Nobody appends 100,000 bundles for a test: the old ones exist by rule (``OldLane
 recovery may read are real, and so are the last checkpoints.
 """
 
+import math
 import time
 from collections import Counter
 from typing import Any
@@ -39,6 +40,7 @@ from lakelog.journal import (
 )
 from lakelog.journal.fold import Seen
 from lakelog.journal.layers import Layers
+from lakelog.journal.locate import _rolled
 from lakelog.model import Rules
 from lakelog.names import bundle_key, checkpoint_key, head_key, seq_of, tail_key
 from lakelog.store import (
@@ -335,3 +337,31 @@ def test_the_rule_by_which_old_bundles_exist_is_that_of_a_chain() -> None:
         assert not fold.flaw(bundle)
         fold = fold.after(bundle)
     assert fold.end((TOPIC, 0)) == checkpoint_at(2 * EVERY - 1).ends[0].offset
+
+
+class CountedRoll(tuple[Rolled, ...]):
+    """A roll that counts how many of its rows are touched."""
+
+    touched = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        found = super().__getitem__(at)
+        CountedRoll.touched += len(found) if isinstance(at, slice) else 1
+        return found
+
+
+def test_reading_from_a_roll_touches_what_is_read_and_not_all_that_stands_behind() -> None:
+    rows = [
+        Rolled(seq, Slice(TOPIC, partition, 1, seq, 1, 0, 100, 0, 0), 0)
+        for partition in range(2_000)
+        for seq in range(8)
+    ]
+    roll = CountedRoll(rows)
+    checkpoint = Checkpoint(
+        lane=0, seq=7, nonce=bytes(16), epoch=0, first=0, created_ms=0, roll=roll
+    )
+    for partition in (0, 1_000, 1_999):
+        CountedRoll.touched = 0
+        found = list(_rolled(checkpoint, (TOPIC, partition)))
+        assert [one.slice.base_offset for one in found] == list(range(8))
+        assert CountedRoll.touched <= 2 * 8 + math.log2(len(rows)) + 4

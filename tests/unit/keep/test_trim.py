@@ -6,9 +6,18 @@ from typing import Any
 import pytest
 
 from lakelog.errors import CorruptError, UnavailableError
-from lakelog.formats.lanes import Checkpoint, decode_checkpoint, encode_checkpoint
+from lakelog.formats.lanes import Checkpoint, Slice, decode_checkpoint, encode_checkpoint
 from lakelog.history.manifests import Where
-from lakelog.journal import DeleteTopic, Head, append, decode_head, encode_head, probe
+from lakelog.journal import (
+    DeleteTopic,
+    Head,
+    append,
+    decode_head,
+    encode_head,
+    new_append,
+    probe,
+    write_checkpoint,
+)
 from lakelog.keep import Trimmed, catalog_of, read_backlog, trim
 from lakelog.log import Bounds, list_topics, read_topic
 from lakelog.names import bundle_key, checkpoint_key, head_key, seq_of
@@ -181,6 +190,43 @@ def test_a_checkpoint_that_is_wrong_is_not_stood_upon(site: Site, where: Where) 
         assert site.run(trim_lane(lane)) == Trimmed(0, 0)
     planted(site, 7, right)
     assert site.run(trim_lane(lane)) == Trimmed(0, 7)
+
+
+class Compared(Slice):
+    """A slice that counts how often it is compared."""
+
+    count = 0
+    __hash__ = Slice.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Compared.count += 1
+        return tuple(self) == other
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
+def test_a_roll_of_many_slices_is_compared_slice_by_slice(site: Site) -> None:
+    topic, lane = site.topic(partitions=200), site.lane()
+    for _ in range(8):
+        requests = [new_append(*topic.where(p).place, site.batch(1)) for p in range(200)]
+        site.run(append(lane, requests))
+        site.run(write_checkpoint(lane))
+    site.seal()
+    lane = site.lane()
+    backlog = site.run(read_backlog(lane, 4096))
+    assert backlog is not None
+    counted = tuple(
+        replace(
+            held,
+            bundle=replace(held.bundle, slices=tuple(Compared(*one) for one in held.bundle.slices)),
+        )
+        for held in backlog.bundles
+    )
+    Compared.count = 0
+    catalog = catalog_of(site.run(list_topics()))
+    assert site.run(trim(lane, replace(backlog, bundles=counted), catalog)).floor > 0
+    assert 200 <= Compared.count <= 10 * 8 * 200
 
 
 def test_a_checkpoint_that_is_no_checkpoint_is_not_stood_upon(site: Site, where: Where) -> None:

@@ -18,6 +18,7 @@ from lakelog.journal import DeleteTopic, append, new_append, write_checkpoint
 from lakelog.keep import SealSettings, merge_run
 from lakelog.log import (
     Extent,
+    Member,
     Share,
     Span,
     Survey,
@@ -215,6 +216,42 @@ def test_neighbouring_slices_of_a_bundle_are_one_request(site: Site, topic: Topi
     assert len(rows_of(site, [share], perform)) == 24
     assert sum(isinstance(op, GetRange) for op in seen) == 3
     assert len(seen) == 4, "and one look at the head"
+
+
+class Looks(Span):
+    """A span that counts how often it is looked at."""
+
+    count = 0
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        Looks.count += 1
+        return self[3]
+
+    @property
+    def member(self) -> Member:  # type: ignore[override]
+        Looks.count += 1
+        return self[0]
+
+
+@pytest.mark.parametrize("lanes", [1, 16])
+def test_a_window_of_many_slices_looks_at_each_of_them_a_few_times(lanes: int) -> None:
+    site = Site(lanes=lanes)
+    topic = site.topic(partitions=320)
+    for number in range(lanes):
+        mine = [p for p in range(320) if topic.lane(p) == number]
+        requests = [new_append(*topic.where(p).place, site.batch(1)) for p in mine]
+        site.run(append(site.lane(number), requests))
+    survey = survey_of(site)
+    extents = extents_of(site, survey)
+    share: list[Span] = []
+    for number in range(lanes):
+        wanted = {one.member: (0, one.end) for one in extents if one.member.lane == number}
+        share += site.run(unsealed_spans(survey.lane(number), wanted))
+    assert [type(span.held) for span in share] == [Piece] * 320
+    Looks.count = 0
+    assert len(rows_of(site, [tuple(Looks(*span) for span in share)])) == 320
+    assert Looks.count <= 9 * len(share)
 
 
 def test_the_plan_of_an_unsealed_lane_reads_rolls_and_not_bundles(site: Site, topic: Topic) -> None:
