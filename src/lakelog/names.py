@@ -36,7 +36,9 @@ __all__ = [
     "LANES_MAX",
     "LANES_PREFIX",
     "PIPELINE_KEY",
+    "RESERVED",
     "STAGED_PREFIX",
+    "STAGING",
     "TIME_PREFIX",
     "TOPICS_PREFIX",
     "bundle_key",
@@ -74,6 +76,14 @@ TIME_PREFIX = "_lakelog/time/"
 GROUPS_PREFIX = "_lakelog/groups/"
 LANES_MAX = 1024
 
+STAGING = ".lakelog-staging"
+"""The folder where a local store keeps what it has not finished writing. No key begins with it in
+any store, so a topic of this name would have no place for its history.
+"""
+
+RESERVED = frozenset({".", "..", "_lakelog", STAGING})
+"""Names that Kafka, a file system, this layout or a store has taken."""
+
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _STAGED = re.compile(
     re.escape(STAGED_PREFIX)
@@ -85,7 +95,7 @@ _SEQ = re.compile(r"(\d{20})\.(bundle|checkpoint)")
 
 def is_topic_name(name: str) -> bool:
     """Say whether Kafka allows it as a name, and the house has not taken it."""
-    return bool(_TOPIC.fullmatch(name)) and name not in (".", "..", "_lakelog")
+    return bool(_TOPIC.fullmatch(name)) and name not in RESERVED
 
 
 def check_topic_name(name: str) -> str:
@@ -94,6 +104,8 @@ def check_topic_name(name: str) -> str:
     Raises:
         InvalidInputError: Kafka does not allow it, or it is taken by the house.
     """
+    if name in RESERVED:
+        raise InvalidInputError(f"{name!r} is reserved, and no name of a topic: choose another one")
     if not is_topic_name(name):
         raise InvalidInputError(
             f"{name[:64]!r} is no name of a topic: use 1 to 249 of a-z A-Z 0-9 . _ -"

@@ -18,7 +18,7 @@ from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.metrics import Metrics, TopicCounters
 from lakelog.broker.partitions import Partition
 from lakelog.broker.recent import Recent
-from lakelog.errors import ConflictError, LakelogError, NotFoundError
+from lakelog.errors import ConflictError, LakelogError, NotFoundError, UnavailableError
 from lakelog.journal import DeleteTopic
 from lakelog.log import (
     Marks,
@@ -120,6 +120,8 @@ class Catalog:
         self._marks: Marks = {}
         self._virtual: dict[str, Entry] = {}
         self._asking: dict[str, asyncio.Task[Topic | None]] = {}
+        self.damaged: dict[str, LakelogError] = {}
+        """Topics whose cells cannot be read, and why, as far as is known."""
 
     def offer(self, entry: Entry) -> None:
         """Let whoever asks for a topic by its name have one that is in no store."""
@@ -178,6 +180,11 @@ class Catalog:
             topic = await self._run(read_topic(name))
         except NotFoundError:
             return None
+        except UnavailableError:
+            raise
+        except LakelogError as error:
+            self._note_damage(name, error)
+            raise _unreadable(name, error) from error
         self._take(topic)
         return topic if topic.is_open else None
 
@@ -187,10 +194,19 @@ class Catalog:
         return None if entry is None else entry.topic
 
     async def entry_by_id(self, topic_id: bytes) -> Entry | None:
-        """Return a topic by its id; if it is not known, after asking the store."""
+        """Return a topic by its id; if it is not known, after asking the store.
+
+        Raises:
+            LakelogError: there was no answer, or it may be that of a topic that cannot be read.
+        """
         if self.known_id(topic_id) is None:
             await self.refresh()
-        return self.known_id(topic_id)
+        found = self.known_id(topic_id)
+        if found is None:
+            for name, error in self.damaged.items():
+                if name not in self._names:
+                    raise _unreadable(name, error) from error
+        return found
 
     def topics(self) -> list[Topic]:
         """Return every topic that is known, by name."""
@@ -283,13 +299,28 @@ class Catalog:
         return changed
 
     async def refresh(self) -> None:
-        """Take in what others have made and deleted.
+        """Take in what others have made and deleted. A topic that cannot be read stops no other.
 
         Raises:
-            LakelogError: there was no answer.
+            LakelogError: there was no answer, at least for some.
         """
-        for topic in (await self._run(news_of_topics(self._marks))).values():
+        news = await self._run(news_of_topics(self._marks))
+        for topic in news.topics.values():
             self._take(topic)
+        self.damaged = {name: self.damaged[name] for name in self.damaged if name in news.damaged}
+        unanswered: UnavailableError | None = None
+        for name, error in news.damaged.items():
+            if isinstance(error, UnavailableError):
+                unanswered = error
+            else:
+                self._note_damage(name, error)
+        if unanswered is not None:
+            raise unanswered
+
+    def _note_damage(self, name: str, error: LakelogError) -> None:
+        if name not in self.damaged:
+            self._complain(_unreadable(name, error))
+        self.damaged[name] = error
 
     async def watch(self, every_ms: int) -> None:
         """Refresh again and again, for ever."""
@@ -301,6 +332,7 @@ class Catalog:
                 self._complain(error)
 
     def _take(self, topic: Topic) -> None:
+        self.damaged.pop(topic.name, None)
         old = self._names.get(topic.name)
         if old is not None and (old.topic == topic or old.topic.incarnation > topic.incarnation):
             return
@@ -319,3 +351,11 @@ class Catalog:
     async def _run(self, flow: Work[T]) -> T:
         perform: Any = self._perform
         return await run_async(flow, perform)
+
+
+def _unreadable(name: str, error: LakelogError) -> UnavailableError:
+    """Nobody can say what became of a topic: that is not the same as that there is none."""
+    return UnavailableError(
+        f"topic {name!r} cannot be read: {error}; other topics are served; run lakelog pipeline "
+        "verify, and restore its cell from a backup"
+    )

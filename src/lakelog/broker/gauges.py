@@ -38,6 +38,11 @@ def register_gauges(metrics: Metrics, services: Services) -> None:
     gauge("lakelog_budget_bytes_max", "Beyond it sockets are not read.", lambda: budget.total)
     gauge("lakelog_queue_bytes", "What waits for a flush.", queued)
     gauge("lakelog_topics", "Topics that are known.", lambda: len(catalog.topics()))
+    gauge(
+        "lakelog_topics_damaged",
+        "Topics whose cells cannot be read; /readyz names them.",
+        lambda: len(catalog.damaged),
+    )
     gauge("lakelog_groups", "Consumer groups.", lambda: len(services.coordinator.list_groups()[1]))
     gauge(
         "lakelog_lane_bundles",

@@ -139,7 +139,8 @@ class HttpServer:
                 return _response(200, "ok\n")
             case "/readyz":
                 ok, reason = self._ready()
-                return _response(200, "ok\n") if ok else _response(503, f"{reason}\n")
+                said = "ok" if reason in ("ready", "") else reason
+                return _response(200 if ok else 503, f"{said}\n")
             case "/metrics":
                 async with self._scraping:  # One at a time: each costs a thread and its text.
                     readings = await read_gauges(self._metrics)

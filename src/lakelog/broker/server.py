@@ -11,10 +11,11 @@ memory instead.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import islice
 
 from structlog.typing import FilteringBoundLogger
 
@@ -34,7 +35,7 @@ from lakelog.broker.services import Services
 from lakelog.broker.sessions import Sessions
 from lakelog.broker.settings import BrokerSettings, Limits
 from lakelog.broker.timekeeper import Timekeeper
-from lakelog.errors import LakelogError
+from lakelog.errors import LakelogError, UnavailableError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, StampedClock, StoreTime
 from lakelog.log import open_namespace
@@ -118,6 +119,11 @@ class Broker:
                 return False, trouble
         if self.services.time.problem:
             return False, self.services.time.problem
+        damaged = self.services.catalog.damaged
+        if damaged:
+            # Clients of all other topics should come here none the less.
+            some = "; ".join(f"{name}: {error}" for name, error in islice(damaged.items(), 10))
+            return True, f"ready, but {len(damaged)} topics cannot be read: {some}"[:4096]
         return True, "ready"
 
     async def sweep(self) -> None:
@@ -279,7 +285,7 @@ async def run_broker(
     tasks: list[asyncio.Task[None]] = []
     servers: list[asyncio.Server] = []
     try:
-        learning = [writer.refresh() for writer in lanes.values()]
+        learning = [_learn(writer, complain) for writer in lanes.values()]
         await asyncio.gather(catalog.refresh(), coordinator.loaded(), *learning)
         timekeeper.mind(writer.lane for writer in lanes.values())
         servers = await _open_doors(broker, advertised)
@@ -300,6 +306,20 @@ async def run_broker(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _learn(writer: LaneWriter, complain: Callable[[LakelogError], None]) -> None:
+    """Know where a lane ends. One that is damaged stops no other: readiness tells of it.
+
+    Raises:
+        UnavailableError: there was no answer.
+    """
+    try:
+        await writer.refresh()
+    except UnavailableError:
+        raise
+    except LakelogError as error:
+        complain(error)
 
 
 async def _open_doors(

@@ -25,7 +25,7 @@ from lakelog.groups import (
     State,
     preferred_assignor,
 )
-from lakelog.log import Topic, list_topics
+from lakelog.log import Topic, news_of_topics
 from lakelog.meta import decode_group, decode_shard
 from lakelog.names import group_shard_key
 from lakelog.store import CELL_BYTES_MAX, Get, Work, fetch_many, read_cell
@@ -79,7 +79,8 @@ def _describe(names: tuple[str, ...], url: str, options: tuple[str, ...], as_jso
     """Show how far groups have come, and who reads what."""
     with open_storage(url, options) as storage:
         groups = {one.id: one for one in storage.run(_read_groups())}
-        topics = [one for one in storage.run(list_topics()) if one.is_open]
+        news = storage.run(news_of_topics({}))
+        topics = [one for one in news.topics.values() if one.is_open]
         for name in names:
             if name not in groups:
                 what = f"there is no group {plain(name)!r}"

@@ -19,7 +19,7 @@ from lakelog.log import (
     check_configs,
     create_topic,
     delete_topic,
-    list_topics,
+    news_of_topics,
     read_topic,
     store_now,
 )
@@ -83,16 +83,20 @@ def _create(
 @storage_options
 @json_option
 def _list(url: str, options: tuple[str, ...], as_json: bool) -> None:
-    """List topics."""
+    """List topics. One that cannot be read is told, and the exit code is 1 then."""
     with open_storage(url, options) as storage:
-        topics = [one for one in storage.run(list_topics()) if not one.deleted]
-    topics.sort(key=lambda one: one.name)
+        news = storage.run(news_of_topics({}))
+    topics = [one for _, one in sorted(news.topics.items()) if not one.deleted]
     if as_json:
         for one in topics:
             click.echo(json.dumps(_fields(one)))
-        return
-    names = ("TOPIC", "PARTITIONS", "CONFIGS")
-    show_rows(names, ((one.name, one.partitions, _configs(one)) for one in topics))
+    else:
+        names = ("TOPIC", "PARTITIONS", "CONFIGS")
+        show_rows(names, ((one.name, one.partitions, _configs(one)) for one in topics))
+    for name, error in sorted(news.damaged.items()):
+        click.echo(f"topic {plain(name)} cannot be read: {error}", err=True)
+    if news.damaged:
+        sys.exit(1)
 
 
 @topic.command("describe")

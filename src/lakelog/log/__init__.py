@@ -1,7 +1,7 @@
 """The log: journal and history as one, and what the namespace says of it.
 
 namespace  made once, opened by everybody
-topics     cells: ids, incarnations, partitions, lanes, configs
+topics     cells: ids, incarnations, partitions, lanes, configs; listing: all of them, and news
 read       offsets -> batches, from a segment or from a bundle
 times      times -> offsets
 sizes      how many bytes a partition takes
@@ -28,6 +28,7 @@ from lakelog.log.configs import (
     config_value,
     describe_configs,
 )
+from lakelog.log.listing import Marks, News, list_topics, news_of_topics
 from lakelog.log.namespace import Namespace, make_namespace, open_namespace
 from lakelog.log.parts import Parcel, TaskParts
 from lakelog.log.plan import Planned, plan_history, plan_partitions
@@ -49,15 +50,12 @@ from lakelog.log.staging import Identity, Staged, announce_write, read_identity
 from lakelog.log.survey import Extent, Member, Survey, open_survey
 from lakelog.log.times import Found, newest, offset_at
 from lakelog.log.topics import (
-    Marks,
     Topic,
     configure_topic,
     create_topic,
     delete_topic,
     forget_retired,
     grow_topic,
-    list_topics,
-    news_of_topics,
     open_topic,
     read_topic,
 )
@@ -88,6 +86,7 @@ __all__ = [
     "Marks",
     "Member",
     "Namespace",
+    "News",
     "Operation",
     "OutOfRange",
     "Parcel",

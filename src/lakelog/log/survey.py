@@ -19,9 +19,10 @@ from lakelog.errors import NotFoundError
 from lakelog.history import Selection
 from lakelog.history.manifests import SegmentRow, Where
 from lakelog.journal import Lane, probe
+from lakelog.log.listing import Marks, news_of_topics
 from lakelog.log.namespace import open_namespace
 from lakelog.log.plan import plan_partitions
-from lakelog.log.topics import Marks, Topic, news_of_topics, read_topic
+from lakelog.log.topics import Topic, read_topic
 from lakelog.model import Rules
 from lakelog.ports import Clock, Ids
 from lakelog.store import Work
@@ -91,13 +92,16 @@ class Survey:
 
         Raises:
             NotFoundError: a topic that is named is not there, and may not be missing.
+            LakelogError: one that is wanted cannot be read.
         """
         names = _names(selection)
         if names is not None and len(names) == 1:
             yield from self._read(names[0])
         else:
             news = yield from news_of_topics(self._marks, lambda name: _may_want(selection, name))
-            self.topics |= news
+            for error in news.damaged.values():
+                raise error  # To leave out a topic that was asked for would be to lose records.
+            self.topics |= news.topics
         missing = [name for name in names or () if self._topic(name) is None]
         if missing and not missing_ok:
             raise NotFoundError(

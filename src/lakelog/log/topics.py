@@ -31,25 +31,15 @@ from lakelog.formats import Bytes, decode_fields, number
 from lakelog.history.manifests import Where
 from lakelog.names import (
     LANES_MAX,
-    TOPICS_PREFIX,
+    STAGING,
     check_topic_name,
-    is_topic_name,
     lane_of,
     topic_key,
     topic_path,
 )
-from lakelog.store import (
-    CELL_BYTES_MAX,
-    Get,
-    Work,
-    change_cell,
-    fetch_many,
-    list_objects,
-    read_cell,
-)
+from lakelog.store import Work, change_cell, read_cell
 
 __all__ = [
-    "Marks",
     "Retired",
     "Topic",
     "configure_topic",
@@ -58,8 +48,6 @@ __all__ = [
     "delete_topic",
     "forget_retired",
     "grow_topic",
-    "list_topics",
-    "news_of_topics",
     "open_topic",
     "read_topic",
 ]
@@ -67,8 +55,6 @@ __all__ = [
 FORMAT = 1
 PARTITIONS_MAX = 100_000
 WRITERS_MAX = 8
-WINDOW = 64
-"""Cells that are read at once."""
 
 
 class Retired(NamedTuple):
@@ -273,47 +259,12 @@ def read_topic(name: str) -> Work[Topic]:
     Raises:
         NotFoundError: there was never one.
     """
-    found = yield from read_cell(topic_key(check_topic_name(name)))
+    if name != STAGING:  # One that was made before the name was reserved can be deleted.
+        check_topic_name(name)
+    found = yield from read_cell(topic_key(name))
     if found is None:
         raise _missing(name)
     return decode_topic(found.body, name)
-
-
-def list_topics() -> Work[list[Topic]]:
-    """Return every topic, also deleted ones. What has no name of a topic is not ours."""
-    return [*(yield from news_of_topics({})).values()]
-
-
-Marks = dict[str, tuple[str, int, int]]
-"""What a listing says of the cell of each topic: if that is the same, so is the topic."""
-
-
-def news_of_topics(
-    marks: Marks, wants: Callable[[str], bool] = is_topic_name
-) -> Work[dict[str, Topic]]:
-    """Return the topics that are not as ``marks`` has them, and bring it up to date.
-
-    One listing, and a read for each that changed and is wanted: what a broker can do again and
-    again.
-    """
-    objects = yield from list_objects(TOPICS_PREFIX)
-    found = {info.key.removeprefix(TOPICS_PREFIX): info for info in objects}
-    seen = {
-        name: (info.etag, info.size, info.modified_ms)
-        for name, info in found.items()
-        if is_topic_name(name) and wants(name)
-    }
-    names = [name for name, mark in seen.items() if marks.get(name) != mark]
-    topics: dict[str, Topic] = {}
-    for at in range(0, len(names), WINDOW):
-        some = names[at : at + WINDOW]
-        cells = yield from fetch_many([Get(topic_key(name), CELL_BYTES_MAX) for name in some])
-        for name, cell in zip(some, cells, strict=True):
-            if cell is None:
-                raise _missing(name)
-            topics[name] = decode_topic(cell.body, name)
-    marks.update({name: seen[name] for name in names})
-    return topics
 
 
 def _altered(

@@ -27,7 +27,8 @@ from collections import OrderedDict
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
-from lakelog.store.keys import KEY_BYTES_MAX, STAGING, is_name
+from lakelog.names import STAGING
+from lakelog.store.keys import KEY_BYTES_MAX, is_name
 from lakelog.store.operations import ObjectInfo
 from lakelog.store.system import LINUX, Status, System, sync
 

@@ -12,17 +12,15 @@ segment, no ``.`` and no ``..``, and no character that a terminal or a path woul
 import re
 
 from lakelog.errors import InvalidInputError
+from lakelog.names import STAGING
 
-__all__ = ["KEY_BYTES_MAX", "SEGMENT_BYTES_MAX", "STAGING", "check_key", "check_prefix", "is_name"]
+__all__ = ["KEY_BYTES_MAX", "SEGMENT_BYTES_MAX", "check_key", "check_prefix", "is_name"]
 
 KEY_BYTES_MAX = 1024
 """What S3 allows."""
 
 SEGMENT_BYTES_MAX = 255
 """What a Linux file system allows for a name."""
-
-STAGING = ".lakelog-staging"
-"""The folder where a local store keeps what it has not finished writing; no key begins with it."""
 
 # Control characters, the slash, the backslash and lone surrogates are in no segment.
 _NAME = re.compile(r"[^\x00-\x1f\x7f/\\\ud800-\udfff]+")

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker.catalog import Entry
+from lakelog.broker.codes import read_code
 from lakelog.broker.partitions import Part, Partition
 from lakelog.broker.services import Services
 from lakelog.broker.sessions import Session, Wanted
@@ -63,6 +64,7 @@ class Fetching:
         "_session",
         "_task",
         "_timer",
+        "_unanswered",
         "_version",
         "_wanted",
         "_watches",
@@ -87,6 +89,8 @@ class Fetching:
         self._session: Session | None = None
         self._is_full = request.session_epoch <= 0
         self._wanted: list[tuple[Wanted, Partition | None]] = []
+        self._unanswered: dict[tuple[str, bytes], Part] = {}
+        """Topics of which nobody can say whether they are there."""
         self._watches: list[tuple[Partition, Watch]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
@@ -163,8 +167,16 @@ class Fetching:
     async def _find_topic(self, one: Wanted) -> Entry | None:
         try:
             return await self._services.catalog.find_entry(one.name, one.id)
-        except LakelogError:
+        except LakelogError as error:
+            self._unanswered[one.name, one.id] = Part(read_code(error))
             return None
+
+    def _missing(self, one: Wanted) -> Part:
+        """Return what is told of a partition that was not found: that it is not there, or that
+        nobody can say.
+        """
+        unknown = _UNKNOWN_ID if one.id else _UNKNOWN
+        return self._unanswered.get((one.name, one.id), unknown)
 
     # ------------------------------------------------------------------------ collecting
 
@@ -177,7 +189,7 @@ class Fetching:
         left, size, failed = self._most, 0, False
         for one, partition in self._wanted:
             if partition is None:
-                parts.append(_UNKNOWN_ID if one.id else _UNKNOWN)
+                parts.append(self._missing(one))
                 failed = True
                 continue
             wish = one.partition
@@ -213,7 +225,7 @@ class Fetching:
             while at < last and len(some) < COLD_AT_ONCE:
                 one, partition = self._wanted[at]
                 if partition is None:
-                    parts[at] = _UNKNOWN_ID if one.id else _UNKNOWN
+                    parts[at] = self._missing(one)
                 elif room > 0 or not some:
                     most = max(min(one.partition.max_bytes, room), 0)
                     now = partition.read_now(one.partition.offset, most)

@@ -52,7 +52,12 @@ async def _all(services: Services, version: int) -> list[bytes]:
         if size >= AT_ONCE:
             size = 0
             await asyncio.sleep(0)  # Others want to go on, too.
-    return found
+    # Not to name them would be to say that they are not there.
+    code = ErrorCode.kafka_storage_error
+    missing = sorted(name for name in services.catalog.damaged if not services.catalog.known(name))
+    return found + [
+        encode_metadata_topic(version, name=name, topic_id=NO_ID, error=code) for name in missing
+    ]
 
 
 async def _named(
@@ -63,9 +68,12 @@ async def _named(
     for one in wanted:
         if one.name is None:
             topic_id = one.topic_id.bytes if one.topic_id is not None else NO_ID
-            entry = await services.catalog.entry_by_id(topic_id)
+            code, entry = ErrorCode.unknown_topic_id, None
+            try:
+                entry = await services.catalog.entry_by_id(topic_id)
+            except LakelogError as error:
+                code = read_code(error)
             if entry is None:
-                code = ErrorCode.unknown_topic_id
                 found.append(
                     encode_metadata_topic(version, name=None, topic_id=topic_id, error=code)
                 )

@@ -14,7 +14,7 @@ Not done
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker.catalog import Entry
-from lakelog.broker.codes import REFUSALS, batch_code
+from lakelog.broker.codes import REFUSALS, batch_code, read_code
 from lakelog.broker.partitions import Partition
 from lakelog.broker.services import Services
 from lakelog.errors import LakelogError, UnavailableError
@@ -182,21 +182,23 @@ def produce(
 
 async def find_topics(
     services: Services, request: ProduceRequest, complain: Callable[[LakelogError], None]
-) -> list[Entry | None]:
-    """Return the topics of a request; None for those that there are not, or that have no answer."""
-    found: list[Entry | None] = []
+) -> list[Entry | ErrorCode | None]:
+    """Return the topics of a request; None: there is none; a code: whether there is is unknown."""
+    found: list[Entry | ErrorCode | None] = []
     for topic in request.topics:
-        entry: Entry | None = None
         try:
-            entry = await services.catalog.find_entry(topic.name, topic.id)
+            found.append(await services.catalog.find_entry(topic.name, topic.id))
         except LakelogError as error:
             complain(error)
-        found.append(entry)
+            found.append(read_code(error))
     return found
 
 
 def submitting(
-    services: Services, request: ProduceRequest, entries: list[Entry | None], pending: Pending
+    services: Services,
+    request: ProduceRequest,
+    entries: Sequence[Entry | ErrorCode | None],
+    pending: Pending,
 ) -> Iterator[None]:
     """Check batches and hand them to their lanes; yields when others should have their turn."""
     timeout_ms = min(max(request.timeout_ms, 0), TIMEOUT_MS_MAX)
@@ -205,9 +207,9 @@ def submitting(
     refused = _refused(request)
     for topic, entry in zip(request.topics, entries, strict=True):
         rows = pending.add_topic(topic)
-        if entry is None or refused is not None:
-            unknown = ErrorCode.unknown_topic_or_partition
-            code = refused or (ErrorCode.unknown_topic_id if topic.id else unknown)
+        if entry is None or isinstance(entry, ErrorCode) or refused is not None:
+            unknown = ErrorCode.unknown_topic_id if topic.id else _UNKNOWN
+            code = refused or (entry if isinstance(entry, ErrorCode) else unknown)
             for at, (index, _) in enumerate(topic.partitions):
                 pending.put(rows, at, Produced(index, code))
             continue
@@ -218,8 +220,7 @@ def submitting(
                 yield
             partition = entry.partition(index)
             if partition is None or records is None:
-                code = ErrorCode.unknown_topic_or_partition
-                code = ErrorCode.invalid_record if partition else code
+                code = ErrorCode.invalid_record if partition else _UNKNOWN
                 pending.put(rows, at, Produced(index, code))
                 continue
             try:
@@ -242,6 +243,8 @@ def submitting(
                 partition.lane.submit(append, done, now_ms, deadline_ms)
     pending.settle()
 
+
+_UNKNOWN = ErrorCode.unknown_topic_or_partition
 
 BLAMED_MAX = 1_000
 """Records that are named in an answer. The others of a batch that is refused are told no less."""
