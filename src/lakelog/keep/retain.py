@@ -72,18 +72,21 @@ def plan_retain(manifest: Manifest, retention: Retention, now_ms: int) -> int:
     return start
 
 
-def retain_partition(topic: Topic, where: Where, ids: Ids, *, now_ms: int) -> Work[Manifest]:
+def retain_partition(
+    topic: Topic, where: Where, ids: Ids, *, now_ms: int, manifest: Manifest | None = None
+) -> Work[Manifest]:
     """Move the start of one partition, and take out what lies before it.
 
-    ``now_ms`` is the store's time.
+    ``now_ms`` is the store's time; ``manifest`` is what somebody has just read.
     """
     write = ids().hex()
-    manifest = yield from read_manifest(where)
-    if topic.deleted:
+    if manifest is None:
+        manifest = yield from read_manifest(where)
+    if topic.deleted and not manifest.deleted:
         manifest = yield from change_manifest(
             where, write + ":delete", lambda now: changes.delete(now, write + ":delete")
         )
-    else:
+    elif not topic.deleted:
         start = plan_retain(manifest, retention_of(topic.configs), now_ms)
         if start > manifest.log_start:
             manifest = yield from change_manifest(

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from lakelog.errors import LakelogError
 from lakelog.journal import Lane, look
 from lakelog.log import (
+    Decision,
     Identity,
     abandon_write,
     finish_write,
@@ -31,12 +32,15 @@ from lakelog.names import (
     plan_key,
     staged_of,
 )
-from lakelog.store import ObjectInfo, Work, delete, delete_many, list_objects
+from lakelog.store import ObjectInfo, Work, delete, delete_many, list_objects, together
 
 __all__ = ["KeptWrites", "keep_writes"]
 
 PATIENCE_MS = 30_000
 """So long whoever has decided for a write is left to finish it."""
+
+AT_ONCE = 64
+"""Cells and attempts that are looked at side by side."""
 
 FORGET_GRACES = 24
 """The cell of a batch job is kept for so many graces: its driver may ask again."""
@@ -75,25 +79,47 @@ def keep_writes(lanes: Mapping[int, Lane], *, now_ms: int, grace_ms: int) -> Wor
     void = yield from _keep_cells(
         cells, lanes, attempts.keys(), kept, now_ms=now_ms, grace_ms=grace_ms
     )
+    old = {write: one for write, one in attempts.items() if now_ms - one.newest_ms >= grace_ms}
     passed: dict[int, int] = {}
-    if staged:
-        for number, lane in lanes.items():
-            seen = yield from look(lane)
-            passed[number] = seen.head.deletable(seen.since_ms, now_ms, grace_ms)
-    for write, attempt in attempts.items():
-        if now_ms - attempt.newest_ms < grace_ms:
-            continue
-        try:
-            gone = yield from _sweepable(write, attempt, passed, is_void=write in void)
-            rest = {plan_key(write), identity_key(write)}
-            yield from delete_many([key for key in gone if key not in rest])
-            for key in gone:
-                if key in rest:
-                    yield from delete(key)
-            kept.swept += len(gone)
-        except LakelogError as error:
-            kept.failures[f"staged write {write.hex()}"] = error
+    if old:
+        looks = (_passed(lane, now_ms, grace_ms, kept) for lane in lanes.values())
+        passed = dict(zip(lanes, (yield from together(looks, AT_ONCE)), strict=True))
+    sweeps = (
+        _sweep(write, attempt, passed, kept, is_void=write in void)
+        for write, attempt in old.items()
+    )
+    yield from together(sweeps, AT_ONCE)
     return kept
+
+
+def _passed(lane: Lane, now_ms: int, grace_ms: int, kept: KeptWrites) -> Work[int]:
+    """Return up to where a lane was passed long ago; of a lane that is damaged, nothing was."""
+    try:
+        seen = yield from look(lane)
+    except LakelogError as error:
+        kept.failures[f"lane {lane.number}"] = error
+        return 0
+    return seen.head.deletable(seen.since_ms, now_ms, grace_ms)
+
+
+def _sweep(
+    write: bytes,
+    attempt: _Attempt,
+    passed: Mapping[int, int],
+    kept: KeptWrites,
+    *,
+    is_void: bool,
+) -> Work[None]:
+    try:
+        gone = yield from _sweepable(write, attempt, passed, is_void=is_void)
+        rest = {plan_key(write), identity_key(write)}
+        yield from delete_many([key for key in gone if key not in rest])
+        for key in gone:
+            if key in rest:
+                yield from delete(key)
+        kept.swept += len(gone)
+    except LakelogError as error:
+        kept.failures[f"staged write {write.hex()}"] = error
 
 
 def _keep_cells(
@@ -114,12 +140,15 @@ def _keep_cells(
     known = [(info, found) for info in cells if (found := commit_of(info.key)) is not None]
     for _, (query, number) in known:
         last[query] = max(number, last.get(query, 0))
-    for info, (query, number) in known:
+    old = [one for one in known if now_ms - one[0].modified_ms >= min(PATIENCE_MS, grace_ms)]
+    reads = (_decision(Identity(*name, is_stream=False)) for _, name in old)
+    decisions = yield from together(reads, AT_ONCE)
+    # What follows is done one after the other: it appends to lanes, which have one owner.
+    for (info, (query, number)), decision in zip(old, decisions, strict=True):
         age_ms = now_ms - info.modified_ms
-        if age_ms < min(PATIENCE_MS, grace_ms):
-            continue
         try:
-            decision = yield from read_decision(Identity(query, number, is_stream=False))
+            if isinstance(decision, LakelogError):
+                raise decision
             if decision is None:
                 continue
             is_last = number == last[query]
@@ -139,6 +168,13 @@ def _keep_cells(
         except LakelogError as error:
             kept.failures[f"bulk write {query.hex()}/{number}"] = error
     return void
+
+
+def _decision(identity: Identity) -> Work[Decision | LakelogError | None]:
+    try:
+        return (yield from read_decision(identity))
+    except LakelogError as error:
+        return error
 
 
 def _attempts(objects: list[ObjectInfo]) -> dict[bytes, _Attempt]:

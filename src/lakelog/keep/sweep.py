@@ -35,7 +35,7 @@ from lakelog.names import TIME_PREFIX
 from lakelog.ports import Ids
 from lakelog.store import ObjectInfo, Work, delete_many, list_objects, list_page
 
-__all__ = ["sweep_partition", "sweep_times"]
+__all__ = ["sweep_listed", "sweep_partition", "sweep_times"]
 
 _SEGMENT = re.compile(r"(segment-(\d{20})(?:-([0-9a-f]{32}))?)\.(?:kfs|index|timeindex)")
 _PAGE = re.compile(r"(page-([0-9a-f]{32}))\.json")
@@ -57,8 +57,22 @@ def sweep_partition(where: Where, ids: Ids, *, now_ms: int, grace_ms: int) -> Wo
 
     ``now_ms`` is the store's time.
     """
-    objects = [*_named(where, (yield from list_objects(where.prefix)))]
+    infos = yield from list_objects(where.prefix)
     manifest = yield from read_manifest(where)
+    return (yield from sweep_listed(where, infos, manifest, ids, now_ms=now_ms, grace_ms=grace_ms))
+
+
+def sweep_listed(
+    where: Where,
+    infos: list[ObjectInfo],
+    manifest: Manifest,
+    ids: Ids,
+    *,
+    now_ms: int,
+    grace_ms: int,
+) -> Work[int]:
+    """The same, for a manifest that was read after its objects were listed."""
+    objects = [*_named(where, infos)]
     before_ms = now_ms - grace_ms
     if any(intent.since_ms <= before_ms for intent in manifest.intents):
         write = ids().hex()

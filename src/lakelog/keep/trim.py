@@ -14,16 +14,18 @@ Deletion goes by listing, not by counting from the last floor: a put that was in
 hours may have made a key anew, below the floor, where nobody sees it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lakelog.errors import UnavailableError
+from lakelog.errors import CorruptError, UnavailableError, UnsupportedError
 from lakelog.formats.lanes import Checkpoint
-from lakelog.history.manifests import read_manifests
+from lakelog.history.manifests import Manifest, Where, read_manifest, read_manifests
 from lakelog.journal import (
     Due,
     Fold,
     Lane,
     Look,
+    Place,
     Touch,
     append,
     encode_head,
@@ -33,9 +35,19 @@ from lakelog.journal import (
 )
 from lakelog.keep.backlog import Backlog, Catalog, where_of
 from lakelog.names import head_key, lane_prefix, seq_of
-from lakelog.store import Replaced, Unanswered, Work, delete_many, list_page, put_if_match
+from lakelog.store import (
+    Replaced,
+    Unanswered,
+    Work,
+    delete_many,
+    list_page,
+    put_if_match,
+    together,
+)
 
 __all__ = ["Trimmed", "reap", "trim"]
+
+MANIFESTS_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +92,7 @@ def _sealed_to(lane: Lane, backlog: Backlog, catalog: Catalog) -> Work[int]:
     places = dict.fromkeys(one.place for held in backlog.bundles for one in held.bundle.slices)
     left = [place for place in places if fold is None or not fold.is_deleted(place[0])]
     wheres = [where for place in left if (where := where_of(catalog, place)) is not None]
-    found = yield from read_manifests(wheres)
-    manifests = {where.place: one for where, one in zip(wheres, found, strict=True)}
+    manifests = yield from _readable(wheres)
     for held in backlog.bundles:
         for one in held.bundle.slices:
             if fold is not None and fold.is_deleted(one.topic):
@@ -93,6 +104,25 @@ def _sealed_to(lane: Lane, backlog: Backlog, catalog: Catalog) -> Work[int]:
             if not safe and one.next_offset > manifest.log_start:
                 return held.bundle.seq
     return backlog.floor + len(backlog.bundles)
+
+
+def _readable(wheres: list[Where]) -> Work[dict[Place, Manifest]]:
+    """Return the manifests that can be read. What a damaged one says is not known: so nothing of
+    its partition counts as sealed, and the floor stays before it.
+    """
+    try:
+        found: Sequence[Manifest | None] = yield from read_manifests(wheres)
+    except (CorruptError, UnsupportedError):
+        found = yield from together(map(_if_readable, wheres), MANIFESTS_AT_ONCE)
+    places = (where.place for where in wheres)
+    return {place: one for place, one in zip(places, found, strict=True) if one is not None}
+
+
+def _if_readable(where: Where) -> Work[Manifest | None]:
+    try:
+        return (yield from read_manifest(where))
+    except (CorruptError, UnsupportedError):
+        return None
 
 
 def _is_worth_it(backlog: Backlog) -> bool:

@@ -2,11 +2,11 @@
 
     a          put     get     put  -> done
     b          put     Wait    get     put  -> done
-    together   Many    Many    Many    Many
-                       Wait
+    together   Many    Many    Wait    Many   Many
 
 All go step by step, so that the slowest request of a round holds up the others: it is for flows
-that do about the same. Those that share nothing but time, of course.
+that do about the same. Those that share nothing but time, of course. Who waits holds up nobody: it
+goes on when all who do not wait have ended or wait as well, so that it may wait for longer.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,6 +28,8 @@ class _Strand(Generic[T]):
     index: int
     flow: Work[T]
     wish: Op | Many | Wait | None = None
+    left_ms: int = 0
+    """If it waits: for how long."""
 
     def step(self, answer: Any, results: dict[int, T]) -> bool:
         """Give the flow an answer; whether it asks for more. Else its result is noted."""
@@ -39,7 +41,13 @@ class _Strand(Generic[T]):
         except StopIteration as done:
             results[self.index] = done.value
             return False
+        if isinstance(self.wish, Wait):
+            self.left_ms = self.wish.ms
         return True
+
+    @property
+    def waits(self) -> bool:
+        return isinstance(self.wish, Wait)
 
     @property
     def ops(self) -> tuple[Op, ...]:
@@ -71,12 +79,19 @@ def together(flows: Iterable[Work[T]], at_once: int) -> Work[list[T]]:
                     strands.pop()
             if not strands:
                 return [results[index] for index in sorted(results)]
-            ops = tuple(op for strand in strands for op in strand.ops)
-            answers = iter((yield Many(ops)) if ops else ())
-            waits = [strand.wish.ms for strand in strands if isinstance(strand.wish, Wait)]
-            if waits:
-                yield Wait(max(waits))
-            strands = [one for one in strands if one.step(one.take(answers), results)]
+            ready = [strand for strand in strands if not strand.waits]
+            if ready:
+                ops = tuple(op for strand in ready for op in strand.ops)
+                answers = iter((yield Many(ops)) if ops else ())
+            else:
+                answers = iter(())
+                shortest = min(strand.left_ms for strand in strands)
+                yield Wait(shortest)
+                for strand in strands:
+                    strand.left_ms -= shortest
+                ready = [strand for strand in strands if strand.left_ms <= 0]
+            ended = {one.index for one in ready if not one.step(one.take(answers), results)}
+            strands = [one for one in strands if one.index not in ended]
     finally:
         for strand in strands:
             strand.flow.close()

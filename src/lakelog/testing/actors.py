@@ -70,10 +70,11 @@ def keeper(town: Town, process: Process) -> Work[None]:
                     yield from keep_topic(topic, town.world.ids, kept, grace_ms=grace_ms)
                 now_ms = yield from store_now(town.world.ids)
                 writes = yield from keep_writes({0: lane}, now_ms=now_ms, grace_ms=grace_ms)
-                for error in writes.failures.values():
-                    expected(error)
+                kept.failures |= writes.failures
                 kept.swept += writes.swept
                 town.count("bulk finished", writes.finished)
+            for error in kept.failures.values():
+                expected(error)
             town.count("swept", kept.swept)
         except LakelogError as error:
             expected(error)

@@ -195,11 +195,11 @@ def test_a_checkpoint_that_is_wrong_is_not_stood_upon(site: Site, where: Where) 
 class Compared(Slice):
     """A slice that counts how often it is compared."""
 
-    count = 0
+    times = 0
     __hash__ = Slice.__hash__
 
     def __eq__(self, other: object) -> bool:
-        Compared.count += 1
+        Compared.times += 1
         return tuple(self) == other
 
     def __ne__(self, other: object) -> bool:
@@ -223,10 +223,10 @@ def test_a_roll_of_many_slices_is_compared_slice_by_slice(site: Site) -> None:
         )
         for held in backlog.bundles
     )
-    Compared.count = 0
+    Compared.times = 0
     catalog = catalog_of(site.run(list_topics()))
     assert site.run(trim(lane, replace(backlog, bundles=counted), catalog)).floor > 0
-    assert 200 <= Compared.count <= 10 * 8 * 200
+    assert 200 <= Compared.times <= 10 * 8 * 200
 
 
 def test_a_checkpoint_that_is_no_checkpoint_is_not_stood_upon(site: Site, where: Where) -> None:

@@ -221,16 +221,16 @@ def test_neighbouring_slices_of_a_bundle_are_one_request(site: Site, topic: Topi
 class Looks(Span):
     """A span that counts how often it is looked at."""
 
-    count = 0
+    times = 0
 
     @property
     def size(self) -> int:  # type: ignore[override]
-        Looks.count += 1
+        Looks.times += 1
         return self[3]
 
     @property
     def member(self) -> Member:  # type: ignore[override]
-        Looks.count += 1
+        Looks.times += 1
         return self[0]
 
 
@@ -249,9 +249,9 @@ def test_a_window_of_many_slices_looks_at_each_of_them_a_few_times(lanes: int) -
         wanted = {one.member: (0, one.end) for one in extents if one.member.lane == number}
         share += site.run(unsealed_spans(survey.lane(number), wanted))
     assert [type(span.held) for span in share] == [Piece] * 320
-    Looks.count = 0
+    Looks.times = 0
     assert len(rows_of(site, [tuple(Looks(*span) for span in share)])) == 320
-    assert Looks.count <= 9 * len(share)
+    assert Looks.times <= 9 * len(share)
 
 
 def test_the_plan_of_an_unsealed_lane_reads_rolls_and_not_bundles(site: Site, topic: Topic) -> None:

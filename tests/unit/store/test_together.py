@@ -101,7 +101,31 @@ def test_the_longest_wait_is_waited_for_once() -> None:
 
     sleeping = working(MemoryStore().perform, sleep=waits.append)
     told = run(together(map(flow, (10, 30, 20)), 3), sleeping)
-    assert (told, waits) == ([10, 30, 20], [0.03])
+    assert told == [10, 30, 20]
+    assert sum(waits) == pytest.approx(0.03)
+
+
+def test_who_waits_holds_up_nobody() -> None:
+    done: list[str] = []
+
+    def waiting() -> Work[None]:
+        for _ in range(5):
+            yield Wait(1000)
+        done.append("waited")
+
+    def busy(number: int) -> Work[None]:
+        for _ in range(5):
+            yield Head("a")
+        done.append(f"busy {number}")
+
+    def perform(wish: Any) -> Any:
+        if isinstance(wish, Wait):
+            assert len(done) >= 3, "the others have ended"
+            return None
+        return tuple(None for _ in wish.ops)
+
+    run(together([waiting(), *map(busy, range(3))], 4), perform)
+    assert done[-1] == "waited"
 
 
 def test_the_first_error_ends_all_and_nobody_is_left_open() -> None:

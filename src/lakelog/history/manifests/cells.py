@@ -157,9 +157,15 @@ def read_rows(where: Where, manifest: Manifest, offset: int = 0) -> Work[list[Se
     return [row for row in rows if row.next_offset > offset]
 
 
-def turn_page(where: Where, write: bytes, since_ms: int) -> Work[bool]:
-    """Move older rows onto a page, if the manifest has grown long."""
-    manifest = yield from read_manifest(where)
+def turn_page(
+    where: Where, write: bytes, since_ms: int, manifest: Manifest | None = None
+) -> Work[bool]:
+    """Move older rows onto a page, if the manifest has grown long.
+
+    ``manifest`` is what somebody has just read.
+    """
+    if manifest is None:
+        manifest = yield from read_manifest(where)
     if len(manifest.segments) <= ROWS_MAX or manifest.deleted:
         return False
     rows, id_ = manifest.segments[:-ROWS_GOAL], write.hex()
