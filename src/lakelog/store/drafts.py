@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from lakelog.errors import InvalidInputError
+from lakelog.names import STAGING
 from lakelog.store.folders import READ, UNSETTLED, Folders, describe
-from lakelog.store.keys import STAGING
 from lakelog.store.operations import Body, ObjectInfo
 from lakelog.store.system import Status, System, sync
 
