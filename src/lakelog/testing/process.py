@@ -7,12 +7,18 @@ files it has a store of its own, and its operations end where it ends.
 from collections.abc import Callable
 from typing import Any
 
-from lakelog.errors import LakelogError, NotFoundError, TooLargeError, UnavailableError
+from lakelog.errors import (
+    InvalidInputError,
+    LakelogError,
+    NotFoundError,
+    TooLargeError,
+    UnavailableError,
+)
 from lakelog.store import Exists, LocalStore, Many, Op, Read, Wait, Work
 from lakelog.testing.disk import DiskProcess, Gone
 from lakelog.testing.machine import DISK_KINDS
 from lakelog.testing.truth import Anomaly
-from lakelog.testing.world import EPOCH_MS, TIMEOUT_MS, RefusedError, World
+from lakelog.testing.world import EPOCH_MS, REFUSED, TIMEOUT_MS, World
 
 __all__ = ["Process", "Retried"]
 
@@ -180,7 +186,7 @@ class Process:
                 world.at(world.long_ms(), lambda: world.perform(op))
                 world.at(TIMEOUT_MS, lambda: tell(lost))
             case "refused":
-                world.at(there + back, lambda: tell(RefusedError("400: nothing was stored")))
+                world.at(there + back, lambda: tell(InvalidInputError(REFUSED)))
             case "too_large":
                 world.at(there + back, lambda: tell(TooLargeError("413: nothing was stored")))
             case "slow":

@@ -31,7 +31,6 @@ from random import Random  # noqa: TID251 (seeded: this is where chance comes fr
 from typing import Any, Protocol
 
 from lakelog.errors import (
-    InvalidInputError,
     LakelogError,
 )
 from lakelog.store import MemoryStore, Op, PutIfAbsent
@@ -40,9 +39,9 @@ from lakelog.testing.machine import DISK_KINDS, DiskView, Machine
 __all__ = [
     "EPOCH_MS",
     "KINDS",
+    "REFUSED",
     "TIMEOUT_MS",
     "Faults",
-    "RefusedError",
     "World",
 ]
 
@@ -64,8 +63,8 @@ KINDS = (*DRAWN, "too_large", "slow", "outage", *DISK_KINDS)
 """Everything that goes wrong."""
 
 
-class RefusedError(InvalidInputError):
-    """A 4xx of this world: whoever gets one has made no mistake."""
+REFUSED = "400, says this world: nothing was stored"
+"""In the error of who is refused, and has made no mistake."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +106,7 @@ class Faults:
     """How often a read is tried before its failure is told."""
 
 
-class Living(Protocol):
+class _Living(Protocol):
     """A process, as far as the world ends it."""
 
     @property
@@ -124,7 +123,7 @@ class World:
         self.now = 0
         self.healed = False
         self.counts: Counter[str] = Counter()
-        self.processes: list[Living] = []
+        self.processes: list[_Living] = []
         self.machine: Machine | None = None
         self.store: MemoryStore | DiskView
         """To look at what is stored, and touch nothing."""
