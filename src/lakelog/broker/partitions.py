@@ -109,6 +109,8 @@ class Partition:
             return None
         if offset == end:
             return Part(ErrorCode.none, end, manifest.log_start)
+        if offset < manifest.cleaned_end:
+            return None  # Compaction took records away that memory still has: ask history.
         found = self._recent.read(self.place, offset, most)
         if found is None:
             return None

@@ -10,6 +10,8 @@ from lakelog.history.manifests import change_manifest, changes
 from lakelog.host import SystemClock, new_id
 from lakelog.keep import SealSettings
 from lakelog.log import read_topic
+from lakelog.log.read import KNOWN_MS
+from lakelog.pipeline import CompactSettings, compact_partition
 from lakelog.store import Get, GetRange, Op
 from tests.patience import in_time
 from tests.unit.broker.site import Client, Site, batch, broker, connect, records, story
@@ -182,4 +184,68 @@ async def test_a_look_at_a_partition_that_is_known_asks_for_its_manifest_and_no_
         await client.fetch({("t", at): 0 for at in range(50)}, max_bytes=50 << 20)
         assert site.count(Get) - gets == 50
         assert len(site.ops) - before <= 52
+        await client.close()
+
+
+def compact(site: Site) -> None:
+    """Compact what is sealed of the topic: another process."""
+    topic = site.do(read_topic("t"))
+    write, now_ms = new_id(), SystemClock().now_ms()
+    settings = CompactSettings(map_bytes=1 << 20)
+    done = site.do(
+        compact_partition(
+            topic, topic.where(0), settings, write, seed=new_id(), now_ms=now_ms, always=True
+        )
+    )
+    assert done.before, "it was due"
+
+
+async def kept(client: Client, end: int) -> list[tuple[int, bytes | None]]:
+    """Return what a consumer from the beginning sees, as far as an offset."""
+    found: list[tuple[int, bytes | None]] = []
+    offset = 0
+    while offset < end:
+        row = await client.fetch_one("t", 0, offset)
+        assert row.error_code is ErrorCode.none
+        some = [one for one in records(row.records) if one[0] >= offset]
+        found += some
+        offset = some[-1][0] + 1
+    return found
+
+
+@story
+async def test_what_compaction_took_away_is_no_longer_served_from_memory() -> None:
+    site = Site()
+    site.create("t", cleanup_policy="compact")
+    watch = Watch()
+    async with broker(site, clock=watch) as running:
+        client = await connect(running)
+        for value in (b"old", b"older", b"newest of the sealed"):
+            await client.produce("t", 0, batch(value, key=b"the key"))
+        await client.produce("t", 0, batch(b"another", key=b"another key"))
+        seal(site)
+        await client.produce("t", 0, batch(b"newest", key=b"the key"))
+        assert [at for at, _ in await kept(client, 5)] == [0, 1, 2, 3, 4]
+        compact(site)
+        watch.passed_ms += KNOWN_MS
+        left = [(2, b"newest of the sealed"), (3, b"another"), (4, b"newest")]
+        assert await kept(client, 5) == left
+        await client.close()
+
+
+@story
+async def test_what_is_sealed_and_not_compacted_is_served_from_memory_all_the_same() -> None:
+    site = Site()
+    site.create("t")
+    watch = Watch()
+    async with broker(site, clock=watch) as running:
+        client = await connect(running)
+        sent = [b"%d" % at for at in range(10)]
+        for value in sent:
+            await client.produce("t", 0, batch(value))
+        seal(site)
+        watch.passed_ms += KNOWN_MS
+        ranges = site.count(GetRange)
+        assert await read_all(client) == sent
+        assert site.count(GetRange) == ranges
         await client.close()
