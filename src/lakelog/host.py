@@ -5,7 +5,10 @@ import os
 import sys
 import time
 
-__all__ = ["SystemClock", "new_id", "tune_process"]
+__all__ = ["EXIT_INTERRUPTED", "SystemClock", "new_id", "tune_process"]
+
+EXIT_INTERRUPTED = 130
+"""The exit code of what Ctrl-C has ended, by the convention of shells: 128 and SIGINT."""
 
 
 class SystemClock:

@@ -29,30 +29,35 @@ else:
             return "lakelog"
 
         def schema(self) -> str:
-            from lakelog.spark import schema_of
+            from lakelog.spark import schema_of, told_plainly
 
-            return schema_of(dict(self.options))
+            with told_plainly():
+                return schema_of(dict(self.options))
 
         def reader(self, schema: "StructType") -> "DataSourceReader":
-            from lakelog.spark import reader_of
+            from lakelog.spark import reader_of, told_plainly
 
-            return reader_of(schema, dict(self.options))
+            with told_plainly():
+                return reader_of(schema, dict(self.options))
 
         def streamReader(self, schema: "StructType") -> "DataSourceStreamReader":  # noqa: N802
-            from lakelog.spark import stream_reader_of
+            from lakelog.spark import stream_reader_of, told_plainly
 
-            return stream_reader_of(schema, dict(self.options))
+            with told_plainly():
+                return stream_reader_of(schema, dict(self.options))
 
         def writer(self, schema: "StructType", overwrite: bool) -> "DataSourceArrowWriter":
-            from lakelog.spark import writer_of
+            from lakelog.spark import told_plainly, writer_of
 
-            return writer_of(schema, dict(self.options), overwrite=overwrite)
+            with told_plainly():
+                return writer_of(schema, dict(self.options), overwrite=overwrite)
 
         def streamWriter(  # noqa: N802
             self,
             schema: "StructType",
             overwrite: bool,  # noqa: ARG002 (in mode complete, too, rows are appended)
         ) -> "DataSourceStreamWriter":
-            from lakelog.spark import stream_writer_of
+            from lakelog.spark import stream_writer_of, told_plainly
 
-            return stream_writer_of(schema, dict(self.options))
+            with told_plainly():
+                return stream_writer_of(schema, dict(self.options))

@@ -10,6 +10,7 @@ memory instead.
 """
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -330,13 +331,21 @@ async def _open_doors(
     loop = asyncio.get_running_loop()
     for door in broker.services.settings.listeners:
         name = door.name
-        server = await loop.create_server(
-            lambda name=name: Connection(broker, name),  # type: ignore[misc]
-            door.host,
-            door.port,
-            backlog=1024,
-            start_serving=False,
-        )
+        try:
+            server = await loop.create_server(
+                lambda name=name: Connection(broker, name),  # type: ignore[misc]
+                door.host,
+                door.port,
+                backlog=1024,
+                start_serving=False,
+            )
+        except OSError as error:
+            for opened in servers:
+                opened.close()
+            raise UnavailableError(
+                f"cannot listen on {door.host}:{door.port}: {os.strerror(error.errno)}: end what "
+                "listens there, or choose another address with --listen"
+            ) from error
         port = server.sockets[0].getsockname()[1]
         broker.ports[name] = port
         host = door.advertised_host or door.host

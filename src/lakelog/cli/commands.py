@@ -6,11 +6,12 @@ types `lakelog --help` should not wait for codecs. So the line that each has in 
 
 from importlib import import_module
 from keyword import iskeyword
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from lakelog import __version__
+from lakelog.host import EXIT_INTERRUPTED
 
 __all__ = ["main"]
 
@@ -85,6 +86,13 @@ class _Commands(click.Group):
         command = getattr(import_module(row.module), attribute)
         assert isinstance(command, click.Command)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("Interrupted.", err=True)
+            ctx.exit(EXIT_INTERRUPTED)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

@@ -10,6 +10,7 @@ ranges    options and offsets -> ranges of partitions
 driving   flows of the log, driven by threads
 jobs      the verbs of the pipeline on a cluster; submit: for spark-submit
 session   the Spark of the command line; doctor and probe: what is wrong with it
+telling   what Spark shows of our errors
 worker    what every task of ours does first
 """
 
@@ -26,6 +27,7 @@ from lakelog.spark.sink import (
 )
 from lakelog.spark.source import RecordsReader, reader_of, schema_of, stream_reader_of
 from lakelog.spark.tables import BatchesReader, SegmentsReader, SplitPartition
+from lakelog.spark.telling import told_plainly
 
 __all__ = [
     "BatchesReader",
@@ -43,6 +45,7 @@ __all__ = [
     "schema_of",
     "stream_reader_of",
     "stream_writer_of",
+    "told_plainly",
     "write",
     "writer_of",
 ]

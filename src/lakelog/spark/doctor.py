@@ -23,7 +23,7 @@ from lakelog.spark import probe as probes
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Check", "check_here", "check_workers"]
+__all__ = ["Check", "check_here", "check_java", "check_workers"]
 
 JAVA_MIN = 17
 PYTHON_MIN = (3, 11)
@@ -59,7 +59,7 @@ def check_here(java_home: str | None) -> Iterator[Check]:
     )
     yield _package("pyspark", least=4)
     yield _package("pyarrow", least=18)
-    yield _java(java_home)
+    yield check_java(java_home)
     yield from _neighbours()
 
 
@@ -72,7 +72,8 @@ def _package(name: str, *, least: int) -> Check:
     return Check(name=name, good=good, found=found, remedy=f"use {name} {least} or later")
 
 
-def _java(java_home: str | None) -> Check:
+def check_java(java_home: str | None) -> Check:
+    """Look for the Java that Spark will run."""
     remedy = f"install a JDK {JAVA_MIN} or later, or set JAVA_HOME to one"
     command = f"{java_home}/bin/java" if java_home else shutil.which("java")
     if command is None:
@@ -167,7 +168,7 @@ def _judge(workers: list[dict[str, Any]], url: str | None) -> Iterator[Check]:
             "store",
             [f"{url} answers within {1000 * slowest:.0f} ms"],
             bad=[_at(one, one["errors"]["store"]) for one in workers if "store" in one["errors"]],
-            remedy="give executors the address and credentials of the store: --store NAME=VALUE",
+            remedy="give executors the store's address and credentials: --store-option NAME=VALUE",
         )
 
 

@@ -45,6 +45,7 @@ from lakelog.spark.ranges import (
     place_at,
     readable,
 )
+from lakelog.spark.telling import told_plainly
 from lakelog.spark.worker import settle, uncollected
 from lakelog.store import Perform, StoreSpec, Work, retrying
 
@@ -200,6 +201,7 @@ class LiveReader(DataSourceReader):
     def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
         self._options, self._columns = options, columns
 
+    @told_plainly()
     @uncollected()
     def partitions(self) -> list[InputPartition]:
         options = self._options

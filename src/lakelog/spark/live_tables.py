@@ -19,6 +19,7 @@ from lakelog.formats import kafs
 from lakelog.log import Extent
 from lakelog.spark.live import LiveLog
 from lakelog.spark.options import ReadOptions
+from lakelog.spark.telling import told_plainly
 
 __all__ = ["LIVE_TABLES", "LiveTableReader", "live_schema"]
 
@@ -81,9 +82,10 @@ class LiveTableReader(DataSourceReader):
         return [InputPartition(None)]
 
     def read(self, _: InputPartition) -> Iterator[pa.RecordBatch]:
-        log = LiveLog(self._options)
-        members = log.members()
-        log.look(members)
+        with told_plainly():
+            log = LiveLog(self._options)
+            members = log.members()
+            log.look(members)
         table = self._options.table
         rows = (_partition_row if table == "partitions" else _segment_rows)(log.extents(members))
         schema, names = live_schema(table, self._columns), tuple(LIVE_TABLES[table])

@@ -25,6 +25,7 @@ from lakelog.spark.live import LiveReader
 from lakelog.spark.live_tables import LIVE_TABLES, LiveTableReader, live_schema
 from lakelog.spark.options import ReadOptions, is_new_table, parse_options
 from lakelog.spark.tables import BatchesReader, SegmentsReader, SplitPartition
+from lakelog.spark.telling import told_plainly
 from lakelog.spark.worker import settle
 from lakelog.store import StoreSpec, retrying
 
@@ -124,6 +125,7 @@ class RecordsReader(DataSourceReader):
         self._options, self._columns = options, columns
         self._store = StoreSpec(options.path, dict(options.store_options))
 
+    @told_plainly()
     def partitions(self) -> list[InputPartition]:
         options = self._options
         request = ScanRequest(

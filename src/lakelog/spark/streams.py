@@ -40,6 +40,7 @@ from lakelog.spark.ranges import (
     limit_offsets,
     readable,
 )
+from lakelog.spark.telling import told_plainly
 from lakelog.spark.worker import uncollected
 from lakelog.store import Perform
 
@@ -119,11 +120,13 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ------------------------------------------------------------------------ offsets
 
+    @told_plainly()
     def initialOffset(self) -> Shape:  # noqa: N802 (Spark's names)
         self._look()
         extents = self.log.extents(list(self._members.values()))
         return encode_offsets(self.log.find(self._options.starting, extents, "startingOffsets"))
 
+    @told_plainly()
     def latestOffset(self, start: Shape, limit: ReadLimit) -> Shape:  # noqa: N802
         if self._target is None or not self._members:
             self._look()
@@ -201,6 +204,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> Shape | None:  # noqa: N802
         return encode_offsets(self._ends) if self._ends else None
 
+    @told_plainly()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._look()
         self._target = dict(self._ends)
@@ -208,6 +212,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ------------------------------------------------------------------------ batches
 
     @uncollected()
+    @told_plainly()
     def partitions(self, start: Shape, end: Shape) -> Sequence[InputPartition]:
         since, until = decode_offsets(start), decode_offsets(end)
         if not self._members or any(until[key] > self._ends.get(key, 0) for key in until):

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from lakelog.history import Split, each_segment, plan_tasks
 from lakelog.history.tables import read_batches, read_segments
 from lakelog.spark.options import ReadOptions
+from lakelog.spark.telling import told_plainly
 from lakelog.spark.worker import settle
 from lakelog.store import StoreSpec, retrying, working_by_threads
 
@@ -51,6 +52,7 @@ class BatchesReader(DataSourceReader):
         self._options, self._columns = options, columns
         self._store = StoreSpec(options.path, dict(options.store_options))
 
+    @told_plainly()
     def partitions(self) -> list[InputPartition]:
         options = self._options
         perform = working_by_threads(retrying(self._store.open().perform))

@@ -40,6 +40,21 @@ def running(*words: str) -> Iterator[subprocess.Popen[str]]:
 # ---------------------------------------------------------------------------- refusals
 
 
+def test_an_address_that_is_taken_is_told_in_a_sentence(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = f"127.0.0.1:{other.getsockname()[1]}"
+        for door in ("--listen", "--http"):
+            doors = {"--listen": "127.0.0.1:0", "--http": "127.0.0.1:0", door: taken}
+            words = [word for pair in doors.items() for word in pair]
+            with running("serve", "--storage", str(tmp_path), "--no-keep", *words) as process:
+                _, stderr = process.communicate(timeout=60)
+            errors = [line for line in stderr.splitlines() if " info " not in f" {line} "]
+            assert process.returncode == 1
+            assert f"Error: cannot listen on {taken}: " in stderr
+            assert "Traceback" not in stderr, errors
+            assert door in stderr.splitlines()[-1], "how to choose another one"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
