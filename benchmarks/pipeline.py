@@ -175,7 +175,7 @@ def seal_figures(spark: SparkSession, weed: SeaweedFS, size: int, rounds: int) -
 
 
 def sealed(spark: SparkSession, weed: SeaweedFS, url: str) -> None:
-    job = seal_job(url, backlog_ms=0, options=weed.options)
+    job = seal_job(url, backlog_ms=0, store_options=weed.options)
     report = run_job(spark, job)
     assert report.is_good
     assert report.records, report.outcomes

@@ -16,7 +16,7 @@ from lakelog.spark.session import spark_session
 def main(url: str, layout: str, *options: str) -> int:
     with spark_session() as spark:
         store = dict(option.split("=", 1) for option in options)
-        report = jobs.verify(spark, url, layout=layout, options=store)
+        report = jobs.verify(spark, url, layout=layout, store_options=store)
         jobs.report_table(spark, report).createOrReplaceTempView("report")
         spark.sql(
             """

@@ -128,9 +128,9 @@ def test_a_wrong_call_and_a_store_that_is_not_there_are_told_apart(tmp_path: Pat
     assert wrong.returncode == 2
     assert "carries its index inside" in wrong.stderr
     gone = pipeline("verify", "s3://nobody/here", "--layout", "kafs",
-                    "--store", "endpoint=http://127.0.0.1:1", "--store", "allow_http=true",
-                    "--store", "access_key_id=a", "--store", "secret_access_key=b",
-                    "--store", "region=us-east-1")  # fmt: skip
+                    "--store-option", "endpoint=http://127.0.0.1:1",
+                    "--store-option", "access_key_id=a", "--store-option", "secret_access_key=b",
+                    "--store-option", "region=us-east-1")  # fmt: skip
     assert gone.returncode == 3
     assert "Traceback" not in gone.stderr
 
@@ -166,9 +166,9 @@ def test_doctor_finds_nothing_wrong_here(tmp_path: Path) -> None:
 def test_doctor_finds_a_broken_neighbour_and_a_store_out_of_reach(tmp_path: Path) -> None:
     (tmp_path / "pyspark_broken.py").write_text("import nothing_of_the_kind\n")
     argv = [sys.executable, "-m", "lakelog", "doctor", "spark", "--json", *LOCAL]
-    store = ["--path", "s3://nobody/here", "--store", "endpoint=http://127.0.0.1:1",
-             "--store", "allow_http=true", "--store", "access_key_id=a",
-             "--store", "secret_access_key=b", "--store", "region=us-east-1"]  # fmt: skip
+    store = ["--path", "s3://nobody/here", "--store-option", "endpoint=http://127.0.0.1:1",
+             "--store-option", "access_key_id=a", "--store-option", "secret_access_key=b",
+             "--store-option", "region=us-east-1"]  # fmt: skip
     done = subprocess.run(
         [*argv, *store], capture_output=True, text=True, timeout=180,
         env={**quick_environment(), "PYTHONPATH": str(tmp_path)},
@@ -176,7 +176,7 @@ def test_doctor_finds_a_broken_neighbour_and_a_store_out_of_reach(tmp_path: Path
     bad = {one["name"]: one for one in json.loads(done.stdout)["checks"] if not one["good"]}
     assert done.returncode == 1
     assert "nothing_of_the_kind" in bad["pyspark_broken"]["found"]
-    assert "--store" in bad["store"]["remedy"]
+    assert "--store-option" in bad["store"]["remedy"]
 
 
 # ---------------------------------------------------------------------------- S3
@@ -190,18 +190,18 @@ def test_a_bucket_is_converted_verified_and_read(
     url, options = f"s3://{seaweedfs.bucket('pipeline')}/ns", seaweedfs.options
     made = jobs.convert(
         spark, str(tmp_path), layout="kafka", target=url, target_layout="kafs",
-        target_options=options,
+        target_store_options=options,
     )  # fmt: skip
     assert made.outcomes == {"written": 6}
-    assert jobs.verify(spark, url, layout="kafs", options=options).records == 2000
+    assert jobs.verify(spark, url, layout="kafs", store_options=options).records == 2000
     again = jobs.convert(
         spark, str(tmp_path), layout="kafka", target=url, target_layout="kafs",
-        target_options=options,
+        target_store_options=options,
     )  # fmt: skip
     assert again.outcomes == {"present": 6}
     same = jobs.compare(
         spark, str(tmp_path), layout="kafka", against=url, against_layout="kafs",
-        against_options=options,
+        against_store_options=options,
     )  # fmt: skip
     assert same.is_good
     reader = spark.read.format("lakelog").option("path", url).option("layout", "kafs")

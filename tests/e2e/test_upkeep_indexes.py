@@ -44,7 +44,7 @@ def pipeline(verb: str, place: StoreSpec) -> tuple[int, dict[str, Any]]:
     """Run a verb by the command line; return its exit code, and what it told."""
     argv = [sys.executable, "-m", "lakelog", "pipeline", verb, place.url, "--layout", "lakelog"]
     for name, value in place.options.items():
-        argv += ["--store", f"{name}={value}"]
+        argv += ["--store-option", f"{name}={value}"]
     done = subprocess.run(
         [*argv, *LOCAL], capture_output=True, text=True, timeout=180, env=quick_environment()
     )

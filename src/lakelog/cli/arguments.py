@@ -48,16 +48,23 @@ def format_option(command: F) -> F:
     return option(command)
 
 
-def store_option(command: F) -> F:
-    option = click.option(
-        "--option",
-        "--store",
-        "options",
+_WHOSE = {
+    "": "An option of the store",
+    "from-": "An option of the store that holds the directories",
+    "to-": "An option of the store that is written to",
+    "against-": "An option of the store to compare with, or of the Kafka client",
+}
+
+
+def store_option(of: str = "") -> Callable[[F], F]:
+    """Return what adds the options of the store; of another one than the command's own: ``of``."""
+    return click.option(
+        f"--{of}store-option",
+        f"{of.replace('-', '_')}store_options",
         multiple=True,
         metavar="NAME=VALUE",
-        help="An option of the store: endpoint, region, ...; may be repeated.",
+        help=f"{_WHOSE[of]}: endpoint, region, ...; may be repeated.",
     )
-    return option(command)
 
 
 def missing(error: ImportError) -> str:

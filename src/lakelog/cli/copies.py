@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from lakelog.cli.arguments import named_values
+from lakelog.cli.arguments import named_values, store_option
 from lakelog.cli.runs import run_options, run_verb, told_errors
 from lakelog.cli.storage import storage_options
 
@@ -44,19 +44,16 @@ def moment_ms(text: str) -> int:
 @click.option("--to", required=True, metavar="URL", help="The namespace of the copy.")
 @click.option("--as", "new_name", metavar="NAME", help="What the copy is called; else the same.")
 @click.option("--segment-bytes", type=click.IntRange(1), help="About how large segments become.")
-@click.option(
-    "--to-store", "to_options", multiple=True, metavar="NAME=VALUE",
-    help="An option of the store of the copy.",
-)  # fmt: skip
+@store_option("to-")
 @run_options
 def copy(
     name: str,
     url: str,
-    options: tuple[str, ...],
+    store_options: tuple[str, ...],
     to: str,
     new_name: str | None,
     segment_bytes: int | None,
-    to_options: tuple[str, ...],
+    to_store_options: tuple[str, ...],
     **run: Any,
 ) -> None:
     """Copy a topic, with the same offsets and configs, as it is now.
@@ -73,8 +70,8 @@ def copy(
             to=to,
             name=new_name or name,
             segment_bytes=segment_bytes,
-            options=named_values(options),
-            to_options=named_values(to_options),
+            store_options=named_values(store_options),
+            to_store_options=named_values(to_store_options),
         )
         run_verb(job, f"{name} to {new_name or name}", **run)
 
@@ -89,7 +86,7 @@ def copy(
 def restore(
     name: str,
     url: str,
-    options: tuple[str, ...],
+    store_options: tuple[str, ...],
     moment: str,
     new_name: str,
     segment_bytes: int | None,
@@ -111,7 +108,7 @@ def restore(
             name=new_name,
             at_ms=at_ms,
             segment_bytes=segment_bytes,
-            options=named_values(options),
-            to_options=named_values(options),
+            store_options=named_values(store_options),
+            to_store_options=named_values(store_options),
         )
         run_verb(job, f"{name} at {moment} to {new_name}", **run)

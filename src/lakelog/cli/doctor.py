@@ -47,13 +47,13 @@ def doctor() -> None:
 @click.option("--master", help="A Spark master; local[*] unless given.")
 @click.option("--conf", "settings", multiple=True, metavar="NAME=VALUE", help="Spark setting.")
 @click.option("--path", "url", help="A store that executors are to reach.")
-@click.option("--store", "options", multiple=True, metavar="NAME=VALUE", help="Of that store.")
+@store_option()
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 def _spark(
     master: str | None,
     settings: tuple[str, ...],
     url: str | None,
-    options: tuple[str, ...],
+    store_options: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Look at Spark, here and on its workers.
@@ -61,7 +61,7 @@ def _spark(
     Python, Java and packages on both sides, data sources that cannot be imported, kernels that are
     not cached yet, and a store that executors do not reach.
     """
-    checks = list(_spark_checks(master, named_values(settings), url, named_values(options)))
+    checks = list(_spark_checks(master, named_values(settings), url, named_values(store_options)))
     if as_json:
         click.echo(json.dumps({"good": _good(checks), "checks": [asdict(one) for one in checks]}))
     else:
@@ -70,7 +70,7 @@ def _spark(
 
 
 def _spark_checks(
-    master: str | None, settings: dict[str, str], url: str | None, options: dict[str, str]
+    master: str | None, settings: dict[str, str], url: str | None, store_options: dict[str, str]
 ) -> Iterator["Check"]:
     try:
         from lakelog.spark.doctor import Check, check_here, check_workers
@@ -83,7 +83,7 @@ def _spark_checks(
         return
     try:
         with spark_session(master, settings) as session:
-            yield from check_workers(session, url, options)
+            yield from check_workers(session, url, store_options)
     except Exception as error:  # noqa: BLE001 (Spark has many ways to fail, and all are findings)
         said = str(error).strip().partition("\n")[0]
         yield Check(name="spark", good=False, found=said, remedy="does a plain spark-shell start?")
@@ -113,18 +113,20 @@ _COLOURS = {Verdict.GOOD: "green", Verdict.UNCHECKED: "yellow"}
 
 @doctor.command("store")
 @click.argument("url")
-@store_option
+@store_option()
 @click.option("--writers", default=PROBE_THOROUGH.writers, show_default=True, help="For one key.")
 @click.option("--keys", default=PROBE_THOROUGH.keys, show_default=True, help="To race for.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
-def _store(url: str, options: tuple[str, ...], writers: int, keys: int, as_json: bool) -> None:
+def _store(
+    url: str, store_options: tuple[str, ...], writers: int, keys: int, as_json: bool
+) -> None:
     """Find out whether a store can carry a log.
 
     Writers race for keys below URL, and exactly one may win each; reads have to see what was
     written, and the bucket may not delete by itself. What this writes is in lakelog-probe/, and is
     taken away again.
     """
-    spec = StoreSpec(url, named_values(options))
+    spec = StoreSpec(url, named_values(store_options))
     try:
         size = ProbeSize(writers=writers, keys=keys)
         store = spec.open()

@@ -47,9 +47,9 @@ def group() -> None:
 @group.command("list")
 @storage_options
 @json_option
-def _list(url: str, options: tuple[str, ...], as_json: bool) -> None:
+def _list(url: str, store_options: tuple[str, ...], as_json: bool) -> None:
     """List groups."""
-    with open_storage(url, options) as storage:
+    with open_storage(url, store_options) as storage:
         groups = storage.run(_read_groups())
     if as_json:
         for one in groups:
@@ -75,9 +75,11 @@ def _list(url: str, options: tuple[str, ...], as_json: bool) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...")
 @storage_options
 @json_option
-def _describe(names: tuple[str, ...], url: str, options: tuple[str, ...], as_json: bool) -> None:
+def _describe(
+    names: tuple[str, ...], url: str, store_options: tuple[str, ...], as_json: bool
+) -> None:
     """Show how far groups have come, and who reads what."""
-    with open_storage(url, options) as storage:
+    with open_storage(url, store_options) as storage:
         groups = {one.id: one for one in storage.run(_read_groups())}
         news = storage.run(news_of_topics({}))
         topics = [one for one in news.topics.values() if one.is_open]

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from lakelog.cli.arguments import named_values
+from lakelog.cli.arguments import named_values, store_option
 from lakelog.cli.runs import run_options, run_verb, told_errors
 from lakelog.cli.storage import storage_options
 
@@ -34,21 +34,18 @@ def import_() -> None:
 @click.option("--segment-bytes", type=click.IntRange(1), help="About how large segments become.")
 @click.option("--partial", is_flag=True, help="Partitions may be missing; they are empty then.")
 @click.option("--stay-closed", is_flag=True, help="More is to come: do not open the topics yet.")
-@click.option(
-    "--from-store", "from_options", multiple=True, metavar="NAME=VALUE",
-    help="An option of the store that holds the directories.",
-)  # fmt: skip
+@store_option("from-")
 @run_options
 def _kafka(
     directories: tuple[str, ...],
     url: str,
-    options: tuple[str, ...],
+    store_options: tuple[str, ...],
     topics: tuple[str, ...],
     configs: tuple[str, ...],
     segment_bytes: int | None,
     partial: bool,
     stay_closed: bool,
-    from_options: tuple[str, ...],
+    from_store_options: tuple[str, ...],
     **run: Any,
 ) -> None:
     """Make topics out of the log directories of Kafka brokers, with the same offsets.
@@ -68,7 +65,7 @@ def _kafka(
             segment_bytes=segment_bytes,
             partial=partial,
             stay_closed=stay_closed,
-            options=named_values(from_options),
-            storage_options=named_values(options),
+            from_store_options=named_values(from_store_options),
+            store_options=named_values(store_options),
         )
         run_verb(job, " ".join(directories), **run)

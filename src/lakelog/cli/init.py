@@ -27,7 +27,7 @@ __all__ = ["init"]
 
 @click.command()
 @click.argument("url")
-@store_option
+@store_option()
 @click.option(
     "--lanes",
     default=Rules.__dataclass_fields__["lanes"].default,
@@ -40,13 +40,13 @@ __all__ = ["init"]
     show_default=True,
     help="How long deleters wait. No process may sleep for longer unnoticed.",
 )
-def init(url: str, options: tuple[str, ...], lanes: int, grace_ms: int) -> None:
+def init(url: str, store_options: tuple[str, ...], lanes: int, grace_ms: int) -> None:
     """Make a namespace at URL: a bucket, a folder of one, or a folder of this machine.
 
     The store is tried first: writers race for keys, and exactly one may win each. A store that
     fails is refused.
     """
-    spec = StoreSpec(url, named_values(options))
+    spec = StoreSpec(url, named_values(store_options))
     try:
         rules = Rules(lanes=lanes, grace_ms=grace_ms)
         store = spec.open()

@@ -30,12 +30,12 @@ __all__ = ["keep"]
 
 @click.command()
 @click.argument("url")
-@store_option
+@store_option()
 @click.option("--every", "every_s", type=float, help="Again after so many seconds, for ever.")
 @click.option("--idle", is_flag=True, help="Nobody appends: empty the journal altogether.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a pass on stdout.")
 def keep(
-    url: str, options: tuple[str, ...], every_s: float | None, idle: bool, as_json: bool
+    url: str, store_options: tuple[str, ...], every_s: float | None, idle: bool, as_json: bool
 ) -> None:
     """Seal, trim, retain and sweep the namespace at URL.
 
@@ -43,7 +43,7 @@ def keep(
     from the rest; the exit code is 1 then.
     """
     try:
-        store = open_store(url, named_values(options))
+        store = open_store(url, named_values(store_options))
     except InvalidInputError as error:
         raise click.UsageError(str(error)) from error
     try:

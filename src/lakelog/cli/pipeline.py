@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lakelog.cli.arguments import named_values
+from lakelog.cli.arguments import named_values, store_option
 from lakelog.cli.runs import run_options, run_verb, together, told_errors
 from lakelog.cli.upkeep import UPKEEP
 
@@ -40,10 +40,7 @@ _source: Callable[[Any], Any] = together(
         help="How segments lie; lakelog: in a namespace.",
     ),
     click.option("--topic", "topics", multiple=True, help="Only this one; may be repeated."),
-    click.option(
-        "--store", "store_options", multiple=True, metavar="NAME=VALUE",
-        help="An option of the store: endpoint, region, ...; may be repeated.",
-    ),
+    store_option(),
 )  # fmt: skip
 
 
@@ -56,10 +53,7 @@ _source: Callable[[Any], Any] = together(
     "--against-layout", type=click.Choice([*LAYOUTS, "parquet", NAMESPACE]),
     help="As --layout unless given.",
 )  # fmt: skip
-@click.option(
-    "--against-store", "against_options", multiple=True, metavar="NAME=VALUE",
-    help="An option of that store, or of the Kafka client.",
-)  # fmt: skip
+@store_option("against-")
 @run_options
 def _verify(
     url: str,
@@ -70,7 +64,7 @@ def _verify(
     closed: bool,
     against: str | None,
     against_layout: str | None,
-    against_options: tuple[str, ...],
+    against_store_options: tuple[str, ...],
     **run: Any,
 ) -> None:
     """Check every byte of the segments below URL.
@@ -90,7 +84,7 @@ def _verify(
         common: dict[str, Any] = {
             "layout": layout,
             "topics": topics or None,
-            "options": named_values(store_options),
+            "store_options": named_values(store_options),
         }
         if against is None:
             job = verify_job(url, records=records, closed=closed, **common)
@@ -100,7 +94,7 @@ def _verify(
                 url,
                 against=against,
                 against_layout="live" if is_live else against_layout or layout,
-                against_options=named_values(against_options),
+                against_store_options=named_values(against_store_options),
                 **common,
             )
         run_verb(job, url, **run)
@@ -131,7 +125,7 @@ def _reindex(
             layout=layout,
             topics=topics or None,
             closed=closed,
-            options=named_values(store_options),
+            store_options=named_values(store_options),
         )
         run_verb(job, url, **run)
 
@@ -147,8 +141,8 @@ def _reindex(
 @click.option("--block-bytes", type=click.IntRange(1), help="Of a batch or an STRM block.")
 @click.option("--segment-bytes", type=click.IntRange(1), help="About how large segments become.")
 @click.option("--lose", multiple=True, metavar="WHAT", help="Allow a loss; see the manual.")
-@click.option("--store", "store_options", multiple=True, metavar="NAME=VALUE", help="Of URL.")
-@click.option("--to-store", "to_options", multiple=True, metavar="NAME=VALUE", help="Of TARGET.")
+@store_option()
+@store_option("to-")
 @run_options
 def _convert(
     url: str,
@@ -162,7 +156,7 @@ def _convert(
     segment_bytes: int | None,
     lose: tuple[str, ...],
     store_options: tuple[str, ...],
-    to_options: tuple[str, ...],
+    to_store_options: tuple[str, ...],
     **run: Any,
 ) -> None:
     """Convert the segments below URL into another layout at TARGET.
@@ -186,8 +180,8 @@ def _convert(
             block_bytes=block_bytes,
             segment_bytes=segment_bytes,
             lose=lose,
-            options=named_values(store_options),
-            target_options=named_values(to_options),
+            store_options=named_values(store_options),
+            target_store_options=named_values(to_store_options),
         )
         run_verb(job, url, **run)
 

@@ -81,7 +81,7 @@ def serve(
     ctx: click.Context,
     /,
     url: str,
-    options: tuple[str, ...],
+    store_options: tuple[str, ...],
     log_format: str,
     make: bool,
     explain: bool,
@@ -111,7 +111,7 @@ def serve(
             for name, value in given.items()
             if ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
         }
-        plan = _plan(url, options, kafka, said, **given)
+        plan = _plan(url, store_options, kafka, said, **given)
         for line in kafka.lines:
             log.info("kafka config", line=line.name, became=line.verdict.value, why=line.words)
         store, namespace, made = open_log(plan.spec, make=make)
@@ -154,7 +154,7 @@ def _explain(kafka: Any, *, as_json: bool) -> None:
 
 def _plan(
     url: str,
-    options: tuple[str, ...],
+    store_options: tuple[str, ...],
     kafka: Any,
     said: dict[str, Any],
     *,
@@ -199,7 +199,7 @@ def _plan(
     if "keep_every" not in said and kafka.keep_every_ms is not None:
         keep_every = kafka.keep_every_ms / 1000
     return Plan(
-        spec=spec_of(url, options),
+        spec=spec_of(url, store_options),
         settings=settings,
         http=http,
         keep=KeepSettings(every_s=keep_every) if keep and url != "memory:" else None,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from lakelog.cli.arguments import named_values
+from lakelog.cli.arguments import named_values, store_option
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.history.manifests import Manifest
 from lakelog.host import SystemClock, new_id
@@ -50,14 +50,7 @@ def storage_options(command: F) -> F:
         metavar="URL",
         help="Where the log is: s3://bucket/folder, file:///path, ...",
     )
-    option = click.option(
-        "--store-option",
-        "options",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="An option of the store: endpoint, region, ...; may be repeated.",
-    )
-    return where(option(command))
+    return where(store_option()(command))
 
 
 class PartitionRow(NamedTuple):
@@ -130,16 +123,16 @@ def _row(topic: Topic, partition: int, lane: Lane, manifest: Manifest) -> Partit
     )
 
 
-def spec_of(url: str, options: tuple[str, ...]) -> StoreSpec:
+def spec_of(url: str, store_options: tuple[str, ...]) -> StoreSpec:
     """Return the storage that the options name."""
-    return StoreSpec(url, named_values(options))
+    return StoreSpec(url, named_values(store_options))
 
 
 @contextmanager
-def open_storage(url: str, options: tuple[str, ...]) -> Iterator[Storage]:
+def open_storage(url: str, store_options: tuple[str, ...]) -> Iterator[Storage]:
     """Open a namespace; turn errors into a line and an exit code."""
     try:
-        yield Storage(spec_of(url, options).open())
+        yield Storage(spec_of(url, store_options).open())
     except InvalidInputError as error:
         raise click.UsageError(str(error)) from error
     except LakelogError as error:

@@ -54,13 +54,13 @@ topic.add_command(restore)
 def _create(
     name: str,
     url: str,
-    options: tuple[str, ...],
+    store_options: tuple[str, ...],
     partitions: int,
     configs: tuple[str, ...],
     if_not_exists: bool,
 ) -> None:
     """Create a topic."""
-    with open_storage(url, options) as storage:
+    with open_storage(url, store_options) as storage:
         flow = create_topic(
             name,
             topic_id=new_id(),
@@ -82,9 +82,9 @@ def _create(
 @topic.command("list")
 @storage_options
 @json_option
-def _list(url: str, options: tuple[str, ...], as_json: bool) -> None:
+def _list(url: str, store_options: tuple[str, ...], as_json: bool) -> None:
     """List topics. One that cannot be read is told, and the exit code is 1 then."""
-    with open_storage(url, options) as storage:
+    with open_storage(url, store_options) as storage:
         news = storage.run(news_of_topics({}))
     topics = [one for _, one in sorted(news.topics.items()) if not one.deleted]
     if as_json:
@@ -103,9 +103,11 @@ def _list(url: str, options: tuple[str, ...], as_json: bool) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @storage_options
 @json_option
-def _describe(names: tuple[str, ...], url: str, options: tuple[str, ...], as_json: bool) -> None:
+def _describe(
+    names: tuple[str, ...], url: str, store_options: tuple[str, ...], as_json: bool
+) -> None:
     """Show the partitions of topics: where they begin and end, and what of them is sealed."""
-    with open_storage(url, options) as storage:
+    with open_storage(url, store_options) as storage:
         for name in names:
             found = _existing(storage, name)
             rows = storage.run(storage.partitions(found, range(found.partitions)))
@@ -127,12 +129,12 @@ def _describe(names: tuple[str, ...], url: str, options: tuple[str, ...], as_jso
 @click.argument("name")
 @storage_options
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def _delete(name: str, url: str, options: tuple[str, ...], yes: bool) -> None:
+def _delete(name: str, url: str, store_options: tuple[str, ...], yes: bool) -> None:
     """Delete a topic, with all of its records.
 
     Its objects go when the namespace is kept, after the grace.
     """
-    with open_storage(url, options) as storage:
+    with open_storage(url, store_options) as storage:
         found = _existing(storage, name)
         if not yes:
             _ask(found)

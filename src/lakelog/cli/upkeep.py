@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lakelog.cli.arguments import named_values
+from lakelog.cli.arguments import named_values, store_option
 from lakelog.cli.runs import failure_of, run_options, run_verb, together, told_errors
 from lakelog.errors import InvalidInputError, LakelogError
 
@@ -38,11 +38,8 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, None: 1}
 
 _storage: Callable[[Any], Any] = together(
     click.argument("url"),
-    click.option(
-        "--store", "store_options", multiple=True, metavar="NAME=VALUE",
-        help="An option of the store: endpoint, region, ...; may be repeated.",
-    ),
-)  # fmt: skip
+    store_option(),
+)
 _topics = click.option("--topic", "topics", multiple=True, help="Only this one; may be repeated.")
 _segment_bytes = click.option(
     "--segment-bytes", type=click.IntRange(1), help="About how large segments become."
@@ -78,7 +75,7 @@ def _seal(
             segment_bytes=segment_bytes,
             group_bytes=group_bytes,
             idle=idle,
-            options=named_values(store_options),
+            store_options=named_values(store_options),
             **extra,
         )
         run_verb(job, url, **run)
@@ -107,7 +104,7 @@ def _merge(
             topics=topics or None,
             segment_bytes=segment_bytes,
             rows_min=rows_min,
-            options=named_values(store_options),
+            store_options=named_values(store_options),
         )
         run_verb(job, url, **run)
 
@@ -142,7 +139,7 @@ def _compact(
             segment_bytes=segment_bytes,
             map_bytes=map_bytes,
             always=is_now,
-            options=named_values(store_options),
+            store_options=named_values(store_options),
         )
         run_verb(job, url, **run)
 
@@ -156,7 +153,7 @@ def _retain(url: str, store_options: tuple[str, ...], topics: tuple[str, ...], *
     with told_errors():
         from lakelog.spark.words import retain_job
 
-        job = retain_job(url, topics=topics or None, options=named_values(store_options))
+        job = retain_job(url, topics=topics or None, store_options=named_values(store_options))
         run_verb(job, url, **run)
 
 
@@ -202,13 +199,13 @@ def _run(
         from lakelog.spark.session import spark_session
 
         every_s = None if every is None else _seconds(every)
-        options = named_values(store_options)
+        given = named_values(store_options)
         probes = Probes(stale_s=None if every_s is None else CLAIM_PASSES * every_s + 600)
         with probes.serving(http), spark_session(master, named_values(settings)) as spark:
             while True:
                 if every_s is not None:
-                    _claim(url, options, every_s)
-                done = _one_pass(spark, url, options, is_now=is_now)
+                    _claim(url, given, every_s)
+                done = _one_pass(spark, url, given, is_now=is_now)
                 probes.take(done.reports, done.failures)
                 _tell(done, as_json=as_json)
                 if every_s is None:
@@ -216,23 +213,23 @@ def _run(
                 time.sleep(_jittered(every_s))  # noqa: TID251 (between two passes)
 
 
-def _jobs(url: str, options: dict[str, str], *, is_now: bool) -> "dict[str, Job]":
+def _jobs(url: str, store_options: dict[str, str], *, is_now: bool) -> "dict[str, Job]":
     from lakelog.spark.words import compact_job, merge_job, retain_job, seal_job
 
     extra: dict[str, Any] = {"backlog_ms": 0} if is_now else {}
     return {
-        "seal": seal_job(url, options=options, **extra),
-        "merge": merge_job(url, options=options),
-        "compact": compact_job(url, options=options),
-        "retain": retain_job(url, options=options),
+        "seal": seal_job(url, store_options=store_options, **extra),
+        "merge": merge_job(url, store_options=store_options),
+        "compact": compact_job(url, store_options=store_options),
+        "retain": retain_job(url, store_options=store_options),
     }
 
 
-def _one_pass(spark: Any, url: str, options: dict[str, str], *, is_now: bool) -> _Pass:
+def _one_pass(spark: Any, url: str, store_options: dict[str, str], *, is_now: bool) -> _Pass:
     from lakelog.spark.jobs import run_job
 
     done = _Pass({}, {})
-    for verb, job in _jobs(url, options, is_now=is_now).items():
+    for verb, job in _jobs(url, store_options, is_now=is_now).items():
         try:
             done.reports[verb] = run_job(spark, job)
         except Exception as error:
@@ -243,13 +240,13 @@ def _one_pass(spark: Any, url: str, options: dict[str, str], *, is_now: bool) ->
     return done
 
 
-def _claim(url: str, options: dict[str, str], every_s: float) -> None:
+def _claim(url: str, store_options: dict[str, str], every_s: float) -> None:
     """Say that this pipeline keeps the namespace."""
     from lakelog.host import new_id
     from lakelog.log import claim_pipeline, store_now
     from lakelog.store import open_store, retrying, run, working
 
-    perform = working(retrying(open_store(url, options).perform))
+    perform = working(retrying(open_store(url, store_options).perform))
     try:
         now_ms = run(store_now(new_id), perform)
         until_ms = now_ms + round(CLAIM_PASSES * every_s * 1000) + CLAIM_MS

@@ -66,12 +66,12 @@ def scan(
     starting: Place | None = None,
     ending: Place | None = None,
     mode: str = Mode.FAILFAST,
-    options: Mapping[str, str] | None = None,
+    store_options: Mapping[str, str] | None = None,
 ) -> pa.RecordBatchReader:
     """Return the records of segments below ``url`` as a stream of Arrow batches.
 
-    ``url`` is a path, or ``s3://``, ``gs://``, ``az://``; ``options`` go to the store. With mode
-    PERMISSIVE there is a last column ``_corrupt``: see ``mend``.
+    ``url`` is a path, or ``s3://``, ``gs://``, ``az://``; ``store_options`` go to the store. With
+    mode PERMISSIVE there is a last column ``_corrupt``: see ``mend``.
 
     Raises:
         InvalidInputError: the call is wrong. The stream raises CorruptError on damage.
@@ -84,7 +84,7 @@ def scan(
     if how is Mode.PERMISSIVE and CORRUPT not in chosen:
         chosen += (CORRUPT,)
     schema = placed_schema(chosen, how)
-    store = open_store(url, options)
+    store = open_store(url, store_options)
     request = ScanRequest(
         layout=layout,
         selection=Selection(topics=None if topics is None else frozenset(topics)),

@@ -29,6 +29,7 @@ from typing import Any
 
 from lakelog.errors import InvalidInputError
 from lakelog.history import EARLIEST, LATEST, SPLIT_BYTES, Mode, Place, Selection, mode_named
+from lakelog.store import StoreSpec
 
 __all__ = ["LIVE", "ReadOptions", "is_new_table", "parse_options", "sort_options"]
 
@@ -134,7 +135,7 @@ def parse_options(options: Mapping[str, str], *, query: str = "batch") -> ReadOp
         min_partitions=_positive(given, "minPartitions") or 1,
         table=table,
         mode=mode_named(given.get("mode", Mode.FAILFAST)),
-        store_options=store_options,
+        store_options=StoreSpec(given["path"], store_options).options,
         fail_on_data_loss=_boolean(given, "failOnDataLoss", "true"),
         records_max=_positive(given, "maxRecordsPerPartition"),
         offsets_max=_positive(given, "maxOffsetsPerTrigger"),

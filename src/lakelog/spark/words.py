@@ -56,15 +56,15 @@ def verify_job(
     topics: Iterable[str] | None = None,
     records: bool = False,
     closed: bool = False,
-    options: Mapping[str, str] | None = None,
+    store_options: Mapping[str, str] | None = None,
 ) -> Verify | VerifyNamespace:
     """Check every byte of the segments below ``url``, or of a namespace."""
     if layout == NAMESPACE:
         return VerifyNamespace(
-            source=_store_spec(url, options), selection=_selection(topics), records=records
+            source=_store_spec(url, store_options), selection=_selection(topics), records=records
         )
     return Verify(
-        source=_store_spec(url, options),
+        source=_store_spec(url, store_options),
         layout=layout,
         selection=_selection(topics),
         records=records,
@@ -79,14 +79,14 @@ def compare_job(
     against: str,
     against_layout: str,
     topics: Iterable[str] | None = None,
-    options: Mapping[str, str] | None = None,
-    against_options: Mapping[str, str] | None = None,
+    store_options: Mapping[str, str] | None = None,
+    against_store_options: Mapping[str, str] | None = None,
 ) -> Compare:
     """Compare what two places hold, record by record."""
     return Compare(
-        source=_store_spec(url, options),
+        source=_store_spec(url, store_options),
         layout=layout,
-        against=_store_spec(against, against_options),
+        against=_store_spec(against, against_store_options),
         against_layout=against_layout,
         selection=_selection(topics),
     )
@@ -98,13 +98,18 @@ def reindex_job(
     layout: str,
     topics: Iterable[str] | None = None,
     closed: bool = False,
-    options: Mapping[str, str] | None = None,
+    store_options: Mapping[str, str] | None = None,
 ) -> Reindex | ReindexNamespace:
     """Make indexes again where they are missing or wrong."""
     if layout == NAMESPACE:
-        return ReindexNamespace(source=_store_spec(url, options), selection=_selection(topics))
+        return ReindexNamespace(
+            source=_store_spec(url, store_options), selection=_selection(topics)
+        )
     return Reindex(
-        source=_store_spec(url, options), layout=layout, selection=_selection(topics), closed=closed
+        source=_store_spec(url, store_options),
+        layout=layout,
+        selection=_selection(topics),
+        closed=closed,
     )
 
 
@@ -120,14 +125,14 @@ def convert_job(
     block_bytes: int | None = None,
     segment_bytes: int | None = None,
     lose: Iterable[str] = (),
-    options: Mapping[str, str] | None = None,
-    target_options: Mapping[str, str] | None = None,
+    store_options: Mapping[str, str] | None = None,
+    target_store_options: Mapping[str, str] | None = None,
 ) -> Convert:
     """Convert the segments below ``url`` into another layout."""
     return Convert(
-        source=_store_spec(url, options),
+        source=_store_spec(url, store_options),
         layout=layout,
-        target=_store_spec(target, target_options),
+        target=_store_spec(target, target_store_options),
         target_layout=target_layout,
         selection=_selection(topics),
         codec=None if codec is None else Codec[codec.upper()],
@@ -147,16 +152,16 @@ def import_job(
     segment_bytes: int | None = None,
     partial: bool = False,
     stay_closed: bool = False,
-    options: Mapping[str, str] | None = None,
-    storage_options: Mapping[str, str] | None = None,
+    from_store_options: Mapping[str, str] | None = None,
+    store_options: Mapping[str, str] | None = None,
 ) -> Import:
     """Make topics out of the log directories of Kafka brokers."""
-    urls = [_store_spec(folder, options).url.rstrip("/") for folder in folders]
+    urls = [_store_spec(folder, from_store_options).url.rstrip("/") for folder in folders]
     root, below = _common(urls)
     return Import(
-        source=StoreSpec(root, dict(options or {})),
+        source=StoreSpec(root, dict(from_store_options or {})),
         folders=below,
-        target=_store_spec(storage, storage_options),
+        target=_store_spec(storage, store_options),
         selection=_selection(topics),
         configs=dict(configs or {}),
         partial=partial,
@@ -173,14 +178,14 @@ def copy_job(
     name: str,
     at_ms: int | None = None,
     segment_bytes: int | None = None,
-    options: Mapping[str, str] | None = None,
-    to_options: Mapping[str, str] | None = None,
+    store_options: Mapping[str, str] | None = None,
+    to_store_options: Mapping[str, str] | None = None,
 ) -> Copy:
     """Make a topic out of another, with the same offsets, up to now or to a moment."""
     return Copy(
-        source=_store_spec(storage, options),
+        source=_store_spec(storage, store_options),
         topic=topic,
-        target=_store_spec(to, to_options),
+        target=_store_spec(to, to_store_options),
         name=name,
         at_ms=at_ms,
         segment_bytes=segment_bytes or SEGMENT_BYTES,
@@ -214,12 +219,12 @@ def seal_job(
     backlog_bytes: int = 1 << 30,
     backlog_ms: int = 600_000,
     idle: bool = False,
-    options: Mapping[str, str] | None = None,
+    store_options: Mapping[str, str] | None = None,
 ) -> Seal:
     """Seal what is due in every lane, and trim the lanes."""
     sizes = {"group_bytes": group_bytes, "segment_bytes": segment_bytes}
     return Seal(
-        target=_store_spec(storage, options),
+        target=_store_spec(storage, store_options),
         settings=SealSettings(**{name: size for name, size in sizes.items() if size}),
         backlog_bytes=backlog_bytes,
         backlog_ms=backlog_ms,
@@ -233,12 +238,12 @@ def merge_job(
     topics: Iterable[str] | None = None,
     segment_bytes: int | None = None,
     rows_min: int | None = None,
-    options: Mapping[str, str] | None = None,
+    store_options: Mapping[str, str] | None = None,
 ) -> Merge:
     """Merge small segments into large ones."""
     sizes = {"segment_bytes": segment_bytes, "rows_min": rows_min}
     return Merge(
-        target=_store_spec(storage, options),
+        target=_store_spec(storage, store_options),
         selection=_selection(topics),
         settings=MergeSettings(**{name: size for name, size in sizes.items() if size}),
     )
@@ -251,12 +256,12 @@ def compact_job(
     map_bytes: int | None = None,
     segment_bytes: int | None = None,
     always: bool = False,
-    options: Mapping[str, str] | None = None,
+    store_options: Mapping[str, str] | None = None,
 ) -> Compact:
     """Keep of each key the newest record, in topics whose policy says so."""
     sizes = {"map_bytes": map_bytes, "segment_bytes": segment_bytes}
     return Compact(
-        target=_store_spec(storage, options),
+        target=_store_spec(storage, store_options),
         selection=_selection(topics),
         settings=CompactSettings(**{name: size for name, size in sizes.items() if size}),
         always=always,
@@ -267,10 +272,10 @@ def retain_job(
     storage: str,
     *,
     topics: Iterable[str] | None = None,
-    options: Mapping[str, str] | None = None,
+    store_options: Mapping[str, str] | None = None,
 ) -> Retain:
     """Let logs begin later, delete what lies before, and sweep what nobody names."""
-    return Retain(target=_store_spec(storage, options), selection=_selection(topics))
+    return Retain(target=_store_spec(storage, store_options), selection=_selection(topics))
 
 
 def _store_spec(url: str, options: Mapping[str, str] | None) -> StoreSpec:

@@ -8,7 +8,7 @@ together    flows as one flow
 memory, local, remote
             stores; local stands on folders, drafts and the system calls of system, remote on
             obstore, whose errors faults sorts
-opening     from an address to a store
+opening     from an address to a store; environment: what variables say of it
 retry, meter
             functions around ``perform``
 pieces      which bytes a read is about

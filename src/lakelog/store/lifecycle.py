@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, quote, urlsplit
 
 from lakelog.errors import CorruptError
+from lakelog.store.environment import plain_name
 from lakelog.store.opening import StoreSpec
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def find_expiry(
         return Expiry(rules=(), said="no rules: nothing here deletes by itself")
     options = _plain(spec.options)
     if not ("access_key_id" in options and "secret_access_key" in options):
-        return Expiry(rules=None, said="no access_key_id among the options to ask with")
+        return Expiry(rules=None, said="no access_key_id to ask with")
     try:
         status, body = _ask(parts.netloc, options, now_ms(), timeout_s)
         if status == 404 and _NONE in body:
@@ -123,12 +124,12 @@ def _told(count: int, reaching: tuple[ExpiryRule, ...]) -> str:
 
 def _plain(options: Mapping[str, str]) -> dict[str, str]:
     """Return options by their shortest names; obstore takes several for one."""
-    return {name.lower().removeprefix("aws_"): value for name, value in options.items()}
+    return {plain_name(name): value for name, value in options.items()}
 
 
 def _place(bucket: str, options: Mapping[str, str], region: str) -> SplitResult:
     """Return the address of the bucket, as obstore would put it together."""
-    endpoint = options.get("endpoint") or options.get("endpoint_url")
+    endpoint = options.get("endpoint")
     hosted = options.get("virtual_hosted_style_request", "").lower() in _YES
     if hosted:
         # An endpoint that is given with this option names the bucket already.
@@ -140,14 +141,14 @@ def _place(bucket: str, options: Mapping[str, str], region: str) -> SplitResult:
 def _ask(
     bucket: str, options: Mapping[str, str], now_ms: int, timeout_s: float
 ) -> tuple[int, bytes]:
-    region = options.get("region") or options.get("default_region") or "us-east-1"
+    region = options.get("region") or "us-east-1"
     place = _place(bucket, options, region)
     path = place.path or "/"
     if place.scheme not in ("http", "https") or not place.hostname:
         raise ValueError(place.scheme)
     headers = {"host": place.netloc.rpartition("@")[2], "x-amz-content-sha256": _EMPTY}
     headers["x-amz-date"] = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
-    token = options.get("session_token") or options.get("token")
+    token = options.get("session_token")
     if token:
         headers["x-amz-security-token"] = token
     keys = options["access_key_id"], options["secret_access_key"]

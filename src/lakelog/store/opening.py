@@ -7,12 +7,12 @@
 Options are words for words, as a command line or Spark hands them over. A folder has one,
 ``one_machine=true``: no other machine uses it, although it is on a file system that others could
 mount (see ``mounts``). Those of remote stores are obstore's: ``endpoint``, ``region``,
-``access_key_id``, ``secret_access_key``, ``allow_http``, ``timeout``, and so on. What is not given
-the library takes from where the clouds' own tools look: variables of the environment, then the
+``access_key_id``, ``secret_access_key``, ``timeout``, and so on. What is not given is taken from
+where the clouds' own tools look: variables of the environment (``environment``), then the
 instance's own identity.
 
-A ``StoreSpec`` is what crosses process borders. Opening it does no input or output; a remote store
-connects with its first operation.
+A ``StoreSpec`` is what crosses process borders, with what the variables said where it was made.
+Opening it does no input or output; a remote store connects with its first operation.
 """
 
 from collections.abc import Mapping
@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from lakelog.errors import InvalidInputError
+from lakelog.store.environment import settled_options
 from lakelog.store.local import LocalStore
 from lakelog.store.memory import MemoryStore
 from lakelog.store.operations import Op
@@ -54,9 +55,18 @@ class StoreSpec:
     url: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
+    def __post_init__(self) -> None:
+        if _is_remote(self.url):
+            object.__setattr__(self, "options", settled_options(self.url, self.options))
+
     def open(self) -> Store:
         """Return the store, which connects when it is first used."""
         return open_store(self.url, self.options)
+
+
+def _is_remote(url: str) -> bool:
+    scheme, _, rest = url.partition(":")
+    return scheme in SCHEMES and rest.startswith("//")
 
 
 def open_store(url: str, options: Mapping[str, str] | None = None) -> Store:
@@ -65,9 +75,9 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> Store:
     Raises:
         InvalidInputError: the address or an option is wrong.
     """
-    scheme, colon, rest = url.partition(":")
-    if scheme in SCHEMES and rest.startswith("//"):
-        return RemoteStore(url, options)
+    if _is_remote(url):
+        return RemoteStore(url, settled_options(url, options or {}))
+    scheme, colon, _ = url.partition(":")
     if url == "memory:":
         _check_options(url, options, {})
         return MemoryStore()

@@ -108,7 +108,6 @@ class RemoteStore:
             check_key(folder)
         self._folder = folder + "/" if folder else ""
         self._clients: dict[tuple[str, ...], ObjectStore] = {}
-        self._refuse_plain_http()
 
     def __repr__(self) -> str:
         return f"RemoteStore({self.url!r})"  # Options may be secrets.
@@ -123,17 +122,6 @@ class RemoteStore:
     async def perform_async(self, op: Op) -> Any:
         """Perform one operation on the running loop."""
         return await run_async(self._calls(op), _call_async)
-
-    def _refuse_plain_http(self) -> None:
-        plain = [
-            key
-            for key, value in self._options.items()
-            if "endpoint" in key.lower() and value.lower().startswith("http:")
-        ]
-        if plain and self._options.get("allow_http", "").lower() not in ("true", "1"):
-            raise InvalidInputError(
-                f"the option {plain[0]} is not https: set allow_http=true if that is meant"
-            )
 
     @property
     def _client(self) -> "ObjectStore":

@@ -37,17 +37,17 @@ def job_of(verb: str, place: StoreSpec, *, idle: bool = False) -> Job:
     match verb:
         case "seal":
             return seal_job(
-                url, segment_bytes=SEALED_BYTES, backlog_ms=0, idle=idle, options=options
+                url, segment_bytes=SEALED_BYTES, backlog_ms=0, idle=idle, store_options=options
             )
         case "merge":
-            return merge_job(url, segment_bytes=MERGED_BYTES, rows_min=2, options=options)
+            return merge_job(url, segment_bytes=MERGED_BYTES, rows_min=2, store_options=options)
         case "compact":
-            return compact_job(url, segment_bytes=CLEANED_BYTES, always=True, options=options)
+            return compact_job(url, segment_bytes=CLEANED_BYTES, always=True, store_options=options)
         case "retain":
-            return retain_job(url, options=options)
+            return retain_job(url, store_options=options)
         case _:
             assert verb == "verify", verb
-            return verify_job(url, layout="lakelog", records=True, options=options)
+            return verify_job(url, layout="lakelog", records=True, store_options=options)
 
 
 class Engine(Protocol):

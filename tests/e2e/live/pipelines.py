@@ -39,7 +39,7 @@ class Pipeline:
         self.log = home / f"pipeline-{len([*home.glob('pipeline-*')])}.log"
         argv = [sys.executable, "-m", "lakelog", "pipeline", "run", place.url, "--json", *arguments]
         for name, value in place.options.items():
-            argv += ["--store", f"{name}={value}"]
+            argv += ["--store-option", f"{name}={value}"]
         self._process = Process(argv, self.log, {"SPARK_LOCAL_IP": LOOPBACK})
 
     def __enter__(self) -> "Pipeline":

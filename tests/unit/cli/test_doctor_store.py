@@ -104,9 +104,8 @@ def test_rules_that_delete_are_told(
     [
         (["memory:", "--writers", "1"], "use 2 to 256 writers"),
         (["gopher://bucket"], "is no address"),
-        (["memory:", "--option", "endpoint"], "is not NAME=VALUE"),
-        (["memory:", "--option", "a=b"], "takes no options"),
-        (["memory:", "--store", "a=b"], "takes no options"),
+        (["memory:", "--store-option", "endpoint"], "is not NAME=VALUE"),
+        (["memory:", "--store-option", "a=b"], "takes no options"),
     ],
 )
 def test_a_wrong_call_ends_with_2(wrong: list[str], told: str) -> None:

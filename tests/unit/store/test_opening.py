@@ -64,15 +64,6 @@ def test_options_are_refused_where_they_would_do_nothing() -> None:
     assert isinstance(open_store("/data", {"one_machine": "true"}), LocalStore)
 
 
-def test_plain_http_has_to_be_asked_for() -> None:
-    with pytest.raises(InvalidInputError, match="allow_http=true"):
-        open_store("s3://bucket", {"endpoint": "http://127.0.0.1:1"})
-    with pytest.raises(InvalidInputError, match="allow_http=true"):
-        open_store("s3://bucket", {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "allow_http": "no"})
-    open_store("s3://bucket", {"endpoint": "http://127.0.0.1:1", "allow_http": "true"})
-    open_store("s3://bucket", {"endpoint": "https://127.0.0.1:1"})
-
-
 def test_a_spec_travels_and_keeps_its_secrets_to_itself() -> None:
     spec = StoreSpec("s3://bucket/ns", {"secret_access_key": "hidden"})
     copy = pickle.loads(pickle.dumps(spec))

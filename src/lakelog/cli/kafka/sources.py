@@ -113,9 +113,7 @@ class Sources:
 
         folder, _, name = path.rpartition("/")
         if folder not in self._stores:
-            # An endpoint without TLS is the choice of whoever named it in the environment.
-            options = {} if folder.startswith("file:") else {"allow_http": "true"}
-            self._stores[folder] = retrying(open_store(folder, options).perform)
+            self._stores[folder] = retrying(open_store(folder).perform)
         try:
             return self._stores[folder](operation(name, *args))
         except NotFoundError:

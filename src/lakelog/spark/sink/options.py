@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from lakelog.errors import InvalidInputError
 from lakelog.records import Codec
 from lakelog.spark.options import sort_options
+from lakelog.store import StoreSpec
 
 __all__ = ["WriteOptions", "parse_write_options"]
 
@@ -80,7 +81,7 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
         codec=CODECS.get(name),
         batch_bytes=_size(given, "batchBytes", BATCH_BYTES, BATCH_BYTES_MAX),
         buffer_bytes=_size(given, "bufferBytes", BUFFER_BYTES, BUFFER_BYTES_MAX),
-        store_options=store_options,
+        store_options=StoreSpec(given["path"], store_options).options,
     )
 
 
