@@ -1,6 +1,7 @@
-"""Segments in DuckDB, without Spark.
+"""A log in DuckDB, without Spark.
 
-    python examples/duckdb_log.py /var/lib/kafka/data kafka
+    python examples/duckdb_log.py s3://bucket/log                 # a namespace, to its last record
+    python examples/duckdb_log.py /var/lib/kafka/data kafka       # segments
 
 `lakelog.scan` gives an Arrow stream; DuckDB, Polars and whatever else takes Arrow reads it.
 """
@@ -12,7 +13,7 @@ import duckdb
 import lakelog
 
 
-def main(path: str, layout: str) -> None:
+def main(path: str, layout: str | None = None) -> None:
     log = lakelog.scan(path, layout=layout, columns=["topic", "partition", "offset", "value"])
     counted = duckdb.from_arrow(log).aggregate(
         'topic, partition, count(*) AS records, max("offset") AS last, '

@@ -7,12 +7,12 @@ __all__ = ["scan"]
 __version__ = "0.1.0.dev0"
 
 
-def scan(url: str, *, layout: str, **settings: _Any) -> _Any:
-    """Return the records of segments below ``url`` as a stream of Arrow batches.
+def scan(url: str, **settings: _Any) -> _Any:
+    """Return the records below ``url`` as a stream of Arrow batches: a namespace, or segments.
 
-    This is ``lakelog.history.scan.scan``, whose settings it takes. It is imported here and now,
-    because it brings Arrow and LLVM: whoever does not ask for it does not pay for it.
+    This is ``lakelog.log.scan.scan``, whose settings it takes. It is imported here and now, because
+    it brings Arrow and LLVM: whoever does not ask for it does not pay for it.
     """
-    from lakelog.history.scan import scan as scan_segments
+    from lakelog.log.scan import scan as scan_records
 
-    return scan_segments(url, layout=layout, **settings)
+    return scan_records(url, **settings)

@@ -28,6 +28,7 @@ SIDE_DOORS = {
     "lakelog.history.read": "brings NumPy, Numba and Arrow",
     "lakelog.history.scan": "likewise",
     "lakelog.log.rows": "likewise",
+    "lakelog.log.scan": "likewise",
     "lakelog.spark.doctor": "starts Spark, so it is asked for by name",
     "lakelog.spark.jobs": "likewise",
     "lakelog.spark.session": "likewise",

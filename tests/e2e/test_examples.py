@@ -8,8 +8,10 @@ import polars as pl
 import pytest
 
 import lakelog
+from lakelog.pipeline import run_here
 from tests.parts.jvm import quick_environment
 from tests.stores import make_records, write_partition, write_topic
+from tests.unit.pipeline.home import Home
 
 pytestmark = pytest.mark.spark
 
@@ -71,3 +73,18 @@ def test_duckdb_and_polars_read_the_stream(tmp_path: Path) -> None:
     )
     assert isinstance(frame, pl.DataFrame)
     assert frame.group_by("partition").len().sort("partition").rows() == [(0, 1000), (1, 1000)]
+
+
+def test_duckdb_and_polars_read_the_live_log(tmp_path: Path) -> None:
+    home = Home(tmp_path / "log")
+    home.fill(home.topic(partitions=1), 9)
+    run_here(home.seal())
+    home.fill(home.topic("others", partitions=1), 5)
+    done = run("duckdb_log.py", home.url)
+    assert done.returncode == 0, done.stderr
+    for topic, last in (("orders", 26), ("others", 14)):
+        (line,) = (line for line in done.stdout.splitlines() if topic in line)
+        assert f" {last} " in line
+    frame = pl.from_arrow(lakelog.scan(home.url, columns=["topic"]))
+    assert isinstance(frame, pl.DataFrame)
+    assert frame.group_by("topic").len().sort("topic").rows() == [("orders", 27), ("others", 15)]

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.log import Identity, Staged, Topic
+from lakelog.log.driving import Driver
 from lakelog.names import staged_key
 from lakelog.records import (
     Codec,
@@ -21,7 +22,6 @@ from lakelog.records import (
     partition_of,
     sort_rows,
 )
-from lakelog.spark.driving import Driver
 from lakelog.spark.sink.options import WriteOptions
 from lakelog.spark.sink.placing import Placer, home_of
 from lakelog.spark.sink.tasks import TaskWriter

@@ -8,7 +8,10 @@ sizes      how many bytes a partition takes
 plan       the history of whole topics at once
 survey     where every partition of some topics begins and ends
 spans      offsets -> where they lie -> shares for tasks
-rows       shares -> Arrow; imported only when asked for
+live       all of that for a reader of many partitions, driven; ranges: options -> offsets;
+           driving: by threads
+rows       shares -> Arrow          \\  imported only when asked for
+scan       a namespace -> Arrow     /
 staging    what an attempt of a bulk write puts beside the log; parts: what a task of it does
 writes     bulk writes: decided for once, appended to every lane
 configs    topic configs by Kafka's names, checked and typed; config_table: a row for each;
@@ -28,10 +31,21 @@ from lakelog.log.configs import (
     config_value,
     describe_configs,
 )
+from lakelog.log.driving import Driver
 from lakelog.log.listing import Marks, News, list_topics, news_of_topics
+from lakelog.log.live import LiveLog
 from lakelog.log.namespace import Namespace, make_namespace, open_namespace
 from lakelog.log.parts import Parcel, TaskParts
 from lakelog.log.plan import Planned, plan_history, plan_partitions
+from lakelog.log.ranges import (
+    Key,
+    Losses,
+    Offsets,
+    decode_offsets,
+    encode_offsets,
+    limit_offsets,
+    readable,
+)
 from lakelog.log.read import (
     Bounds,
     CatchUp,
@@ -79,14 +93,19 @@ __all__ = [
     "ConfigType",
     "Decision",
     "DescribedConfig",
+    "Driver",
     "Extent",
     "Found",
     "Identity",
+    "Key",
     "Known",
+    "LiveLog",
+    "Losses",
     "Marks",
     "Member",
     "Namespace",
     "News",
+    "Offsets",
     "Operation",
     "OutOfRange",
     "Parcel",
@@ -110,14 +129,17 @@ __all__ = [
     "config_value",
     "configure_topic",
     "create_topic",
+    "decode_offsets",
     "delete_topic",
     "describe_configs",
+    "encode_offsets",
     "finish_write",
     "forget_retired",
     "grow_topic",
     "history_bytes",
     "is_pipeline_claimed",
     "journal_bytes",
+    "limit_offsets",
     "list_topics",
     "make_namespace",
     "newest",
@@ -135,6 +157,7 @@ __all__ = [
     "read_identity",
     "read_slice",
     "read_topic",
+    "readable",
     "refresh",
     "sealed_spans",
     "store_now",

@@ -6,8 +6,6 @@ tables    segments and batches, as tables
 live      records of a namespace: history and journal as one; live_tables: what it consists of
 streams   the same, trigger by trigger
 sink      frames -> the log: the writers, of batches and of streams
-ranges    options and offsets -> ranges of partitions
-driving   flows of the log, driven by threads
 jobs      the verbs of the pipeline on a cluster; submit: for spark-submit
 session   the Spark of the command line; doctor and probe: what is wrong with it
 telling   what Spark shows of our errors

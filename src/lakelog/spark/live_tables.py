@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from lakelog.errors import InvalidInputError
 from lakelog.formats import kafs
 from lakelog.log import Extent
-from lakelog.spark.live import LiveLog
+from lakelog.spark.live import live_log, members_of
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.telling import told_plainly
 
@@ -83,8 +83,8 @@ class LiveTableReader(DataSourceReader):
 
     def read(self, _: InputPartition) -> Iterator[pa.RecordBatch]:
         with told_plainly():
-            log = LiveLog(self._options)
-            members = log.members()
+            log = live_log(self._options)
+            members = members_of(log, self._options)
             log.look(members)
         table = self._options.table
         rows = (_partition_row if table == "partitions" else _segment_rows)(log.extents(members))

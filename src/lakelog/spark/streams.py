@@ -27,19 +27,21 @@ from pyspark.sql.streaming.datasource import (
 
 from lakelog.errors import NotFoundError
 from lakelog.host import SystemClock
-from lakelog.log import Extent, Member
-from lakelog.ports import Clock
-from lakelog.spark.live import LiveLog, SharePartition, read_live
-from lakelog.spark.options import ReadOptions
-from lakelog.spark.ranges import (
+from lakelog.log import (
+    Extent,
     Key,
+    LiveLog,
     Losses,
+    Member,
     Offsets,
     decode_offsets,
     encode_offsets,
     limit_offsets,
     readable,
 )
+from lakelog.ports import Clock
+from lakelog.spark.live import live_log, members_of, read_live, tasks_of
+from lakelog.spark.options import ReadOptions
 from lakelog.spark.telling import told_plainly
 from lakelog.spark.worker import uncollected
 from lakelog.store import Perform
@@ -83,7 +85,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def log(self) -> LiveLog:
         if self._log is None:
-            self._log = LiveLog(self._options, self._perform)
+            self._log = live_log(self._options, self._perform)
         return self._log
 
     def _look(self) -> None:
@@ -106,7 +108,8 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _news(self) -> list[Member]:
         """Return the partitions that are wanted, after telling of topics that are others now."""
         known = {key[0]: member.where.topic for key, member in self._members.items()}
-        members = self.log.members(missing_ok=bool(known) and not self._losses.fail)
+        missing_ok = bool(known) and not self._losses.fail
+        members = members_of(self.log, self._options, missing_ok=missing_ok)
         now = {member.topic: member.where.topic for member in members}
         for topic, id_ in known.items():
             if topic in now and now[topic] != id_:
@@ -229,10 +232,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
         extents = self.log.extents([self._members[key] for key in keys]) if keys else []
         ranges = {extent.member.key: self._range(extent, since, until) for extent in extents}
-        return [
-            SharePartition(share, self.log.survey.rules)
-            for share in self.log.shares(ranges, extents)
-        ]
+        return tasks_of(self.log, self._options, ranges, extents)
 
     def _range(self, extent: Extent, since: Offsets, until: Offsets) -> tuple[int, int]:
         key = extent.member.key

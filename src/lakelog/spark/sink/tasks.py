@@ -17,9 +17,8 @@ import pyarrow as pa
 
 from lakelog.host import new_id
 from lakelog.journal import StoreTime, stamp
-from lakelog.log import Identity, Parcel, Staged, TaskParts
+from lakelog.log import Driver, Identity, Parcel, Staged, TaskParts
 from lakelog.ports import Clock
-from lakelog.spark.driving import Driver
 from lakelog.spark.sink.columns import read_columns
 from lakelog.spark.sink.packing import Packer
 from lakelog.spark.sink.placing import Placer

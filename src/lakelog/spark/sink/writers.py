@@ -32,6 +32,7 @@ from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, StoreTime, stamp
 from lakelog.log import (
     Committed,
+    Driver,
     Identity,
     Staged,
     Topic,
@@ -41,7 +42,6 @@ from lakelog.log import (
     read_topic,
 )
 from lakelog.model import Rules
-from lakelog.spark.driving import Driver
 from lakelog.spark.sink.columns import check_columns
 from lakelog.spark.sink.options import WriteOptions, parse_write_options
 from lakelog.spark.sink.placing import Home, Placer, home_of

@@ -8,7 +8,7 @@ from lakelog.errors import InvalidInputError, NotFoundError
 from lakelog.history import EARLIEST, LATEST, Place
 from lakelog.history.manifests import Where
 from lakelog.log import Extent, Member
-from lakelog.spark.ranges import (
+from lakelog.log.ranges import (
     Losses,
     check_named,
     check_order,

@@ -1,14 +1,14 @@
-"""Flows of the log, driven by threads in a process of Spark; those that give Arrow, too."""
+"""Flows of the log, driven by threads in a process that reads it; those that give Arrow, too."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
-
-import pyarrow as pa
 
 from lakelog.errors import LakelogError
 from lakelog.store import Perform, Work, run, run_by_threads, working_by_threads
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from lakelog.log.rows import Reads
 
 __all__ = ["Driver"]
@@ -30,8 +30,10 @@ class Driver:
         """Run flows side by side, and return what they return, in their order."""
         return run_by_threads(flows, self._work)
 
-    def batches(self, reads: "Reads") -> Iterator[pa.RecordBatch]:
+    def batches(self, reads: "Reads") -> "Iterator[pa.RecordBatch]":
         """Run a flow that gives Arrow batches on its way."""
+        import pyarrow as pa  # By whom only such a flow is run.
+
         answer: Any = None
         error: LakelogError | None = None
         try:

@@ -19,7 +19,7 @@ from logging import getLogger
 
 from lakelog.errors import InvalidInputError, NotFoundError
 from lakelog.history import EARLIEST, LATEST, Place
-from lakelog.log import Extent
+from lakelog.log.survey import Extent
 
 __all__ = [
     "Key",

@@ -1,0 +1,171 @@
+"""A namespace as a reader of many partitions knows it: its flows, driven to their ends.
+
+    partitions   of the topics that are wanted, as they are now
+    look         one look at each of their lanes; manifests second
+    ranges       start and end of each partition: fixed from here on
+    shares       segments and slices of these ranges -> tasks, by bytes
+
+Spark's source plans with it in a process of the driver, ``lakelog.scan`` in yours. No broker takes
+part, and none is asked: a record that was acknowledged is in the bucket.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from lakelog.errors import InvalidInputError
+from lakelog.history import SPLIT_BYTES, Place, Selection
+from lakelog.host import SystemClock, new_id
+from lakelog.journal import Lane
+from lakelog.log.driving import Driver
+from lakelog.log.ranges import Key, Losses, check_named, check_order, no_time, place_at, readable
+from lakelog.log.read import refresh
+from lakelog.log.spans import Share, Span, plan_shares, sealed_spans, unsealed_spans
+from lakelog.log.survey import Extent, Member, Survey, open_survey
+from lakelog.log.times import Found, offset_at
+from lakelog.store import Perform, Work
+
+__all__ = ["LiveLog"]
+
+
+class LiveLog:
+    """What one process knows of a namespace, and the flows about it, driven.
+
+    ``perform`` tries again what was not answered, as ``retrying`` makes it.
+    """
+
+    def __init__(self, perform: Perform) -> None:
+        self._driver = Driver(perform)
+        self.survey: Survey = self._driver.run(open_survey(SystemClock(), new_id))
+
+    def members(
+        self,
+        selection: Selection,
+        *,
+        topic_ids: Mapping[str, str] | None = None,
+        missing_ok: bool = False,
+    ) -> list[Member]:
+        """Return the partitions that are wanted, as topics have them now.
+
+        Raises:
+            NotFoundError: a topic that is named is not there.
+            InvalidInputError: it is there with another id than ``topic_ids`` say.
+        """
+        flow = self.survey.members(selection, missing_ok=missing_ok)
+        members = self._driver.run(flow)
+        for member in members:
+            id_ = (topic_ids or {}).get(member.topic)
+            if id_ is not None and id_ != member.where.topic.hex():
+                raise InvalidInputError(
+                    f"topic {member.topic} has the id {member.where.topic.hex()}, not {id_}: it "
+                    "was deleted and created again. Begin a new query, with this id in topicIds"
+                )
+        return members
+
+    def look(self, members: Iterable[Member]) -> None:
+        """Know the lanes of some partitions to their ends."""
+        lanes = sorted({member.lane for member in members})
+        self._driver.run_all([self.survey.look(lane) for lane in lanes])
+
+    def extents(self, members: Sequence[Member]) -> list[Extent]:
+        """Return where partitions begin and end; their lanes have been looked at."""
+        return self._driver.run(self.survey.extents(members))
+
+    def find(self, place: Place, extents: Sequence[Extent], option: str) -> dict[Key, int]:
+        """Return the offset that a place means in each partition.
+
+        Raises:
+            InvalidInputError: not all partitions are named, or no record is as late.
+        """
+        check_named(place, [extent.member.key for extent in extents], option)
+        times = {
+            extent.member: timestamp
+            for extent in extents
+            if (timestamp := place.time_in(extent.member.key)) is not None
+        }
+        if not times:
+            return {extent.member.key: place_at(place, extent) for extent in extents}
+        found = self._offsets_at(times)
+        offsets: dict[Key, int] = {}
+        for extent in extents:
+            if extent.member not in times:
+                offsets[extent.member.key] = place_at(place, extent)
+                continue
+            record = found[extent.member.key]
+            if record is None and not place.or_latest:
+                raise no_time(extent.member.key, times[extent.member])
+            # It may have been appended since; the end is where it was.
+            offset = extent.end if record is None else min(record.offset, extent.end)
+            offsets[extent.member.key] = offset
+        return offsets
+
+    def _offsets_at(self, times: Mapping[Member, int]) -> dict[Key, Found | None]:
+        lanes: dict[int, list[tuple[Member, int]]] = {}
+        for member, timestamp in times.items():
+            lanes.setdefault(member.lane, []).append((member, timestamp))
+        found: dict[Key, Found | None] = {}
+        for some in self._driver.run_all([self._in_lane(lane, of) for lane, of in lanes.items()]):
+            found |= some
+        return found
+
+    def _in_lane(
+        self, number: int, times: Iterable[tuple[Member, int]]
+    ) -> Work[dict[Key, Found | None]]:
+        lane, found = self.survey.lane(number), {}
+        again = lane.notes["read again"]
+
+        def catch_up(lane: Lane) -> Work[None]:
+            # It was looked at for all partitions at once; only if it moved on, it is once more.
+            if not lane.is_sure or lane.notes["read again"] > again:
+                yield from refresh(lane)
+
+        for member, timestamp in times:
+            found[member.key] = yield from offset_at(lane, member.where, timestamp, catch_up)
+        return found
+
+    def ranges(
+        self, extents: Sequence[Extent], starting: Place, ending: Place, losses: Losses
+    ) -> dict[Key, tuple[int, int]]:
+        """Return the offsets of each partition between two places, as far as they are there.
+
+        Raises:
+            InvalidInputError: the places cannot be understood, or are in the wrong order.
+            NotFoundError: some of it is gone, and that is to be an error.
+        """
+        starts = self.find(starting, extents, "startingOffsets")
+        ends = self.find(ending, extents, "endingOffsets")
+        found: dict[Key, tuple[int, int]] = {}
+        for extent in extents:
+            key = extent.member.key
+            check_order(extent, starts[key], ends[key])
+            found[key] = readable(extent, starts[key], ends[key], losses)
+        return found
+
+    def shares(
+        self,
+        ranges: Mapping[Key, tuple[int, int]],
+        extents: Iterable[Extent],
+        *,
+        split_bytes: int = SPLIT_BYTES,
+        shares_min: int = 1,
+        offsets_max: int | None = None,
+    ) -> list[Share]:
+        """Return the tasks that read a range of each partition."""
+        spans: list[Span] = []
+        lanes: dict[int, dict[Member, tuple[int, int]]] = {}
+        for extent in extents:
+            member = extent.member
+            low, high = ranges[member.key]
+            if low < high:
+                spans += sealed_spans(extent, low, min(high, extent.sealed_end))
+            if max(low, extent.sealed_end) < high:
+                lanes.setdefault(member.lane, {})[member] = max(low, extent.sealed_end), high
+        flows = [
+            unsealed_spans(self.survey.lane(lane), wanted) for lane, wanted in sorted(lanes.items())
+        ]
+        for found in self._driver.run_all(flows) if flows else ():
+            spans += found
+        return plan_shares(
+            spans,
+            split_bytes=split_bytes,
+            shares_min=shares_min,
+            offsets_max=offsets_max,
+        )

@@ -1,0 +1,107 @@
+"""``lakelog.scan``: records as a stream of Arrow batches, in this process and without Spark.
+
+    a namespace   history and journal as one, as Spark's source reads it: all that was acknowledged
+                  before the call, and nothing that comes later
+    segments      files of any format below a folder: ``history.scan``
+
+Which of the two it is, is seen by the object that every namespace has, unless a layout says so.
+DuckDB, Polars and what else takes Arrow take what it returns.
+"""
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+
+from lakelog.errors import InvalidInputError, NotFoundError
+from lakelog.history import LATEST, LAYOUTS, Mode, Place, Selection, mode_named
+from lakelog.history.placed import PLACED_COLUMNS, placed_schema
+from lakelog.history.scan import scan as scan_segments
+from lakelog.log.driving import Driver
+from lakelog.log.live import LiveLog
+from lakelog.log.ranges import Losses
+from lakelog.log.rows import read_share
+from lakelog.names import CLUSTER_KEY
+from lakelog.store import Head, Perform, open_store, retrying
+
+__all__ = ["NAMESPACE", "scan"]
+
+NAMESPACE = "lakelog"
+"""The layout of a namespace."""
+_SEGMENTS = "kafs"
+"""The layout by which its history alone can be read."""
+
+
+def scan(
+    url: str,
+    *,
+    layout: str | None = None,
+    columns: Iterable[str] = PLACED_COLUMNS,
+    topics: Iterable[str] | None = None,
+    starting: Place | None = None,
+    ending: Place | None = None,
+    mode: str = Mode.FAILFAST,
+    store_options: Mapping[str, str] | None = None,
+) -> pa.RecordBatchReader:
+    """Return the records below ``url`` as a stream of Arrow batches.
+
+    ``url`` is a path, or ``s3://``, ``gs://``, ``az://``; ``store_options`` go to the store.
+    Without a ``layout`` there has to be a namespace. ``starting`` and ``ending`` are places as
+    Spark's source has them: offsets of partitions, or a time in milliseconds. With mode PERMISSIVE,
+    which is for segments, there is a last column ``_corrupt``.
+
+    Raises:
+        InvalidInputError: the call is wrong. The stream raises CorruptError on damage.
+        NotFoundError: there is no such topic, or the offsets have expired.
+    """
+    perform = retrying(open_store(url, store_options).perform)
+    if layout is None or layout == _SEGMENTS:
+        has_namespace = _has_namespace(perform)
+        if layout is None and not has_namespace:
+            raise InvalidInputError(
+                f"{url} is no namespace: say which segments are there, layout="
+                f"{' or '.join(map(repr, LAYOUTS))}"
+            )
+        if layout == _SEGMENTS and has_namespace:
+            warnings.warn(
+                f"{url} is a namespace, and layout={_SEGMENTS!r} reads only what of it is sealed: "
+                "leave layout out to read all records",
+                stacklevel=3,
+            )
+    if layout in (None, NAMESPACE):
+        if mode_named(mode) is not Mode.FAILFAST:
+            raise InvalidInputError("mode PERMISSIVE is for segments alone: use layout kafs")
+        selection = Selection(topics=None if topics is None else frozenset(topics))
+        until = ending or Place(offset=LATEST)
+        return _scan_log(perform, tuple(columns), selection, starting or Place(), until)
+    settings: dict[str, Any] = {"topics": topics, "starting": starting, "ending": ending}
+    return scan_segments(
+        url, layout=layout, columns=columns, mode=mode, store_options=store_options, **settings
+    )
+
+
+def _has_namespace(perform: Perform) -> bool:
+    try:
+        perform(Head(CLUSTER_KEY))
+    except NotFoundError:
+        return False
+    return True
+
+
+def _scan_log(
+    perform: Perform, columns: tuple[str, ...], selection: Selection, starting: Place, ending: Place
+) -> pa.RecordBatchReader:
+    schema = placed_schema(columns)
+    log = LiveLog(perform)
+    members = log.members(selection)
+    log.look(members)
+    extents = log.extents(members)
+    ranges = log.ranges(extents, starting, ending, Losses(fail=True))
+    spans = chain.from_iterable(log.shares(ranges, extents))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from Driver(perform).batches(read_share(spans, log.survey.lane, columns))
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
