@@ -37,9 +37,10 @@ from lakelog.history.manifests import (
 )
 from lakelog.host import new_id
 from lakelog.keep import Rewritten, read_segment
-from lakelog.log import Topic, config_value, list_topics, plan_history, store_now
+from lakelog.log import Topic, config_value, plan_history, store_now
 from lakelog.names import segment_stem
 from lakelog.pipeline.frame import Connect, Finding, Plan, Result, Step, at_store
+from lakelog.pipeline.listing import topics_of
 from lakelog.pipeline.targets import TARGET
 from lakelog.records import decode_header
 from lakelog.records.cleaning import Cleaner
@@ -99,9 +100,10 @@ class Compact:
     def plan(self, connect: Connect) -> Plan:
         """Look at the manifests of compacted topics."""
         perform = connect(TARGET)
+        topics = topics_of(perform, self.selection)
         now_ms = run(store_now(new_id), perform)
         units: list[CompactUnit] = []
-        for topic in run(list_topics(), perform):
+        for topic in topics:
             policy = config_value(topic.configs, "cleanup.policy")
             if not topic.is_open or "compact" not in policy:
                 continue

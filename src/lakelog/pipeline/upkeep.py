@@ -33,13 +33,13 @@ from lakelog.keep import (
 from lakelog.log import (
     Topic,
     config_value,
-    list_topics,
     open_namespace,
     read_topic,
     store_now,
 )
 from lakelog.model import Rules
 from lakelog.pipeline.frame import Connect, Finding, Plan, Result, Step, at_store
+from lakelog.pipeline.listing import topics_of
 from lakelog.pipeline.targets import TARGET
 from lakelog.records import Codec
 from lakelog.records.repacking import Repacker, Shape
@@ -87,7 +87,8 @@ class Merge:
         """Read the manifests, and find what is worth it."""
         perform = connect(TARGET)
         units: list[MergeUnit] = []
-        for some in _windows(_partitions(run(list_topics(), perform), self.selection)):
+        topics = topics_of(perform, self.selection)
+        for some in _windows(_partitions(topics, self.selection)):
             manifests = run(read_manifests([where for _, where in some]), perform)
             for (topic, where), manifest in zip(some, manifests, strict=True):
                 rows = [row for row in manifest.segments if row.next_offset > manifest.log_start]
@@ -152,7 +153,7 @@ class Retain:
         perform = connect(TARGET)
         every = [
             one
-            for topic in run(list_topics(), perform)
+            for topic in topics_of(perform, self.selection)
             if self.selection.wants(topic.name, 0)
             for one in topic.incarnations()
             if one.deleted or not one.closed

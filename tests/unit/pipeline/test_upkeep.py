@@ -1,16 +1,18 @@
 """merge and retain as jobs: each unit stands alone."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lakelog.errors import NotFoundError
 from lakelog.history import Selection
 from lakelog.history.manifests import read_manifest
 from lakelog.host import new_id
 from lakelog.keep import MergeSettings
 from lakelog.log import Topic, create_topic, delete_topic, read_topic
 from lakelog.model import Record
-from lakelog.pipeline import Merge, Retain, VerifyNamespace, plan_job, run_here
+from lakelog.pipeline import Compact, Job, Merge, Retain, VerifyNamespace, plan_job, run_here
 from lakelog.records import Batch, Codec, decode_batches
 from lakelog.store import StoreSpec
 from tests.unit.pipeline.home import Home
@@ -53,6 +55,7 @@ def test_every_partition_is_merged_and_reads_as_before(home: Home) -> None:
 
 def test_only_what_is_asked_for_is_merged(home: Home) -> None:
     sealed(home)
+    home.topic("other")
     other = Selection(topics=frozenset({"other"}))
     assert run_here(merge(home, selection=other)).outcomes == {}
 
@@ -167,3 +170,21 @@ def test_a_topic_that_is_being_imported_is_left_alone(home: Home) -> None:
     home.run(create_topic("new", topic_id=new_id(), partitions=2, lanes=2, now_ms=2, closed=True))
     plan, _ = plan_job(Retain(target=StoreSpec(home.url)))
     assert plan.units == []
+
+
+@pytest.mark.parametrize("verb", [Merge, Compact, Retain])
+def test_a_topic_that_is_named_and_not_there_is_told(home: Home, verb: type[Any]) -> None:
+    home.topic()
+    names = frozenset({"orders", "nothing"})
+    job: Job = verb(target=StoreSpec(home.url), selection=Selection(topics=names))
+    with pytest.raises(NotFoundError, match="there is no topic nothing: check the name"):
+        plan_job(job)
+
+
+@pytest.mark.parametrize("verb", [Merge, Compact, Retain])
+def test_where_there_is_no_namespace_nothing_is_planned_and_nothing_is_made(
+    tmp_path: Path, verb: type[Any]
+) -> None:
+    with pytest.raises(NotFoundError, match="there is no namespace"):
+        plan_job(verb(target=StoreSpec(str(tmp_path / "nothing"))))
+    assert not list(tmp_path.iterdir())
