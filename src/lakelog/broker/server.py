@@ -342,9 +342,12 @@ async def _open_doors(
         except OSError as error:
             for opened in servers:
                 opened.close()
+            # A name that cannot be resolved has a number of its own kind, below 0.
+            code = error.errno or 0
+            why = os.strerror(code) if code > 0 else error.strerror
             raise UnavailableError(
-                f"cannot listen on {door.host}:{door.port}: {os.strerror(error.errno)}: end what "
-                "listens there, or choose another address with --listen"
+                f"cannot listen on {door.host}:{door.port}: {why}: end what listens there, or "
+                "choose another address with --listen"
             ) from error
         port = server.sockets[0].getsockname()[1]
         broker.ports[name] = port

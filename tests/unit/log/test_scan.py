@@ -27,9 +27,9 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path / "log")
 
 
-def filled(home: Home, name: str = "orders", **configs: str) -> Topic:
+def filled(home: Home, name: str = "orders") -> Topic:
     """A topic of which some is sealed, and some in the journal."""
-    topic = home.topic(name, **configs)
+    topic = home.topic(name)
     home.fill(topic, 30)
     run_here(home.seal())
     home.fill(topic, 12)

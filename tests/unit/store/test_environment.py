@@ -17,7 +17,7 @@ MINIO = {
 }
 
 
-def settled(options: dict[str, str] | None = None, **variables: str) -> dict[str, str]:
+def settled(options: dict[str, str] | None = None, /, **variables: str) -> dict[str, str]:
     return settled_options("s3://bucket/ns", options or {}, variables)
 
 
