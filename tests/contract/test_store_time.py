@@ -54,7 +54,7 @@ def test_a_store_whose_clock_is_far_off_is_told_of() -> None:
 def test_a_broker_process_whose_clock_is_wrong_ends_and_says_both_times() -> None:
     """In place of a machine in 2100, a store in the past: the tests have this machine's clock."""
     with running_lying_s3() as s3:
-        assert lakelog(s3, "--option", "init", "s3://bucket").returncode == 0
+        assert lakelog(s3, "--store-option", "init", "s3://bucket").returncode == 0
         made = set(s3._objects)
         s3.ahead = timedelta(days=-365 * 50)
         ended = lakelog(
