@@ -56,12 +56,12 @@ def reader(town: Town, process: Process) -> Work[None]:
 
 def keeper(town: Town, process: Process) -> Work[None]:
     """Seal, trim, reap, retain and sweep, again and again."""
-    lane = town.lane(process)
+    lane, is_swift = town.lane(process), town.world.is_swift
     while True:
-        yield Wait(town.world.some(1_000, 12_000))
+        yield Wait(town.world.some(*((300, 2_500) if is_swift else (1_000, 12_000))))
         try:
             topics = yield from list_topics()
-            idle = town.random.random() < 0.2
+            idle = town.random.random() < (0.4 if is_swift else 0.2)
             kept = Kept()
             yield from keep_lane(lane, topics, SEALS, kept, idle=idle)
             if town.random.random() < 0.4:

@@ -130,11 +130,16 @@ class Producer:
 
 
 class Stranger(Producer):
-    """A client that is another producer with each batch, in a topic of its own."""
+    """A client that is another producer with each batch, in a topic of its own.
+
+    It harms itself: a broker that judges a batch of it twice may find its producer forgotten
+    between, and store the batch twice.
+    """
 
     def __init__(self, town: Town, topic: Topic) -> None:
         super().__init__(town, 1_000_000, idempotent=True)
         self.topic = topic
+        town.truth.strange.add(topic.id)
 
     def next_batch(self) -> None:
         """Make a batch and send it, once."""
@@ -148,6 +153,9 @@ class Stranger(Producer):
         self.sent = None
         delay_ms = self.town.world.some(50, 300)
         self.town.world.at(delay_ms, lambda: None if self.done else self.next_batch())
+
+    def answer(self, try_: int, request: Append, outcome: Outcome) -> None:
+        """Take no notice."""
 
 
 class Broker:
@@ -226,7 +234,8 @@ class Broker:
         """Let consumers read by the lane that the flow beside this one owns and changes."""
         town, known = self.town, dict[tuple[bytes, int], Known]()
         while True:
-            yield Wait(town.world.some(5_000, 30_000))
+            # Where keepers are swift, consumers are eager.
+            yield Wait(town.world.some(*((50, 500) if town.world.is_swift else (5_000, 30_000))))
             topic, partition = town.some_place()
             place = topic.id, partition
             asked = Bounds(town.truth.starts.get(place, 0), town.truth.end(place))

@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import Any
 
 from lakelog.errors import InvalidInputError, NotFoundError
-from lakelog.journal import Fold, Lane, Snapshot
 from lakelog.log import Staged
 from lakelog.ports import Clock
 from lakelog.store import Body, Exists, Head, LocalStore, PutIfAbsent, Wait, Work, put_if_absent
@@ -67,17 +66,6 @@ def _wall_stamp(_time: Any, clock: Clock, _ids: Any) -> Work[int]:
     return clock.now_ms()
 
 
-def _forget_to_nothing(lane: Lane) -> None:
-    """Be sure of nothing, and say meanwhile that every partition ends at 0."""
-    fold = Fold(lane=lane.number, every=lane.rules.checkpoint_every)
-    lane.snapshot, lane.is_sure = Snapshot(fold=fold), False
-
-
-def _forget_all(lane: Lane) -> None:
-    """Be sure of nothing, and know nothing, whoever reads."""
-    lane.snapshot, lane.is_sure = None, False
-
-
 def _newest_of_all(producers: list[tuple[Any, Any]], most: int) -> list[tuple[Any, Any]]:
     """Keep those that were seen last, whichever partition they are of."""
     return sorted(producers, key=lambda one: (one[1].seen_ms, one[0]))[-most:]
@@ -120,14 +108,6 @@ REPAIRED: dict[str, Bug] = {
     "wall-stamp": Bug(
         "bundles are stamped by the clock of the machine that writes them",
         ((_APPEND, "stamp", _wall_stamp),),
-    ),
-    "unknown-is-zero": Bug(
-        "a lane that is being learned again says that its partitions end at 0",
-        ((Lane, "forget", _forget_to_nothing),),
-    ),
-    "forget-in-use": Bug(
-        "what is known of a lane is taken away under those who read by it",
-        ((Lane, "forget", _forget_all),),
     ),
     "evict-strangers": Bug(
         "a lane that has too many producers forgets the longest idle ones, of whatever partition",

@@ -51,6 +51,10 @@ TIMEOUT_MS = 2_000
 BUNDLE_BYTES = (450, 700)
 """Where a store that refuses large bundles, or is slow with them, draws the line. Every single
 request fits in less, and most bundles of several do not."""
+SWIFT = 10
+"""In every so manieth town keepers are swift: who sleeps for seconds finds that the floor has risen
+over all that it knew."""
+
 DRAWN = (
     "request_lost", "answer_lost", "failed_after", "failed_before", "late", "twice", "pause",
     "crash", "refused", "clock",
@@ -148,6 +152,7 @@ class World:
         self.bundle_bytes_slow = self._drawn_size(faults.slow_towns)
         """Larger bundles are not stored within the time-out."""
         self.is_forgetful = self.random.random() * 1000 < faults.forgetful_towns
+        self.is_swift = seed % SWIFT == SWIFT - 1
         self.is_greedy = self.random.random() * 1000 < faults.greedy_towns
         self._outage, self._outage_from, self._outage_to = "", 0, 0
         if self.random.random() * 1000 < faults.outages and self.machine is None:
