@@ -143,6 +143,8 @@ class Connection(asyncio.BufferedProtocol):
         self._partial = 0
         """Bytes of a large frame that is not whole."""
         self._is_settling = self._is_paused = self._is_full = self._is_held = False
+        self._is_waiting = False
+        """For room in the budget: it will be called, once."""
         self.used_s = self._loop.time()
         self.why = ""
 
@@ -285,19 +287,23 @@ class Connection(asyncio.BufferedProtocol):
             or len(self._slots) > self._limits.connection_requests
         )
         spent = self._budget.is_spent and (self._is_held or self._taken > SMALL_BYTES)
-        if (full or spent) == self._is_full or self._transport is None:
+        if self._transport is None:
+            return
+        if spent and not self._is_waiting:
+            # Also if it is full for another reason: when that has passed, nobody else will call.
+            self._is_waiting = True
+            self._budget.wait(self._resume)
+        if (full or spent) == self._is_full:
             return
         self._is_full = full or spent
         if self._is_full:
             self._transport.pause_reading()
-            if spent:
-                self._budget.wait(self._resume)
         else:
-            self._budget.forget(self._resume)
             self._loop.call_soon(self._go_on)
 
     def _resume(self) -> None:
         """There is room in the budget again."""
+        self._is_waiting = False
         self._adjust()
 
     def _go_on(self) -> None:

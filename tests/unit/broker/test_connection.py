@@ -131,6 +131,37 @@ async def test_there_is_always_room_for_more_bytes_also_behind_frames_that_wait(
     assert frames.taken == [bytes([at]) * (10 + at) for at in range(3)]
 
 
+def hand_over(connection: Connection, data: bytes) -> None:
+    """Let bytes come, as a transport does it."""
+    while data:
+        room = connection.get_buffer(-1)
+        some, data = data[: len(room)], data[len(room) :]
+        room[: len(some)] = some
+        connection.buffer_updated(len(some))
+
+
+@story
+async def test_a_wake_up_that_comes_while_writing_is_paused_is_not_lost() -> None:
+    """There is room while the client does not read its answers, and none when it does again. Then
+    the connection still waits for room, and nobody else would call it.
+    """
+    frames = Slow()
+    connection = Connection(frames, "PLAINTEXT")
+    connection.connection_made(Deaf())
+    frames.budget.take(1 << 20)
+    hand_over(connection, frame(bytes(100_000)))
+    assert frames.taken == [], "there is no room"
+    connection.pause_writing()
+    frames.budget.give(1 << 20)
+    frames.budget.take(1 << 20)
+    connection.resume_writing()
+    await asyncio.sleep(0)
+    assert frames.taken == [], "there is none again"
+    frames.budget.give(1 << 20)
+    await asyncio.sleep(0.01)
+    assert frames.taken == [bytes(100_000)]
+
+
 @story
 async def test_frames_may_come_in_any_pieces() -> None:
     site = Site()
