@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lakelog.broker import BrokerSettings
 from lakelog.broker.config_table import BROKER_CONFIGS, TOPIC_DEFAULTS
+from lakelog.broker.limits import FIXED_LIMITS, LIMITS, Limit
 from lakelog.log import TOPIC_CONFIGS, TopicConfig
 from lakelog.wire import APIS
 
@@ -98,8 +99,56 @@ def protocol_page() -> str:
     return "\n".join(lines)
 
 
+def limits_page() -> str:
+    """Return the page of what clients may use of a broker."""
+    lines = [
+        "# Limits",
+        "",
+        "<!-- Made by python -m tests.generated: change src/lakelog/broker/limits.py instead. -->",
+        "",
+        "What a client may use of a broker, what happens when it asks for more, and whom that",
+        "protects. What the broker closes, refuses or drops it counts, and says why in its log.",
+        "",
+        "## Those that can be set",
+        "",
+        "Those with a name of Kafka's in a `server.properties`, which `lakelog serve",
+        "--kafka-config FILE` reads; all of them in `lakelog.broker.Limits`.",
+        "",
+        "| what | default | name | in Kafka | beyond it | it protects |",
+        "|---|---|---|---|---|---|",
+        *map(_limit_row, LIMITS),
+        "",
+        "## Those that are fixed",
+        "",
+        "| what | limit | name | in Kafka | beyond it | it protects |",
+        "|---|---|---|---|---|---|",
+        *map(_limit_row, FIXED_LIMITS),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _limit_row(row: Limit) -> str:
+    kafka = f"`{row.kafka}`" if row.kafka else ""
+    size = _amount(row)
+    return f"| {row.what} | {size} | `{row.name}` | {kafka} | {row.beyond} | {row.protects} |"
+
+
+def _amount(row: Limit) -> str:
+    """Return a limit as people write it: its name says what it counts."""
+    value = row.default
+    if "_ms" in row.name.lower():
+        return f"{value / 1000:g} s"
+    if "bytes" in row.name.lower():
+        for unit, size in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+            if value and value % size == 0:
+                return f"{value // size:,} {unit}"
+    return f"{value:,}"
+
+
 GENERATED: Mapping[str, Callable[[], str]] = {
     "docs/reference/configs.md": configs_page,
+    "docs/reference/limits.md": limits_page,
     "docs/reference/protocol.md": protocol_page,
 }
 

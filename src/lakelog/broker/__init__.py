@@ -17,15 +17,17 @@ patterns     topics by expression, for members that subscribe so
 offsets_topic, offset_records
              what groups commit, as a topic that tools read
 settings     what a broker can be told; config_table, translating: the same by Kafka's names
+limits       how much of a broker its clients may use
 """
 
 from lakelog.broker.gauges import register_gauges
 from lakelog.broker.http import HttpServer
 from lakelog.broker.keeping import Keeping, KeepReport, KeepSettings
 from lakelog.broker.lanes import LaneWriter
+from lakelog.broker.limits import Limits
 from lakelog.broker.metrics import Metrics
 from lakelog.broker.server import Broker, run_broker
-from lakelog.broker.settings import BrokerSettings, Limits, Listener
+from lakelog.broker.settings import BrokerSettings, Listener
 from lakelog.broker.shards import CoordinatorSettings
 from lakelog.broker.translating import Told, Translation, Verdict, translate_kafka_config
 

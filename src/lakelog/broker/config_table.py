@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from lakelog.broker.limits import LIMITS
 from lakelog.broker.settings import BrokerSettings
 from lakelog.errors import InvalidInputError
 from lakelog.log import TOPIC_CONFIGS, ConfigType
@@ -90,15 +91,7 @@ _ROWS = (
         "auto.create.topics.enable", ConfigType.BOOLEAN, ("auto_create_topics",),
         "Whether a topic that a client asks for is made.",
     ),
-    _int("socket.request.max.bytes", "limits.request_bytes_max", "The largest request."),
-    _int("queued.max.request.bytes", "limits.memory_bytes", "Requests that are worked on."),
-    _int("fetch.max.bytes", "limits.fetch_bytes_max", "The most that one fetch is answered with."),
-    _int("max.connections", "limits.connections", "Connections in all."),
-    _int("connections.max.idle.ms", "limits.idle_ms", "When a silent connection is closed."),
-    _int(
-        "max.incremental.fetch.session.cache.slots", "limits.fetch_sessions",
-        "Fetch sessions that are remembered.",
-    ),
+    *(_int(row.kafka, f"limits.{row.name}", row.what) for row in LIMITS if row.kafka),
     _int(
         "group.min.session.timeout.ms", "groups.rules.session_timeout_ms_min",
         "The shortest session of a consumer.",

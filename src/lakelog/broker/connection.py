@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lakelog.broker.budget import Budget
-from lakelog.broker.settings import Limits
+from lakelog.broker.limits import Limits
 from lakelog.errors import LakelogError
 from lakelog.formats import Bytes
 from lakelog.wire import FRAME_BYTES_MIN, ProduceShape

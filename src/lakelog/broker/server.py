@@ -29,12 +29,13 @@ from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.dispatch import Dispatcher
 from lakelog.broker.lags import Lags
 from lakelog.broker.lanes import LaneWriter
+from lakelog.broker.limits import Limits
 from lakelog.broker.metrics import Metrics, counted
 from lakelog.broker.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 from lakelog.broker.recent import Recent
 from lakelog.broker.services import Services
 from lakelog.broker.sessions import Sessions
-from lakelog.broker.settings import BrokerSettings, Limits
+from lakelog.broker.settings import BrokerSettings
 from lakelog.broker.timekeeper import Timekeeper
 from lakelog.errors import LakelogError, UnavailableError
 from lakelog.host import SystemClock, new_id

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from lakelog.broker.limits import Limits
 from lakelog.broker.shards import CoordinatorSettings
 from lakelog.errors import InvalidInputError
 from lakelog.journal import SKEW_MS_MAX, SKEW_MS_MIN, FlushSettings
 
-__all__ = ["BrokerSettings", "Limits", "Listener"]
-
-FRAME_LENGTH_MAX = (1 << 31) - 1
+__all__ = ["BrokerSettings", "Listener"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,49 +22,6 @@ class Listener:
     advertised_host: str = ""
     """What clients connect to, if it is not ``host``: behind a load balancer, or in a container."""
     advertised_port: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """How much of this machine others may use, in all and each."""
-
-    request_bytes_max: int = 100 << 20
-    """The largest frame (Kafka's ``socket.request.max.bytes``). It may hold batches of many
-    partitions; how large each of them may be, their topics say (``max.message.bytes``)."""
-
-    memory_bytes: int = 256 << 20
-    """Requests that are being worked on. Beyond it, sockets are not read. Raise it for many
-    producers on a slow store."""
-
-    connection_bytes: int = 32 << 20
-    """The same for one connection, so that one cannot take it all."""
-
-    connection_requests: int = 100
-    """Requests of one connection that wait for answers."""
-
-    connections: int = 20_000
-    idle_ms: int = 600_000
-    """A connection that asks for nothing for so long is closed (``connections.max.idle.ms``)."""
-
-    fetch_bytes_max: int = 55 << 20
-    """The most that one fetch is answered with (``fetch.max.bytes``)."""
-
-    cache_bytes: int = 256 << 20
-    """Bytes of the log that are kept in memory: half for what was just written, half for what was
-    read from the store."""
-
-    fetch_sessions: int = 1_000
-    """Kafka's ``max.incremental.fetch.session.cache.slots``."""
-
-    drain_ms: int = 30_000
-    """How long a broker that is asked to stop waits for the store."""
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.request_bytes_max <= FRAME_LENGTH_MAX:
-            raise InvalidInputError(
-                f"socket.request.max.bytes is {self.request_bytes_max}: use 1 to "
-                f"{FRAME_LENGTH_MAX}, which is as long as a frame can say that it is"
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

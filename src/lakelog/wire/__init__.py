@@ -9,7 +9,7 @@ repeats   requests to produce that are like the one before
 """
 
 from lakelog.wire.apis import ADVERTISED, APIS, Api, ApiKey, find_api
-from lakelog.wire.control import Fields, decode_request, encode_response
+from lakelog.wire.control import ELEMENTS_MAX, Fields, decode_request, encode_response
 from lakelog.wire.fetch import (
     FetchedPartition,
     FetchedTopic,
@@ -22,6 +22,7 @@ from lakelog.wire.fetch import (
 from lakelog.wire.frames import (
     FRAME_BYTES_MAX,
     FRAME_BYTES_MIN,
+    TAGS_MAX,
     RequestHeader,
     decode_request_header,
     response_start,
@@ -39,8 +40,10 @@ from lakelog.wire.repeats import ProduceShape, answer_again, match_produce, shap
 __all__ = [
     "ADVERTISED",
     "APIS",
+    "ELEMENTS_MAX",
     "FRAME_BYTES_MAX",
     "FRAME_BYTES_MIN",
+    "TAGS_MAX",
     "Api",
     "ApiKey",
     "FetchPartition",

@@ -1,0 +1,144 @@
+"""How much of a broker its clients may use: one table, of which docs/reference/limits.md is made.
+
+    Limits        what can be set, a field each: its default, and a sentence on what it protects
+    FIXED_LIMITS  what cannot: constants that stand where they are used
+
+A new limit is a field here, or a constant there with a row here. ``python -m tests.generated`` then
+writes the page anew, and a field that has a name in Kafka can be set in a server.properties.
+"""
+
+from dataclasses import dataclass, field, fields
+from typing import NamedTuple
+
+from lakelog.errors import InvalidInputError
+from lakelog.wire import ELEMENTS_MAX, TAGS_MAX
+
+__all__ = ["FIXED_LIMITS", "LIMITS", "Limit", "Limits"]
+
+FRAME_LENGTH_MAX = (1 << 31) - 1
+
+
+class Limit(NamedTuple):
+    """One row of the table."""
+
+    name: str
+    """The field of ``Limits``, or the constant."""
+    default: int
+    what: str
+    """What is limited."""
+    beyond: str
+    """What happens beyond it."""
+    protects: str
+    """From what it keeps the broker, or the other clients."""
+    kafka: str = ""
+    """Kafka's name for it; nothing: Kafka has none."""
+
+
+def _limit(default: int, what: str, *, beyond: str, protects: str, kafka: str = "") -> int:
+    """Return a field of ``Limits`` that carries its row of the table."""
+    row = {"what": what, "beyond": beyond, "protects": protects, "kafka": kafka}
+    return field(default=default, metadata=row)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What can be set."""
+
+    request_bytes_max: int = _limit(
+        100 << 20,
+        "The largest request. It may hold batches of many partitions; how large each of them may be,"
+        " their topics say.",
+        kafka="socket.request.max.bytes",
+        beyond="the connection is closed",
+        protects="memory from one request",
+    )
+    memory_bytes: int = _limit(
+        256 << 20,
+        "Bytes of requests that are worked on.",
+        kafka="queued.max.request.bytes",
+        beyond="sockets are not read; requests of a few kilobytes still pass",
+        protects="memory, whatever the store does; raise it for many producers on a slow store",
+    )
+    connection_bytes: int = _limit(
+        32 << 20,
+        "Bytes of requests of one connection that are worked on.",
+        beyond="its socket is not read",
+        protects="the other connections from one that takes all the memory",
+    )
+    connection_requests: int = _limit(
+        100,
+        "Requests of one connection that wait for answers.",
+        beyond="its socket is not read",
+        protects="memory from what each request costs beside its bytes",
+    )
+    connections: int = _limit(
+        20_000,
+        "Connections in all.",
+        kafka="max.connections",
+        beyond="a new connection is closed at once, and counted",
+        protects="memory and open files",
+    )
+    idle_ms: int = _limit(
+        600_000,
+        "For how long a connection may ask for nothing.",
+        kafka="connections.max.idle.ms",
+        beyond="it is closed",
+        protects="connections from clients that are gone",
+    )
+    fetch_bytes_max: int = _limit(
+        55 << 20,
+        "Bytes that one fetch is answered with.",
+        kafka="fetch.max.bytes",
+        beyond="the rest is for the next fetch; one batch is answered, however large",
+        protects="memory from one answer",
+    )
+    cache_bytes: int = _limit(
+        256 << 20,
+        "Bytes of the log that are kept in memory: half for what was just written, half for what"
+        " was read from the store.",
+        beyond="the oldest are dropped, and read from the store when somebody asks for them",
+        protects="memory",
+    )
+    fetch_sessions: int = _limit(
+        1_000,
+        "Fetch sessions that are remembered.",
+        kafka="max.incremental.fetch.session.cache.slots",
+        beyond="one that was not used for two minutes is forgotten, or the fetch has no session",
+        protects="memory from what each consumer wants",
+    )
+    drain_ms: int = _limit(
+        30_000,
+        "For how long a broker that is asked to stop waits for the store.",
+        beyond="what was not stored by then is answered as unknown",
+        protects="a restart from a store that does not answer",
+    )
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.request_bytes_max <= FRAME_LENGTH_MAX:
+            raise InvalidInputError(
+                f"socket.request.max.bytes is {self.request_bytes_max}: use 1 to "
+                f"{FRAME_LENGTH_MAX}, which is as long as a frame can say that it is"
+            )
+
+
+LIMITS: tuple[Limit, ...] = tuple(
+    Limit(one.name, int(one.default), **one.metadata)  # type: ignore[arg-type]
+    for one in fields(Limits)
+)
+
+FIXED_LIMITS: tuple[Limit, ...] = (
+    Limit(
+        "ELEMENTS_MAX",
+        ELEMENTS_MAX,
+        "Elements of all arrays of a request other than Produce and Fetch.",
+        beyond="the connection is closed",
+        protects="memory: an element becomes an object that is larger than its bytes",
+    ),
+    Limit(
+        "TAGS_MAX",
+        TAGS_MAX,
+        "Tagged fields in one place of a request.",
+        beyond="the connection is closed",
+        protects="the loop from fields that nobody reads",
+    ),
+)
