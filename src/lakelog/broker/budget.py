@@ -1,46 +1,154 @@
-"""A budget of bytes, for the whole process: what requests that are being worked on take.
+"""Budgets of bytes, for the whole process: the memory that clients make a broker use.
+
+    Budget    bytes that are taken and given back: requests that are worked on
+    Buffers   bytes that have come of requests that are not whole
+
+Each byte is counted for the address of the client as well. Of a budget an address gets a share and
+no more, so that the others find room whatever it does. Of the buffers it may have all, as long as
+nobody else needs them: then the oldest request of the address that has most must go.
 
 Nothing waits here. Whoever takes more than there is learns it, stops reading from its socket, and
-is called when there is room again. So memory is bounded by the budget and one request for each
+is called when there is room again. So memory is bounded by the budgets and one request for each
 connection, whatever the store does.
 """
 
 from collections import deque
 from collections.abc import Callable
+from ipaddress import AddressValueError, IPv6Address
+from typing import Protocol
 
-__all__ = ["Budget"]
+__all__ = ["Begun", "Budget", "Buffers", "address_of"]
+
+Resume = Callable[[], None]
+
+
+def address_of(host: str) -> str:
+    """Return whose share a client at ``host`` has: whoever has one address of IPv6 has 2^64."""
+    if ":" not in host:
+        return host
+    try:
+        address = IPv6Address(host.partition("%")[0])
+    except AddressValueError:
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return address.packed[:8].hex()
 
 
 class Budget:
     """So many bytes, taken and given back."""
 
-    __slots__ = ("_waiting", "partial", "total", "used")
+    __slots__ = ("_taken", "_waiting", "share", "total", "used")
+
+    def __init__(self, total: int, share: int | None = None) -> None:
+        self.total = total
+        self.share = total if share is None else share
+        """The most that one address may take."""
+        self.used = 0
+        self._taken: dict[str, int] = {}
+        """By address."""
+        self._waiting: dict[str, deque[Resume]] = {}
+        """By address; addresses take turns."""
+
+    def is_spent(self, who: str) -> bool:
+        """Say whether an address should take nothing more now."""
+        return self.used >= self.total or self._taken.get(who, 0) >= self.share
+
+    def take(self, size: int, who: str) -> None:
+        self.used += size
+        self._taken[who] = self._taken.get(who, 0) + size
+
+    def give(self, size: int, who: str) -> None:
+        """Give back, and call those who wait, as far as there is room."""
+        self.used -= size
+        left = self._taken.get(who, 0) - size
+        if left:
+            self._taken[who] = left
+        else:
+            self._taken.pop(who, None)
+        if self._waiting:
+            self._wake()
+
+    def _wake(self) -> None:
+        while self.used < self.total:
+            who = next((one for one in self._waiting if not self.is_spent(one)), None)
+            if who is None:
+                return
+            line = self._waiting.pop(who)
+            resume = line.popleft()
+            if line:
+                self._waiting[who] = line  # Behind the others: it was its turn.
+            resume()
+
+    def wait(self, resume: Resume, who: str) -> None:
+        """Ask to be called once, when there is room."""
+        self._waiting.setdefault(who, deque()).append(resume)
+
+    def forget(self, resume: Resume, who: str) -> None:
+        """Wait no longer."""
+        line = self._waiting.get(who)
+        if line is not None and resume in line:
+            line.remove(resume)
+            if not line:
+                del self._waiting[who]
+
+
+class Begun(Protocol):
+    """Somebody whose request has begun to come, and is not whole."""
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it is not read now: then it is not to blame for being slow."""
+        ...
+
+    def drop(self, why: str) -> None:
+        """Forget what has come of it, at once, and end the connection."""
+        ...
+
+
+class Buffers:
+    """What has come of requests that are not whole, up to so many bytes."""
+
+    __slots__ = ("_begun", "_held", "total", "used")
 
     def __init__(self, total: int) -> None:
         self.total = total
         self.used = 0
-        self.partial = 0
-        """Bytes of large requests that have not come to their end; as much again as the total."""
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._held: dict[str, int] = {}
+        """Bytes, by address."""
+        self._begun: dict[str, dict[Begun, None]] = {}
+        """Who has begun a request, by address, in the order in which they did."""
 
-    @property
-    def is_spent(self) -> bool:
-        return self.used >= self.total
+    def begin(self, one: Begun, who: str) -> None:
+        """Take note that a request begins; an earlier one of the same connection has ended."""
+        line = self._begun.setdefault(who, {})
+        line.pop(one, None)
+        line[one] = None
 
-    def take(self, size: int) -> None:
-        self.used += size
+    def end(self, one: Begun, who: str) -> None:
+        """Take note that it is whole, or that the connection has ended."""
+        line = self._begun.get(who)
+        if line is not None:
+            line.pop(one, None)
+            if not line:
+                del self._begun[who]
 
-    def give(self, size: int) -> None:
-        """Give back, and call those who wait, as far as there is room."""
-        self.used -= size
-        while self._waiting and not self.is_spent:
-            self._waiting.popleft()()
+    def count(self, change: int, who: str) -> None:
+        """Count bytes that have come, or that are no longer here."""
+        self.used += change
+        held = self._held.get(who, 0) + change
+        if held:
+            self._held[who] = held
+        else:
+            self._held.pop(who, None)
 
-    def wait(self, resume: Callable[[], None]) -> None:
-        """Ask to be called once, when there is room."""
-        self._waiting.append(resume)
-
-    def forget(self, resume: Callable[[], None]) -> None:
-        """Wait no longer."""
-        if resume in self._waiting:
-            self._waiting.remove(resume)
+    def fit(self) -> None:
+        """If there is too much, let those go who began first, of the address that has most."""
+        while self.used > self.total and self._begun:
+            greediest = max(self._begun, key=lambda who: self._held.get(who, 0))
+            line = self._begun[greediest]
+            oldest = next((one for one in line if not one.is_stopped), next(iter(line)))
+            oldest.drop(
+                f"requests that are not whole take more than {self.total} bytes, and it is the"
+                " oldest of the address that has most: send smaller ones, or faster"
+            )

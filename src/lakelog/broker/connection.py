@@ -7,27 +7,26 @@ Bytes are received into chunks, and requests are views of them: a batch is not c
 socket and the store. A chunk begins small and grows with what has really come, never with what a
 length field promises; so a short frame that announces a large one costs next to nothing.
 
-When a connection has too much on its way, or the whole broker has, its socket is not read until
-there is room: memory is bounded, and the client feels it.
+When a connection has too much on its way, or its address, or the whole broker, its socket is not
+read until there is room: memory is bounded, and the client feels it. What has come of a request
+that is not whole is memory, too: it has a deadline, and beyond a bound the oldest has to go.
 """
 
 import asyncio
 import struct
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
-from lakelog.broker.budget import Budget
-from lakelog.broker.limits import Limits
+from lakelog.broker.budget import address_of
+from lakelog.broker.slots import Frames, Slot
 from lakelog.errors import LakelogError
-from lakelog.formats import Bytes
-from lakelog.wire import FRAME_BYTES_MIN, ProduceShape
+from lakelog.wire import FRAME_BYTES_MIN, ApiKey, ProduceShape
 
 if TYPE_CHECKING:
     from lakelog.broker.api.fetch import Fetching
     from lakelog.broker.services import Call
 
-__all__ = ["Connection", "Frames", "Slot"]
+__all__ = ["Connection"]
 
 CHUNK_BYTES_MIN = 4 << 10
 CHUNK_BYTES_MAX = 1 << 20
@@ -40,71 +39,11 @@ WRITE_BYTES_HIGH = 1 << 20
 JOIN_BYTES_MAX = 64 << 10
 """Answers that are so small in all are copied into one piece: the kernel takes each by itself."""
 
+RELAX_S = 1.0
+"""Who is silent for so long holds no memory to read into."""
+
 _SIZE = struct.Struct(">i")
-
-
-class Slot:
-    """The place of one answer."""
-
-    __slots__ = ("_connection", "is_done", "pieces", "sent", "size", "work")
-
-    def __init__(self, connection: "Connection", size: int) -> None:
-        self._connection = connection
-        self.size = size
-        """Bytes of the request."""
-        self.pieces: list[Bytes] = []
-        self.is_done = False
-        self.work: Any = None
-        """What can be cancelled if the connection ends."""
-        self.sent: Callable[[], None] | None = None
-        """Called when the answer has been handed over."""
-
-    def answer(self, pieces: list[Bytes]) -> None:
-        """Answer, once those before have been."""
-        self.pieces = [_SIZE.pack(sum(map(len, pieces))), *pieces]
-        self.done()
-
-    def send(self, frame: bytes) -> None:
-        """Answer with a whole frame."""
-        self.pieces = [frame]
-        self.done()
-
-    def done(self) -> None:
-        """There is nothing more to come of it."""
-        if not self.is_done:
-            self.is_done = True
-            self._connection.settle(self)
-
-    def fail(self, why: str) -> None:
-        """There will be no answer: end the connection."""
-        self._connection.close(why)
-
-
-class Frames(Protocol):
-    """Whoever takes requests."""
-
-    limits: Limits
-    budget: Budget
-
-    def opened(self, connection: "Connection") -> bool:
-        """Take note of a connection; False: there are too many."""
-        ...
-
-    def closed(self, connection: "Connection", why: str) -> None:
-        """Take note that it has ended."""
-        ...
-
-    def sent(self, size: int) -> None:
-        """Take note of bytes that were sent."""
-        ...
-
-    def frame(self, connection: "Connection", frame: memoryview, slot: Slot) -> None:
-        """Answer a request, now or later.
-
-        Raises:
-            LakelogError: this is no request that can be answered.
-        """
-        ...
+_SIZE_AND_KEY = struct.Struct(">ih")
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -112,9 +51,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, frames: Frames, listener: str) -> None:
         self._frames = frames
-        self._limits, self._budget = frames.limits, frames.budget
+        self._limits = frames.limits
+        self._budget, self._buffers = frames.budget, frames.buffers
         self.listener = listener
         self.host = ""
+        self.who = ""
+        """The address whose share of memory it uses."""
         self.call: Call | None = None
         """Who it was that asked last: kept, because it is nearly always the same."""
         self.shape: ProduceShape | None = None
@@ -140,9 +82,13 @@ class Connection(asyncio.BufferedProtocol):
         self._slots: deque[Slot] = deque()
         self._taken = 0
         """Bytes of the budget."""
-        self._partial = 0
-        """Bytes of a large frame that is not whole."""
+        self._held = 0
+        """Bytes of a frame that is not whole, or that waits: they are in the buffers' count."""
+        self._begun_s: float | None = None
+        """Since when that frame comes; the time that it was not read does not count."""
+        self._stopped_s = 0.0
         self._is_settling = self._is_paused = self._is_full = self._is_held = False
+        self._is_ended = False
         self._is_waiting = False
         """For room in the budget: it will be called, once."""
         self.used_s = self._loop.time()
@@ -156,6 +102,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = transport  # type: ignore[assignment]
         peer = transport.get_extra_info("peername")
         self.host = str(peer[0]) if isinstance(peer, tuple) else ""
+        self.who = address_of(self.host)
         transport.set_write_buffer_limits(high=WRITE_BYTES_HIGH)  # type: ignore[attr-defined]
         if not self._frames.opened(self):
             self.close("too many connections")
@@ -164,57 +111,115 @@ class Connection(asyncio.BufferedProtocol):
         """Return where the next bytes go."""
         if self._end == len(self._chunk):
             self._next_chunk()
-        return memoryview(self._chunk)[self._end :]
+        room = memoryview(self._chunk)[self._end :]
+        # Without a budget a large request is left where it is, as soon as it has said its size.
+        return room[:CHUNK_BYTES_MIN] if self._budget.is_spent(self.who) else room
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take what has come, frame by frame."""
+        if self._is_ended:
+            return  # Nobody wants it any more.
         self._end += nbytes
-        chunk, start, end = self._chunk, self._start, self._end
-        view = memoryview(chunk)
         self.used_s = self._loop.time()
         self._is_held = False
+        end, is_full_chunk = self._end, self._end == len(self._chunk)
         try:
-            while end - start >= 4 and not self._is_full:
-                (size,) = _SIZE.unpack_from(chunk, start)
-                if not FRAME_BYTES_MIN <= size <= self._limits.request_bytes_max:
-                    self.close(f"a frame of {size} bytes")
-                    return
-                if min(size, end - start) > SMALL_BYTES and self._budget.is_spent:
-                    self._is_held = True  # Until there is room: it stays where it is.
-                    self._adjust()
-                    break
-                if end - start - 4 < size:
-                    break
-                self._take(view[start + 4 : start + 4 + size], size)
-                start += 4 + size
-                if size > self._largest:
-                    self._largest = size
+            start = self._take_frames(self._start, end)
         except LakelogError as error:
             self.close(str(error))
             return
+        if start < 0:
+            return
+        if end == start or start != self._start or self._begun_s is None:
+            self._begin_frame(is_begun=end > start)
         self._start = start
-        self._count_partial(0 if self._is_full else end - start)
-        if end == len(chunk):
+        self._hold(end - start)
+        if is_full_chunk:
             # A few frames in a chunk: more would keep all of it in memory for one of them.
             most = min(max(FRAMES_A_CHUNK * self._largest, SMALL_BYTES), CHUNK_BYTES_MAX)
             self._wanted = min(GROWTH * self._wanted, most)
 
-    def _count_partial(self, left: int) -> None:
-        """Count what has come of a large frame that is not whole. Nobody waits for room here: then
-        all might wait for each other. Who goes beyond what there is has to come again.
+    def _take_frames(self, start: int, end: int) -> int:
+        """Take frames that are whole, as long as there is room; return where the next one begins,
+        or -1 if the connection has ended.
         """
-        held = left if left > SMALL_BYTES else 0
-        if held != self._partial:
-            self._budget.partial += held - self._partial
-            self._partial = held
-            if self._budget.partial > self._budget.total:
-                self.close("requests that are not whole take all the memory there is for them")
+        chunk, most = self._chunk, self._limits.control_bytes_max
+        view = memoryview(chunk)
+        while end - start >= 4 and not self._is_full:
+            (size,) = _SIZE.unpack_from(chunk, start)
+            if not FRAME_BYTES_MIN <= size <= most and (flaw := self._flaw(size, start, end)):
+                self.close(flaw)
+                return -1
+            if size > SMALL_BYTES and self._budget.is_spent(self.who):
+                self._is_held = True  # Until there is room: it stays where it is.
+                self._adjust()
+                break
+            if end - start - 4 < size:
+                break
+            self._take(view[start + 4 : start + 4 + size], size)
+            if self._is_ended:
+                return -1
+            start += 4 + size
+            if size > self._largest:
+                self._largest = size
+        return start
+
+    def _flaw(self, size: int, start: int, end: int) -> str:
+        """Say what is wrong with a frame of an unusual size; nothing if it may come."""
+        limits = self._limits
+        if not FRAME_BYTES_MIN <= size <= limits.request_bytes_max:
+            return f"a frame of {size} bytes: use {FRAME_BYTES_MIN} to {limits.request_bytes_max}"
+        if size > limits.control_bytes_max and end - start >= _SIZE_AND_KEY.size:
+            _, key = _SIZE_AND_KEY.unpack_from(self._chunk, start)
+            if key != ApiKey.PRODUCE:
+                most = limits.control_bytes_max
+                return f"a request of {size} bytes to API {key}: only Produce may have over {most}"
+        return ""
+
+    def _begin_frame(self, *, is_begun: bool) -> None:
+        """Take note of when a frame began to come; or that there is none."""
+        if is_begun:
+            self._begun_s = self.used_s
+            self._buffers.begin(self, self.who)
+        elif self._begun_s is not None:
+            self._begun_s = None
+            self._buffers.end(self, self.who)
+
+    def _hold(self, left: int) -> None:
+        """Count what has come and is not taken. Nobody waits for room here: then all might wait for
+        each other. Beyond what there is, whoever began first has to come again.
+        """
+        if left != self._held:
+            buffers = self._buffers
+            buffers.count(left - self._held, self.who)
+            self._held = left
+            if buffers.used > buffers.total:
+                buffers.fit()
 
     def relax(self) -> None:
         """Hold no memory while nothing comes."""
         if self._start == self._end:
             self._chunk, self._start, self._end = bytearray(), 0, 0
             self._wanted = CHUNK_BYTES_MIN
+
+    def watch(self, now_s: float) -> None:
+        """Every now and then: hold nothing for who is silent, and end who is too slow."""
+        idle_s = now_s - self.used_s
+        if idle_s > RELAX_S:
+            self.relax()
+        if idle_s * 1000 > self._limits.idle_ms and not self.is_busy:
+            self.close("idle")
+        if self._begun_s is not None and not self._is_full:
+            size = 0
+            if self._end - self._start >= 4:
+                (size,) = _SIZE.unpack_from(self._chunk, self._start)
+            due_s = self._limits.frame_ms / 1000 + size / self._limits.frame_bytes_per_s
+            if now_s - self._begun_s > due_s:
+                came = self._end - self._start
+                self.drop(
+                    f"of a request of {size} bytes {came} came in {now_s - self._begun_s:.0f} s:"
+                    f" it has to be whole after {due_s:.0f} s"
+                )
 
     def eof_received(self) -> bool:
         """The client says no more: so neither do we."""
@@ -245,8 +250,8 @@ class Connection(asyncio.BufferedProtocol):
                 slot.work.cancel()
                 slot.done()
         self._slots.clear()
-        self._count_partial(0)
-        self._budget.forget(self._resume)
+        self._end_reading()
+        self._budget.forget(self._resume, self.who)
         self._frames.closed(self, self.why or (repr(exc) if exc else ""))
 
     # ------------------------------------------------------------------------ reading
@@ -270,7 +275,7 @@ class Connection(asyncio.BufferedProtocol):
         slot = Slot(self, size)
         self._slots.append(slot)
         self._taken += size
-        self._budget.take(size)
+        self._budget.take(size, self.who)
         try:
             self._frames.frame(self, frame, slot)
         except BaseException:
@@ -286,18 +291,19 @@ class Connection(asyncio.BufferedProtocol):
             or self._taken > self._limits.connection_bytes
             or len(self._slots) > self._limits.connection_requests
         )
-        spent = self._budget.is_spent and (self._is_held or self._taken > SMALL_BYTES)
+        spent = (self._is_held or self._taken > SMALL_BYTES) and self._budget.is_spent(self.who)
         if self._transport is None:
             return
         if spent and not self._is_waiting:
             # Also if it is full for another reason: when that has passed, nobody else will call.
             self._is_waiting = True
-            self._budget.wait(self._resume)
+            self._budget.wait(self._resume, self.who)
         if (full or spent) == self._is_full:
             return
         self._is_full = full or spent
         if self._is_full:
             self._transport.pause_reading()
+            self._stopped_s = self._loop.time()
         else:
             self._loop.call_soon(self._go_on)
 
@@ -308,9 +314,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def _go_on(self) -> None:
         """Take frames that had come before reading was stopped, and then read on."""
-        if self._transport is not None and self._end > self._start:
+        if self._begun_s is not None and not self._is_full:
+            self._begun_s += self._loop.time() - self._stopped_s
+        if not self._is_ended and self._end > self._start:
             self.buffer_updated(0)
-        if self._transport is not None and not self._is_full:
+        if self._transport is not None and not self._is_ended and not self._is_full:
             self._transport.resume_reading()
 
     # ------------------------------------------------------------------------ answering
@@ -326,7 +334,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def _free(self, slot: Slot) -> None:
         self._taken -= slot.size
-        self._budget.give(slot.size)
+        self._budget.give(slot.size, self.who)
+
+    def shrink(self, slot: Slot, size: int) -> None:
+        """Give back what is no longer needed of a request that waits for its answer."""
+        self._taken -= slot.size - size
+        self._budget.give(slot.size - size, self.who)
+        slot.size = size
+        if self._is_full:
+            self._adjust()
 
     def _send(self) -> None:
         self._is_settling = False
@@ -351,20 +367,35 @@ class Connection(asyncio.BufferedProtocol):
             self._frames.sent(size)
         if freed:
             self._taken -= freed
-            self._budget.give(freed)
+            self._budget.give(freed, self.who)
             if self._is_full:
                 self._adjust()
 
     def close(self, why: str) -> None:
         """End the connection."""
-        if self._transport is not None and not self._transport.is_closing():
+        if self._transport is not None and not self._is_ended:
             self.why = why
+            self._end_reading()
             self._transport.close()
 
-    def abort(self) -> None:
-        """End it, and do not wait for what is on its way."""
+    def drop(self, why: str) -> None:
+        """End it now: what is on its way is lost, and what has come of a request is forgotten."""
+        self._end_reading()
         if self._transport is not None:
+            self.why = self.why or why
             self._transport.abort()
+
+    def _end_reading(self) -> None:
+        """Take no more requests, and hold nothing to read into."""
+        self._is_ended = True
+        self._begin_frame(is_begun=False)
+        self._hold(0)
+        self._chunk, self._start, self._end = bytearray(), 0, 0
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it is not read, since there is no room."""
+        return self._is_full
 
     @property
     def is_lost(self) -> bool:

@@ -15,7 +15,8 @@ handler did not expect closes it as well: an answer that looks like success woul
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -59,13 +60,15 @@ from lakelog.broker.api.produce import (
     submitting,
 )
 from lakelog.broker.api.sync_group import sync_group
-from lakelog.broker.connection import Connection, Slot
+from lakelog.broker.connection import Connection
 from lakelog.broker.services import Call, Services
+from lakelog.broker.slots import Slot
 from lakelog.errors import CorruptError, LakelogError, UnsupportedError
 from lakelog.formats import Bytes
 from lakelog.wire import (
     APIS,
     ApiKey,
+    FetchRequest,
     Produced,
     ProduceRequest,
     ProduceShape,
@@ -143,6 +146,8 @@ LARGE_BYTES = 32 << 10
 """A request over this size is decoded, and its answer encoded, beside the loop."""
 
 _CORRELATION_AT, _CORRELATION_END = 4, 8
+_FETCHED_BYTES = 100
+"""About what a partition takes that somebody wants."""
 
 
 class Dispatcher:
@@ -292,6 +297,7 @@ class Dispatcher:
         began: float,
     ) -> None:
         request = decode_fetch(frame, header.body_at, header.version)
+        slot.parsed(_kept(request))
         start = response_start(header.api, header.version, header.correlation_id)
 
         def answer(body: list[Bytes]) -> None:
@@ -340,20 +346,17 @@ class Dispatcher:
         before: tuple[asyncio.Task[None], ...],
     ) -> None:
         key, version, name = int(header.api.key), header.version, header.api.name
+        is_large = len(frame) - header.body_at > LARGE_BYTES
         try:
-            body = frame[header.body_at :]
-            if key in CHANGING:
-                async with connection.in_turn:
-                    fields = await self._handled(call, body)
-            else:
-                if before:
-                    await asyncio.wait(before)
-                fields = await self._handled(call, body)
+            async with connection.in_turn if key in CHANGING else _behind(before):
+                request = await self._decoded(call, frame[header.body_at :])
+                del frame  # It may wait for minutes, and all that came with it would stay.
+                fields = await HANDLERS[key](self._services, call, request)
             if not isinstance(fields, bytes | dict):
                 fields = await fields
             if isinstance(fields, bytes):
                 answer = fields
-            elif len(body) > LARGE_BYTES:
+            elif is_large:
                 answer = await asyncio.to_thread(encode_response, key, version, fields)
             else:
                 answer = encode_response(key, version, fields)
@@ -371,13 +374,10 @@ class Dispatcher:
             start = response_start(header.api, version, header.correlation_id)
             slot.answer([start, answer])
 
-    async def _handled(self, call: Call, body: memoryview) -> Any:
-        """Decode a request and let its handler have it."""
+    async def _decoded(self, call: Call, body: memoryview) -> Any:
         if len(body) > LARGE_BYTES:
-            request = await asyncio.to_thread(decode_request, call.api_key, call.version, body)
-        else:
-            request = decode_request(call.api_key, call.version, body)
-        return await HANDLERS[call.api_key](self._services, call, request)
+            return await asyncio.to_thread(decode_request, call.api_key, call.version, body)
+        return decode_request(call.api_key, call.version, body)
 
     def _tell_versions(self, frame: memoryview, slot: Slot) -> None:
         """Answer a version of ApiVersions that is not known, in the oldest one."""
@@ -386,6 +386,21 @@ class Dispatcher:
         body = encode_response(ApiKey.API_VERSIONS, 0, fields)
         correlation_id = int.from_bytes(frame[_CORRELATION_AT:_CORRELATION_END], "big", signed=True)
         slot.answer([response_start(APIS[ApiKey.API_VERSIONS], 0, correlation_id), body])
+
+
+@asynccontextmanager
+async def _behind(before: tuple[asyncio.Task[None], ...]) -> AsyncIterator[None]:
+    """Wait for what came earlier and changes something."""
+    if before:
+        await asyncio.wait(before)
+    yield
+
+
+def _kept(request: FetchRequest) -> int:
+    """Return about how many bytes a fetch holds while it waits."""
+    topics = sum(len(one.name) + _FETCHED_BYTES * len(one.partitions) for one in request.topics)
+    forgotten = sum(len(name) + _FETCHED_BYTES * len(few) for name, _, few in request.forgotten)
+    return _FETCHED_BYTES + topics + forgotten + len(request.rack)
 
 
 def _error(fields: dict[str, Any]) -> str:

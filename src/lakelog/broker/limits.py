@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 from lakelog.errors import InvalidInputError
-from lakelog.wire import ELEMENTS_MAX, TAGS_MAX
+from lakelog.wire import ELEMENTS_MAX, TAG_BYTES_MAX, TAGS_MAX
 
 __all__ = ["FIXED_LIMITS", "LIMITS", "Limit", "Limits"]
 
@@ -46,18 +46,44 @@ class Limits:
 
     request_bytes_max: int = _limit(
         100 << 20,
-        "The largest request. It may hold batches of many partitions; how large each of them may be,"
-        " their topics say.",
+        "The largest request. It may hold batches of many partitions; how large each may be, their"
+        " topics say.",
         kafka="socket.request.max.bytes",
         beyond="the connection is closed",
         protects="memory from one request",
+    )
+    control_bytes_max: int = _limit(
+        4 << 20,
+        "The largest request other than Produce.",
+        beyond="the connection is closed",
+        protects="memory from requests that wait for long, and the loop from reading them",
+    )
+    frame_ms: int = _limit(
+        30_000,
+        "How long a request may take to come, from its first byte to its last.",
+        beyond="the connection is closed",
+        protects="memory from requests that never become whole",
+    )
+    frame_bytes_per_s: int = _limit(
+        1 << 20,
+        "For so many bytes of it a request has a second more.",
+        beyond="the connection is closed",
+        protects="the same, and lets large requests come over slow networks",
     )
     memory_bytes: int = _limit(
         256 << 20,
         "Bytes of requests that are worked on.",
         kafka="queued.max.request.bytes",
-        beyond="sockets are not read; requests of a few kilobytes still pass",
+        beyond="sockets are not read; small requests still pass. As much again may come of"
+        " requests that are not whole: then the oldest of them, of the address that has most, is"
+        " closed",
         protects="memory, whatever the store does; raise it for many producers on a slow store",
+    )
+    address_percent: int = _limit(
+        50,
+        "The part of the memory for requests that the clients of one address may have.",
+        beyond="their sockets are not read",
+        protects="clients of other addresses; raise it to 100 behind a proxy",
     )
     connection_bytes: int = _limit(
         32 << 20,
@@ -140,5 +166,12 @@ FIXED_LIMITS: tuple[Limit, ...] = (
         "Tagged fields in one place of a request.",
         beyond="the connection is closed",
         protects="the loop from fields that nobody reads",
+    ),
+    Limit(
+        "TAG_BYTES_MAX",
+        TAG_BYTES_MAX,
+        "Bytes of all tagged fields in one place of a request.",
+        beyond="the connection is closed",
+        protects="memory from requests that are padded with what nobody reads",
     ),
 )

@@ -20,11 +20,11 @@ from itertools import islice
 
 from structlog.typing import FilteringBoundLogger
 
-from lakelog.broker.budget import Budget
+from lakelog.broker.budget import Budget, Buffers
 from lakelog.broker.cache import ColdCache
 from lakelog.broker.catalog import Catalog
 from lakelog.broker.cluster import SoleBroker
-from lakelog.broker.connection import Connection, Slot
+from lakelog.broker.connection import Connection
 from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.dispatch import Dispatcher
 from lakelog.broker.lags import Lags
@@ -36,6 +36,7 @@ from lakelog.broker.recent import Recent
 from lakelog.broker.services import Services
 from lakelog.broker.sessions import Sessions
 from lakelog.broker.settings import BrokerSettings
+from lakelog.broker.slots import Slot
 from lakelog.broker.timekeeper import Timekeeper
 from lakelog.errors import LakelogError, UnavailableError
 from lakelog.host import SystemClock, new_id
@@ -61,7 +62,6 @@ FLOOR_MS = 30_000
 
 SWEEP_MS = 100
 TICK_MS = 10
-RELAX_S = 5.0
 FAREWELL_MS = 2_000
 """For the last answers to be read."""
 
@@ -74,6 +74,7 @@ class Broker:
     dispatcher: Dispatcher
     limits: Limits
     budget: Budget
+    buffers: Buffers
     log: FilteringBoundLogger
     ports: dict[str, int] = field(default_factory=dict)
     """By the name of the listener: where it really listens."""
@@ -129,7 +130,7 @@ class Broker:
         return True, "ready"
 
     async def sweep(self) -> None:
-        """Again and again: answer late producers, close idle connections."""
+        """Again and again: answer late producers, end idle and slow connections."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(SWEEP_MS / 1000)
@@ -139,11 +140,7 @@ class Broker:
                 writer.drop_late(boot_ms)
             now_s = loop.time()
             for connection in list(self._connections):
-                idle_s = now_s - connection.used_s
-                if idle_s > RELAX_S:
-                    connection.relax()
-                    if idle_s * 1000 > self.limits.idle_ms and not connection.is_busy:
-                        connection.close("idle")
+                connection.watch(now_s)
 
     async def watch_loop(self) -> None:
         """Count the times that the loop worked for longer than 50 ms without a break."""
@@ -256,7 +253,8 @@ async def run_broker(
         settings=settings.groups,
         complain=complain,
     )
-    budget = Budget(settings.limits.memory_bytes)
+    memory = settings.limits.memory_bytes
+    budget = Budget(memory, memory * settings.limits.address_percent // 100)
     services = Services(
         settings=settings,
         clock=stamped,
@@ -279,6 +277,7 @@ async def run_broker(
         dispatcher=Dispatcher(services, log),
         limits=settings.limits,
         budget=budget,
+        buffers=Buffers(memory),
         log=log,
     )
     await coordinator.__aenter__()

@@ -22,6 +22,7 @@ from lakelog.wire.fetch import (
 from lakelog.wire.frames import (
     FRAME_BYTES_MAX,
     FRAME_BYTES_MIN,
+    TAG_BYTES_MAX,
     TAGS_MAX,
     RequestHeader,
     decode_request_header,
@@ -44,6 +45,7 @@ __all__ = [
     "FRAME_BYTES_MAX",
     "FRAME_BYTES_MIN",
     "TAGS_MAX",
+    "TAG_BYTES_MAX",
     "Api",
     "ApiKey",
     "FetchPartition",

@@ -39,6 +39,8 @@ FRAME_BYTES_MIN = 10
 """No request is shorter than its fixed fields and an absent client id."""
 
 TAGS_MAX = 64
+TAG_BYTES_MAX = 16 << 10
+"""Of all tagged fields in one place. Those that Kafka has take a few bytes."""
 
 _FIXED = struct.Struct(">hhih")
 _I16 = struct.Struct(">h")
@@ -117,6 +119,7 @@ def read_uvarint(view: memoryview | bytes, at: int) -> tuple[int, int]:
 
 def skip_tags(view: memoryview | bytes, at: int) -> int:
     """Return where tagged fields end; none of them is looked at."""
+    most = at + TAG_BYTES_MAX
     count, at = read_uvarint(view, at)
     if count > TAGS_MAX:
         raise CorruptError(f"{count} tagged fields", at=at)
@@ -124,7 +127,7 @@ def skip_tags(view: memoryview | bytes, at: int) -> int:
         _, at = read_uvarint(view, at)
         size, at = read_uvarint(view, at)
         at += size
-        if at > len(view):
+        if at > min(len(view), most):
             raise CorruptError(f"a tagged field of {size} bytes", at=at)
     return at
 

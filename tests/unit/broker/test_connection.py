@@ -13,8 +13,9 @@ import uvloop
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker import Broker, Limits
-from lakelog.broker.budget import Budget
-from lakelog.broker.connection import Connection, Slot
+from lakelog.broker.budget import Budget, Buffers
+from lakelog.broker.connection import Connection
+from lakelog.broker.slots import Slot
 from lakelog.store import PutIfAbsent
 from lakelog.wire import ApiKey
 from tests.patience import in_time
@@ -99,6 +100,7 @@ class Slow:
 
     def __init__(self) -> None:
         self.budget = Budget(1 << 20)
+        self.buffers = Buffers(1 << 20)
         self.taken: list[bytes] = []
 
     def opened(self, _: Connection) -> bool:
@@ -148,16 +150,16 @@ async def test_a_wake_up_that_comes_while_writing_is_paused_is_not_lost() -> Non
     frames = Slow()
     connection = Connection(frames, "PLAINTEXT")
     connection.connection_made(Deaf())
-    frames.budget.take(1 << 20)
+    frames.budget.take(1 << 20, "")
     hand_over(connection, frame(bytes(100_000)))
     assert frames.taken == [], "there is no room"
     connection.pause_writing()
-    frames.budget.give(1 << 20)
-    frames.budget.take(1 << 20)
+    frames.budget.give(1 << 20, "")
+    frames.budget.take(1 << 20, "")
     connection.resume_writing()
     await asyncio.sleep(0)
     assert frames.taken == [], "there is none again"
-    frames.budget.give(1 << 20)
+    frames.budget.give(1 << 20, "")
     await asyncio.sleep(0.01)
     assert frames.taken == [bytes(100_000)]
 
@@ -274,7 +276,7 @@ async def test_requests_that_never_come_to_their_end_take_no_more_than_the_budge
             client.writer.write(struct.pack(">ihhih", 100 << 20, 0, 9, 1, -1))
             client.writer.write(bytes(1 << 20))
         await asyncio.sleep(0.5)
-        assert 0 < running.budget.partial <= 4 << 20
+        assert 0 < running.buffers.used <= 4 << 20
         assert running.connections < 11, "those that were too many have to come again"
         assert await is_alive(good)
         for client in (good, *clients):
@@ -283,7 +285,7 @@ async def test_requests_that_never_come_to_their_end_take_no_more_than_the_budge
             await asyncio.sleep(0.02)
             if not running.connections:
                 break
-        assert running.budget.partial == 0
+        assert running.buffers.used == 0
 
 
 @story

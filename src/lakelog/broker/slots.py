@@ -1,0 +1,86 @@
+"""The place of an answer among those of its connection, and whom a connection hands requests to."""
+
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lakelog.broker.budget import Budget, Buffers
+from lakelog.broker.limits import Limits
+from lakelog.formats import Bytes
+
+if TYPE_CHECKING:
+    from lakelog.broker.connection import Connection
+
+__all__ = ["Frames", "Slot"]
+
+_SIZE = struct.Struct(">i")
+
+
+class Slot:
+    """The place of one answer."""
+
+    __slots__ = ("_connection", "is_done", "pieces", "sent", "size", "work")
+
+    def __init__(self, connection: "Connection", size: int) -> None:
+        self._connection = connection
+        self.size = size
+        """Bytes of the request that are in memory."""
+        self.pieces: list[Bytes] = []
+        self.is_done = False
+        self.work: Any = None
+        """What can be cancelled if the connection ends."""
+        self.sent: Callable[[], None] | None = None
+        """Called when the answer has been handed over."""
+
+    def answer(self, pieces: list[Bytes]) -> None:
+        """Answer, once those before have been."""
+        self.pieces = [_SIZE.pack(sum(map(len, pieces))), *pieces]
+        self.done()
+
+    def send(self, frame: bytes) -> None:
+        """Answer with a whole frame."""
+        self.pieces = [frame]
+        self.done()
+
+    def done(self) -> None:
+        """There is nothing more to come of it."""
+        if not self.is_done:
+            self.is_done = True
+            self._connection.settle(self)
+
+    def fail(self, why: str) -> None:
+        """There will be no answer: end the connection."""
+        self._connection.close(why)
+
+    def parsed(self, size: int) -> None:
+        """The request has been read and its frame is gone: so many bytes are kept of it."""
+        if size < self.size:
+            self._connection.shrink(self, size)
+
+
+class Frames(Protocol):
+    """Whoever takes requests."""
+
+    limits: Limits
+    budget: Budget
+    buffers: Buffers
+
+    def opened(self, connection: "Connection") -> bool:
+        """Take note of a connection; False: there are too many."""
+        ...
+
+    def closed(self, connection: "Connection", why: str) -> None:
+        """Take note that it has ended."""
+        ...
+
+    def sent(self, size: int) -> None:
+        """Take note of bytes that were sent."""
+        ...
+
+    def frame(self, connection: "Connection", frame: memoryview, slot: Slot) -> None:
+        """Answer a request, now or later.
+
+        Raises:
+            LakelogError: this is no request that can be answered.
+        """
+        ...

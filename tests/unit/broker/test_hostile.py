@@ -1,0 +1,211 @@
+"""What one client can do to the others through connections and memory: little, and not for long."""
+
+import asyncio
+import gc
+import struct
+import tracemalloc
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from socket import socket
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from lakelog.broker import Broker, Limits
+from lakelog.wire import ApiKey
+from tests.hostile import attacks
+from tests.patience import in_time
+from tests.unit.broker.site import Client, Site, batch, broker, connect, story
+
+HERE, ELSEWHERE = "127.0.0.1", "127.0.0.2"
+
+
+@asynccontextmanager
+async def attacked(
+    running: Broker, attack: Callable[..., Sequence[socket]], *args: Any, **options: Any
+) -> AsyncIterator[list[socket]]:
+    """Attack a broker of this process, from a thread."""
+    port = running.ports["PLAINTEXT"]
+    sockets = list(await asyncio.to_thread(attack, HERE, port, *args, **options))
+    await asyncio.sleep(0.05)
+    try:
+        yield sockets
+    finally:
+        attacks.hang_up(sockets)
+
+
+async def ended(sockets: Sequence[socket], within_s: float = 5.0) -> int:
+    """Return how many of them the broker has ended."""
+    asked = [asyncio.to_thread(attacks.is_ended, one, within_s) for one in sockets]
+    return sum(await asyncio.gather(*asked))
+
+
+async def produces(client: Client, size: int, *, within_s: float = 3.0) -> None:
+    """Produce like anybody else."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    row = await asyncio.wait_for(client.produce("t", 0, batch(bytes(size))), 15)
+    assert row.error_code is ErrorCode.none
+    in_time(loop.time() - began < within_s, loop.time() - began)
+
+
+def whys(site: Site) -> list[str]:
+    return [event["why"] for event in site.log if event["event"] == "connection closed"]
+
+
+def small(**limits: int) -> Limits:
+    return Limits(memory_bytes=4 << 20, connection_bytes=1 << 20, drain_ms=1_000, **limits)
+
+
+# ---------------------------------------------------------------------------- requests
+
+
+@story
+async def test_a_request_that_does_not_become_whole_in_time_is_ended_however_it_trickles() -> None:
+    site = Site()
+    limits = small(frame_ms=300, frame_bytes_per_s=1 << 20)
+    async with (
+        broker(site, limits=limits) as running,
+        attacked(running, attacks.begin_requests, 3, 100_000, 50_000) as sockets,
+    ):
+        await asyncio.to_thread(attacks.trickle, sockets, 0.1, 1.0)
+        assert await ended(sockets, 2.0) == 3
+        assert running.buffers.used == 0
+    assert any("a request of 100000 bytes" in why and "whole after" in why for why in whys(site))
+
+
+@story
+async def test_a_request_has_more_time_the_larger_it_is_and_none_counts_that_it_is_not_read() -> (
+    None
+):
+    site = Site()
+    site.create("t")
+    limits = small(frame_ms=300, frame_bytes_per_s=500_000)
+    async with broker(site, limits=limits) as running:
+        client = await connect(running)
+        await client.produce("t", 0, batch(b"x"))
+        data = attacks.produce_frame("t", batch(bytes(400_000)))
+        half = len(data) // 2
+        client.writer.write(data[:half])
+        await asyncio.sleep(0.6)
+        client.writer.write(data[half:])
+        assert await client.reader.readexactly(4)
+        await client.close()
+        late = await connect(running)
+        running.budget.take(4 << 20, "somebody")
+        late.writer.write(data[:half])
+        await asyncio.sleep(1.5)
+        running.budget.give(4 << 20, "somebody")
+        late.writer.write(data[half:])
+        assert await late.reader.readexactly(4)
+        await late.close()
+
+
+@pytest.mark.parametrize("source", [HERE, ELSEWHERE], ids=["the same", "another"])
+def test_requests_that_are_not_whole_go_when_others_need_the_memory(source: str) -> None:
+    async def run() -> None:
+        site = Site()
+        site.create("t")
+        size = (4 << 20) // 3 - 1_000
+        async with broker(site, limits=small()) as running:
+            client = await connect(running)
+            attack = attacks.begin_requests
+            async with attacked(running, attack, 3, size, size * 99 // 100, source=source) as held:
+                for _ in range(4):
+                    await produces(client, 800_000)
+                assert await ended(held, 0.2) >= 1
+            await client.close()
+        assert any("the oldest of the address that has most" in why for why in whys(site))
+
+    asyncio.run(run())
+
+
+@story
+async def test_what_has_come_of_small_requests_counts_as_well() -> None:
+    site = Site()
+    async with (
+        broker(site, limits=small()) as running,
+        attacked(running, attacks.begin_requests, 200, 64_000, 60_000, source=ELSEWHERE),
+    ):
+        await asyncio.sleep(0.2)
+        assert 0 < running.connections * 60_000 <= 4 << 20
+
+
+@story
+async def test_fetches_that_wait_and_are_padded_leave_room_for_others() -> None:
+    site = Site()
+    site.create("t")
+    site.create("empty")
+    async with broker(site, limits=small()) as running:
+        client = await connect(running)
+        await client.produce("t", 0, batch(b"x"))
+        options = {"connections": 8, "requests": 4, "source": ELSEWHERE}
+        padding = bytes(900_000)
+        async with attacked(running, attacks.waiting_fetches, "empty", rack=padding, **options):
+            await produces(client, 500_000)
+        await client.close()
+
+
+@story
+async def test_a_tag_that_nobody_knows_holds_no_memory() -> None:
+    site = Site()
+    site.create("t")
+    async with (
+        broker(site, limits=small()) as running,
+        attacked(
+            running, attacks.waiting_fetches, "t", connections=2, requests=1, tag=bytes(900_000)
+        ) as sockets,
+    ):
+        assert await ended(sockets) == 2
+
+
+@story
+async def test_only_produce_may_be_large() -> None:
+    site = Site()
+    async with (
+        broker(site) as running,
+        attacked(running, attacks.begin_requests, 2, 50 << 20, 14, key=attacks.FETCH) as sockets,
+    ):
+        assert await ended(sockets) == 2
+    assert any("only Produce" in why for why in whys(site))
+
+
+@story
+async def test_a_fetch_that_waits_counts_for_what_it_wants_and_not_for_how_it_was_sent() -> None:
+    site = Site()
+    site.create("t")
+    async with (
+        broker(site) as running,
+        attacked(
+            running, attacks.waiting_fetches, "t", connections=1, requests=5, tag=bytes(16_000)
+        ),
+    ):
+        assert 0 < running.budget.used < 5_000
+
+
+@story
+async def test_a_request_that_waits_does_not_hold_the_frame_in_which_it_came() -> None:
+    """Bytes behind a request are passed over, as Kafka does it, and may not stay for it."""
+    site = Site()
+    site.create("t")
+    body = struct.pack(">ibi", -1, 0, 1) + struct.pack(">h", 1) + b"u" + struct.pack(">i", 0)
+    ask = attacks.frame(ApiKey.LIST_OFFSETS, 3, body + bytes(3 << 20), flexible=False)
+    async with broker(site) as running:
+        clients = [await connect(running) for _ in range(10)]
+        site.open.clear()
+        gc.collect()
+        tracemalloc.start()
+        try:
+            for client in clients:
+                client.writer.write(ask)
+                await client.writer.drain()
+            await asyncio.sleep(2)
+            held = tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+            site.open.set()
+        assert all([await client.reader.readexactly(4) for client in clients])
+        in_time(held < 10 << 20, held)
+        for client in clients:
+            await client.close()
