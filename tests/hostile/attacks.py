@@ -24,6 +24,7 @@ __all__ = [
     "produce_frame",
     "send_all",
     "silence",
+    "take",
     "trickle",
     "unread_fetches",
     "waiting_fetches",
@@ -78,6 +79,21 @@ def send_all(connection: socket.socket, data: bytes, within_s: float = TIMEOUT_S
         except OSError:
             break
     return sent
+
+
+def take(connection: socket.socket, size: int, within_s: float = TIMEOUT_S) -> int:
+    """Read so many bytes; return how many there were within a time."""
+    taken, until_s = 0, time.monotonic() + within_s
+    while taken < size and (left_s := until_s - time.monotonic()) > 0:
+        connection.settimeout(left_s)
+        try:
+            some = connection.recv(size - taken)
+        except OSError:
+            break
+        taken += len(some)
+        if not some:
+            break
+    return taken
 
 
 # ---------------------------------------------------------------------------- frames

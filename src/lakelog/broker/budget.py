@@ -1,6 +1,6 @@
 """Budgets of bytes, for the whole process: the memory that clients make a broker use.
 
-    Budget    bytes that are taken and given back: requests that are worked on
+    Budget    bytes that are taken and given back: of requests, or of answers
     Buffers   bytes that have come of requests that are not whole
 
 Each byte is counted for the address of the client as well. Of a budget an address gets a share and
@@ -53,6 +53,10 @@ class Budget:
     def is_spent(self, who: str) -> bool:
         """Say whether an address should take nothing more now."""
         return self.used >= self.total or self._taken.get(who, 0) >= self.share
+
+    def room(self, who: str) -> int:
+        """Return how much an address may take now."""
+        return max(min(self.total - self.used, self.share - self._taken.get(who, 0)), 0)
 
     def take(self, size: int, who: str) -> None:
         self.used += size

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 
 from lakelog.broker.budget import address_of
 from lakelog.broker.slots import Frames, Slot
+from lakelog.broker.unread import Unread
 from lakelog.errors import LakelogError
-from lakelog.wire import FRAME_BYTES_MIN, ApiKey, ProduceShape
+from lakelog.wire import FRAME_BYTES_MIN, ProduceShape
 
 if TYPE_CHECKING:
     from lakelog.broker.api.fetch import Fetching
@@ -43,7 +44,6 @@ RELAX_S = 1.0
 """Who is silent for so long holds no memory to read into."""
 
 _SIZE = struct.Struct(">i")
-_SIZE_AND_KEY = struct.Struct(">ih")
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -73,6 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         read them."""
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
+        self.unread = Unread(frames.answers, frames.limits, self._loop.time())
         self._chunk = bytearray()
         self._start = self._end = 0
         """Where what has not been taken begins in the chunk, and where it ends."""
@@ -103,6 +104,7 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         self.host = str(peer[0]) if isinstance(peer, tuple) else ""
         self.who = address_of(self.host)
+        self.unread.begin(self.who, transport.get_write_buffer_size)  # type: ignore[attr-defined]
         transport.set_write_buffer_limits(high=WRITE_BYTES_HIGH)  # type: ignore[attr-defined]
         if not self._frames.opened(self):
             self.close("too many connections")
@@ -147,9 +149,11 @@ class Connection(asyncio.BufferedProtocol):
         view = memoryview(chunk)
         while end - start >= 4 and not self._is_full:
             (size,) = _SIZE.unpack_from(chunk, start)
-            if not FRAME_BYTES_MIN <= size <= most and (flaw := self._flaw(size, start, end)):
-                self.close(flaw)
-                return -1
+            if not FRAME_BYTES_MIN <= size <= most:
+                flaw = self._limits.flaw(size, chunk[start + 4 : min(start + 6, end)])
+                if flaw:
+                    self.close(flaw)
+                    return -1
             if size > SMALL_BYTES and self._budget.is_spent(self.who):
                 self._is_held = True  # Until there is room: it stays where it is.
                 self._adjust()
@@ -163,18 +167,6 @@ class Connection(asyncio.BufferedProtocol):
             if size > self._largest:
                 self._largest = size
         return start
-
-    def _flaw(self, size: int, start: int, end: int) -> str:
-        """Say what is wrong with a frame of an unusual size; nothing if it may come."""
-        limits = self._limits
-        if not FRAME_BYTES_MIN <= size <= limits.request_bytes_max:
-            return f"a frame of {size} bytes: use {FRAME_BYTES_MIN} to {limits.request_bytes_max}"
-        if size > limits.control_bytes_max and end - start >= _SIZE_AND_KEY.size:
-            _, key = _SIZE_AND_KEY.unpack_from(self._chunk, start)
-            if key != ApiKey.PRODUCE:
-                most = limits.control_bytes_max
-                return f"a request of {size} bytes to API {key}: only Produce may have over {most}"
-        return ""
 
     def _begin_frame(self, *, is_begun: bool) -> None:
         """Take note of when a frame began to come; or that there is none."""
@@ -209,6 +201,9 @@ class Connection(asyncio.BufferedProtocol):
             self.relax()
         if idle_s * 1000 > self._limits.idle_ms and not self.is_busy:
             self.close("idle")
+        slow = self.unread.watch(now_s)
+        if slow:
+            self.drop(slow)
         if self._begun_s is not None and not self._is_full:
             size = 0
             if self._end - self._start >= 4:
@@ -233,6 +228,7 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """The client reads again."""
         self._is_paused = False
+        self.unread.look()
         self.settle()
         self._adjust()
 
@@ -251,6 +247,7 @@ class Connection(asyncio.BufferedProtocol):
                 slot.done()
         self._slots.clear()
         self._end_reading()
+        self.unread.end()
         self._budget.forget(self._resume, self.who)
         self._frames.closed(self, self.why or (repr(exc) if exc else ""))
 
@@ -335,6 +332,7 @@ class Connection(asyncio.BufferedProtocol):
     def _free(self, slot: Slot) -> None:
         self._taken -= slot.size
         self._budget.give(slot.size, self.who)
+        self.unread.gone(slot.counted)
 
     def shrink(self, slot: Slot, size: int) -> None:
         """Give back what is no longer needed of a request that waits for its answer."""
@@ -349,11 +347,12 @@ class Connection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None:
             return
-        slots, out, freed = self._slots, [], 0
+        slots, out, freed, counted = self._slots, [], 0, 0
         while slots and slots[0].is_done and not self._is_paused:
             slot = slots.popleft()
             out += slot.pieces
             freed += slot.size
+            counted += slot.counted
             # What answers knows its slot, and the slot what answers: nobody else would part them.
             slot.pieces, slot.work = [], None
             if slot.sent is not None:
@@ -365,6 +364,9 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 transport.writelines(out)
             self._frames.sent(size)
+            self.unread.wrote(size, counted)
+            if counted:
+                self._loop.call_soon(self.unread.look)  # The kernel has taken its part by then.
         if freed:
             self._taken -= freed
             self._budget.give(freed, self.who)

@@ -304,7 +304,9 @@ class Dispatcher:
             self._metrics.request("Fetch", self._time() - began)
             slot.answer([start, *body])
 
-        fetching = Fetching(self._services, header.version, request, answer, slot.fail)
+        fetching = Fetching(
+            self._services, header.version, request, answer, slot.fail, connection.who
+        )
         slot.work = fetching
         fetches = connection.fetches
         fetches.append(fetching)

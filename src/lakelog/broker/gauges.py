@@ -25,7 +25,8 @@ _LAGS = (
 
 def register_gauges(metrics: Metrics, services: Services) -> None:
     """Let a broker's parts be asked at every scrape."""
-    lanes, catalog, budget = services.lanes, services.catalog, services.budget
+    lanes, catalog = services.lanes, services.catalog
+    budget, answers = services.budget, services.answers
 
     def queued() -> int:
         return sum(writer.waiting_bytes for writer in lanes.values())
@@ -36,6 +37,8 @@ def register_gauges(metrics: Metrics, services: Services) -> None:
     gauge = metrics.gauge
     gauge("lakelog_budget_bytes", "Memory that requests have now.", lambda: budget.used)
     gauge("lakelog_budget_bytes_max", "Beyond it sockets are not read.", lambda: budget.total)
+    gauge("lakelog_answer_bytes", "Answers that clients have not taken.", lambda: answers.used)
+    gauge("lakelog_answer_bytes_max", "Beyond it fetches wait.", lambda: answers.total)
     gauge("lakelog_queue_bytes", "What waits for a flush.", queued)
     gauge("lakelog_topics", "Topics that are known.", lambda: len(catalog.topics()))
     gauge(

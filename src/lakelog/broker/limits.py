@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 from lakelog.errors import InvalidInputError
-from lakelog.wire import ELEMENTS_MAX, TAG_BYTES_MAX, TAGS_MAX
+from lakelog.wire import ELEMENTS_MAX, FRAME_BYTES_MIN, TAG_BYTES_MAX, TAGS_MAX, ApiKey
 
 __all__ = ["FIXED_LIMITS", "LIMITS", "Limit", "Limits"]
 
 FRAME_LENGTH_MAX = (1 << 31) - 1
+_KEY_BYTES = 2
 
 
 class Limit(NamedTuple):
@@ -81,8 +82,9 @@ class Limits:
     )
     address_percent: int = _limit(
         50,
-        "The part of the memory for requests that the clients of one address may have.",
-        beyond="their sockets are not read",
+        "The part of the memory for requests, and of that for answers, that the clients of one"
+        " address may have.",
+        beyond="their sockets are not read, and their fetches wait",
         protects="clients of other addresses; raise it to 100 behind a proxy",
     )
     connection_bytes: int = _limit(
@@ -96,6 +98,24 @@ class Limits:
         "Requests of one connection that wait for answers.",
         beyond="its socket is not read",
         protects="memory from what each request costs beside its bytes",
+    )
+    answer_bytes: int = _limit(
+        256 << 20,
+        "Bytes of answers that clients have not taken yet; one address may have its part of them.",
+        beyond="a fetch asks for less, or waits until there is room; slow readers have a second",
+        protects="memory from clients that fetch and do not read",
+    )
+    answer_ms: int = _limit(
+        60_000,
+        "For how long a client may take its answers too slowly.",
+        beyond="the connection is closed, and what it did not take is dropped",
+        protects="memory from clients that fetch and do not read",
+    )
+    answer_bytes_per_s: int = _limit(
+        16 << 10,
+        "How fast a client has to take its answers.",
+        beyond="the time above begins",
+        protects="memory from clients that read a byte now and then",
     )
     connections: int = _limit(
         20_000,
@@ -145,6 +165,21 @@ class Limits:
                 f"socket.request.max.bytes is {self.request_bytes_max}: use 1 to "
                 f"{FRAME_LENGTH_MAX}, which is as long as a frame can say that it is"
             )
+
+    def flaw(self, size: int, key: bytes | bytearray) -> str:
+        """Say what is wrong with a request of such a size; nothing if it may come.
+
+        ``key`` says which API it is of: two bytes, or less if they have not come.
+        """
+        if not FRAME_BYTES_MIN <= size <= self.request_bytes_max:
+            return f"a request of {size} bytes: use {FRAME_BYTES_MIN} to {self.request_bytes_max}"
+        if size <= self.control_bytes_max or len(key) < _KEY_BYTES:
+            return ""
+        api = int.from_bytes(key, "big")
+        if api == ApiKey.PRODUCE:
+            return ""
+        most = self.control_bytes_max
+        return f"a request of {size} bytes to API {api}: only Produce may have over {most}"
 
 
 LIMITS: tuple[Limit, ...] = tuple(

@@ -75,6 +75,7 @@ class Broker:
     limits: Limits
     budget: Budget
     buffers: Buffers
+    answers: Budget
     log: FilteringBoundLogger
     ports: dict[str, int] = field(default_factory=dict)
     """By the name of the listener: where it really listens."""
@@ -255,6 +256,8 @@ async def run_broker(
     )
     memory = settings.limits.memory_bytes
     budget = Budget(memory, memory * settings.limits.address_percent // 100)
+    unread = settings.limits.answer_bytes
+    answers = Budget(unread, unread * settings.limits.address_percent // 100)
     services = Services(
         settings=settings,
         clock=stamped,
@@ -265,6 +268,7 @@ async def run_broker(
         coordinator=coordinator,
         sessions=Sessions(settings.limits.fetch_sessions, ids),
         budget=budget,
+        answers=answers,
         metrics=metrics,
         time=time_,
     )
@@ -278,6 +282,7 @@ async def run_broker(
         limits=settings.limits,
         budget=budget,
         buffers=Buffers(memory),
+        answers=answers,
         log=log,
     )
     await coordinator.__aenter__()

@@ -37,6 +37,8 @@ class Services:
     coordinator: "Coordinator"
     sessions: Sessions
     budget: Budget
+    """For requests."""
+    answers: Budget
     metrics: Metrics
     time: StoreTime = field(default_factory=StoreTime)
     lags: "Lags" = field(init=False)

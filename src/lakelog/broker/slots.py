@@ -19,13 +19,15 @@ _SIZE = struct.Struct(">i")
 class Slot:
     """The place of one answer."""
 
-    __slots__ = ("_connection", "is_done", "pieces", "sent", "size", "work")
+    __slots__ = ("_connection", "counted", "is_done", "pieces", "sent", "size", "work")
 
     def __init__(self, connection: "Connection", size: int) -> None:
         self._connection = connection
         self.size = size
         """Bytes of the request that are in memory."""
         self.pieces: list[Bytes] = []
+        self.counted = 0
+        """Bytes of the answer that are in the budget for answers."""
         self.is_done = False
         self.work: Any = None
         """What can be cancelled if the connection ends."""
@@ -34,7 +36,10 @@ class Slot:
 
     def answer(self, pieces: list[Bytes]) -> None:
         """Answer, once those before have been."""
-        self.pieces = [_SIZE.pack(sum(map(len, pieces))), *pieces]
+        size = sum(map(len, pieces))
+        self.pieces = [_SIZE.pack(size), *pieces]
+        if not self.is_done and not self._connection.is_lost:
+            self.counted = self._connection.unread.made(size)
         self.done()
 
     def send(self, frame: bytes) -> None:
@@ -64,6 +69,7 @@ class Frames(Protocol):
     limits: Limits
     budget: Budget
     buffers: Buffers
+    answers: Budget
 
     def opened(self, connection: "Connection") -> bool:
         """Take note of a connection; False: there are too many."""

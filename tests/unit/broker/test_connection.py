@@ -91,6 +91,8 @@ class Deaf(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
+    def get_write_buffer_size(self) -> int:
+        return 0
 
 
 class Slow:
@@ -101,6 +103,7 @@ class Slow:
     def __init__(self) -> None:
         self.budget = Budget(1 << 20)
         self.buffers = Buffers(1 << 20)
+        self.answers = Budget(1 << 20)
         self.taken: list[bytes] = []
 
     def opened(self, _: Connection) -> bool:

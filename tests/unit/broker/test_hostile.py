@@ -209,3 +209,73 @@ async def test_a_request_that_waits_does_not_hold_the_frame_in_which_it_came() -
         in_time(held < 10 << 20, held)
         for client in clients:
             await client.close()
+
+
+# ---------------------------------------------------------------------------- answers
+
+
+def full_site(size: int = 900_000, count: int = 8) -> Site:
+    """A site with a topic of some megabytes."""
+    site = Site()
+    site.create("t")
+    for _ in range(count):
+        site.append("t", 0, batch(bytes(size)))
+    return site
+
+
+async def consumes(client: Client, *, within_s: float = 10.0) -> None:
+    """Fetch like anybody else: at least a batch."""
+    row = await asyncio.wait_for(client.fetch_one("t", 0, 0, max_bytes=8 << 20), within_s)
+    assert len(row.records) >= 900_000
+
+
+@pytest.mark.parametrize("cache", [16 << 20, 0], ids=["in memory", "from the store"])
+@pytest.mark.parametrize("source", [HERE, ELSEWHERE], ids=["the same", "another"])
+def test_answers_that_nobody_reads_are_bounded_and_others_get_theirs(
+    source: str, cache: int
+) -> None:
+    async def run() -> None:
+        site = full_site()
+        limits = Limits(answer_bytes=16 << 20, cache_bytes=cache, drain_ms=1_000)
+        async with broker(site, limits=limits) as running:
+            client = await connect(running)
+            await consumes(client)
+            gc.collect()
+            tracemalloc.start()
+            try:
+                async with attacked(
+                    running, attacks.unread_fetches, "t",
+                    connections=12, requests=20, max_bytes=8 << 20, source=source,
+                ):  # fmt: skip
+                    await consumes(client)
+                    await asyncio.sleep(3)
+                    held = tracemalloc.get_traced_memory()[0]
+                    in_time(running.connections == 1, "who does not read is still connected")
+            finally:
+                tracemalloc.stop()
+            assert held < 40 << 20, held
+            await consumes(client)
+            await client.close()
+            await asyncio.sleep(0.3)
+            assert running.answers.used == 0
+        assert any("read answers, or ask for less" in why for why in whys(site))
+
+    asyncio.run(run())
+
+
+@story
+async def test_a_client_that_does_not_take_its_answer_is_ended_and_a_slow_one_is_not() -> None:
+    site = full_site(count=12)
+    limits = Limits(answer_ms=2_000, answer_bytes_per_s=100_000, drain_ms=1_000)
+    async with (
+        broker(site, limits=limits) as running,
+        attacked(
+            running, attacks.unread_fetches, "t", connections=2, requests=1, max_bytes=16 << 20
+        ) as (deaf, slow),
+    ):
+        for _ in range(30):
+            await asyncio.sleep(0.1)
+            assert await asyncio.to_thread(attacks.take, slow, 200_000) == 200_000
+        assert running.connections == 1
+        deaf.close()
+    assert len([why for why in whys(site) if why.startswith("it took 0 bytes")]) == 1

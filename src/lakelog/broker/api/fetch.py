@@ -4,6 +4,7 @@ Behaviour
     What is in memory is answered at once. Otherwise the store is read, many partitions at a time,
     through a cache that all consumers share. At least one batch is always answered, however large.
     With nothing to answer a fetch waits for its ``max_wait_ms``, and is woken by appends.
+    When clients leave many answers unread there is less in an answer, and then fetches wait.
     OFFSET_OUT_OF_RANGE is said only after asking the lane and the manifest again.
 
 Not done
@@ -60,6 +61,7 @@ class Fetching:
         "_least",
         "_most",
         "_request",
+        "_reserved",
         "_services",
         "_session",
         "_task",
@@ -68,6 +70,7 @@ class Fetching:
         "_version",
         "_wanted",
         "_watches",
+        "_who",
     )
 
     def __init__(
@@ -77,15 +80,16 @@ class Fetching:
         request: FetchRequest,
         answer: Answer,
         fail: Callable[[str], None],
+        who: str,
     ) -> None:
         if request.replica_id >= 0:
             raise InvalidInputError(f"a fetch of replica {request.replica_id}: there are none here")
         self._services, self._version, self._request = services, version, request
         self._answer, self._fail = answer, fail
-        limits, budget = services.settings.limits, services.budget
-        left = max(budget.total - budget.used, RESPONSE_BYTES_MIN)
-        self._most = min(max(request.max_bytes, 0), limits.fetch_bytes_max, left)
-        self._least = min(request.min_bytes, max(self._most, 1))
+        self._who = who
+        self._most = self._least = 0
+        self._reserved = 0
+        """Bytes for an answer that is being read from the store."""
         self._session: Session | None = None
         self._is_full = request.session_epoch <= 0
         self._wanted: list[tuple[Wanted, Partition | None]] = []
@@ -142,8 +146,10 @@ class Fetching:
     def cancel(self) -> None:
         """Nobody waits for the answer any more."""
         self._stop_waiting()
+        self._services.answers.forget(self._again, self._who)
         if self._task is not None:
             self._task.cancel()
+        self._reserve(0)
 
     def _all(self) -> Iterator[Wanted]:
         if self._session is not None:
@@ -182,6 +188,8 @@ class Fetching:
 
     def _try(self) -> None:
         """Answer from memory, or wait, or ask the store."""
+        if not self._find_room():
+            return
         if len(self._wanted) > AT_ONCE:
             self._aside(self._collect())
             return
@@ -208,12 +216,40 @@ class Fetching:
         else:
             self._wait(parts)
 
+    def _find_room(self) -> bool:
+        """Say whether there is room for an answer, and find out how much; if not, wait for it."""
+        answers, most = self._services.answers, self._services.settings.limits.fetch_bytes_max
+        if answers.is_spent(self._who):
+            answers.wait(self._again, self._who)
+            return False
+        # Not all of it: others come, too. And always so much that a consumer gets on.
+        room = max(answers.room(self._who) // 2, RESPONSE_BYTES_MIN)
+        self._most = min(max(self._request.max_bytes, 0), most, room)
+        self._least = min(self._request.min_bytes, max(self._most, 1))
+        return True
+
+    def _again(self) -> None:
+        """There is room for an answer."""
+        try:
+            self._try()
+        except Exception as error:  # noqa: BLE001 (whoever gave the room back must not feel it)
+            self._fail(f"Fetch: a bug: {error!r}")
+
+    def _reserve(self, size: int) -> None:
+        """Have so much room, and no more."""
+        change, self._reserved = size - self._reserved, size
+        if change > 0:
+            self._services.answers.take(change, self._who)
+        elif change < 0:
+            self._services.answers.give(-change, self._who)
+
     async def _collect(self) -> None:
         """Answer with what memory and the store have, as much as there is room for.
 
         A fetch of many partitions takes a slice of them after the other, and is content with what
         it has when its time is up.
         """
+        self._reserve(self._most)
         parts: list[Part] = [_EMPTY] * len(self._wanted)
         loop = asyncio.get_running_loop()
         left, at = self._most, 0
@@ -279,6 +315,7 @@ class Fetching:
 
         A slice of partitions at a time. What grows meanwhile is remembered.
         """
+        self._reserve(0)
         self._has_grown = False
         for number, ((_, partition), part) in enumerate(zip(self._wanted, parts, strict=True), 1):
             if partition is not None:
@@ -316,7 +353,10 @@ class Fetching:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """Let nobody wait for what a bug has ended."""
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled():
+            self._reserve(0)
+        elif (error := task.exception()) is not None:
+            self._reserve(0)
             self._fail(f"Fetch: a bug: {error!r}")
 
     # ------------------------------------------------------------------------ answering
@@ -346,6 +386,7 @@ class Fetching:
             yield
         session_id = session.id if session is not None else 0
         self._answer(encode_fetch_response(self._version, found, session_id=session_id))
+        self._reserve(0)  # The answer counts for itself now.
 
 
 def _partition(entry: Entry | None, one: Wanted) -> Partition | None:
