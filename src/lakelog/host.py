@@ -2,13 +2,17 @@
 
 import gc
 import os
+import resource
 import sys
 import time
 
-__all__ = ["EXIT_INTERRUPTED", "SystemClock", "new_id", "tune_process"]
+__all__ = ["EXIT_INTERRUPTED", "SystemClock", "new_id", "open_files_max", "tune_process"]
 
 EXIT_INTERRUPTED = 130
 """The exit code of what Ctrl-C has ended, by the convention of shells: 128 and SIGINT."""
+
+OPEN_FILES = 1 << 20
+"""As many as a process ever needs: some systems allow more than they can count."""
 
 
 class SystemClock:
@@ -34,9 +38,24 @@ def tune_process() -> None:
     Cycles are rare in it and objects many: the collector looks at few at a time, because each takes
     it a microsecond and nothing else runs meanwhile; at all of them seldom; and never at what was
     there at the start. Threads that wait for files get their turn ten times as soon as they would:
-    a put makes a dozen calls, and after each it waits for the loop to let it go on.
+    a put makes a dozen calls, and after each it waits for the loop to let it go on. And it may have
+    as many open files as the system lets it: every connection is one.
     """
+    _raise_open_files()
     gc.collect()
     gc.freeze()
     gc.set_threshold(5_000, 5, 1_000)
     sys.setswitchinterval(0.0005)
+
+
+def open_files_max() -> int:
+    """Return how many files this process may have open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return OPEN_FILES if soft == resource.RLIM_INFINITY else min(soft, OPEN_FILES)
+
+
+def _raise_open_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

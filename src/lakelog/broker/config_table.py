@@ -185,7 +185,7 @@ _NO_EFFECT = (
     ("internal.", _CONTROLLER), ("kafka.metrics.", _JMX), ("leader.imbalance.", _COPIES),
     ("log.cleaner.", "compaction runs on Spark: lakelog pipeline"), ("log.dir", _DISKS),
     ("log.flush.", "what is acknowledged is in the object store"), ("log.initial.", _DISKS),
-    ("max.connection", "connections are limited in all: max.connections"),
+    ("max.connections.per.ip.", "every address may have as many: max.connections.per.ip"),
     ("max.request.partition.", "2000, as in Kafka"), ("metadata.", _CONTROLLER),
     ("metric", _JMX), ("num.io.", _THREADS), ("num.network.", _THREADS),
     ("num.recovery.", "nothing is recovered: a broker has no state"), ("num.replica.", _COPIES),

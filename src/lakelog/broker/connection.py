@@ -106,8 +106,9 @@ class Connection(asyncio.BufferedProtocol):
         self.who = address_of(self.host)
         self.unread.begin(self.who, transport.get_write_buffer_size)  # type: ignore[attr-defined]
         transport.set_write_buffer_limits(high=WRITE_BYTES_HIGH)  # type: ignore[attr-defined]
-        if not self._frames.opened(self):
-            self.close("too many connections")
+        refusal = self._frames.opened(self)
+        if refusal:
+            self.close(refusal)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 (chunks grow by what came)
         """Return where the next bytes go."""

@@ -124,6 +124,33 @@ class Limits:
         beyond="a new connection is closed at once, and counted",
         protects="memory and open files",
     )
+    connections_per_address: int = _limit(
+        0,
+        "Connections of one address; 0: three quarters of all that there may be.",
+        kafka="max.connections.per.ip",
+        beyond="a new connection is closed at once, and counted",
+        protects="connections of other addresses",
+    )
+    connection_rate: int = _limit(
+        2_000,
+        "Connections that are made in a second, in all.",
+        kafka="max.connection.creation.rate",
+        beyond="a new connection is closed at once, and counted",
+        protects="the loop from clients that connect again and again",
+    )
+    address_connection_rate: int = _limit(
+        1_000,
+        "Connections that one address makes in a second.",
+        beyond="a new connection is closed at once, and counted",
+        protects="other addresses, which may connect at once",
+    )
+    files_reserved: int = _limit(
+        512,
+        "Open files that are left to the store; half of all if the process may have fewer than"
+        " twice as many.",
+        beyond="there are fewer connections than `max.connections`; the log says how many",
+        protects="writing and reading from clients that connect and say nothing",
+    )
     idle_ms: int = _limit(
         600_000,
         "For how long a connection may ask for nothing.",

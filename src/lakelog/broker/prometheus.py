@@ -112,7 +112,7 @@ def _simple(metrics: Metrics) -> Iterator[Metric]:
         ("bytes_in", "Bytes that clients sent.", metrics.bytes_in),
         ("bytes_out", "Bytes that clients were sent.", metrics.bytes_out),
         ("connections_opened", "Connections so far.", metrics.connections_opened),
-        ("connections_refused", "Refused, since there are enough.", metrics.connections_refused),
+        ("connections_refused", "Refused: too many, or too fast.", metrics.connections_refused),
         ("cache_hits", "Reads that the cache answered.", metrics.cache_hits),
         ("cache_misses", "Reads that it did not.", metrics.cache_misses),
         ("loop_stalls", "Times the loop was late by over 50 ms.", metrics.stalls),

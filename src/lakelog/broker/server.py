@@ -27,6 +27,7 @@ from lakelog.broker.cluster import SoleBroker
 from lakelog.broker.connection import Connection
 from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.dispatch import Dispatcher
+from lakelog.broker.doors import Doors
 from lakelog.broker.lags import Lags
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.limits import Limits
@@ -39,7 +40,7 @@ from lakelog.broker.settings import BrokerSettings
 from lakelog.broker.slots import Slot
 from lakelog.broker.timekeeper import Timekeeper
 from lakelog.errors import LakelogError, UnavailableError
-from lakelog.host import SystemClock, new_id
+from lakelog.host import SystemClock, new_id, open_files_max
 from lakelog.journal import Lane, StampedClock, StoreTime
 from lakelog.log import open_namespace
 from lakelog.meta import BucketGroups
@@ -60,6 +61,10 @@ __all__ = ["Broker", "run_broker"]
 FLOOR_MS = 30_000
 """How often the head of a lane is looked at, for whoever watches how far sealing is behind."""
 
+BACKLOG = 128
+"""Connections that the kernel keeps until they are looked at. All of them are opened at once, also
+those that are refused then, and each is a file."""
+
 SWEEP_MS = 100
 TICK_MS = 10
 FAREWELL_MS = 2_000
@@ -76,6 +81,7 @@ class Broker:
     budget: Budget
     buffers: Buffers
     answers: Budget
+    doors: Doors
     log: FilteringBoundLogger
     ports: dict[str, int] = field(default_factory=dict)
     """By the name of the listener: where it really listens."""
@@ -86,21 +92,21 @@ class Broker:
     def connections(self) -> int:
         return len(self._connections)
 
-    def opened(self, connection: Connection) -> bool:
-        """Take note of a connection; False: there are too many."""
-        if len(self._connections) >= self.limits.connections or self.is_draining:
-            self.services.metrics.connections_refused += 1
-            return False
-        self._connections.add(connection)
-        self.services.metrics.connections += 1
-        self.services.metrics.connections_opened += 1
-        return True
+    def opened(self, connection: Connection) -> str:
+        """Take note of a connection; or say why it may not come in."""
+        if self.is_draining:
+            return "the broker stops"
+        why = self.doors.enter(connection.who, connection.used_s)
+        if not why:
+            self._connections.add(connection)
+        return why
 
     def closed(self, connection: Connection, why: str) -> None:
         """Take note that it has ended."""
-        if connection in self._connections:
-            self._connections.discard(connection)
-            self.services.metrics.connections -= 1
+        if connection not in self._connections:
+            return  # It was refused: that is told for all of them together.
+        self._connections.discard(connection)
+        self.doors.leave(connection.who)
         if why:
             self.log.info("connection closed", host=connection.host, why=why[:256])
 
@@ -140,6 +146,7 @@ class Broker:
             for writer in self.services.lanes.values():
                 writer.drop_late(boot_ms)
             now_s = loop.time()
+            self.doors.sweep(now_s)
             for connection in list(self._connections):
                 connection.watch(now_s)
 
@@ -283,6 +290,9 @@ async def run_broker(
         budget=budget,
         buffers=Buffers(memory),
         answers=answers,
+        doors=Doors(
+            settings.limits, open_files_max(), metrics, log, asyncio.get_running_loop().time()
+        ),
         log=log,
     )
     await coordinator.__aenter__()
@@ -341,7 +351,7 @@ async def _open_doors(
                 lambda name=name: Connection(broker, name),  # type: ignore[misc]
                 door.host,
                 door.port,
-                backlog=1024,
+                backlog=BACKLOG,
                 start_serving=False,
             )
         except OSError as error:

@@ -71,8 +71,8 @@ class Frames(Protocol):
     buffers: Buffers
     answers: Budget
 
-    def opened(self, connection: "Connection") -> bool:
-        """Take note of a connection; False: there are too many."""
+    def opened(self, connection: "Connection") -> str:
+        """Take note of a connection; or say why it may not come in."""
         ...
 
     def closed(self, connection: "Connection", why: str) -> None:

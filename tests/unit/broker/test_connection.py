@@ -106,8 +106,8 @@ class Slow:
         self.answers = Budget(1 << 20)
         self.taken: list[bytes] = []
 
-    def opened(self, _: Connection) -> bool:
-        return True
+    def opened(self, _: Connection) -> str:
+        return ""
 
     def closed(self, _: Connection, why: str) -> None:
         raise AssertionError(why)

@@ -2,7 +2,10 @@
 
 import asyncio
 import gc
+import os
+import resource
 import struct
+import sys
 import tracemalloc
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -279,3 +282,81 @@ async def test_a_client_that_does_not_take_its_answer_is_ended_and_a_slow_one_is
         assert running.connections == 1
         deaf.close()
     assert len([why for why in whys(site) if why.startswith("it took 0 bytes")]) == 1
+
+
+# ---------------------------------------------------------------------------- connections
+
+
+async def is_served(client: Client) -> bool:
+    found = await client.ask(18, 3, client_software_name="site", client_software_version="1")
+    return bool(found.error_code is ErrorCode.none)
+
+
+@story
+async def test_one_address_does_not_take_all_connections() -> None:
+    site = Site()
+    async with broker(site, limits=Limits(connections=40, drain_ms=1_000)) as running:
+        async with attacked(running, attacks.silence, 60, source=ELSEWHERE):
+            await asyncio.sleep(0.2)
+            assert running.connections == 30, "three quarters of all"
+            client = await connect(running)
+            assert await is_served(client)
+            await client.close()
+            await asyncio.sleep(0.2)
+        assert running.services.metrics.connections_refused == 30
+    told = [event for event in site.log if event["event"] == "connections refused"]
+    assert len(told) == 1, "thirty are a line"
+    assert "max.connections.per.ip" in told[0]["why"]
+    assert whys(site).count(told[0]["why"]) == 0
+
+
+@story
+async def test_an_address_that_connects_too_often_waits_and_others_do_not() -> None:
+    site = Site()
+    limits = Limits(address_connection_rate=20, drain_ms=1_000)
+    async with broker(site, limits=limits) as running:
+        for _ in range(3):
+            async with attacked(running, attacks.silence, 15, source=ELSEWHERE):
+                pass
+        await asyncio.sleep(0.1)
+        assert running.services.metrics.connections_refused > 10
+        client = await connect(running)
+        assert await is_served(client)
+        await client.close()
+
+
+SILENT = """
+import sys
+from tests.hostile import attacks
+held = attacks.silence("127.0.0.1", int(sys.argv[1]), 300, source="127.0.0.2")
+print(len(held), flush=True)
+sys.stdin.read()
+"""
+
+
+@story
+async def test_connections_leave_files_for_the_store() -> None:
+    """The attacker is a process of its own: its sockets are its own files."""
+    site = Site()
+    site.create("t")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+    try:
+        async with broker(site) as running:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", SILENT, str(running.ports["PLAINTEXT"]),
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+            assert process.stdin is not None
+            assert process.stdout is not None
+            await process.stdout.readline()
+            await asyncio.sleep(0.2)
+            for one in [os.open("/dev/null", os.O_RDONLY) for _ in range(60)]:
+                os.close(one)
+            client = await connect(running)
+            await produces(client, 1_000)
+            await client.close()
+            process.stdin.close()
+            await process.wait()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -1,0 +1,112 @@
+"""Who may connect: so many in all, so many of one address, so many in a second.
+
+What is open takes a file of the process, and the store needs files, too: there are never more
+connections than leave it some. Who is refused is counted, and the log tells now and then how many.
+"""
+
+from collections import Counter
+
+from structlog.typing import FilteringBoundLogger
+
+from lakelog.broker.limits import Limits
+from lakelog.broker.metrics import Metrics
+
+__all__ = ["Doors"]
+
+TELL_S = 10.0
+"""The log is told of refused connections no more often: a flood of them should not be one there."""
+
+
+class _Rate:
+    """So many in a second, and as many at once after a second without any."""
+
+    __slots__ = ("_at_s", "_left", "_per_s")
+
+    def __init__(self, per_s: int, now_s: float) -> None:
+        self._per_s, self._left, self._at_s = per_s, float(per_s), now_s
+
+    def allows(self, now_s: float) -> bool:
+        """Count one, if there may be one more."""
+        self._left = min(self._left + (now_s - self._at_s) * self._per_s, self._per_s)
+        self._at_s = now_s
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+    def is_new(self, now_s: float) -> bool:
+        """Say whether nothing is remembered any more."""
+        return now_s - self._at_s >= 1
+
+
+class Doors:
+    """Counts connections, and says who may come in."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        open_files: int,
+        metrics: Metrics,
+        log: FilteringBoundLogger,
+        now_s: float,
+    ) -> None:
+        self._limits, self._metrics, self._log = limits, metrics, log
+        reserved = min(limits.files_reserved, open_files // 2)
+        self.most = min(limits.connections, open_files - reserved)
+        """Connections in all."""
+        quarters = self.most - self.most // 4
+        self.most_of_address = min(limits.connections_per_address or quarters, self.most)
+        if self.most < limits.connections:
+            log.info(
+                "open files limit the connections", open_files=open_files, connections=self.most
+            )
+        self._inside: Counter[str] = Counter()
+        self._rate = _Rate(limits.connection_rate, now_s)
+        self._rates: dict[str, _Rate] = {}
+        self._refused: Counter[str] = Counter()
+        self._last = ""
+        self._told_s = now_s - TELL_S
+
+    def enter(self, who: str, now_s: float) -> str:
+        """Let one of an address in; else say why not."""
+        why = self._refusal(who, now_s)
+        if why:
+            self._metrics.connections_refused += 1
+            self._refused[why] += 1
+            self._last = who
+            return why
+        self._inside[who] += 1
+        self._metrics.connections += 1
+        self._metrics.connections_opened += 1
+        return ""
+
+    def _refusal(self, who: str, now_s: float) -> str:
+        if self._metrics.connections >= self.most:
+            return f"there are {self.most} connections (max.connections)"
+        if self._inside[who] >= self.most_of_address:
+            return f"its address has {self.most_of_address} connections (max.connections.per.ip)"
+        rate = self._rates.get(who)
+        if rate is None:
+            rate = self._rates[who] = _Rate(self._limits.address_connection_rate, now_s)
+        if not rate.allows(now_s):
+            return f"its address made {self._limits.address_connection_rate} in a second"
+        if not self._rate.allows(now_s):
+            most = self._limits.connection_rate
+            return f"{most} were made in a second (max.connection.creation.rate)"
+        return ""
+
+    def leave(self, who: str) -> None:
+        """Take note that one has gone."""
+        self._metrics.connections -= 1
+        self._inside[who] -= 1
+        if not self._inside[who]:
+            del self._inside[who]
+
+    def sweep(self, now_s: float) -> None:
+        """Every now and then: tell of those who were refused, and forget who has not come."""
+        self._rates = {who: one for who, one in self._rates.items() if not one.is_new(now_s)}
+        if self._refused and now_s - self._told_s >= TELL_S:
+            for why, count in self._refused.items():
+                self._log.warning("connections refused", why=why, count=count, last=self._last)
+            self._refused.clear()
+            self._told_s = now_s
