@@ -348,7 +348,7 @@ class Connection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None:
             return
-        slots, out, freed, counted = self._slots, [], 0, 0
+        slots, out, freed, counted, why = self._slots, [], 0, 0, ""
         while slots and slots[0].is_done and not self._is_paused:
             slot = slots.popleft()
             out += slot.pieces
@@ -356,6 +356,7 @@ class Connection(asyncio.BufferedProtocol):
             counted += slot.counted
             # What answers knows its slot, and the slot what answers: nobody else would part them.
             slot.pieces, slot.work = [], None
+            why = why or slot.why
             if slot.sent is not None:
                 self._loop.call_soon(slot.sent)
         if out:
@@ -373,6 +374,8 @@ class Connection(asyncio.BufferedProtocol):
             self._budget.give(freed, self.who)
             if self._is_full:
                 self._adjust()
+        if why:
+            self.close(why)
 
     def close(self, why: str) -> None:
         """End the connection."""

@@ -226,7 +226,7 @@ class Dispatcher:
                 body = encode_produce_response(shape.header.version, rows)
                 slot.answer([correlation_id, b"\0", body])
             else:
-                slot.done()
+                slot.end(_unacknowledged(produced))
 
         one = produce_again(self._services, shape, index, records, reply, refuse)
         if one is None:
@@ -246,10 +246,12 @@ class Dispatcher:
         connection.shape = shape_of(frame, header, request)
         start = response_start(header.api, header.version, header.correlation_id)
 
-        def answer(body: bytes) -> None:
+        def answer(body: bytes, failed: Produced | None) -> None:
             self._produce_counters.count(self._time() - began)
             if request.acks:
                 slot.answer([start, body])
+            elif failed is not None:
+                slot.end(_unacknowledged(failed))
             else:
                 slot.done()
 
@@ -269,7 +271,7 @@ class Dispatcher:
         before: asyncio.Task[None] | None,
         version: int,
         request: ProduceRequest,
-        answer: Callable[[bytes], None],
+        answer: Callable[[bytes, Produced | None], None],
         slot: Slot,
     ) -> None:
         """Produce to topics that must be asked for first, or to many, behind what came before."""
@@ -396,6 +398,12 @@ async def _behind(before: tuple[asyncio.Task[None], ...]) -> AsyncIterator[None]
     if before:
         await asyncio.wait(before)
     yield
+
+
+def _unacknowledged(failed: Produced) -> str:
+    """Say why a producer is ended that wants no answers: it has no other way to notice."""
+    code = ErrorCode(failed.error).name
+    return f"Produce with acks=0: partition {failed.partition}: {failed.message or code}"
 
 
 def _kept(request: FetchRequest) -> int:

@@ -5,14 +5,16 @@
     /metrics    what Prometheus scrapes
 
 It is no web server and wants to be none: a request line and headers of 8 KiB at most, five seconds
-to send them, 32 connections at once. Whoever does not keep to it is answered shortly, or not at
-all. Bodies are never read.
+to send them and as many to take the answer, 32 connections at once. Whoever does not keep to it is
+answered shortly, or not at all; when there are more, the oldest that has not asked for anything has
+to go, so that a probe always gets in. Bodies are never read.
 """
 
 import asyncio
 from collections.abc import Callable
 from types import TracebackType
 
+from lakelog.broker.limits import HTTP_CONNECTIONS_MAX
 from lakelog.broker.metrics import Metrics
 from lakelog.broker.prometheus import encode, read_gauges
 from lakelog.errors import UnavailableError
@@ -21,7 +23,6 @@ __all__ = ["Health", "HttpServer"]
 
 REQUEST_BYTES_MAX = 8 << 10
 DEADLINE_S = 5.0
-CONNECTIONS_MAX = 32
 
 _WORDS = {
     200: "OK",
@@ -55,7 +56,8 @@ class HttpServer:
         self._host, self._port = host, port
         self._deadline_s = deadline_s
         self._server: asyncio.Server | None = None
-        self._open: set[asyncio.Task[None]] = set()
+        self._open: dict[asyncio.Task[None], bool] = {}
+        """Whether it has asked for something, by connection, the oldest first."""
         self._scraping = asyncio.Lock()
 
     async def __aenter__(self) -> "HttpServer":
@@ -90,20 +92,28 @@ class HttpServer:
         if self._server is None:
             return
         self._server.close()
-        for task in list(self._open):
+        tasks = list(self._open)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self._server.wait_closed()
 
     # ------------------------------------------------------------------------ one connection
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._open) >= CONNECTIONS_MAX:
-            writer.transport.abort()
-            return
+        if len(self._open) >= HTTP_CONNECTIONS_MAX:
+            silent = (one for one, has_asked in self._open.items() if not has_asked)
+            oldest = next(silent, None) or next(iter(self._open))
+            del self._open[oldest]
+            oldest.cancel()
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
-        self._open.add(task)
-        task.add_done_callback(self._open.discard)
+        self._open[task] = False
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._open.pop(task, None)
+            writer.transport.abort()  # It may have been cancelled before it began.
+
+        task.add_done_callback(ended)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -115,14 +125,15 @@ class HttpServer:
                 await writer.wait_closed()
         except (TimeoutError, OSError, asyncio.IncompleteReadError):
             pass  # Too slow, or gone.
-        finally:
-            writer.transport.abort()
 
     async def _answer(self, reader: asyncio.StreamReader) -> bytes:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
             return _response(431, f"use at most {REQUEST_BYTES_MAX} bytes\n")
+        task = asyncio.current_task()
+        if task in self._open:
+            self._open[task] = True
         line, *fields = head[:-4].decode("latin-1").split("\r\n")
         method, _, rest = line.partition(" ")
         target, _, version = rest.partition(" ")

@@ -16,6 +16,7 @@ from lakelog.wire import ELEMENTS_MAX, FRAME_BYTES_MIN, TAG_BYTES_MAX, TAGS_MAX,
 __all__ = ["FIXED_LIMITS", "LIMITS", "Limit", "Limits"]
 
 FRAME_LENGTH_MAX = (1 << 31) - 1
+HTTP_CONNECTIONS_MAX = 32
 _KEY_BYTES = 2
 
 
@@ -235,5 +236,12 @@ FIXED_LIMITS: tuple[Limit, ...] = (
         "Bytes of all tagged fields in one place of a request.",
         beyond="the connection is closed",
         protects="memory from requests that are padded with what nobody reads",
+    ),
+    Limit(
+        "HTTP_CONNECTIONS_MAX",
+        HTTP_CONNECTIONS_MAX,
+        "Connections for health and metrics over HTTP.",
+        beyond="the oldest that has not asked for anything is closed",
+        protects="probes from connections that say nothing",
     ),
 )

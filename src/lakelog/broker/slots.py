@@ -19,7 +19,7 @@ _SIZE = struct.Struct(">i")
 class Slot:
     """The place of one answer."""
 
-    __slots__ = ("_connection", "counted", "is_done", "pieces", "sent", "size", "work")
+    __slots__ = ("_connection", "counted", "is_done", "pieces", "sent", "size", "why", "work")
 
     def __init__(self, connection: "Connection", size: int) -> None:
         self._connection = connection
@@ -29,6 +29,8 @@ class Slot:
         self.counted = 0
         """Bytes of the answer that are in the budget for answers."""
         self.is_done = False
+        self.why = ""
+        """What ends the connection when it is this answer's turn."""
         self.work: Any = None
         """What can be cancelled if the connection ends."""
         self.sent: Callable[[], None] | None = None
@@ -56,6 +58,13 @@ class Slot:
     def fail(self, why: str) -> None:
         """There will be no answer: end the connection."""
         self._connection.close(why)
+
+    def end(self, why: str) -> None:
+        """There is no answer, and the client must notice: end the connection behind the answers
+        that come before.
+        """
+        self.why = why
+        self.done()
 
     def parsed(self, size: int) -> None:
         """The request has been read and its frame is gone: so many bytes are kept of it."""

@@ -6,9 +6,11 @@ from contextlib import suppress
 
 import pytest
 
-from lakelog.broker.http import CONNECTIONS_MAX, REQUEST_BYTES_MAX, HttpServer
+from lakelog.broker.http import REQUEST_BYTES_MAX, HttpServer
+from lakelog.broker.limits import HTTP_CONNECTIONS_MAX
 from lakelog.broker.metrics import Metrics
 from lakelog.errors import UnavailableError
+from tests.hostile import attacks
 
 Talk = Callable[[bytes], Awaitable[tuple[int, dict[str, str], bytes]]]
 
@@ -136,16 +138,32 @@ def test_who_is_slow_is_not_waited_for() -> None:
     served(story, deadline_s=0.05)
 
 
-def test_only_so_many_are_served_at_once() -> None:
+def test_a_probe_gets_in_however_many_say_nothing() -> None:
     async def story(server: HttpServer, talk: Talk) -> None:
-        idle = [await asyncio.open_connection(*server.address) for _ in range(CONNECTIONS_MAX)]
+        silent = attacks.silence(*server.address, 3 * HTTP_CONNECTIONS_MAX)
+        await asyncio.sleep(0.1)
+        for _ in range(HTTP_CONNECTIONS_MAX):
+            assert (await talk(get("/healthz")))[0] == 200
+        ends = [
+            asyncio.to_thread(attacks.is_ended, one, 0.2) for one in silent[:HTTP_CONNECTIONS_MAX]
+        ]
+        assert all(await asyncio.gather(*ends)), "the oldest have gone"
+        attacks.hang_up(silent)
+
+    served(story)
+
+
+def test_who_has_asked_is_answered_before_who_is_silent_gets_in() -> None:
+    async def story(server: HttpServer, talk: Talk) -> None:
+        idle = [await asyncio.open_connection(*server.address) for _ in range(HTTP_CONNECTIONS_MAX)]
         await asyncio.sleep(0.05)  # The last of them may not have been accepted yet.
-        assert (await talk(get("/healthz")))[0] == 0
-        for reader, writer in idle:
+        assert (await talk(get("/healthz")))[0] == 200
+        assert await idle[0][0].read() == b"", "the oldest had to go"
+        for reader, writer in idle[1:]:
             writer.write(get("/healthz"))
             assert (await reader.read()).startswith(b"HTTP/1.1 200 OK")
+        for _, writer in idle:
             await hang_up(writer)
-        assert (await talk(get("/healthz")))[0] == 200
 
     served(story)
 

@@ -74,12 +74,16 @@ def _partitions(
         if numbers != list(range(len(numbers))) or topic.num_partitions != -1:
             what = "number partitions from 0, and say -1 for their number"
             return 0, (ErrorCode.invalid_replica_assignment, what)
-        return len(numbers), None
+        return _counted(len(numbers))
     if topic.replication_factor == 0 or topic.replication_factor < -1:
         return 0, (ErrorCode.invalid_replication_factor, "use 1 or more, or -1")
     count = int(topic.num_partitions)
     if count == -1:
         return services.settings.partitions, None
+    return _counted(count)
+
+
+def _counted(count: int) -> tuple[int, tuple[ErrorCode, str] | None]:
     if not 1 <= count <= PARTITIONS_MAX:
         return 0, (ErrorCode.invalid_partitions, f"{count} partitions: use 1 to {PARTITIONS_MAX}")
     return count, None

@@ -1,7 +1,8 @@
 """Produce (key 0, versions 3 to 13).
 
 Behaviour
-    acks=0 gets no answer; acks=1 and acks=all both wait until the bundle is stored.
+    acks=0 gets no answer; its connection ends when something was not stored, as Kafka does it.
+    acks=1 and acks=all both wait until the bundle is stored.
     One batch for each partition, as Kafka since version 3. It is stored as it came. Its CRC and
     header are checked, and that its bytes can hold the records that it claims; its records are not
     looked at, except for their keys on compacted topics, off the loop.
@@ -46,7 +47,8 @@ AT_ONCE = 200
 _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT, _CRC_AT = 21, 35, 17
 _APPEND_TIME_BIT = 0x08
 
-Answer = Callable[[bytes], None]
+Answer = Callable[[bytes, Produced | None], None]
+"""Called with the body, and with the first partition that was not stored, if there is one."""
 
 
 Reply = Callable[[int, int, int], None]
@@ -123,7 +125,8 @@ class Pending:
             self.is_answered = True
             topics = [(one.name, one.id, _known(one, rows)) for one, rows in self._topics]
             self._topics.clear()  # The records of the request may go.
-            self._answer(encode_produce_response(self._version, topics))
+            failed = next((row for _, _, rows in topics for row in rows if row.error), None)
+            self._answer(encode_produce_response(self._version, topics), failed)
 
 
 def _known(topic: ProduceTopic, rows: list[Produced | None]) -> list[Produced]:

@@ -516,3 +516,41 @@ async def test_offsets_epochs_and_sizes_in_a_fetched_batch_are_right_whatever_wa
         assert records(row.records) == [(0, b"first"), (1, b"a"), (2, b"b")]
         assert {one.header.leader_epoch for one in decode_batches(row.records)} == {0}
         await client.close()
+
+
+@story
+async def test_acks_0_notices_an_error_by_the_end_of_its_connection_behind_other_answers() -> None:
+    """There is no other way to tell it. Kafka does the same."""
+    site = Site()
+    site.create("t")
+    async with broker(site) as running:
+        client = await connect(running)
+        first = client.send_produce({("t", 0): batch(b"a")})
+        client.send_produce({("t", 7): batch(b"b")}, acks=0)
+        assert (await client.answer())[0] == first
+        assert await client.is_closed()
+        await client.close()
+        again = await connect(running)
+        await again.produce("t", 0, batch(b"c"))
+        bad = bytearray(batch(b"d"))
+        bad[-1] ^= 1
+        again.send_produce({("t", 0): bytes(bad)}, acks=0)
+        assert await again.is_closed()
+        await again.close()
+    whys = [event["why"] for event in site.log if event["event"] == "connection closed"]
+    assert len([why for why in whys if why.startswith("Produce with acks=0: partition ")]) == 2
+    assert site.stored("t") == [b"a", b"c"]
+
+
+@story
+async def test_acks_0_notices_that_a_store_has_not_answered_in_time() -> None:
+    site = Site()
+    site.create("t")
+    async with broker(site) as running:
+        client = await connect(running)
+        await client.produce("t", 0, batch(b"a"), timeout_ms=200)
+        site.open.clear()
+        client.send_produce({("t", 0): batch(b"b")}, acks=0, timeout_ms=200)
+        assert await client.is_closed()
+        site.open.set()
+        await client.close()

@@ -343,3 +343,17 @@ async def test_a_topic_is_deleted_by_its_id_and_the_next_of_its_name_is_another(
         assert made.error_code is ErrorCode.unknown_topic_id
         await client.close()
     assert site.stored("t") == [b"new"]
+
+
+@story
+async def test_assignments_make_no_more_partitions_than_a_number_may() -> None:
+    site = Site()
+    async with broker(site) as running:
+        client = await connect(running)
+        rows = [{"partition_index": at, "broker_ids": [1]} for at in range(10_001)]
+        many = {"name": "t", "num_partitions": -1, "replication_factor": -1, "assignments": rows}
+        (made,) = await create(client, many)
+        assert made.error_code is ErrorCode.invalid_partitions
+        (made,) = await create(client, {**many, "assignments": rows[:3]})
+        assert made.error_code is NONE
+        await client.close()
