@@ -50,6 +50,11 @@ class Budget:
         self._waiting: dict[str, deque[Resume]] = {}
         """By address; addresses take turns."""
 
+    @property
+    def waiting(self) -> int:
+        """How many wait for room."""
+        return sum(map(len, self._waiting.values()))
+
     def is_spent(self, who: str) -> bool:
         """Say whether an address should take nothing more now."""
         return self.used >= self.total or self._taken.get(who, 0) >= self.share

@@ -37,8 +37,10 @@ def register_gauges(metrics: Metrics, services: Services) -> None:
     gauge = metrics.gauge
     gauge("lakelog_budget_bytes", "Memory that requests have now.", lambda: budget.used)
     gauge("lakelog_budget_bytes_max", "Beyond it sockets are not read.", lambda: budget.total)
+    gauge("lakelog_budget_waiting", "Connections that wait for it.", lambda: budget.waiting)
     gauge("lakelog_answer_bytes", "Answers that clients have not taken.", lambda: answers.used)
     gauge("lakelog_answer_bytes_max", "Beyond it fetches wait.", lambda: answers.total)
+    gauge("lakelog_answer_waiting", "Fetches that wait for it.", lambda: answers.waiting)
     gauge("lakelog_queue_bytes", "What waits for a flush.", queued)
     gauge("lakelog_topics", "Topics that are known.", lambda: len(catalog.topics()))
     gauge(

@@ -62,7 +62,9 @@ def test_an_address_takes_its_share_and_the_others_find_room() -> None:
     budget.take(50, "other")
     for who in ("greedy", "greedy", "third", "fourth"):
         budget.wait(lambda who=who: called.append(who), who)  # type: ignore[misc]
+    assert budget.waiting == 4
     budget.give(50, "other")
+    assert budget.waiting == 2
     assert called == ["third", "fourth"], "there is room, but not for who has its share"
     budget.give(1, "greedy")
     assert called[2:] == ["greedy", "greedy"]
