@@ -56,9 +56,12 @@ class Doors:
         """Connections in all."""
         quarters = self.most - self.most // 4
         self.most_of_address = min(limits.connections_per_address or quarters, self.most)
-        if self.most < limits.connections:
-            log.info(
-                "open files limit the connections", open_files=open_files, connections=self.most
+        if self.most < limits.connections // 2:
+            log.warning(
+                "this process may open few files, and so it takes fewer connections",
+                open_files=open_files,
+                connections=self.most,
+                next="raise the hard limit: ulimit -Hn, or LimitNOFILE of systemd",
             )
         self._inside: Counter[str] = Counter()
         self._rate = _Rate(limits.connection_rate, now_s)

@@ -149,7 +149,8 @@ class Limits:
         512,
         "Open files that are left to the store; half of all if the process may have fewer than"
         " twice as many.",
-        beyond="there are fewer connections than `max.connections`; the log says how many",
+        beyond="there are fewer connections than `max.connections`, and the log says so if they are"
+        " less than half",
         protects="writing and reading from clients that connect and say nothing",
     )
     idle_ms: int = _limit(
