@@ -67,6 +67,12 @@ class Selection:
             except re.error as error:
                 raise InvalidInputError(f"subscribePattern {self.pattern!r}: {error}") from error
 
+    def wants_some(self, topic: str) -> bool:
+        """Whether it wants any partition of a topic."""
+        if self.partitions is not None:
+            return any(topic == name for name, _ in self.partitions)
+        return self.wants(topic, 0)
+
     def wants(self, topic: str, partition: int) -> bool:
         if self.topics is not None:
             return topic in self.topics

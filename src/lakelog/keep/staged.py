@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from lakelog.errors import LakelogError
 from lakelog.journal import Lane, look
 from lakelog.log import (
-    Decision,
     Identity,
     abandon_write,
     finish_write,
@@ -32,7 +31,7 @@ from lakelog.names import (
     plan_key,
     staged_of,
 )
-from lakelog.store import ObjectInfo, Work, delete, delete_many, list_objects, together
+from lakelog.store import ObjectInfo, Work, delete, delete_many, list_objects, together, tried
 
 __all__ = ["KeptWrites", "keep_writes"]
 
@@ -141,7 +140,7 @@ def _keep_cells(
     for _, (query, number) in known:
         last[query] = max(number, last.get(query, 0))
     old = [one for one in known if now_ms - one[0].modified_ms >= min(PATIENCE_MS, grace_ms)]
-    reads = (_decision(Identity(*name, is_stream=False)) for _, name in old)
+    reads = (tried(read_decision(Identity(*name, is_stream=False))) for _, name in old)
     decisions = yield from together(reads, AT_ONCE)
     # What follows is done one after the other: it appends to lanes, which have one owner.
     for (info, (query, number)), decision in zip(old, decisions, strict=True):
@@ -168,13 +167,6 @@ def _keep_cells(
         except LakelogError as error:
             kept.failures[f"bulk write {query.hex()}/{number}"] = error
     return void
-
-
-def _decision(identity: Identity) -> Work[Decision | LakelogError | None]:
-    try:
-        return (yield from read_decision(identity))
-    except LakelogError as error:
-        return error
 
 
 def _attempts(objects: list[ObjectInfo]) -> dict[bytes, _Attempt]:

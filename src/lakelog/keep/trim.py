@@ -14,12 +14,11 @@ Deletion goes by listing, not by counting from the last floor: a put that was in
 hours may have made a key anew, below the floor, where nobody sees it.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lakelog.errors import CorruptError, UnavailableError, UnsupportedError
+from lakelog.errors import UnavailableError
 from lakelog.formats.lanes import Checkpoint
-from lakelog.history.manifests import Manifest, Where, read_manifest, read_manifests
+from lakelog.history.manifests import Manifest, Where, try_manifests
 from lakelog.journal import (
     Due,
     Fold,
@@ -42,12 +41,9 @@ from lakelog.store import (
     delete_many,
     list_page,
     put_if_match,
-    together,
 )
 
 __all__ = ["Trimmed", "reap", "trim"]
-
-MANIFESTS_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +106,14 @@ def _readable(wheres: list[Where]) -> Work[dict[Place, Manifest]]:
     """Return the manifests that can be read. What a damaged one says is not known: so nothing of
     its partition counts as sealed, and the floor stays before it.
     """
-    try:
-        found: Sequence[Manifest | None] = yield from read_manifests(wheres)
-    except (CorruptError, UnsupportedError):
-        found = yield from together(map(_if_readable, wheres), MANIFESTS_AT_ONCE)
-    places = (where.place for where in wheres)
-    return {place: one for place, one in zip(places, found, strict=True) if one is not None}
-
-
-def _if_readable(where: Where) -> Work[Manifest | None]:
-    try:
-        return (yield from read_manifest(where))
-    except (CorruptError, UnsupportedError):
-        return None
+    found = yield from try_manifests(wheres)
+    manifests: dict[Place, Manifest] = {}
+    for where, one in zip(wheres, found, strict=True):
+        if isinstance(one, UnavailableError):
+            raise one
+        if isinstance(one, Manifest):
+            manifests[where.place] = one
+    return manifests
 
 
 def _is_worth_it(backlog: Backlog) -> bool:

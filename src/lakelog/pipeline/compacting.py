@@ -20,7 +20,7 @@ journal, and not read from history.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
+from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnsupportedError
 from lakelog.formats import Bytes
 from lakelog.history import Selection
 from lakelog.history.manifests import (
@@ -37,17 +37,17 @@ from lakelog.history.manifests import (
 )
 from lakelog.host import new_id
 from lakelog.keep import Rewritten, read_segment
-from lakelog.log import Topic, config_value, plan_history, store_now
+from lakelog.log import Topic, config_value, plan_partitions, store_now
 from lakelog.names import segment_stem
 from lakelog.pipeline.frame import Connect, Finding, Plan, Result, Step, at_store
-from lakelog.pipeline.listing import topics_of
 from lakelog.pipeline.targets import TARGET
+from lakelog.pipeline.wanted import failed_partition, list_wanted
 from lakelog.records import decode_header
 from lakelog.records.cleaning import Cleaner
 from lakelog.records.dirtiness import Cleanable, Stretch, plan_cleaning
 from lakelog.records.keeping import Rules
 from lakelog.records.offset_map import MEMORY_BYTES, OffsetMap
-from lakelog.store import StoreSpec, Usage, Work, run
+from lakelog.store import StoreSpec, Usage, Work, run, run_by_threads, tried
 
 __all__ = [
     "Begun",
@@ -100,25 +100,34 @@ class Compact:
     def plan(self, connect: Connect) -> Plan:
         """Look at the manifests of compacted topics."""
         perform = connect(TARGET)
-        topics = topics_of(perform, self.selection)
+        topics, bad = list_wanted(self.selection, perform)
         now_ms = run(store_now(new_id), perform)
         units: list[CompactUnit] = []
         for topic in topics:
             policy = config_value(topic.configs, "cleanup.policy")
             if not topic.is_open or "compact" not in policy:
                 continue
-            for planned in run(plan_history([topic]), perform):
-                partition = planned.where.partition
-                if not self.selection.wants(topic.name, partition):
+            wheres = [topic.where(partition) for partition in range(topic.partitions)]
+            wheres = [one for one in wheres if self.selection.wants(topic.name, one.partition)]
+            flows = [tried(plan_partitions([where])) for where in wheres]
+            for where, found in zip(wheres, run_by_threads(flows, perform), strict=True):
+                if isinstance(found, LakelogError):
+                    bad.append(failed_partition(topic, where, found))
                     continue
-                due = _cleanable(topic, planned.rows, planned.cleaned_end, now_ms)
+                due = _cleanable(topic, found[0].rows, found[0].cleaned_end, now_ms)
                 if due.is_due or (self.always and due.dirty_bytes):
                     size = due.clean_bytes + 2 * due.dirty_bytes
-                    units.append(CompactUnit(topic, partition, size))
+                    units.append(CompactUnit(topic, where.partition, size))
         total = sum(unit.size for unit in units)
         gets = len(units) + total // self.settings.segment_bytes
         usage = Usage(requests={"get": gets, "put": 3 * gets}, bytes_read=total)
-        return Plan(units=units, objects_read=gets, objects_written=3 * gets, expected=usage)
+        return Plan(
+            units=units,
+            objects_read=gets,
+            objects_written=3 * gets,
+            expected=usage,
+            results=tuple(bad),
+        )
 
     def step(self, unit: CompactUnit) -> Step[Result]:
         """Compact one partition."""

@@ -94,6 +94,7 @@ class Copy:
 
     verb = "copy"
     one_wave = False
+    ends_anyway = False
 
     @property
     def stores(self) -> Mapping[str, StoreSpec]:

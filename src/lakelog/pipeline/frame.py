@@ -22,7 +22,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from lakelog.errors import InvalidInputError, LakelogError
+from lakelog.errors import CorruptError, InvalidInputError, LakelogError, UnsupportedError
 from lakelog.store import StoreSpec, Usage, Work
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ __all__ = [
     "Unit",
     "Wish",
     "at_store",
+    "failed",
     "pack",
 ]
 
@@ -146,6 +147,22 @@ class Result:
         return self.outcome in BAD
 
 
+def failed(what: str, error: LakelogError, *, topic: str = "", partition: int = 0) -> Result:
+    """Return the result of something that stopped only itself; ``what`` names it."""
+    outcome, finding = "refused", Finding(what, 0, 0, str(error))
+    if isinstance(error, CorruptError | UnsupportedError):
+        outcome, finding = "damaged", Finding(error.where or what, error.at, 0, error.what)
+    return Result(
+        topic=topic,
+        partition=partition,
+        base_offset=0,
+        object=what,
+        outcome=outcome,
+        findings=(finding,),
+        findings_count=1,
+    )
+
+
 class Unit(Protocol):
     """The smallest piece of work; can be pickled."""
 
@@ -216,7 +233,7 @@ class Committer(Protocol):
         ...
 
     def end(self) -> Sequence[Result]:
-        """Close, after the last wave, if all was good; return what is not."""
+        """Close, after the last wave, if all was good or it ends anyway; return what is not."""
         ...
 
 
@@ -227,6 +244,11 @@ class Committing(Protocol):
     @property
     def one_wave(self) -> bool:
         """Whether everything is committed at once."""
+        ...
+
+    @property
+    def ends_anyway(self) -> bool:
+        """Whether it is closed also after a unit that was bad: what it closes with stands alone."""
         ...
 
     def begin(self, plan: Plan, connect: Connect) -> Committer:

@@ -80,6 +80,7 @@ class Import:
 
     verb = "import"
     one_wave = False
+    ends_anyway = False
 
     def __post_init__(self) -> None:
         check_configs(self.configs)

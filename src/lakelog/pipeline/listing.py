@@ -7,35 +7,19 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from lakelog.errors import NotFoundError
 from lakelog.formats import Range
 from lakelog.history import Directory, Part, SegmentRef, Selection, each_directory, find_logs
-from lakelog.log import Topic, list_topics, open_namespace
 from lakelog.pipeline.absent import missing_results
 from lakelog.pipeline.frame import Finding, Result, Step, Wish
 from lakelog.records import OFFSET_MAX
-from lakelog.store import Fetched, GetRange, Op, StoreSpec, run
+from lakelog.store import Fetched, GetRange, Op, StoreSpec
 
-__all__ = ["SOURCE", "Listed", "feed", "list_copies", "list_segments", "topics_of", "whole"]
+__all__ = ["SOURCE", "Listed", "feed", "list_copies", "list_segments", "whole"]
 
 T = TypeVar("T")
 
 SOURCE = "source"
 """The name of the store that is read."""
-
-
-def topics_of(perform: Callable[[Any], Any], selection: Selection) -> list[Topic]:
-    """Return the topics of a namespace, if those that are named are among them.
-
-    Raises:
-        NotFoundError: there is no namespace, or one of them is not there.
-    """
-    run(open_namespace(), perform)
-    found: list[Topic] = run(list_topics(), perform)
-    missing = sorted((selection.topics or frozenset()) - {topic.name for topic in found})
-    if missing:
-        raise NotFoundError(f"there is no topic {', '.join(missing)}: check the name")
-    return found
 
 
 def list_segments(

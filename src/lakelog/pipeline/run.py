@@ -93,7 +93,7 @@ def run_planned(
             tables.append(_sorted(run_units(committer.job, wave.units)))
             tables.append(_table(committer.commit(tables[-1])))
         outcomes = {outcome for table in tables for outcome in table.column("outcome").to_pylist()}
-        if not BAD & outcomes:
+        if job.ends_anyway or not BAD & outcomes:
             tables.append(_table(committer.end()))
         usage += connections.usage
     elif plan.units:

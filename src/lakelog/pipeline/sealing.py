@@ -14,14 +14,15 @@ when its intents are old. Two runs at once do some work twice, and one of them c
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
-from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
-from lakelog.history.manifests import SegmentRow, Where, read_manifests
+from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnsupportedError
+from lakelog.history import Selection
+from lakelog.history.manifests import Manifest, SegmentRow, Where, try_manifests
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Held, Lane, Place, StoreTime, write_checkpoint
 from lakelog.keep import (
@@ -41,11 +42,12 @@ from lakelog.keep import (
     trim,
     where_of,
 )
-from lakelog.log import Topic, list_topics, open_namespace, store_now
+from lakelog.log import Topic, open_namespace, store_now
 from lakelog.model import Rules
-from lakelog.pipeline.frame import Connect, Finding, Plan, Result, Step, at_store
+from lakelog.pipeline.frame import Connect, Finding, Plan, Result, Step, at_store, failed
 from lakelog.pipeline.targets import TARGET
-from lakelog.store import StoreSpec, Usage, Work, run, run_by_threads
+from lakelog.pipeline.wanted import failed_partition, list_wanted
+from lakelog.store import StoreSpec, Usage, Work, run, run_by_threads, tried
 
 __all__ = ["Seal", "SealUnit", "Sealing"]
 
@@ -87,6 +89,7 @@ class Seal:
 
     verb = "seal"
     one_wave = True
+    ends_anyway = True
 
     @property
     def stores(self) -> Mapping[str, StoreSpec]:
@@ -96,17 +99,21 @@ class Seal:
         """Read the backlog of every lane, and share it out."""
         perform = connect(TARGET)
         rules = run(open_namespace(), perform).rules
-        topics = run(list_topics(), perform)
+        topics, bad = list_wanted(Selection(), perform)
         now_ms = run(store_now(new_id), perform)
         catalog = catalog_of(topics)
         lanes = {number: _lane(number, rules) for number in range(rules.lanes)}
-        found = run_by_threads(
-            [read_backlog(lane, BUNDLES_MAX) for lane in lanes.values()], perform
-        )
-        backlogs = {n: one for n, one in zip(lanes, found, strict=True) if one is not None}
+        flows = [tried(read_backlog(lane, BUNDLES_MAX)) for lane in lanes.values()]
+        backlogs: dict[int, Backlog] = {}
+        for number, one in zip(lanes, run_by_threads(flows, perform), strict=True):
+            if isinstance(one, LakelogError):
+                bad.append(failed(f"lane {number}", one))
+            elif one is not None:
+                backlogs[number] = one
         units: list[SealUnit] = []
         for number, backlog in backlogs.items():
-            left = run(_unsealed(backlog, catalog), perform)
+            left, damaged = run(_unsealed(backlog, catalog), perform)
+            bad += [failed_partition(catalog[where.topic], where, e) for where, e in damaged]
             if self._is_due(left, now_ms):
                 groups = plan_seal(left, catalog, self.settings)
                 units += [SealUnit(number, _thin(group), _name(group, catalog)) for group in groups]
@@ -118,6 +125,7 @@ class Seal:
             objects_read=gets,
             objects_written=3 * wheres,
             expected=Usage(requests={"get": gets + 4 * wheres, "put": 5 * wheres}, bytes_read=size),
+            results=tuple(bad),
             known=_Known(rules, lanes, topics, backlogs),
         )
 
@@ -147,19 +155,23 @@ class Seal:
             )
             for lane, where in places.values()
         ]
-        begun = run_by_threads(flows, perform)
-        announced = {
-            place: manifest
-            for place, manifest in zip(places, begun, strict=True)
-            if manifest is not None
-        }
+        begun = run_by_threads([tried(flow) for flow in flows], perform)
+        announced: dict[Place, Manifest] = {}
+        bad: list[Result] = []
+        catalog = catalog_of(known.topics)
+        for (_, where), manifest in zip(places.values(), begun, strict=True):
+            if isinstance(manifest, LakelogError):
+                bad.append(failed_partition(catalog[where.topic], where, manifest))
+            elif manifest is not None:
+                announced[where.place] = manifest
         job = replace(
             self,
             ends={place: manifest.sealed_end for place, manifest in announced.items()},
             burnt=frozenset(place for place, manifest in announced.items() if manifest.burnt),
             write=write,
         )
-        return Sealing(job, known, {place: lane for place, (lane, _) in places.items()}, perform)
+        lanes = {place: lane for place, (lane, _) in places.items()}
+        return Sealing(job, known, lanes, perform, bad)
 
     def step(self, unit: SealUnit) -> Step[Result]:
         """Make the segments of one group."""
@@ -210,9 +222,16 @@ class Sealing:
     """The driver's part of a seal."""
 
     def __init__(
-        self, job: Seal, known: _Known, lanes: Mapping[Place, int], perform: Callable[[Any], Any]
+        self,
+        job: Seal,
+        known: _Known,
+        lanes: Mapping[Place, int],
+        perform: Callable[[Any], Any],
+        bad: list[Result],
     ) -> None:
         self.job, self._known, self._lanes, self._perform = job, known, lanes, perform
+        self._bad = bad
+        """What could not be announced, and was left."""
 
     def commit(self, table: pa.Table) -> list[Result]:
         """Let manifests name what was made, in the lanes whose floors are where they were."""
@@ -222,23 +241,40 @@ class Sealing:
                 where = Where(bytes.fromhex(topic), path, partition)
                 rows.setdefault(where, []).extend(SegmentRow(*row) for row in some)
         known = self._known
-        looks = [is_unpassed(known.lanes[n], one.floor) for n, one in known.backlogs.items()]
-        unpassed = dict(zip(known.backlogs, run_by_threads(looks, self._perform), strict=True))
-        flows = [
-            commit_seal(where, run_, self.job.write)
+        bad, self._bad = self._bad, []
+        numbers = [*known.backlogs]
+        looks = [is_unpassed(known.lanes[n], known.backlogs[n].floor) for n in numbers]
+        # Not known is not unpassed: nothing of such a lane is committed.
+        unpassed = {
+            n: one is True
+            for n, one in zip(numbers, self._alone(_lanes(numbers), looks, bad), strict=True)
+        }
+        runs = {
+            where: run_
             for where, some in rows.items()
             if unpassed[self._lanes[where.place]]
             and (run_ := _from(sorted(some, key=_base), self.job.ends[where.place]))
-        ]
-        run_by_threads(flows, self._perform)
-        return []
+        }
+        commits = [commit_seal(where, run_, self.job.write) for where, run_ in runs.items()]
+        self._alone([f"{where.prefix}manifest" for where in runs], commits, bad)
+        return bad
 
     def end(self) -> list[Result]:
         """Raise the floors over what is sealed, and delete what lies below old ones."""
         now_ms = run(store_now(new_id), self._perform)
-        lanes = self._known.backlogs
-        run_by_threads([self._end(number, now_ms) for number in lanes], self._perform)
-        return []
+        bad, numbers = self._bad, [*self._known.backlogs]
+        self._alone(_lanes(numbers), [self._end(number, now_ms) for number in numbers], bad)
+        return bad
+
+    def _alone(
+        self, names: Sequence[str], flows: Sequence[Work[Any]], bad: list[Result]
+    ) -> list[Any]:
+        """Run flows side by side, each of which stops only itself; return what they return."""
+        done = run_by_threads([tried(flow) for flow in flows], self._perform)
+        for name, one in zip(names, done, strict=True):
+            if isinstance(one, LakelogError):
+                bad.append(failed(name, one))
+        return done
 
     def _end(self, number: int, now_ms: int) -> Work[None]:
         known = self._known
@@ -247,6 +283,10 @@ class Sealing:
         yield from trim(lane, known.backlogs[number], catalog_of(topics), idle=self.job.idle)
         yield from reap(lane, now_ms)
         yield from write_checkpoint(lane)
+
+
+def _lanes(numbers: Sequence[int]) -> list[str]:
+    return [f"lane {number}" for number in numbers]
 
 
 def _lane(number: int, rules: Rules) -> Lane:
@@ -260,15 +300,16 @@ def _lane(number: int, rules: Rules) -> Lane:
     )
 
 
-def _unsealed(backlog: Backlog, catalog: Catalog) -> Work[Backlog]:
-    """Return a backlog without what manifests have already."""
+def _unsealed(
+    backlog: Backlog, catalog: Catalog
+) -> Work[tuple[Backlog, list[tuple[Where, LakelogError]]]]:
+    """Return a backlog without what manifests have already, and those that cannot be read."""
     places = sorted({one.place for held in backlog.bundles for one in held.bundle.slices})
     wheres = [where for place in places if (where := where_of(catalog, place)) is not None]
-    manifests = yield from read_manifests(wheres)
-    ends = {
-        where.place: manifest.sealed_end for where, manifest in zip(wheres, manifests, strict=True)
-    }
-    return replace(backlog, bundles=tuple(_thinned(backlog.bundles, ends)))
+    found = [*zip(wheres, (yield from try_manifests(wheres)), strict=True)]
+    ends = {where.place: one.sealed_end for where, one in found if isinstance(one, Manifest)}
+    damaged = [(where, one) for where, one in found if isinstance(one, LakelogError)]
+    return replace(backlog, bundles=tuple(_thinned(backlog.bundles, ends))), damaged
 
 
 def _name(group: Group, catalog: Catalog) -> str:

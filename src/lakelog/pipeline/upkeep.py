@@ -16,9 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.errors import CorruptError, LakelogError, UnsupportedError
+from lakelog.errors import CorruptError, LakelogError, UnavailableError, UnsupportedError
 from lakelog.history import Selection
-from lakelog.history.manifests import SegmentRow, Where, read_manifests
+from lakelog.history.manifests import SegmentRow, Where, try_manifests
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, StoreTime
 from lakelog.keep import (
@@ -38,12 +38,13 @@ from lakelog.log import (
     store_now,
 )
 from lakelog.model import Rules
-from lakelog.pipeline.frame import Connect, Finding, Plan, Result, Step, at_store
-from lakelog.pipeline.listing import topics_of
+from lakelog.names import is_topic_name
+from lakelog.pipeline.frame import Connect, Finding, Notes, Plan, Result, Step, at_store, failed
 from lakelog.pipeline.targets import TARGET
+from lakelog.pipeline.wanted import failed_partition, list_wanted
 from lakelog.records import Codec
 from lakelog.records.repacking import Repacker, Shape
-from lakelog.store import StoreSpec, Usage, run
+from lakelog.store import StoreSpec, Usage, Work, run, tried
 
 __all__ = ["Merge", "MergeUnit", "Retain", "RetainUnit", "Retaining"]
 
@@ -87,10 +88,13 @@ class Merge:
         """Read the manifests, and find what is worth it."""
         perform = connect(TARGET)
         units: list[MergeUnit] = []
-        topics = topics_of(perform, self.selection)
+        topics, bad = list_wanted(self.selection, perform)
         for some in _windows(_partitions(topics, self.selection)):
-            manifests = run(read_manifests([where for _, where in some]), perform)
+            manifests = run(try_manifests([where for _, where in some]), perform)
             for (topic, where), manifest in zip(some, manifests, strict=True):
+                if isinstance(manifest, LakelogError):
+                    bad.append(failed_partition(topic, where, manifest))
+                    continue
                 rows = [row for row in manifest.segments if row.next_offset > manifest.log_start]
                 shape = _shape(topic.configs)
                 units += [
@@ -102,7 +106,13 @@ class Merge:
             requests={"get": reads + 3 * len(units), "put": 5 * len(units)},
             bytes_read=2 * sum(unit.size for unit in units),
         )
-        return Plan(units=units, objects_read=reads, objects_written=3 * len(units), expected=usage)
+        return Plan(
+            units=units,
+            objects_read=reads,
+            objects_written=3 * len(units),
+            expected=usage,
+            results=tuple(bad),
+        )
 
     def step(self, unit: MergeUnit) -> Step[Result]:
         """Merge one run."""
@@ -143,6 +153,7 @@ class Retain:
 
     verb = "retain"
     one_wave = True
+    ends_anyway = True
 
     @property
     def stores(self) -> Mapping[str, StoreSpec]:
@@ -151,10 +162,12 @@ class Retain:
     def plan(self, connect: Connect) -> Plan:
         """List the topics, also deleted ones of which something may be left."""
         perform = connect(TARGET)
+        topics, bad = list_wanted(self.selection, perform)
         every = [
             one
-            for topic in topics_of(perform, self.selection)
+            for topic in topics
             if self.selection.wants(topic.name, 0)
+            if is_topic_name(topic.name)  # Of a name that is reserved, no object can be there.
             for one in topic.incarnations()
             if one.deleted or not one.closed
         ]
@@ -167,7 +180,7 @@ class Retain:
         usage = Usage(
             requests={"get": 3 * count, "list": count}, bytes_read=count * 3 * MANIFEST_BYTES
         )
-        return Plan(units=units, objects_read=count, expected=usage)
+        return Plan(units=units, objects_read=count, expected=usage, results=tuple(bad))
 
     def begin(self, plan: Plan, connect: Connect) -> "Retaining":
         """Learn the grace."""
@@ -179,19 +192,27 @@ class Retain:
         """Look after some partitions."""
         topic = unit.topic
         now_ms = yield from at_store(TARGET, store_now(new_id))
-        swept, left = 0, False
+        swept, left, notes, outcome = 0, False, Notes(), ""
         for partition in range(unit.first, unit.end):
             keeping = keep_partition(
                 topic, partition, new_id, now_ms=now_ms, grace_ms=self.grace_ms
             )
-            gone, more = yield from at_store(TARGET, keeping)
-            swept, left = swept + gone, left or more
+            done = yield from at_store(TARGET, tried(keeping))
+            if isinstance(done, UnavailableError):
+                raise done  # What is wrong with the world fails the task.
+            if isinstance(done, LakelogError):
+                told = failed_partition(topic, topic.where(partition), done)
+                notes.add(told.findings[0])
+                outcome, done = told.outcome, (0, True)
+            swept, left = swept + done[0], left or done[1]
         return Result(
             topic=topic.name,
             partition=unit.first,
             base_offset=topic.incarnation,
             object=topic.path,
-            outcome="swept" if swept else "good",
+            outcome=outcome or ("swept" if swept else "good"),
+            findings=tuple(notes.kept),
+            findings_count=notes.count,
             made=json.dumps([topic.id.hex(), left]),
         )
 
@@ -216,14 +237,18 @@ class Retaining:
 
     def end(self) -> list[Result]:
         """Forget deleted topics of which nothing is left; keep bulk writes; sweep the rest."""
-        now_ms = run(store_now(new_id), self._perform)
+        now_ms, grace_ms = run(store_now(new_id), self._perform), self.job.grace_ms
+        bad: list[Result] = []
+
+        def alone(what: str, flow: Work[Any]) -> None:
+            done = run(tried(flow), self._perform)
+            if isinstance(done, LakelogError):
+                bad.append(failed(what, done))
+
         for id_, topic in self._topics.items():
-            if id_ in self._left or not topic.deleted:
-                continue
-            if run(read_topic(topic.name), self._perform).id != topic.id:
-                forgetting = forget_topic(topic, new_id, now_ms=now_ms, grace_ms=self.job.grace_ms)
-                run(forgetting, self._perform)
-        run(sweep_times(now_ms=now_ms, grace_ms=self.job.grace_ms), self._perform)
+            if id_ not in self._left and topic.deleted:
+                alone(f"topic {topic.name}", _forget(topic, now_ms=now_ms, grace_ms=grace_ms))
+        alone("objects that told the time", sweep_times(now_ms=now_ms, grace_ms=grace_ms))
         time = StoreTime()
         lanes = {
             number: Lane(
@@ -236,8 +261,14 @@ class Retaining:
             )
             for number in range(self._rules.lanes)
         }
-        kept = run(keep_writes(lanes, now_ms=now_ms, grace_ms=self.job.grace_ms), self._perform)
-        return [_failed(what, error) for what, error in kept.failures.items()]
+        kept = run(keep_writes(lanes, now_ms=now_ms, grace_ms=grace_ms), self._perform)
+        return bad + [failed(what, error) for what, error in kept.failures.items()]
+
+
+def _forget(topic: Topic, *, now_ms: int, grace_ms: int) -> Work[None]:
+    """Forget a deleted topic of which nothing is left, if the name is another's by now."""
+    if (yield from read_topic(topic.name)).id != topic.id:
+        yield from forget_topic(topic, new_id, now_ms=now_ms, grace_ms=grace_ms)
 
 
 # ---------------------------------------------------------------------------- what merge makes
@@ -275,19 +306,6 @@ def _repack(shape: Shape) -> Callable[[bytes], bytes]:
 
 
 # ---------------------------------------------------------------------------- what both need
-
-
-def _failed(what: str, error: LakelogError) -> Result:
-    finding = Finding(what, 0, 0, str(error))
-    return Result(
-        topic="",
-        partition=0,
-        base_offset=0,
-        object=what,
-        outcome="refused",
-        findings=(finding,),
-        findings_count=1,
-    )
 
 
 def _partitions(topics: Sequence[Topic], selection: Selection) -> Iterator[tuple[Topic, Where]]:

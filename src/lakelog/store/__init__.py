@@ -90,7 +90,7 @@ from lakelog.store.puts import Put, Unanswered, put_advisory, put_answered, put_
 from lakelog.store.remote import RemoteStore
 from lakelog.store.retry import RetryPolicy, retrying, retrying_async
 from lakelog.store.threads import run_by_threads, working_by_threads
-from lakelog.store.together import together
+from lakelog.store.together import together, tried
 
 __all__ = [
     "CELL_BYTES_MAX",
@@ -178,6 +178,7 @@ __all__ = [
     "run_async",
     "run_by_threads",
     "together",
+    "tried",
     "working",
     "working_async",
     "working_by_threads",

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from lakelog.errors import LakelogError
 from lakelog.store.operations import Many, Op, Wait, Work
 
-__all__ = ["together"]
+__all__ = ["together", "tried"]
 
 T = TypeVar("T")
 
@@ -95,3 +95,11 @@ def together(flows: Iterable[Work[T]], at_once: int) -> Work[list[T]]:
     finally:
         for strand in strands:
             strand.flow.close()
+
+
+def tried(flow: Work[T]) -> Work[T | LakelogError]:
+    """Run a flow whose error is a value as well: so that it ends no other."""
+    try:
+        return (yield from flow)
+    except LakelogError as error:
+        return error

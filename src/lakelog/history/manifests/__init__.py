@@ -15,6 +15,7 @@ from lakelog.history.manifests.cells import (
     read_manifests,
     read_page,
     read_rows,
+    try_manifests,
     turn_page,
 )
 from lakelog.history.manifests.making import (
@@ -61,5 +62,6 @@ __all__ = [
     "read_rows",
     "settle_segment",
     "store_segment",
+    "try_manifests",
     "turn_page",
 ]

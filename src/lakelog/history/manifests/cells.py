@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lakelog.errors import CorruptError
+from lakelog.errors import CorruptError, LakelogError, UnsupportedError
 from lakelog.history.manifests import changes
 from lakelog.history.manifests.manifest import (
     ROWS_GOAL,
@@ -25,9 +25,10 @@ from lakelog.store import (
     Work,
     change_cell,
     fetch,
-    fetch_many,
     put_named,
     read_cell,
+    together,
+    tried,
 )
 
 __all__ = [
@@ -38,8 +39,12 @@ __all__ = [
     "read_manifests",
     "read_page",
     "read_rows",
+    "try_manifests",
     "turn_page",
 ]
+
+AT_ONCE = 64
+"""Manifests that are read side by side."""
 
 Alter = Callable[[Manifest], Manifest | None]
 
@@ -72,7 +77,11 @@ class Where:
         """
         if body is None:
             return self.new()
-        manifest = decode_manifest(body)
+        try:
+            manifest = decode_manifest(body)
+        except (CorruptError, UnsupportedError) as error:
+            where = manifest_key(self.path, self.partition)
+            raise type(error)(error.what, at=error.at, where=where) from error
         if (manifest.topic, manifest.partition) != self.place:
             what = f"it is of partition {manifest.partition} of topic {manifest.topic.hex()}"
             raise CorruptError(what, at=0, where=self.prefix + "manifest")
@@ -87,12 +96,17 @@ def read_manifest(where: Where) -> Work[Manifest]:
 
 def read_manifests(wheres: Sequence[Where]) -> Work[list[Manifest]]:
     """Return the manifests of some partitions, in their order: many are asked for at once."""
-    keys = [manifest_key(where.path, where.partition) for where in wheres]
-    cells = yield from fetch_many([Get(key, CELL_BYTES_MAX) for key in keys])
-    return [
-        where.decoded(None if cell is None else cell.body)
-        for where, cell in zip(wheres, cells, strict=True)
-    ]
+    found: list[Manifest] = []
+    for one in (yield from try_manifests(wheres)):
+        if isinstance(one, LakelogError):
+            raise one
+        found.append(one)
+    return found
+
+
+def try_manifests(wheres: Sequence[Where]) -> Work[list[Manifest | LakelogError]]:
+    """The same; of one that cannot be read, why: it stops no other."""
+    return (yield from together((tried(read_manifest(where)) for where in wheres), AT_ONCE))
 
 
 def change_manifest(where: Where, write: str, alter: Alter) -> Work[Manifest]:

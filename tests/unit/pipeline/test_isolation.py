@@ -1,0 +1,102 @@
+"""A damaged topic, lane, partition or unit stops only itself; the report names it."""
+
+from pathlib import Path
+
+import pytest
+
+from lakelog.history.manifests import read_manifest
+from lakelog.log import Topic
+from lakelog.names import bundle_key, head_key, manifest_key, topic_key
+from lakelog.pipeline import Compact, Merge, Report, Retain, run_here
+from lakelog.store import StoreSpec
+from tests.unit.pipeline.home import Home
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def spoil(home: Home, key: str, body: bytes = b"{not json") -> None:
+    path = Path(home.url, key)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(body)
+
+
+def bad(report: Report) -> list[str]:
+    rows = report.table.to_pylist()
+    return [row["object"] for row in rows if row["outcome"] in ("damaged", "refused")]
+
+
+def floors(home: Home) -> list[bool]:
+    """Of which lanes the floor has risen."""
+    return [b'"floor": 0,' not in Path(home.url, head_key(n)).read_bytes() for n in range(2)]
+
+
+def ends(home: Home, topic: Topic, *partitions: int) -> list[int]:
+    return [home.run(read_manifest(topic.where(p))).sealed_end for p in partitions]
+
+
+def test_a_bad_unit_keeps_no_lane_from_being_trimmed(home: Home) -> None:
+    topic = home.topic(partitions=2)
+    home.fill(topic, 20)
+    lane = topic.lane(0)
+    path = Path(home.url, bundle_key(lane, 0))
+    body = bytearray(path.read_bytes())
+    body[200] ^= 255
+    path.write_bytes(body)
+    report = run_here(home.seal(idle=True))
+    assert not report.is_good
+    assert bad(report) == [f"lane {lane}"]
+    assert ends(home, topic, 1) == [30]
+    assert floors(home)[1 - lane], "the other lane was trimmed"
+
+
+def test_a_bad_lane_fails_no_plan(home: Home) -> None:
+    topic = home.topic(partitions=2)
+    home.fill(topic, 20)
+    spoil(home, head_key(topic.lane(0)))
+    report = run_here(home.seal(idle=True))
+    assert bad(report) == [f"lane {topic.lane(0)}"]
+    assert not report.is_good
+    assert ends(home, topic, 1) == [30]
+
+
+def test_a_bad_manifest_stops_only_its_partition(home: Home) -> None:
+    topic = home.topic(partitions=4)
+    home.fill(topic, 40)
+    spoil(home, manifest_key("orders", 1))
+    report = run_here(home.seal(idle=True))
+    assert bad(report) == ["orders/1/manifest"]
+    assert ends(home, topic, 0, 2, 3) == [30, 30, 30]
+
+
+VERBS = {"merge": Merge, "retain": Retain, "compact": Compact}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_is_damaged_stops_no_other_in_any_verb(home: Home, verb: str) -> None:
+    topics = [home.topic(name, cleanup_policy="compact,delete") for name in ("a", "b", "c")]
+    for topic in topics:
+        home.fill(topic, 12)
+    run_here(home.seal())
+    spoil(home, topic_key("b"))
+    spoil(home, manifest_key("a", 1))
+    report = run_here(VERBS[verb](target=StoreSpec(home.url)))
+    assert not report.is_good
+    told = {one.object for one in report.findings(10)}
+    assert told == {topic_key("b"), "a/1/manifest"}
+
+
+def test_a_seal_with_a_damaged_topic_seals_the_others_and_keeps_its_records(home: Home) -> None:
+    topics = [home.topic(name, partitions=1) for name in ("a", "b", "c")]
+    for topic in topics:
+        home.fill(topic, 4)
+    cell = Path(home.url, topic_key("b")).read_bytes()
+    spoil(home, topic_key("b"))
+    report = run_here(home.seal(idle=True))
+    assert bad(report) == ["topic b"]
+    assert [ends(home, topic, 0) for topic in topics] == [[12], [0], [12]]
+    spoil(home, topic_key("b"), cell)
+    assert run_here(home.seal(idle=True)).is_good
+    assert ends(home, topics[1], 0) == [12]
