@@ -35,6 +35,7 @@ from lakelog.store import (
 from lakelog.testing.process import Process
 from lakelog.testing.repaired import REPAIRED, Bug
 from lakelog.testing.scale import patched
+from lakelog.testing.world import EPOCH_MS
 
 __all__ = ["BUGS", "Bug", "planted"]
 
@@ -146,6 +147,10 @@ def _clock_epoch(fold: Fold, writer: bytes, *, bulk: bool) -> int:
 
 def _awake_ms(process: Process) -> int:
     return process.world.now - process.asleep_ms
+
+
+def _awake_wall_ms(process: Process) -> int:
+    return EPOCH_MS + _awake_ms(process) + process.skew_ms
 
 
 def _settle_at_once(_lane: Lane, _made: Any) -> Work[Any]:
@@ -316,7 +321,7 @@ BUGS: dict[str, Bug] = {
     ),
     "sleepless-clock": Bug(
         "the clock does not count the time a process was suspended",
-        ((Process, "boot_ms", _awake_ms), (Process, "now_ms", _awake_ms)),
+        ((Process, "boot_ms", _awake_ms), (Process, "now_ms", _awake_wall_ms)),
     ),
     "stale-refusal": Bug(
         "a request is refused by a fold that may be behind",
