@@ -25,7 +25,7 @@ __all__ = ["Process", "Retried"]
 STORED_ALL_THE_SAME = 0.1
 """How many of the puts that took too long are stored later."""
 
-CUT_AFTER_KILL = 0.4
+CUT_AFTER_KILL = 0.5
 """How often the power is cut a moment after a process on files was killed."""
 
 SURPRISE = 0.06

@@ -97,7 +97,7 @@ class Faults:
     """Those in which somebody uses up the producers that a lane remembers."""
     disk_towns: int = 80
     """Those on files."""
-    killed: int = 20
+    killed: int = 40
     """Of the changes on files."""
     power_cut: int = 1
     fsync_failed: int = 2
