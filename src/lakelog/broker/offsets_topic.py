@@ -37,6 +37,7 @@ from lakelog.broker.partitions import Part, Partition
 from lakelog.broker.watches import Watch
 from lakelog.formats import Bytes
 from lakelog.groups import Committed, Offsets, Place, Roster
+from lakelog.journal import Seen
 from lakelog.log import Bounds, Found, Topic
 from lakelog.model import Record
 from lakelog.ports import Clock
@@ -164,6 +165,9 @@ class _TailPartition(Partition):
 
     async def size_bytes(self, *, is_fresh: bool = False) -> int:  # noqa: ARG002
         return self._tail.size_bytes
+
+    async def producers(self) -> dict[int, Seen]:
+        return {}  # Nobody can write it.
 
     async def find(self, timestamp: int, *, is_fresh: bool = False) -> Found | None:  # noqa: ARG002
         tail = self._tail

@@ -20,7 +20,7 @@ from lakelog.broker.recent import Recent
 from lakelog.errors import LakelogError, UnavailableError
 from lakelog.formats import Bytes
 from lakelog.history.manifests import change_manifest, changes, read_manifest
-from lakelog.journal import Lane
+from lakelog.journal import Lane, Seen
 from lakelog.log import (
     Bounds,
     Found,
@@ -230,6 +230,19 @@ class Partition:
         """Return where its history ends and the journal goes on."""
         await self.bounds(is_fresh=is_fresh)
         return self._known.manifest.sealed_end if self._known.manifest else 0
+
+    async def producers(self) -> dict[int, Seen]:
+        """Return the idempotent producers that it knows, by id, by a look that begins now.
+
+        Raises:
+            LakelogError: there was no answer.
+        """
+        await self.lane.refresh()
+        return {
+            producer_id: seen
+            for (topic_id, index, producer_id), seen in self.lane.lane.known.fold.producers.items()
+            if (topic_id, index) == self.place
+        }
 
     async def find(self, timestamp: int, *, is_fresh: bool = False) -> Found | None:
         """Return the first record that is not older."""

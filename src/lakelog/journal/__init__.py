@@ -17,7 +17,7 @@ checkpoints  written off the path of acknowledgements
 from lakelog.journal.append import append
 from lakelog.journal.checkpoints import store_checkpoint, write_checkpoint
 from lakelog.journal.flush import Flushed, FlushSettings, Queue, flush
-from lakelog.journal.fold import Fold, Place, judge
+from lakelog.journal.fold import Fold, Place, Seen, judge
 from lakelog.journal.head import HEAD_BYTES_MAX, Head, decode_head, encode_head
 from lakelog.journal.lane import Due, Held, Lane, Look, Snapshot, floor_holds, look
 from lakelog.journal.locate import Placed, batches_of, locate, locate_run, slices_of
@@ -79,6 +79,7 @@ __all__ = [
     "Refusal",
     "Refused",
     "Request",
+    "Seen",
     "Snapshot",
     "StampedClock",
     "StoreTime",

@@ -373,7 +373,7 @@ def _built(kind: Any, given: dict[str, Any]) -> Any:
             element = inner[0] if inner[1:] == (...,) else get_args(inner[0])[0]
             value = tuple(_built(element, row) if isinstance(row, dict) else row for row in value)
         elif isinstance(value, dict):
-            value = _built(get_args(hints[one.name])[0], value)
+            value = _built((get_args(hints[one.name]) or (hints[one.name],))[0], value)
         elif one.metadata.get("kafka_type", "").startswith("timedelta"):
             value = timedelta(milliseconds=value)
         made[one.name] = value

@@ -1,9 +1,14 @@
 """The topic of offsets that is not there: what groups commit, for tools that read it."""
 
+import asyncio
+import dataclasses
 import struct
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
+from uuid import UUID
 
 import pytest
+from kio.index import load_request_schema
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker.offset_records import partition_of_group
@@ -11,6 +16,7 @@ from lakelog.broker.offsets_topic import OFFSETS_TOPIC, PARTITIONS, TAIL_BYTES_M
 from lakelog.broker.server import Broker
 from lakelog.groups import Commit, NewOffset, Place
 from lakelog.records import decode_batches
+from lakelog.wire import APIS, Api
 from tests.unit.broker.site import Client, Site, batch, broker, connect, story
 
 NONE = ErrorCode.none
@@ -177,3 +183,51 @@ async def test_it_takes_a_bounded_part_of_the_memory() -> None:
         found = await client.fetch_one(OFFSETS_TOPIC, HOME, start, part_bytes=1 << 22)
         assert told(found.records)[-1][3] == 249
         await client.close()
+
+
+# ---------------------------------------------------------------------------- every API
+
+
+def filled(kind: Any, named: str, id_: UUID) -> dict[str, Any]:
+    """Return the fields of a message in which every text is a name, every list has one row, and
+    the rest is the plainest there is.
+    """
+    hints = get_type_hints(kind)
+    return {one.name: _filled(one, hints[one.name], named, id_) for one in dataclasses.fields(kind)}
+
+
+def _filled(one: "dataclasses.Field[Any]", hint: Any, named: str, id_: UUID) -> Any:
+    wire = str(one.metadata.get("kafka_type", ""))
+    options = [part for part in get_args(hint) if part is not NoneType]
+    inner = options[0] if NoneType in get_args(hint) and get_origin(hint) is not tuple else hint
+    is_list = get_origin(inner) is tuple
+    if one.name in PLAIN:
+        value: Any = PLAIN[one.name]
+    elif not wire:
+        value = filled(get_args(inner)[0] if is_list else inner, named, id_)
+    else:
+        plain = {"string": named, "uuid": id_, "records": batch(b"x"), "bytes": b"", "bool": False}
+        value = plain.get(wire, 0)
+    return [value] if is_list else value
+
+
+PLAIN = {"replica_id": -1, "acks": -1, "resource_type": 2, "transactional_id": None}
+"""Where 0 or a text would say that somebody else asks, or about something else."""
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+def test_every_api_answers_for_it(api: Api) -> None:
+    async def main() -> None:
+        site = Site()
+        async with broker(site) as running:
+            client = await connect(running)
+            await client.metadata(OFFSETS_TOPIC)
+            for version in range(api.min_version, api.max_version + 1):
+                kind = load_request_schema(int(api.key), version)
+                fields = filled(kind, OFFSETS_TOPIC, client.ids[OFFSETS_TOPIC])
+                await client.ask(int(api.key), version, **fields)
+            await client.close()
+        failed = [one for one in site.log if one["event"] in ("a bug", "a request failed")]
+        assert not failed
+
+    asyncio.run(main())

@@ -39,18 +39,9 @@ async def _producers(services: Services, name: str, index: int) -> Fields:
         partition = None if entry is None else entry.partition(index)
         if partition is None:
             return {**row, "error_code": ErrorCode.unknown_topic_or_partition}
-        await partition.lane.refresh()
+        found = await partition.producers()
     except LakelogError as error:
         return {**row, "error_code": read_code(error), "error_message": str(error)[:512]}
-    found = [
-        (producer_id, seen)
-        for (
-            topic_id,
-            number,
-            producer_id,
-        ), seen in partition.lane.lane.known.fold.producers.items()
-        if (topic_id, number) == partition.place
-    ]
     return {
         **row,
         "active_producers": [
@@ -62,6 +53,6 @@ async def _producers(services: Services, name: str, index: int) -> Fields:
                 "coordinator_epoch": -1,
                 "current_txn_start_offset": -1,
             }
-            for producer_id, seen in sorted(found)[:PRODUCERS_MAX]
+            for producer_id, seen in sorted(found.items())[:PRODUCERS_MAX]
         ],
     }
