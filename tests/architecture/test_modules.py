@@ -118,3 +118,16 @@ def test_every_error_is_defined_in_one_place() -> None:
         if module.name != "lakelog.errors":
             for node in module.definitions():
                 assert not node.name.endswith(("Error", "Exception")), f"{module.name}.{node.name}"
+
+
+STARTERS = {"create_task", "ensure_future", "TaskGroup"}
+
+
+@every_module
+def test_only_the_supervisor_starts_tasks(module: Module) -> None:
+    """A task that anybody may start nobody owns, and it dies without a word."""
+    if module.name == "lakelog.broker.supervision":
+        return
+    names = {node.attr for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)}
+    names |= {node.id for node in ast.walk(module.tree) if isinstance(node, ast.Name)}
+    assert not names & STARTERS, "start it with Supervisor.keep, Supervisor.once or awaited"

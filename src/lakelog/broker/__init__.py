@@ -11,6 +11,7 @@ sessions     what consumers of many partitions need not say again
 cluster      who leads what; services: all of this, for handlers
 metrics, gauges, prometheus, http
              what is counted, and who asks; lags, trails: how far groups are behind
+supervision  who owns the tasks of a broker
 keeping      sealing and retention in a process of its own
 slices       every partition of a request, some at a time
 patterns     topics by expression, for members that subscribe so
@@ -29,6 +30,7 @@ from lakelog.broker.metrics import Metrics
 from lakelog.broker.server import Broker, run_broker
 from lakelog.broker.settings import BrokerSettings, Listener
 from lakelog.broker.shards import CoordinatorSettings
+from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.broker.translating import Told, Translation, Verdict, translate_kafka_config
 
 __all__ = [
@@ -43,9 +45,11 @@ __all__ = [
     "Limits",
     "Listener",
     "Metrics",
+    "Supervisor",
     "Told",
     "Translation",
     "Verdict",
+    "awaited",
     "register_gauges",
     "run_broker",
     "translate_kafka_config",

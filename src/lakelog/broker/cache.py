@@ -13,6 +13,7 @@ from collections import OrderedDict
 from typing import Any
 
 from lakelog.broker.metrics import Metrics
+from lakelog.broker.supervision import awaited
 from lakelog.errors import LakelogError
 from lakelog.store import Fetched, GetRange, ObjectInfo, Op, PerformAsync
 
@@ -82,7 +83,7 @@ class ColdCache:
         self._start(group)
 
     def _start(self, group: _Asked) -> None:
-        task = asyncio.create_task(self._fetch(group))
+        task = awaited(self._fetch(group))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -18,6 +18,7 @@ from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.metrics import Metrics, TopicCounters
 from lakelog.broker.partitions import Partition
 from lakelog.broker.recent import Recent
+from lakelog.broker.supervision import awaited
 from lakelog.errors import ConflictError, LakelogError, NotFoundError, UnavailableError
 from lakelog.journal import DeleteTopic
 from lakelog.log import (
@@ -170,7 +171,7 @@ class Catalog:
         if asking is None:
             # Who comes while a question is on its way must ask anew; so questions are not kept
             # but for those who ask in the same turn of the loop.
-            asking = asyncio.create_task(self._ask(name))
+            asking = awaited(self._ask(name))
             self._asking[name] = asking
             asyncio.get_running_loop().call_soon(self._asking.pop, name, None)
         return await asyncio.shield(asking)

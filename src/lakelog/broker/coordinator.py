@@ -10,11 +10,13 @@ damaged     COORDINATOR_NOT_AVAILABLE: the cell cannot be read, and is left as i
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
 from lakelog.broker.patterns import Patterns
 from lakelog.broker.shards import CoordinatorSettings, Shard
+from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.errors import FencedError, LakelogError, UnavailableError
 from lakelog.groups import (
     Answer,
@@ -95,7 +97,9 @@ class Coordinator:
         settings: CoordinatorSettings | None = None,
         complain: Callable[[LakelogError], None] = lambda _: None,
         patterns: Patterns | None = None,
+        tasks: Supervisor | None = None,
     ) -> None:
+        self._tasks = tasks or Supervisor()
         self.patterns = patterns or Patterns()
         """For members that subscribe to topics by an expression."""
         self._store = store
@@ -109,11 +113,11 @@ class Coordinator:
         self._refuses: Code | None = Code.COORDINATOR_LOAD_IN_PROGRESS
         """What is told while there are no shards at all."""
         self._loading: asyncio.Task[None] | None = None
-        self._sweeping: asyncio.Task[None] | None = None
+        self._kept: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> "Coordinator":
-        self._loading = asyncio.create_task(self._load())
-        self._sweeping = asyncio.create_task(self._sweep())
+        self._loading = awaited(self._load())
+        self._kept.append(self._tasks.keep("groups sweep", self._sweep))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -131,10 +135,10 @@ class Coordinator:
     async def close(self) -> None:
         """Take nothing more, store what was taken, and answer everybody."""
         self._refuses = Code.COORDINATOR_NOT_AVAILABLE
-        for task in (self._loading, self._sweeping):
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+        ending = [task for task in (self._loading, *self._kept) if task is not None]
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
         shards = [shard for shard in self._shards if isinstance(shard, Shard)]
         await asyncio.gather(*(shard.close() for shard in shards))
 
@@ -326,8 +330,25 @@ class Coordinator:
         self._refuses = None
         others = (self._load_one(number, first.shards) for number in range(1, first.shards))
         failed = [error for error in await asyncio.gather(*others) if error is not None]
+        for number in range(first.shards):
+            self._kept.append(self._tasks.keep(f"shard {number}", partial(self._lead, number)))
         if failed:
             raise failed[0]
+
+    async def _lead(self, number: int) -> None:
+        """Have a shard again when its writer has died, with what is stored of it."""
+        while True:
+            shard = self._shards[number]
+            if isinstance(shard, Shard):
+                try:
+                    await shard.over()
+                except Exception:
+                    self._shards[number] = Code.COORDINATOR_NOT_AVAILABLE
+                    raise
+                self._shards[number] = shard.refuses or Code.COORDINATOR_NOT_AVAILABLE
+                if shard.refuses is Code.NOT_COORDINATOR:
+                    return  # Another broker has it.
+            self._open(await self._claim(number, len(self._shards)))
 
     async def _load_one(self, number: int, shards: int) -> LakelogError | None:
         try:
@@ -360,6 +381,7 @@ class Coordinator:
             clock=self._clock,
             settings=self._settings,
             complain=self._complain,
+            tasks=self._tasks,
         )
 
 

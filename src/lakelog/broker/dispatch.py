@@ -17,6 +17,7 @@ handler did not expect closes it as well: an answer that looks like success woul
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -167,6 +168,14 @@ class Dispatcher:
         Raises:
             LakelogError: this is no request that can be answered.
         """
+        try:
+            self._frame(connection, frame, slot)
+        except LakelogError:
+            raise
+        except Exception as error:  # noqa: BLE001 (it ends this connection, and no other)
+            self._bug(decode_request_header(frame), slot, error)
+
+    def _frame(self, connection: Connection, frame: memoryview, slot: Slot) -> None:
         shape = connection.shape
         if shape is not None and connection.asking is None:
             found = match_produce(shape, frame)
@@ -188,7 +197,7 @@ class Dispatcher:
             call = self._call(connection, header)
             before = () if header.api.key in CHANGING else tuple(connection.changes)
             work = self._control(connection, call, header, frame, slot, began, before)
-            slot.work = asyncio.create_task(work)
+            slot.work = self._services.tasks.once(header.api.name, work)
             if header.api.key in CHANGING:
                 connection.changes.add(slot.work)
                 slot.work.add_done_callback(connection.changes.discard)
@@ -197,7 +206,7 @@ class Dispatcher:
         """Answer producers that have waited for as long as they wanted to."""
         for pending in self._pending:
             if pending.deadline_ms < now_ms:
-                pending.finish()
+                self._services.tasks.call("Produce", pending.finish)
         self._pending = [one for one in self._pending if not one.is_answered]
 
     # ------------------------------------------------------------------------ by hand
@@ -260,8 +269,8 @@ class Dispatcher:
             pending = produce(self._services, header.version, request, answer)
         if pending is None:
             before = connection.asking
-            work = self._produce_unknown(connection, before, header.version, request, answer, slot)
-            connection.asking = slot.work = asyncio.create_task(work)
+            work = self._produce_unknown(connection, before, header, request, answer, slot)
+            connection.asking = slot.work = self._services.tasks.once("Produce", work)
         elif not pending.is_answered:
             self._pending.append(pending)
 
@@ -269,7 +278,7 @@ class Dispatcher:
         self,
         connection: Connection,
         before: asyncio.Task[None] | None,
-        version: int,
+        header: RequestHeader,
         request: ProduceRequest,
         answer: Callable[[bytes, Produced | None], None],
         slot: Slot,
@@ -277,15 +286,27 @@ class Dispatcher:
         """Produce to topics that must be asked for first, or to many, behind what came before."""
         if before is not None:
             await asyncio.wait((before,))
-        entries = await find_topics(self._services, request, self._complain)
-        pending = Pending(version, answer)
-        for _ in submitting(self._services, request, entries, pending):
-            await asyncio.sleep(0)  # Others want to go on, too.
+        try:
+            entries = await find_topics(self._services, request, self._complain)
+            pending = Pending(header.version, answer)
+            for _ in submitting(self._services, request, entries, pending):
+                await asyncio.sleep(0)  # Others want to go on, too.
+        except Exception as error:  # noqa: BLE001 (it ends this connection, and no other)
+            self._bug(header, slot, error)
+            return
         slot.work = None  # It is on its way.
         if not pending.is_answered:
             self._pending.append(pending)
         if connection.asking is asyncio.current_task():
             connection.asking = None
+
+    def _bug(self, header: RequestHeader, slot: Slot, error: BaseException) -> None:
+        """End a connection for an error that nobody expected."""
+        name, version = header.api.name, header.version
+        self._metrics.request(name, 0.0, "UNKNOWN_SERVER_ERROR")
+        who = {"client_id": header.client_id, "api": name, "api_key": int(header.api.key)}
+        self._log.error("a bug", **who, version=version, error=repr(error), exc_info=error)
+        slot.fail(f"{name}: a bug, see the log")
 
     def _complain(self, error: LakelogError) -> None:
         self._log.warning("a topic was not found out", error=str(error))
@@ -306,9 +327,8 @@ class Dispatcher:
             self._metrics.request("Fetch", self._time() - began)
             slot.answer([start, *body])
 
-        fetching = Fetching(
-            self._services, header.version, request, answer, slot.fail, connection.who
-        )
+        fail = partial(self._bug, header, slot)
+        fetching = Fetching(self._services, header.version, request, answer, fail, connection.who)
         slot.work = fetching
         fetches = connection.fetches
         fetches.append(fetching)
@@ -369,9 +389,8 @@ class Dispatcher:
         except LakelogError as error:
             self._log.warning("a request failed", api=name, version=version, error=str(error))
             slot.fail(f"{name}: {error}")
-        except Exception:  # noqa: BLE001 (it ends this connection, and no other)
-            self._log.exception("a bug", api=name, version=version)
-            slot.fail(f"{name}: a bug, see the log")
+        except Exception as error:  # noqa: BLE001 (it ends this connection, and no other)
+            self._bug(header, slot, error)
         else:
             error_code = "" if isinstance(fields, bytes) else _error(fields)
             self._metrics.request(name, self._time() - began, error_code)

@@ -17,6 +17,7 @@ from types import TracebackType
 from lakelog.broker.limits import HTTP_CONNECTIONS_MAX
 from lakelog.broker.metrics import Metrics
 from lakelog.broker.prometheus import encode, read_gauges
+from lakelog.broker.supervision import Supervisor
 from lakelog.errors import UnavailableError
 
 __all__ = ["Health", "HttpServer"]
@@ -50,7 +51,9 @@ class HttpServer:
         host: str = "127.0.0.1",
         port: int = 0,
         deadline_s: float = DEADLINE_S,
+        tasks: Supervisor | None = None,
     ) -> None:
+        self._tasks = tasks or Supervisor()
         self._metrics = metrics
         self._ready = ready
         self._host, self._port = host, port
@@ -106,7 +109,7 @@ class HttpServer:
             oldest = next(silent, None) or next(iter(self._open))
             del self._open[oldest]
             oldest.cancel()
-        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        task = self._tasks.once("HTTP", self._serve(reader, writer))
         self._open[task] = False
 
         def ended(task: asyncio.Task[None]) -> None:

@@ -31,6 +31,7 @@ from time import monotonic
 from types import TracebackType
 
 from lakelog.broker.metrics import Metrics
+from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, StoreTime
@@ -115,17 +116,19 @@ class Keeping:
         told: Callable[[KeepReport], None] = lambda _: None,
         complain: Callable[[str], None] = lambda _: None,
         target: Callable[[StoreSpec, KeepSettings, Connection], None] | None = None,
+        tasks: Supervisor | None = None,
     ) -> None:
         if spec.url == "memory:":
             raise InvalidInputError("what is in memory: no other process can keep: use --no-keep")
         self._spec, self._settings, self._metrics = spec, settings, metrics
         self._told, self._complain = told, complain
         self._target = target or work
+        self._tasks = tasks or Supervisor()
         self._task: asyncio.Task[None] | None = None
         self._process: BaseProcess | None = None
 
     async def __aenter__(self) -> "Keeping":
-        self._task = asyncio.create_task(self._run())
+        self._task = self._tasks.keep("keeper", self._run)
         return self
 
     async def __aexit__(
@@ -169,7 +172,7 @@ class Keeping:
             name="lakelog-keep",
             daemon=True,
         )
-        starting = asyncio.ensure_future(asyncio.to_thread(process.start))
+        starting = awaited(asyncio.to_thread(process.start))
         try:
             try:
                 await asyncio.shield(starting)
@@ -210,7 +213,7 @@ class Keeping:
         metrics.sealed_records += report.records
         metrics.sealed_bytes += report.size_bytes
         metrics.usage += Usage(requests=report.requests)
-        self._told(report)
+        self._tasks.call("keeper", self._told, report)
 
 
 def _obituary(code: int | None, settings: KeepSettings, delay_s: float) -> str:

@@ -15,6 +15,8 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 
+from lakelog.broker.lane_health import LaneHealth
+from lakelog.broker.supervision import Supervisor
 from lakelog.broker.watches import Watch, Watches
 from lakelog.errors import LakelogError, UnavailableError
 from lakelog.journal import (
@@ -42,10 +44,6 @@ Done = Callable[[Outcome | LakelogError], None]
 
 NEVER_MS = 1 << 62
 
-UNANSWERED_MS_MAX = 15_000
-"""Clients should go elsewhere when a lane has waited longer for one answer of the store."""
-
-
 _Waiting = tuple[Request, Done, int]
 """A request, whom to tell, and until when: behind that nobody waits for the answer."""
 
@@ -65,8 +63,11 @@ class LaneWriter:
         flushed: Callable[[float, int], None] = lambda *_: None,
         aside: Callable[[Work[None]], Awaitable[None]] | None = None,
         turnstile: asyncio.Lock | None = None,
+        tasks: Supervisor | None = None,
     ) -> None:
         self.lane = lane
+        self._tasks = tasks or Supervisor()
+        self._name = f"lane {lane.number}"
         self._perform = working_async(perform)
         self._probe_ms = probe_ms
         self._complain, self._stored, self._flushed = complain, stored, flushed
@@ -83,15 +84,14 @@ class LaneWriter:
         """Requests that wait for room in the queue."""
         self._closing = False
         self._refreshing: list[asyncio.Future[None]] = []
-        self._watches = Watches()
+        self._watches = Watches(self._tasks)
         self._looked_ms = 0
-        self._failing = ""
-        """What ended the last flush; nothing if it ended well."""
+        self._health = LaneHealth(lane)
         self._flusher: asyncio.Task[None] | None = None
         self._checkpoint: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> "LaneWriter":
-        self._flusher = asyncio.create_task(self._run())
+        self._flusher = self._tasks.keep(self._name, self._run)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -134,7 +134,7 @@ class LaneWriter:
         self._queue.keep(wanted)
         for (_, done, _), is_wanted in waiting:
             if not is_wanted:
-                done(Unknown())
+                self._tasks.call(self._name, done, Unknown())
 
     async def append(self, request: Request) -> Outcome:
         """Store one request with the next flush, and wait for its outcome, and for room before.
@@ -204,24 +204,12 @@ class LaneWriter:
 
     def trouble(self) -> str:
         """Say what keeps this lane from storing anything; nothing if all is well."""
-        if self._closing:
-            return f"lane {self.lane.number} has stopped: restart the broker, and see its log"
-        since_ms = self.lane.putting_since_ms
-        waited_ms = 0 if since_ms is None else self._now_ms() - since_ms
-        if waited_ms > UNANSWERED_MS_MAX:
-            return (
-                f"lane {self.lane.number} has waited {waited_ms // 1000} s for the store to take a "
-                "bundle: check the store and the network"
-            )
-        if self._failing:
-            return f"lane {self.lane.number} cannot store anything: {self._failing}"
-        return ""
+        return self._health.trouble(is_closing=self._closing)
 
     @property
     def unanswered_s(self) -> float:
         """For how long the bundle that is being stored has not been answered."""
-        since_ms = self.lane.putting_since_ms
-        return 0.0 if since_ms is None else max(self._now_ms() - since_ms, 0) / 1000
+        return self._health.unanswered_s
 
     async def watch_floor(self, every_ms: int) -> None:
         """Look at the head again and again, for ever: a busy lane needs to only now and then, and
@@ -272,10 +260,25 @@ class LaneWriter:
                     await self._flush()
                 known = self.lane.snapshot
                 if known is not None and known.due is not None and self._checkpoint is None:
-                    self._checkpoint = asyncio.create_task(self._write_checkpoint(known.due))
-        finally:
-            self._closing = True
-            self._refuse(_closing())
+                    self._checkpoint = self._tasks.once(
+                        f"{self._name} checkpoint", self._write_checkpoint(known.due)
+                    )
+        except Exception as error:
+            # A bug. Everything may be stored, or nothing; the lane is learned anew, and goes on.
+            self._health.died(error)
+            self.lane.forget()
+            lost = f"{self._name} died of {error!r}: the outcome is unknown"
+            self._refuse(UnavailableError(lost))
+            raise
+        except BaseException:
+            self.lane.forget()
+            self._end()
+            raise
+        self._end()
+
+    def _end(self) -> None:
+        self._closing = True
+        self._refuse(_closing())
 
     def _is_flush_due(self) -> bool:
         due_ms = self._queue.due_ms()
@@ -314,8 +317,8 @@ class LaneWriter:
         except LakelogError as raised:
             error = raised
             self._complain(raised)
-        except BaseException:
-            error = _closing()
+        except BaseException as raised:
+            error = UnavailableError(f"a look at {self._name} ended in {raised!r}: retry")
             raise
         finally:
             for answer in asked:
@@ -347,42 +350,40 @@ class LaneWriter:
             late = [done for _, done, deadline_ms in waiting if deadline_ms < now_ms]
             waiting = [one for one in waiting if one[2] >= now_ms]
             for done in late:
-                done(Unknown())
+                self._tasks.call(self._name, done, Unknown())
         if not waiting:
             return
         before = self._seq()
+        requests = [request for request, _, _ in waiting]
         try:
-            ended = await run_async(
-                flush(self.lane, [request for request, _, _ in waiting]), self._perform
-            )
+            ended = await run_async(flush(self.lane, requests), self._perform)
         except BaseException as error:
             # A cancellation, or a bug: the flush may have stored everything, or nothing.
-            self.lane.forget()
             lost = UnavailableError(f"the flush ended in {error!r}: the outcome is unknown")
             self._refuse(lost, waiting)
             raise
         self._looked_ms = self._now_ms()
-        self._failing = "" if ended.error is None else str(ended.error)[:512]
+        self._health.flushed(ended.error)
         if ended.error is not None:
             self._complain(ended.error)
         size = 0
         for (request, done, _), outcome in zip(waiting, ended.outcomes, strict=True):
             if type(outcome) is Stored and type(request) is Append and not outcome.duplicate:
                 size += len(request.body)
-                self._stored(request, outcome)
-            done(outcome)
-        self._flushed((self._looked_ms - now_ms) / 1000, size)
+                self._tasks.call(self._name, self._stored, request, outcome)
+            self._tasks.call(self._name, done, outcome)
+        self._tasks.call(self._name, self._flushed, (self._looked_ms - now_ms) / 1000, size)
         if self._watches:
-            ours = {request.place for request, _, _ in waiting if type(request) is Append}
+            ours = {request.place for request in requests if type(request) is Append}
             self._wake(ours if self._seq() == before + 1 else None)
 
     def _refuse(self, error: LakelogError, waiting: list[_Waiting] | None = None) -> None:
         """Answer everybody who waits with an error."""
-        self._closing = True
-        for _, done, _ in (*(waiting or ()), *self._waiting):
-            done(error)
+        told = [*(waiting or ()), *self._waiting]
         self._waiting.clear()
         self._queue.clear()
+        for _, done, _ in told:
+            self._tasks.call(self._name, done, error)
         for answer in self._refreshing:
             if not answer.done():
                 answer.set_exception(error)

@@ -179,6 +179,7 @@ class Metrics:
         "bytes_out",
         "cache_hits",
         "cache_misses",
+        "callback_failures",
         "connections",
         "connections_opened",
         "connections_refused",
@@ -196,6 +197,7 @@ class Metrics:
         "stalls",
         "store_requests",
         "store_seconds",
+        "task_deaths",
         "topics",
         "usage",
     )
@@ -228,6 +230,10 @@ class Metrics:
         self.usage = Usage()
         """What other processes of this broker asked of the store."""
         self.gauge_failures = 0
+        self.task_deaths: Counter[str] = Counter()
+        """By the name of the task."""
+        self.callback_failures: Counter[str] = Counter()
+        """By whose it was."""
 
     # ------------------------------------------------------------------------ counting
 

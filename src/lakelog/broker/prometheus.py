@@ -125,6 +125,19 @@ def _simple(metrics: Metrics) -> Iterator[Metric]:
         ("gauge_failures", "Gauges that could not be read.", metrics.gauge_failures),
     ):
         yield CounterMetricFamily(f"lakelog_{name}", help_, value=value)
+    for name, help_, label, counts in (
+        (
+            "task_deaths",
+            "Tasks that an error ended; they begin again.",
+            "task",
+            metrics.task_deaths,
+        ),
+        ("callback_failures", "Callbacks that raised.", "callback", metrics.callback_failures),
+    ):
+        family = CounterMetricFamily(f"lakelog_{name}", help_, labels=(label,))
+        for what, count in list(counts.items()):
+            family.add_metric((what,), count)
+        yield family
     yield GaugeMetricFamily("lakelog_connections", "Open now.", value=metrics.connections)
     yield _histogram("lakelog_flush_seconds", "How long flushes took.", metrics.flush_seconds)
     yield _histogram("lakelog_flush_bytes", "How large they were.", metrics.flush_bytes)

@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from itertools import islice
 
@@ -38,6 +39,7 @@ from lakelog.broker.services import Services
 from lakelog.broker.sessions import Sessions
 from lakelog.broker.settings import BrokerSettings
 from lakelog.broker.slots import Slot
+from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.broker.timekeeper import Timekeeper
 from lakelog.errors import LakelogError, UnavailableError
 from lakelog.host import SystemClock, new_id, open_files_max
@@ -165,7 +167,7 @@ class Broker:
         """Accept nothing more, answer what was accepted, and let everybody go."""
         self.is_draining = True
         writers = self.services.lanes.values()
-        closing = [asyncio.create_task(writer.close()) for writer in writers]
+        closing = [awaited(writer.close()) for writer in writers]
         await asyncio.wait(closing, timeout=self.limits.drain_ms / 1000)
         for writer in writers:
             await writer.abort()
@@ -200,6 +202,10 @@ async def run_broker(
     """
     clock = clock or SystemClock()
     metrics = metrics or Metrics()
+    tasks = Supervisor(log, metrics)
+    loop = asyncio.get_running_loop()
+    before = loop.get_exception_handler()
+    loop.set_exception_handler(tasks.unhandled)
     perform = retrying_async(counted(store.perform_async, metrics))
     namespace = await run_async(open_namespace(), working_async(perform))
     time_ = StoreTime(settings.clock_skew_ms_max)
@@ -236,6 +242,7 @@ async def run_broker(
             flushed=metrics.flush,
             aside=aside,
             turnstile=turnstile,
+            tasks=tasks,
         )
         for number in range(namespace.rules.lanes)
     }
@@ -260,6 +267,7 @@ async def run_broker(
         ids=ids,
         settings=settings.groups,
         complain=complain,
+        tasks=tasks,
     )
     memory = settings.limits.memory_bytes
     budget = Budget(memory, memory * settings.limits.address_percent // 100)
@@ -278,6 +286,7 @@ async def run_broker(
         answers=answers,
         metrics=metrics,
         time=time_,
+        tasks=tasks,
     )
     services.lags = Lags(services)
     offsets_id = sha256(namespace.id + OFFSETS_TOPIC.encode()).digest()[:16]
@@ -298,30 +307,27 @@ async def run_broker(
     await coordinator.__aenter__()
     for writer in lanes.values():
         await writer.__aenter__()
-    tasks: list[asyncio.Task[None]] = []
     servers: list[asyncio.Server] = []
     try:
         learning = [_learn(writer, complain) for writer in lanes.values()]
         await asyncio.gather(catalog.refresh(), coordinator.loaded(), *learning)
         timekeeper.mind(writer.lane for writer in lanes.values())
         servers = await _open_doors(broker, advertised)
-        tasks = [
-            asyncio.create_task(broker.sweep()),
-            asyncio.create_task(broker.watch_loop()),
-            asyncio.create_task(timekeeper.watch()),
-            asyncio.create_task(catalog.watch(settings.topics_refresh_ms)),
-            asyncio.create_task(services.lags.watch()),
-            asyncio.create_task(offsets.watch()),
-            *(asyncio.create_task(one.watch_floor(FLOOR_MS)) for one in lanes.values()),
-        ]
+        tasks.keep("sweep", broker.sweep)
+        tasks.keep("loop watch", broker.watch_loop)
+        tasks.keep("clock watch", timekeeper.watch)
+        tasks.keep("topics watch", partial(catalog.watch, settings.topics_refresh_ms))
+        tasks.keep("lag watch", services.lags.watch)
+        tasks.keep("offsets topic", offsets.watch)
+        for number, one in lanes.items():
+            tasks.keep(f"lane {number} floor", partial(one.watch_floor, FLOOR_MS))
         yield broker
     finally:
         for server in servers:
             server.close()
         await broker.drain()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await tasks.close()
+        loop.set_exception_handler(before)
 
 
 async def _learn(writer: LaneWriter, complain: Callable[[LakelogError], None]) -> None:

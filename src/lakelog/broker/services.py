@@ -11,6 +11,7 @@ from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.metrics import Metrics
 from lakelog.broker.sessions import Sessions
 from lakelog.broker.settings import BrokerSettings
+from lakelog.broker.supervision import Supervisor
 from lakelog.journal import StoreTime
 from lakelog.ports import Clock, Ids
 from lakelog.wire import Fields
@@ -41,6 +42,7 @@ class Services:
     answers: Budget
     metrics: Metrics
     time: StoreTime = field(default_factory=StoreTime)
+    tasks: Supervisor = field(default_factory=Supervisor)
     lags: "Lags" = field(init=False)
 
 

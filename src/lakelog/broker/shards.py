@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from lakelog.broker.ledger import CoordinatorSettings, Ledger
+from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.errors import FencedError, LakelogError
 from lakelog.groups import (
     Answer,
@@ -52,6 +53,9 @@ __all__ = ["CoordinatorSettings", "Shard"]
 HEAD_BYTES = 4096
 """What a shard takes besides its groups; a bound."""
 
+AGAIN_MS = 1_000
+"""After a group has failed at what was due."""
+
 GROWING = (Join, Sync, ConsumerHeartbeat, Commit)
 """Requests that may make a group larger, and are refused when there is no room."""
 
@@ -77,8 +81,10 @@ class Shard:
         clock: Clock,
         settings: CoordinatorSettings,
         complain: Callable[[LakelogError], None],
+        tasks: Supervisor,
     ) -> None:
         self._clock = clock
+        self._tasks = tasks
         self._settings = settings
         self._complain = complain
         self._ledger = Ledger(
@@ -98,7 +104,7 @@ class Shard:
         self._waiting: deque[_Waiting] = deque()
         self._impatience: asyncio.TimerHandle | None = None
         self._timers: dict[str, tuple[int, asyncio.TimerHandle]] = {}
-        self._writer = asyncio.create_task(self._write())
+        self._writer = awaited(self._write())
         for name, group in self._groups.items():
             self._arm(name, group)
 
@@ -236,7 +242,13 @@ class Shard:
 
     def _ring(self, group_id: str) -> None:
         self._timers.pop(group_id, None)
-        self.tell((group_id,), Tick())
+        try:
+            self.tell((group_id,), Tick())
+        except Exception as error:  # noqa: BLE001 (this group is asked again, the others go on)
+            self._tasks.failed("group timer", error)
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(AGAIN_MS / 1000, self._ring, group_id)
+            self._timers[group_id] = self._clock.boot_ms() + AGAIN_MS, timer
 
     # ------------------------------------------------------------------------ waiting
 
@@ -303,6 +315,12 @@ class Shard:
 
     # ------------------------------------------------------------------------ ending
 
+    async def over(self) -> None:
+        """Wait until nothing is stored any more; raises what the writer died of, if it did."""
+        await asyncio.wait((self._writer,))
+        if not self._writer.cancelled() and (error := self._writer.exception()) is not None:
+            raise error
+
     async def close(self) -> None:
         """Take nothing more, store what was taken, and answer everybody."""
         if self._refuses is None:
@@ -316,6 +334,4 @@ class Shard:
         done, _ = await asyncio.wait((self._writer,), timeout=self._settings.drain_ms / 1000)
         if not done:
             self._writer.cancel()
-            await asyncio.wait((self._writer,))
-        if not self._writer.cancelled() and (error := self._writer.exception()) is not None:
-            raise error
+        await self.over()

@@ -6,6 +6,7 @@ called looks again, and waits again if there is still nothing for it.
 
 from collections.abc import Callable, Iterable
 
+from lakelog.broker.supervision import Supervisor
 from lakelog.journal import Place
 
 __all__ = ["Watch", "Watches"]
@@ -25,7 +26,8 @@ class Watch:
 class Watches:
     """Those who wait, by partition."""
 
-    def __init__(self) -> None:
+    def __init__(self, tasks: Supervisor) -> None:
+        self._tasks = tasks
         self._waiting: dict[Place, set[Watch]] = {}
 
     def __bool__(self) -> bool:
@@ -51,4 +53,4 @@ class Watches:
                 now = end(place)
                 for watch in [one for one in watches if one.offset < now]:
                     self.forget(watch)
-                    watch.wake()
+                    self._tasks.call("watch", watch.wake)

@@ -27,6 +27,8 @@ from lakelog.broker import (
     KeepReport,
     KeepSettings,
     Metrics,
+    Supervisor,
+    awaited,
     register_gauges,
     run_broker,
 )
@@ -145,12 +147,15 @@ async def _run(
 ) -> None:
     stop = _signals(log)
     metrics = Metrics()
+    tasks = Supervisor(log, metrics)
     running: list[Broker] = []
     address: tuple[str, int] | None = None
     async with AsyncExitStack() as stack:
         if plan.http is not None:
             host, port = plan.http
-            server = HttpServer(metrics, lambda: _health(running), host=host, port=port)
+            server = HttpServer(
+                metrics, lambda: _health(running), host=host, port=port, tasks=tasks
+            )
             await stack.enter_async_context(server)
             address = server.address
             log.info("health and metrics", address="{}:{}".format(*address))
@@ -166,10 +171,11 @@ async def _run(
                 metrics,
                 told=lambda report: _tell(log, report),
                 complain=log.warning,
+                tasks=tasks,
             )
             await stack.enter_async_context(keeper)
-        waiting = asyncio.create_task(stop.wait())
-        greeting = asyncio.ensure_future(ready(Running(broker, address)))
+        waiting = awaited(stop.wait())
+        greeting = awaited(_greet(ready, Running(broker, address)))
         await asyncio.wait((waiting, greeting), return_when=asyncio.FIRST_COMPLETED)
         if greeting.done():
             greeting.result()
@@ -177,6 +183,10 @@ async def _run(
         greeting.cancel()
         log.info("draining", connections=broker.connections)
     log.info("stopped")
+
+
+async def _greet(ready: Callable[[Running], Awaitable[None]], running: Running) -> None:
+    await ready(running)
 
 
 def _health(running: list[Broker]) -> tuple[bool, str]:

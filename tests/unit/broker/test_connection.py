@@ -329,7 +329,10 @@ async def test_a_bug_while_reading_ends_the_connection_and_leaves_nobody_waiting
         for one in (client, other):
             await one.close()
         await settled(running)
-    assert "ZeroDivisionError" in str(site.log)
+        (said,) = [one for one in site.log if one["event"] == "a bug"]
+        assert (said["api"], said["api_key"], said["client_id"]) == ("Fetch", 1, "site")
+        assert "ZeroDivisionError" in said["error"]
+        site.log.remove(said)
 
 
 @story

@@ -138,8 +138,7 @@ def test_a_bug_in_a_flush_leaves_nobody_waiting() -> None:
         await writer.__aenter__()
         waiting = [writer.append(request(number)) for number in range(3)]
         answers = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 20)
-        with pytest.raises(ZeroDivisionError):
-            await writer.close()
+        await writer.close()
         assert not lane.is_sure
         return answers
 
@@ -280,4 +279,4 @@ def test_a_lane_says_what_keeps_it_from_storing_anything() -> None:
     assert (well, putting, again, better) == ("", "", "", "")
     assert "lane 0 has waited 20 s for the store" in stuck
     assert "read-only" in failing
-    assert "lane 0 has stopped" in closed
+    assert "lane 0 is closed" in closed

@@ -13,7 +13,8 @@ Not done
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 
@@ -22,6 +23,7 @@ from lakelog.broker.codes import read_code
 from lakelog.broker.partitions import Part, Partition
 from lakelog.broker.services import Services
 from lakelog.broker.sessions import Session, Wanted
+from lakelog.broker.supervision import awaited
 from lakelog.broker.watches import Watch
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.formats import Bytes
@@ -79,7 +81,7 @@ class Fetching:
         version: int,
         request: FetchRequest,
         answer: Answer,
-        fail: Callable[[str], None],
+        fail: Callable[[BaseException], None],
         who: str,
     ) -> None:
         if request.replica_id >= 0:
@@ -103,6 +105,16 @@ class Fetching:
 
     def start(self) -> None:
         """Answer, or begin to wait."""
+        self._guard(self._start)
+
+    def _guard(self, step: Callable[[], None]) -> None:
+        """Let nobody wait for what a bug has ended."""
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001 (it ends this connection, and no other)
+            self._fail(error)
+
+    def _start(self) -> None:
         loop = asyncio.get_running_loop()
         wait_ms = min(max(self._request.max_wait_ms, 0), WAIT_MS_MAX)
         self._deadline = loop.time() + wait_ms / 1000
@@ -340,14 +352,14 @@ class Fetching:
         self._has_grown = True
         if self._timer is not None:
             self._stop_waiting()
-            self._try()
+            self._guard(self._try)
 
     def _late(self) -> None:
         self._stop_waiting()
-        self._try()
+        self._guard(self._try)
 
-    def _aside(self, work: object) -> None:
-        task: asyncio.Task[None] = asyncio.create_task(work)  # type: ignore[arg-type]
+    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = awaited(work)
         task.add_done_callback(self._ended)
         self._task = task
 
@@ -357,7 +369,7 @@ class Fetching:
             self._reserve(0)
         elif (error := task.exception()) is not None:
             self._reserve(0)
-            self._fail(f"Fetch: a bug: {error!r}")
+            self._fail(error)
 
     # ------------------------------------------------------------------------ answering
 

@@ -16,6 +16,7 @@ from lakelog.broker.codes import read_code
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.services import Call, Services
 from lakelog.broker.slices import ask_partitions
+from lakelog.broker.supervision import awaited
 from lakelog.errors import LakelogError
 from lakelog.wire import Fields
 
@@ -44,7 +45,7 @@ class _Looks:
         """Know where a lane ends, by a look that began with the request or later."""
         look = self._looks.get(lane)
         if look is None:
-            look = self._looks[lane] = asyncio.create_task(lane.refresh())
+            look = self._looks[lane] = awaited(lane.refresh())
         await asyncio.shield(look)
 
 

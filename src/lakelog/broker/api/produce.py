@@ -239,9 +239,8 @@ def submitting(
             counters.bytes_in += len(records)
             done = partial(_done, pending, rows, at, partition, stamp)
             if entry.configs.is_compacted:
-                task = asyncio.create_task(_keyed(partition, append, done, now_ms, deadline_ms))
-                _TASKS.add(task)
-                task.add_done_callback(_TASKS.discard)
+                work = _keyed(partition, append, done, now_ms, deadline_ms)
+                services.tasks.once("Produce of keys", work)
             else:
                 partition.lane.submit(append, done, now_ms, deadline_ms)
     pending.settle()
@@ -251,9 +250,6 @@ _UNKNOWN = ErrorCode.unknown_topic_or_partition
 
 BLAMED_MAX = 1_000
 """Records that are named in an answer. The others of a batch that is refused are told no less."""
-
-_TASKS: set[asyncio.Task[None]] = set()
-"""Batches whose keys are looked at: the loop itself would forget them."""
 
 
 class _Flaw(NamedTuple):
@@ -334,6 +330,9 @@ async def _keyed(
         except LakelogError as error:
             done(error)
             return
+        except Exception as error:
+            done(UnavailableError(f"its keys were not read: {error!r}"))
+            raise
         if blamed:
             what = "a record without a key, and the topic is compacted: give it one"
             told = tuple((at, what) for at in blamed[:BLAMED_MAX])
