@@ -11,6 +11,7 @@
     _lakelog/staged/{write}/plan                   what of them goes where, if it is the one
     _lakelog/commits/{query}/{number:020}          cell: which attempt counts, and how far it is
     _lakelog/groups/{shard:02}                     cell: consumer groups, and who coordinates them
+    _lakelog/brokers/{broker}                      cell: the last sign of life of a broker that runs
     _lakelog/pipeline                              cell: until when a pipeline keeps all of it
     _lakelog/time/{id}                             a moment of the store's clock; deleted at once
     {path}/{partition}/manifest                    cell: history of one partition
@@ -30,6 +31,7 @@ from crc32c import crc32c
 from lakelog.errors import InvalidInputError
 
 __all__ = [
+    "BROKERS_PREFIX",
     "CLUSTER_KEY",
     "COMMITS_PREFIX",
     "GROUPS_PREFIX",
@@ -56,6 +58,7 @@ __all__ = [
     "page_stem",
     "partition_prefix",
     "plan_key",
+    "pulse_key",
     "segment_stem",
     "seq_of",
     "staged_key",
@@ -74,6 +77,7 @@ STAGED_PREFIX = "_lakelog/staged/"
 COMMITS_PREFIX = "_lakelog/commits/"
 TIME_PREFIX = "_lakelog/time/"
 GROUPS_PREFIX = "_lakelog/groups/"
+BROKERS_PREFIX = "_lakelog/brokers/"
 LANES_MAX = 1024
 
 STAGING = ".lakelog-staging"
@@ -185,6 +189,10 @@ def commit_of(key: str) -> tuple[bytes, int] | None:
 
 def group_shard_key(shard: int) -> str:
     return f"{GROUPS_PREFIX}{shard:02}"
+
+
+def pulse_key(broker: bytes) -> str:
+    return BROKERS_PREFIX + broker.hex()
 
 
 def time_key(id_: bytes) -> str:

@@ -3,7 +3,7 @@
 loading     COORDINATOR_LOAD_IN_PROGRESS, but a heartbeat is simply answered, and a SyncGroup is
             told to join again: as Kafka does, so that a restart is no rebalance
 loaded      the group answers
-lost        NOT_COORDINATOR: another broker has taken the claim; this one must be started again
+lost        NOT_COORDINATOR: another broker has taken the claim; it is taken back when that has gone
 damaged     COORDINATOR_NOT_AVAILABLE: the cell cannot be read, and is left as it is
 """
 
@@ -14,10 +14,11 @@ from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
+from lakelog.broker.claims import Claims
 from lakelog.broker.patterns import Patterns
 from lakelog.broker.shards import CoordinatorSettings, Shard
 from lakelog.broker.supervision import Supervisor, awaited
-from lakelog.errors import FencedError, LakelogError, UnavailableError
+from lakelog.errors import FencedError, LakelogError
 from lakelog.groups import (
     Answer,
     AnyGroup,
@@ -56,7 +57,7 @@ from lakelog.groups import (
 )
 from lakelog.meta import GroupStore, Held, shard_of
 from lakelog.ports import Clock, Ids
-from lakelog.store import PerformAsync, run_async, working_async
+from lakelog.store import PerformAsync
 
 __all__ = ["Coordinator"]
 
@@ -64,7 +65,6 @@ GROUP_ID_BYTES_MAX = 1024
 CLIENT_ID_MAX = 256
 """Characters of a client's id that go into the ids of members, and are remembered."""
 
-RETRY_MS = 500
 SWEPT_AT_ONCE = 64
 
 A = TypeVar(
@@ -108,6 +108,9 @@ class Coordinator:
         self._ids = ids
         self._settings = settings or CoordinatorSettings()
         self._complain = complain
+        self._claims = Claims(
+            store, perform, clock=clock, settings=self._settings, complain=complain
+        )
         self._shards: list[Shard | Code] = []
         """Empty until the first is loaded, which tells how many there are."""
         self._refuses: Code | None = Code.COORDINATOR_LOAD_IN_PROGRESS
@@ -118,10 +121,21 @@ class Coordinator:
     async def __aenter__(self) -> "Coordinator":
         self._loading = awaited(self._load())
         self._kept.append(self._tasks.keep("groups sweep", self._sweep))
+        self._kept.append(self._tasks.keep("pulse", self._claims.live))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    async def load(self, where: str = "") -> None:
+        """Claim and load every shard; ``where`` is told to whoever loses them by that.
+
+        Raises:
+            LakelogError: one cannot be, and waiting does not help.
+        """
+        self._claims.where = where
+        await self.__aenter__()
+        await self.loaded()
 
     async def loaded(self) -> None:
         """Wait until every shard is loaded.
@@ -132,6 +146,10 @@ class Coordinator:
         assert self._loading is not None
         await asyncio.shield(self._loading)
 
+    def trouble(self) -> str:
+        """Say what keeps groups from being coordinated; nothing if all is well."""
+        return self._claims.trouble()
+
     async def close(self) -> None:
         """Take nothing more, store what was taken, and answer everybody."""
         self._refuses = Code.COORDINATOR_NOT_AVAILABLE
@@ -140,7 +158,10 @@ class Coordinator:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
         shards = [shard for shard in self._shards if isinstance(shard, Shard)]
-        await asyncio.gather(*(shard.close() for shard in shards))
+        try:
+            await asyncio.gather(*(shard.close() for shard in shards))
+        finally:
+            await self._claims.leave()
 
     # ------------------------------------------------------------------------ asking
     # What a request does to its group is done when one of these returns, and so in the order of the
@@ -321,7 +342,8 @@ class Coordinator:
 
     async def _load(self) -> None:
         try:
-            first = await self._claim(0, None)
+            await self._claims.beat()
+            first = await self._claims.take(0, None)
         except LakelogError as error:
             self._refuses = self._told(error)
             raise
@@ -336,7 +358,9 @@ class Coordinator:
             raise failed[0]
 
     async def _lead(self, number: int) -> None:
-        """Have a shard again when its writer has died, with what is stored of it."""
+        """Have a shard again, with what is stored of it, when its writer has died, and when another
+        broker had it and has gone.
+        """
         while True:
             shard = self._shards[number]
             if isinstance(shard, Shard):
@@ -346,13 +370,11 @@ class Coordinator:
                     self._shards[number] = Code.COORDINATOR_NOT_AVAILABLE
                     raise
                 self._shards[number] = shard.refuses or Code.COORDINATOR_NOT_AVAILABLE
-                if shard.refuses is Code.NOT_COORDINATOR:
-                    return  # Another broker has it.
-            self._open(await self._claim(number, len(self._shards)))
+            self._open(await self._claims.regain(number, len(self._shards)))
 
     async def _load_one(self, number: int, shards: int) -> LakelogError | None:
         try:
-            self._open(await self._claim(number, shards))
+            self._open(await self._claims.take(number, shards))
         except LakelogError as error:
             self._shards[number] = self._told(error)
             return error
@@ -362,16 +384,6 @@ class Coordinator:
         self._complain(error)
         is_lost = isinstance(error, FencedError)
         return Code.NOT_COORDINATOR if is_lost else Code.COORDINATOR_NOT_AVAILABLE
-
-    async def _claim(self, number: int, shards: int | None) -> Held:
-        """Take a shard over; while the store does not answer, again and again."""
-        perform = working_async(self._perform)
-        while True:
-            try:
-                return await run_async(self._store.claim(number, shards), perform)
-            except UnavailableError as error:
-                self._complain(error)
-                await asyncio.sleep(RETRY_MS / 1000)
 
     def _open(self, held: Held) -> None:
         self._shards[held.shard] = Shard(

@@ -50,6 +50,12 @@ class CoordinatorSettings:
     """How often a shard in which nothing is written is looked at. A broker that was replaced and
     does not know it misleads its consumers for so long."""
 
+    pulse_ms: int = 10_000
+    """How often a broker says that it lives, to those who have lost their groups to it."""
+
+    gone_ms: int = 30_000
+    """A broker that has not said so for this long has gone, and its groups are taken back."""
+
     drain_ms: int = 10_000
     """How long closing waits for the store."""
 

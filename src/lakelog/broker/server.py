@@ -11,6 +11,7 @@ memory instead.
 
 import asyncio
 import os
+import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -131,6 +132,9 @@ class Broker:
                 return False, trouble
         if self.services.time.problem:
             return False, self.services.time.problem
+        lost = self.services.coordinator.trouble()
+        if lost:
+            return False, lost
         damaged = self.services.catalog.damaged
         if damaged:
             # Clients of all other topics should come here none the less.
@@ -304,15 +308,17 @@ async def run_broker(
         ),
         log=log,
     )
-    await coordinator.__aenter__()
+    # Nothing is taken from another broker until nothing can keep this one from serving.
+    servers = await _bind(broker, advertised)
     for writer in lanes.values():
         await writer.__aenter__()
-    servers: list[asyncio.Server] = []
     try:
         learning = [_learn(writer, complain) for writer in lanes.values()]
-        await asyncio.gather(catalog.refresh(), coordinator.loaded(), *learning)
+        await asyncio.gather(catalog.refresh(), *learning)
         timekeeper.mind(writer.lane for writer in lanes.values())
-        servers = await _open_doors(broker, advertised)
+        await coordinator.load(", ".join(f"{host}:{port}" for host, port in advertised.values()))
+        for server in servers:
+            await server.start_serving()
         tasks.keep("sweep", broker.sweep)
         tasks.keep("loop watch", broker.watch_loop)
         tasks.keep("clock watch", timekeeper.watch)
@@ -344,37 +350,42 @@ async def _learn(writer: LaneWriter, complain: Callable[[LakelogError], None]) -
         complain(error)
 
 
-async def _open_doors(
-    broker: Broker, advertised: dict[str, tuple[str, int]]
-) -> list[asyncio.Server]:
-    """Listen, and know what to tell clients of it."""
+async def _bind(broker: Broker, advertised: dict[str, tuple[str, int]]) -> list[asyncio.Server]:
+    """Have every port, and know what to tell clients of it; nobody is answered yet.
+
+    The sockets listen from here on. A port that somebody else has is so found out now, and clients
+    that come early wait a moment longer.
+    """
     servers: list[asyncio.Server] = []
     loop = asyncio.get_running_loop()
-    for door in broker.services.settings.listeners:
-        name = door.name
-        try:
-            server = await loop.create_server(
-                lambda name=name: Connection(broker, name),  # type: ignore[misc]
-                door.host,
-                door.port,
-                backlog=BACKLOG,
-                start_serving=False,
+    door, *_ = broker.services.settings.listeners
+    try:
+        for door in broker.services.settings.listeners:
+            name = door.name
+            places = await loop.getaddrinfo(
+                door.host or None, door.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )
-        except OSError as error:
-            for opened in servers:
-                opened.close()
-            # A name that cannot be resolved has a number of its own kind, below 0.
-            code = error.errno or 0
-            why = os.strerror(code) if code > 0 else error.strerror
-            raise UnavailableError(
-                f"cannot listen on {door.host}:{door.port}: {why}: end what listens there, or "
-                "choose another address with --listen"
-            ) from error
-        port = server.sockets[0].getsockname()[1]
-        broker.ports[name] = port
-        host = door.advertised_host or door.host
-        advertised[name] = host, door.advertised_port or port
-        servers.append(server)
-    for server in servers:
-        await server.start_serving()
+            for family, _, _, _, where in dict.fromkeys(places):
+                server = await loop.create_server(
+                    lambda name=name: Connection(broker, name),  # type: ignore[misc]
+                    sock=socket.create_server(where[:2], family=family, backlog=BACKLOG),
+                    backlog=BACKLOG,
+                    start_serving=False,
+                )
+                servers.append(server)
+                port = server.sockets[0].getsockname()[1]
+                broker.ports.setdefault(name, port)
+            host, port = door.advertised_host or door.host, broker.ports[name]
+            advertised[name] = host, door.advertised_port or port
+    except OSError as error:
+        for server in servers:
+            server.close()
+        taken = f"{door.host}:{door.port}"
+        # A name that cannot be resolved has a number of its own kind, below 0.
+        code = error.errno or 0
+        why = os.strerror(code) if code > 0 else error.strerror
+        raise UnavailableError(
+            f"cannot listen on {taken}: {why}: end what listens there, or choose another address "
+            "with --listen"
+        ) from error
     return servers

@@ -14,6 +14,7 @@ from lakelog.meta.contract import (
     Claim,
     GroupStore,
     Held,
+    Pulse,
     shard_of,
 )
 from lakelog.meta.memory import MemoryGroups
@@ -28,6 +29,7 @@ __all__ = [
     "GroupStore",
     "Held",
     "MemoryGroups",
+    "Pulse",
     "decode_group",
     "decode_shard",
     "encode_group",

@@ -9,6 +9,9 @@
                           lost. Another's claim, or no cell at all: fenced, for good
               no answer   the same again; what is stored in the end is one of the two above
     look    is it still the one that I wrote last, or another one of mine?
+    pulse   {"format":1,"broker":"…","where":"host:9092","since_ms":…,"beats":17}, a cell for each
+            broker that runs, written again and again; it is deleted by who leaves in peace, and by
+            who takes over from one that did not
 
 The owner never reads before it writes: it knows what it wrote last, and the etag of it. So a save
 is one request, and no second owner can slip in between, because taking the claim changes the cell.
@@ -16,15 +19,16 @@ A put of a former owner that is still on its way cannot land any more: what it w
 gone, and never comes back, because no two cells of a shard have the same epoch and writes.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 
 from lakelog.errors import CorruptError, FencedError, InvalidInputError, NotFoundError
 from lakelog.formats import decode_fields, number
-from lakelog.meta.contract import SHARD_BYTES_MAX, SHARDS, SHARDS_MAX, Claim, Held, shard_of
+from lakelog.meta.contract import SHARD_BYTES_MAX, SHARDS, SHARDS_MAX, Claim, Held, Pulse, shard_of
 from lakelog.meta.values import build_group, encode_group
-from lakelog.names import group_shard_key
-from lakelog.store import Replaced, Work, change_cell, head, put_if_match, read_cell
+from lakelog.names import group_shard_key, pulse_key
+from lakelog.store import Replaced, Work, change_cell, delete, head, put_if_match, read_cell
 
 __all__ = ["BucketGroups", "decode_shard"]
 
@@ -40,15 +44,20 @@ class BucketGroups:
             raise InvalidInputError(f"{what}: use an id of 16 bytes, 1 to {SHARDS_MAX} shards")
         self._broker = broker
         self._shards = shards
+        self._beats = 0
 
-    def claim(self, shard: int, shards: int | None = None) -> Work[Held]:
-        """Take a shard over, or make it.
+    def claim(
+        self, shard: int, shards: int | None = None, former: bytes | None = None
+    ) -> Work[Held]:
+        """Take a shard over, or make it; if there is a ``former`` owner, from nobody else.
 
         Raises:
-            FencedError: another took it over at the same time, and was later.
+            FencedError: another took it over at the same time, and was later; or it is not the
+                former owner who has it.
             CorruptError, UnsupportedError: it cannot be read; nothing was changed.
         """
         key = group_shard_key(shard)
+        dead: list[bytes] = []
 
         def taken(body: bytes | None) -> bytes | None:
             if body is None:
@@ -57,6 +66,9 @@ class BucketGroups:
             now = decode_shard(body, shard)
             if now.claim.broker == self._broker:
                 return None
+            if former not in (None, now.claim.broker):
+                raise _taken(key)
+            dead[:] = [now.claim.broker]
             claim = Claim(self._broker, now.claim.epoch + 1)
             return _encode(replace(now, claim=claim, writes=0))
 
@@ -67,6 +79,9 @@ class BucketGroups:
         found = yield from read_cell(key)
         if found is None or not is_mine(found.body):
             raise FencedError(f"{key}: another broker took it over just now: start this one again")
+        if shard == 0 and dead:
+            # If it lives it gives another sign of it soon; if not, nobody else would tidy up.
+            yield from delete(pulse_key(dead[0]))
         held = decode_shard(found.body, shard)
         if shards not in (None, held.shards):
             what = f"it is one of {held.shards} shards, and not of {shards}"
@@ -113,9 +128,48 @@ class BucketGroups:
         if found is None or decode_shard(found.body, held.shard).claim != held.claim:
             raise _taken(key)
 
+    def owner(self, shard: int) -> Work[bytes | None]:
+        """Return the other broker that has the claim; None: nobody, or this one."""
+        found = yield from read_cell(group_shard_key(shard))
+        broker = None if found is None else decode_shard(found.body, shard).claim.broker
+        return None if broker == self._broker else broker
+
+    def beat(self, where: str, since_ms: int) -> Work[None]:
+        """Give a sign of life."""
+        self._beats += 1
+        fields = {
+            "format": FORMAT,
+            "broker": self._broker.hex(),
+            "where": where,
+            "since_ms": since_ms,
+            "beats": self._beats,
+        }
+        body = json.dumps(fields, separators=(",", ":")).encode()
+        yield from change_cell(pulse_key(self._broker), lambda _: body, lambda now: now == body)
+
+    def leave(self) -> Work[None]:
+        """Say that this broker has gone."""
+        yield from delete(pulse_key(self._broker))
+
+    def pulse(self, broker: bytes) -> Work[Pulse | None]:
+        """Return the last sign of life of a broker; None: it has gone.
+
+        Raises:
+            CorruptError: it is none.
+        """
+        key = pulse_key(broker)
+        found = yield from read_cell(key)
+        if found is None:
+            return None
+        try:
+            fields = decode_fields(found.body, format_=FORMAT, where=key)
+            return Pulse(found.info.etag, str(fields["where"]), number(fields["since_ms"]))
+        except (ValueError, TypeError, KeyError) as error:
+            raise CorruptError(f"it is no pulse: {error!r}"[:300], at=0, where=key) from error
+
 
 def _taken(key: str) -> FencedError:
-    return FencedError(f"{key}: another broker has taken it over: start this one again")
+    return FencedError(f"{key}: another broker has taken it over")
 
 
 def _encode(held: Held) -> bytes:

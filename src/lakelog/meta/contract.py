@@ -7,6 +7,10 @@ To take a shard over is to raise its epoch. Whoever had it before learns of it w
 that write does not happen, and ``FencedError`` says so. A broker that was asleep can therefore
 change nothing, and so answers nothing that would not be true.
 
+Whoever has lost a shard may have it again when its new owner has gone. So each broker gives signs
+of life, its pulse; one that stays the same for long is of a broker that has died. Nothing depends
+on that being right: it is the claim alone that says who may write.
+
 A store keeps one value for each group and does not look into it. ``save`` names the groups that
 have changed; a bucket writes the whole shard all the same, another store need not.
 """
@@ -19,7 +23,16 @@ from crc32c import crc32c
 
 from lakelog.store import Work
 
-__all__ = ["SHARDS", "SHARDS_MAX", "SHARD_BYTES_MAX", "Claim", "GroupStore", "Held", "shard_of"]
+__all__ = [
+    "SHARDS",
+    "SHARDS_MAX",
+    "SHARD_BYTES_MAX",
+    "Claim",
+    "GroupStore",
+    "Held",
+    "Pulse",
+    "shard_of",
+]
 
 SHARDS = 8
 """Of a namespace that has none yet. More shards carry more groups and more commits."""
@@ -39,6 +52,17 @@ class Claim(NamedTuple):
     broker: bytes
     """Sixteen bytes that name one run of one broker."""
     epoch: int
+
+
+class Pulse(NamedTuple):
+    """The last sign of life of a broker."""
+
+    sign: str
+    """Another one each time."""
+    where: str
+    """Where clients find it."""
+    since_ms: int
+    """When it began, by its own clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +87,16 @@ class Held:
 class GroupStore(Protocol):
     """Keeps groups."""
 
-    def claim(self, shard: int, shards: int | None = None) -> Work[Held]:
+    def claim(
+        self, shard: int, shards: int | None = None, former: bytes | None = None
+    ) -> Work[Held]:
         """Take a shard over, or make it, and return what is in it.
 
-        Shard 0 is asked for first, without a number of shards: it tells how many there are.
+        Shard 0 is asked for first, without a number of shards: it tells how many there are. With
+        a ``former`` owner it is taken from nobody else.
 
         Raises:
+            FencedError: somebody else than the former owner has it.
             UnavailableError: no answer; claim it again.
             CorruptError, UnsupportedError: it cannot be read.
         """
@@ -89,6 +117,22 @@ class GroupStore(Protocol):
         Raises:
             FencedError: another broker has the claim; stop.
         """
+        ...
+
+    def owner(self, shard: int) -> Work[bytes | None]:
+        """Return the other broker that has the claim; None: nobody, or this one."""
+        ...
+
+    def beat(self, where: str, since_ms: int) -> Work[None]:
+        """Give a sign of life."""
+        ...
+
+    def leave(self) -> Work[None]:
+        """Say that this broker has gone: nobody needs to wait until that is clear."""
+        ...
+
+    def pulse(self, broker: bytes) -> Work[Pulse | None]:
+        """Return the last sign of life of a broker; None: it has gone."""
         ...
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lakelog.errors import FencedError
-from lakelog.meta.contract import SHARDS, Claim, Held
+from lakelog.meta.contract import SHARDS, Claim, Held, Pulse
 from lakelog.store import Work
 
 __all__ = ["MemoryGroups"]
@@ -16,14 +16,29 @@ __all__ = ["MemoryGroups"]
 class MemoryGroups:
     """The groups of one process."""
 
-    def __init__(self, broker: bytes, shared: dict[int, Held] | None = None) -> None:
+    def __init__(
+        self,
+        broker: bytes,
+        shared: dict[int, Held] | None = None,
+        pulses: dict[bytes, Pulse] | None = None,
+    ) -> None:
         self._broker = broker
         self._held = {} if shared is None else shared
+        self._pulses = {} if pulses is None else pulses
+        self._beats = 0
 
-    def claim(self, shard: int, shards: int | None = None) -> Work[Held]:
-        """Take a shard over."""
+    def claim(
+        self, shard: int, shards: int | None = None, former: bytes | None = None
+    ) -> Work[Held]:
+        """Take a shard over.
+
+        Raises:
+            FencedError: somebody else than the former owner has it.
+        """
         yield from ()
         before = self._held.get(shard)
+        if None not in (before, former) and (yield from self.owner(shard)) not in (None, former):
+            raise FencedError(f"shard {shard} of groups has another owner than before")
         claim = Claim(self._broker, 1 if before is None else before.claim.epoch + 1)
         if before is None:
             held = Held(shard=shard, shards=shards or SHARDS, claim=claim)
@@ -51,3 +66,25 @@ class MemoryGroups:
         yield from ()
         if self._held[held.shard].claim != held.claim:
             raise FencedError(f"shard {held.shard} of groups has another owner: stop")
+
+    def owner(self, shard: int) -> Work[bytes | None]:
+        """Return the other broker that has a shard."""
+        yield from ()
+        broker = self._held[shard].claim.broker
+        return None if broker == self._broker else broker
+
+    def beat(self, where: str, since_ms: int) -> Work[None]:
+        """Give a sign of life."""
+        yield from ()
+        self._beats += 1
+        self._pulses[self._broker] = Pulse(str(self._beats), where, since_ms)
+
+    def leave(self) -> Work[None]:
+        """Say that this broker has gone."""
+        yield from ()
+        self._pulses.pop(self._broker, None)
+
+    def pulse(self, broker: bytes) -> Work[Pulse | None]:
+        """Return the last sign of life of a broker."""
+        yield from ()
+        return self._pulses.get(broker)

@@ -390,14 +390,16 @@ async def broker(
     limits: Limits | None = None,
     flush: FlushSettings | None = None,
     clock: Clock | None = None,
+    groups: CoordinatorSettings | None = None,
+    listeners: tuple[Listener, ...] = (Listener(port=0),),
     **settings: Any,
 ) -> AsyncIterator[Broker]:
     """Run a broker on a site."""
-    groups = CoordinatorSettings(
+    groups = groups or CoordinatorSettings(
         commit_interval_ms=0, rules=GroupRules(initial_rebalance_delay_ms=0)
     )
     told = BrokerSettings(
-        listeners=(Listener(port=0),),
+        listeners=listeners,
         flush=flush or FlushSettings(interval_ms=0),
         limits=limits or Limits(drain_ms=3_000),
         groups=groups,

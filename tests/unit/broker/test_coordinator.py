@@ -38,7 +38,7 @@ from lakelog.groups import (
 )
 from lakelog.host import SystemClock, new_id
 from lakelog.meta import SHARD_BYTES_MAX, BucketGroups, MemoryGroups, decode_shard, shard_of
-from lakelog.names import GROUPS_PREFIX, group_shard_key
+from lakelog.names import BROKERS_PREFIX, GROUPS_PREFIX, group_shard_key
 from lakelog.store import Get, MemoryStore, Op, PutIfAbsent, PutIfMatch
 from tests.patience import in_time
 
@@ -589,7 +589,7 @@ def test_while_groups_are_loaded_nobody_is_sent_away() -> None:
 
 
 def test_a_store_that_is_away_at_the_start_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakelog.broker.coordinator.RETRY_MS", 5)
+    monkeypatch.setattr("lakelog.broker.claims.RETRY_MS", 5)
 
     async def story() -> None:
         site = Site()
@@ -742,7 +742,9 @@ def test_the_cells_stand_where_the_names_say() -> None:
         )
         async with broker:
             await broker.loaded()
-        assert sorted(created) == [f"{GROUPS_PREFIX}{n:02}" for n in range(8)]
+        pulse, *shards = sorted(created)
+        assert pulse.startswith(BROKERS_PREFIX)
+        assert shards == [f"{GROUPS_PREFIX}{n:02}" for n in range(8)]
 
     play(story())
 

@@ -245,7 +245,7 @@ class Fetching:
         try:
             self._try()
         except Exception as error:  # noqa: BLE001 (whoever gave the room back must not feel it)
-            self._fail(f"Fetch: a bug: {error!r}")
+            self._fail(error)
 
     def _reserve(self, size: int) -> None:
         """Have so much room, and no more."""

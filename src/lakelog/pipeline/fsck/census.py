@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from lakelog.names import (
+    BROKERS_PREFIX,
     CLUSTER_KEY,
     LANES_MAX,
     PIPELINE_KEY,
@@ -37,7 +38,13 @@ __all__ = [
 
 SYSTEM_PREFIX = "_lakelog/"
 
-_PASSING = (TIME_PREFIX, "_lakelog/staged/", "_lakelog/commits/", "lakelog-probe/")
+_PASSING = (
+    TIME_PREFIX,
+    BROKERS_PREFIX,
+    "_lakelog/staged/",
+    "_lakelog/commits/",
+    "lakelog-probe/",
+)
 """Names that are known, and of which nothing can be said without somebody who refers to them."""
 
 _LANE = re.compile(r"_lakelog/lanes/(\d{4})/(?:(head)|(tail)|(\d{20})\.(bundle|checkpoint))")
