@@ -41,6 +41,9 @@ __all__ = ["Catalog", "Entry"]
 
 T = TypeVar("T")
 
+UNREFRESHED_MS_MAX = 30_000
+"""Clients should go elsewhere when topics could not be refreshed for this long after it was due."""
+
 
 class Entry:
     """A topic, and what a broker has of it."""
@@ -119,6 +122,8 @@ class Catalog:
         self._names: dict[str, Entry] = {}
         self._ids_known: dict[bytes, Entry] = {}
         self._marks: Marks = {}
+        self._refreshed_ms = clock.boot_ms()
+        self._every_ms = 0
         self._virtual: dict[str, Entry] = {}
         self._asking: dict[str, asyncio.Task[Topic | None]] = {}
         self.damaged: dict[str, LakelogError] = {}
@@ -317,14 +322,28 @@ class Catalog:
                 self._note_damage(name, error)
         if unanswered is not None:
             raise unanswered
+        self._refreshed_ms = self._clock.boot_ms()
 
     def _note_damage(self, name: str, error: LakelogError) -> None:
         if name not in self.damaged:
             self._complain(_unreadable(name, error))
         self.damaged[name] = error
 
+    def trouble(self) -> str:
+        """Say for how long topics could not be refreshed; nothing if all is well."""
+        if not self._every_ms:
+            return ""
+        waited_ms = self._clock.boot_ms() - self._refreshed_ms
+        if waited_ms <= self._every_ms + UNREFRESHED_MS_MAX:
+            return ""
+        return (
+            f"what topics there are could not be read for {waited_ms // 1000} s: check the store "
+            "and the network"
+        )
+
     async def watch(self, every_ms: int) -> None:
         """Refresh again and again, for ever."""
+        self._every_ms = every_ms
         while True:
             await asyncio.sleep(every_ms / 1000)
             try:

@@ -148,7 +148,8 @@ class Coordinator:
 
     def trouble(self) -> str:
         """Say what keeps groups from being coordinated; nothing if all is well."""
-        return self._claims.trouble()
+        shards = (one.trouble() for one in self._shards if isinstance(one, Shard))
+        return self._claims.trouble() or next(filter(None, shards), "")
 
     async def close(self) -> None:
         """Take nothing more, store what was taken, and answer everybody."""

@@ -15,7 +15,7 @@ handler did not expect closes it as well: an answer that looks like success woul
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -53,6 +53,7 @@ from lakelog.broker.api.offset_delete import offset_delete
 from lakelog.broker.api.offset_fetch import offset_fetch
 from lakelog.broker.api.offset_for_leader_epoch import offset_for_leader_epoch
 from lakelog.broker.api.produce import (
+    Answer,
     One,
     Pending,
     find_topics,
@@ -228,7 +229,8 @@ class Dispatcher:
                 slot.done()
 
         def refuse(produced: Produced) -> None:
-            self._produce_counters.count(self._time() - began)
+            error = self._services.refusals.note(produced)
+            self._produce_counters.count(self._time() - began, error)
             if acks:
                 (topic,) = shape.request.topics
                 rows = [(topic.name, topic.id, [produced])]
@@ -255,12 +257,13 @@ class Dispatcher:
         connection.shape = shape_of(frame, header, request)
         start = response_start(header.api, header.version, header.correlation_id)
 
-        def answer(body: bytes, failed: Produced | None) -> None:
-            self._produce_counters.count(self._time() - began)
+        def answer(body: bytes, refused: Sequence[Produced]) -> None:
+            errors = [self._services.refusals.note(one) for one in refused]
+            self._produce_counters.count(self._time() - began, errors[0] if errors else "NONE")
             if request.acks:
                 slot.answer([start, body])
-            elif failed is not None:
-                slot.end(_unacknowledged(failed))
+            elif refused:
+                slot.end(_unacknowledged(refused[0]))
             else:
                 slot.done()
 
@@ -280,7 +283,7 @@ class Dispatcher:
         before: asyncio.Task[None] | None,
         header: RequestHeader,
         request: ProduceRequest,
-        answer: Callable[[bytes, Produced | None], None],
+        answer: Answer,
         slot: Slot,
     ) -> None:
         """Produce to topics that must be asked for first, or to many, behind what came before."""

@@ -1,7 +1,8 @@
 """Health and metrics over HTTP: three paths, GET only, an answer a connection.
 
     /healthz    200 while the process lives and its loop turns
-    /readyz     200 if clients should come here, else 503 and why
+    /readyz     200 if clients should come here, else 503
+                both say "ok", or what is wrong
     /metrics    what Prometheus scrapes
 
 It is no web server and wants to be none: a request line and headers of 8 KiB at most, five seconds
@@ -20,7 +21,7 @@ from lakelog.broker.prometheus import encode, read_gauges
 from lakelog.broker.supervision import Supervisor
 from lakelog.errors import UnavailableError
 
-__all__ = ["Health", "HttpServer"]
+__all__ = ["READY", "Health", "HttpServer"]
 
 REQUEST_BYTES_MAX = 8 << 10
 DEADLINE_S = 5.0
@@ -36,6 +37,9 @@ _WORDS = {
 
 Health = Callable[[], tuple[bool, str]]
 """Says whether clients should come, and if not, why."""
+
+READY = "ready"
+"""What there is to say when nothing is wrong."""
 
 _PATHS = "/healthz, /readyz, /metrics"
 
@@ -149,12 +153,10 @@ class HttpServer:
 
     async def _get(self, path: str, accept: str) -> bytes:
         match path:
-            case "/healthz":
-                return _response(200, "ok\n")
-            case "/readyz":
+            case "/healthz" | "/readyz":
                 ok, reason = self._ready()
-                said = "ok" if reason in ("ready", "") else reason
-                return _response(200 if ok else 503, f"{said}\n")
+                status = 200 if ok or path == "/healthz" else 503
+                return _response(status, "ok\n" if reason in ("", READY) else f"{reason}\n")
             case "/metrics":
                 async with self._scraping:  # One at a time: each costs a thread and its text.
                     readings = await read_gauges(self._metrics)

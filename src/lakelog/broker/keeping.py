@@ -126,6 +126,7 @@ class Keeping:
         self._tasks = tasks or Supervisor()
         self._task: asyncio.Task[None] | None = None
         self._process: BaseProcess | None = None
+        self._trouble = ""
 
     async def __aenter__(self) -> "Keeping":
         self._task = self._tasks.keep("keeper", self._run)
@@ -144,6 +145,10 @@ class Keeping:
         """Of the process that keeps now."""
         return None if self._process is None else self._process.pid
 
+    def trouble(self) -> str:
+        """Say that the process has died, or that its last pass failed; nothing if all is well."""
+        return self._trouble
+
     async def close(self) -> None:
         """End the process, wherever it is."""
         if self._task is not None:
@@ -157,7 +162,8 @@ class Keeping:
             code = await self._one()
             if self._metrics.keep_passes > passes:
                 delay_s = DELAY_S_MIN
-            self._complain(_obituary(code, self._settings, delay_s))
+            self._trouble = _obituary(code, self._settings, delay_s)
+            self._complain(self._trouble)
             await asyncio.sleep(delay_s)
             delay_s = min(DELAY_S_MAX, 2 * delay_s)
             self._metrics.keep_restarts += 1
@@ -213,6 +219,12 @@ class Keeping:
         metrics.sealed_records += report.records
         metrics.sealed_bytes += report.size_bytes
         metrics.usage += Usage(requests=report.requests)
+        self._trouble = ""
+        if report.failures_count:
+            what, why = next(iter(report.failures.items()))
+            self._trouble = (
+                f"the last pass of the keeper failed for {report.failures_count}: {what}: {why}"
+            )
         self._tasks.call("keeper", self._told, report)
 
 

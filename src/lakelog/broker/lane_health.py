@@ -27,6 +27,16 @@ class LaneHealth:
         self._failing = f"stopped, and begins again: its writer died of {error!r}"[:512]
 
     @property
+    def is_failing(self) -> bool:
+        """Whether the last flush did not end well."""
+        return bool(self._failing)
+
+    @property
+    def refused_puts(self) -> int:
+        """How often the store has answered a put of a bundle with a failure, so far."""
+        return self._lane.notes["W3 unknown"]
+
+    @property
     def unanswered_s(self) -> float:
         """For how long the bundle that is being stored has not been answered."""
         since_ms = self._lane.putting_since_ms
@@ -34,7 +44,7 @@ class LaneHealth:
 
     def trouble(self, *, is_closing: bool) -> str:
         """Say what keeps the lane from storing anything; nothing if all is well."""
-        if is_closing:
+        if is_closing and not self._failing:
             return f"{self._name} is closed: nothing is appended to it any more"
         if self.unanswered_s * 1000 > UNANSWERED_MS_MAX:
             return (

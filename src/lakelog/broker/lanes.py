@@ -29,6 +29,7 @@ from lakelog.journal import (
     Queue,
     Request,
     Stored,
+    Touch,
     Unknown,
     flush,
     look,
@@ -83,10 +84,12 @@ class LaneWriter:
         self._outside = 0
         """Requests that wait for room in the queue."""
         self._closing = False
+        self.unstored = 0
+        """Requests that were taken, and of which nobody knows whether they are stored."""
         self._refreshing: list[asyncio.Future[None]] = []
         self._watches = Watches(self._tasks)
         self._looked_ms = 0
-        self._health = LaneHealth(lane)
+        self.health = LaneHealth(lane)
         self._flusher: asyncio.Task[None] | None = None
         self._checkpoint: asyncio.Task[None] | None = None
 
@@ -204,12 +207,12 @@ class LaneWriter:
 
     def trouble(self) -> str:
         """Say what keeps this lane from storing anything; nothing if all is well."""
-        return self._health.trouble(is_closing=self._closing)
+        return self.health.trouble(is_closing=self._closing)
 
     @property
     def unanswered_s(self) -> float:
         """For how long the bundle that is being stored has not been answered."""
-        return self._health.unanswered_s
+        return self.health.unanswered_s
 
     async def watch_floor(self, every_ms: int) -> None:
         """Look at the head again and again, for ever: a busy lane needs to only now and then, and
@@ -218,6 +221,9 @@ class LaneWriter:
         while True:
             await asyncio.sleep(every_ms / 1000)
             try:
+                if self.health.is_failing and not self._waiting:
+                    # Whoever is not ready is sent nothing, and would never know that all is well.
+                    await self.append(Touch())
                 await run_async(look(self.lane), self._perform)
             except LakelogError as error:
                 self._complain(error)
@@ -265,7 +271,7 @@ class LaneWriter:
                     )
         except Exception as error:
             # A bug. Everything may be stored, or nothing; the lane is learned anew, and goes on.
-            self._health.died(error)
+            self.health.died(error)
             self.lane.forget()
             lost = f"{self._name} died of {error!r}: the outcome is unknown"
             self._refuse(UnavailableError(lost))
@@ -363,7 +369,7 @@ class LaneWriter:
             self._refuse(lost, waiting)
             raise
         self._looked_ms = self._now_ms()
-        self._health.flushed(ended.error)
+        self.health.flushed(ended.error)
         if ended.error is not None:
             self._complain(ended.error)
         size = 0
@@ -380,6 +386,7 @@ class LaneWriter:
     def _refuse(self, error: LakelogError, waiting: list[_Waiting] | None = None) -> None:
         """Answer everybody who waits with an error."""
         told = [*(waiting or ()), *self._waiting]
+        self.unstored += len(told)
         self._waiting.clear()
         self._queue.clear()
         for _, done, _ in told:

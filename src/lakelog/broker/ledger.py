@@ -15,14 +15,18 @@ believe for ever in a coordinator that has been replaced.
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+from lakelog.broker.lane_health import UNANSWERED_MS_MAX
 from lakelog.errors import FencedError, InvalidInputError, LakelogError, UnavailableError
 from lakelog.groups import AnyDurable, Code, GroupRules, Part
 from lakelog.meta import GroupStore, Held, decode_group, encode_group
 from lakelog.ports import Clock
-from lakelog.store import PerformAsync, run_async, working_async
+from lakelog.store import PerformAsync, Work, run_async, working_async
 
 __all__ = ["CoordinatorSettings", "Ledger"]
+
+T = TypeVar("T")
 
 RETRY_MS_MIN = 50
 RETRY_MS_MAX = 1_000
@@ -101,6 +105,20 @@ class Ledger:
         self._put_ms: int | None = None
         self._heard_ms = clock.boot_ms()
         """When the claim was last known to be this broker's."""
+        self._asked_ms: int | None = None
+        """Since when the store has not answered."""
+        self._failing = ""
+        """What the store said last; nothing if all went well."""
+
+    def trouble(self) -> str:
+        """Say what keeps this shard from being stored; nothing if all is well."""
+        name = f"shard {self._held.shard} of the consumer groups"
+        waited_ms = 0 if self._asked_ms is None else self._clock.boot_ms() - self._asked_ms
+        if waited_ms > UNANSWERED_MS_MAX:
+            return (
+                f"{name} has waited {waited_ms // 1000} s for the store: check it and the network"
+            )
+        return f"{name} cannot be stored: {self._failing}" if self._failing else ""
 
     def note(self, group_id: str, part: Part) -> None:
         """Take note that a part of a group has changed."""
@@ -173,8 +191,21 @@ class Ledger:
             UnavailableError: no answer.
         """
         began_ms = self._clock.boot_ms()
-        await run_async(self._store.look(self._held), self._perform)
+        await self._heard(self._store.look(self._held))
         self._heard_ms = began_ms
+
+    async def _heard(self, flow: Work[T]) -> T:
+        """Ask the store, and take note of how it answers."""
+        self._asked_ms = self._asked_ms or self._clock.boot_ms()
+        try:
+            answer = await run_async(flow, self._perform)
+        except LakelogError as error:
+            self._failing = str(error)[:512]
+            raise
+        finally:
+            self._asked_ms = None
+        self._failing = ""
+        return answer
 
     async def _look_again(self) -> None:
         try:
@@ -196,8 +227,7 @@ class Ledger:
         delay_ms = RETRY_MS_MIN
         while True:
             try:
-                flow = self._store.save(self._held, changed)
-                self._held = await run_async(flow, self._perform)
+                self._held = await self._heard(self._store.save(self._held, changed))
                 return
             except (UnavailableError, InvalidInputError) as error:
                 self._complain(error)

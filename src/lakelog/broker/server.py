@@ -30,6 +30,7 @@ from lakelog.broker.connection import Connection
 from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.dispatch import Dispatcher
 from lakelog.broker.doors import Doors
+from lakelog.broker.http import READY
 from lakelog.broker.lags import Lags
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.limits import Limits
@@ -70,6 +71,9 @@ those that are refused then, and each is a file."""
 
 SWEEP_MS = 100
 TICK_MS = 10
+HOPELESS_MS = 5_000
+"""How long a broker that stops waits for a store that refuses: a full disk stays full."""
+
 FAREWELL_MS = 2_000
 """For the last answers to be read."""
 
@@ -126,21 +130,19 @@ class Broker:
         """Say whether clients should come here, and why not."""
         if self.is_draining:
             return False, "draining"
-        for writer in self.services.lanes.values():
-            trouble = writer.trouble()
-            if trouble:
-                return False, trouble
-        if self.services.time.problem:
-            return False, self.services.time.problem
-        lost = self.services.coordinator.trouble()
-        if lost:
-            return False, lost
-        damaged = self.services.catalog.damaged
-        if damaged:
-            # Clients of all other topics should come here none the less.
-            some = "; ".join(f"{name}: {error}" for name, error in islice(damaged.items(), 10))
-            return True, f"ready, but {len(damaged)} topics cannot be read: {some}"[:4096]
-        return True, "ready"
+        services = self.services
+        troubles = [
+            *(writer.trouble() for writer in services.lanes.values()),
+            services.coordinator.trouble(),
+            services.catalog.trouble(),
+            services.time.problem,
+        ]
+        for trouble in filter(None, troubles):
+            return False, trouble
+        # Clients of all other topics should come here none the less.
+        damaged = services.catalog.damaged
+        some = [f"topic {name} cannot be read: {error}" for name, error in damaged.items()]
+        return True, "; ".join((READY, *islice(some, 10), *services.tasks.troubles()))[:4096]
 
     async def sweep(self) -> None:
         """Again and again: answer late producers, end idle and slow connections."""
@@ -149,6 +151,7 @@ class Broker:
             await asyncio.sleep(SWEEP_MS / 1000)
             boot_ms = self.services.clock.boot_ms()
             self.dispatcher.sweep(boot_ms)
+            self.services.refusals.tell(boot_ms, self.log)
             for writer in self.services.lanes.values():
                 writer.drop_late(boot_ms)
             now_s = loop.time()
@@ -171,21 +174,44 @@ class Broker:
         """Accept nothing more, answer what was accepted, and let everybody go."""
         self.is_draining = True
         writers = self.services.lanes.values()
-        closing = [awaited(writer.close()) for writer in writers]
-        await asyncio.wait(closing, timeout=self.limits.drain_ms / 1000)
+        closing = {awaited(writer.close()): writer for writer in writers}
+        await self._wait_for(closing)
         for writer in writers:
             await writer.abort()
+            if writer.unstored:
+                self.log.error(
+                    "what was accepted may not be stored; its producers were told so",
+                    lane=writer.lane.number,
+                    requests=writer.unstored,
+                    why=writer.trouble(),
+                )
         for error in await asyncio.gather(*closing, return_exceptions=True):
             if isinstance(error, Exception):
                 self.log.error("a lane did not close", error=repr(error))
         await self.services.coordinator.close()
         self.dispatcher.sweep(1 << 62)
+        self.services.refusals.tell(1 << 62, self.log)
         for _ in range(FAREWELL_MS // 10):
             await asyncio.sleep(0.01)
             if not any(one.is_sending for one in self._connections):
                 break
         for connection in list(self._connections):
             connection.close("the broker stops")
+
+    async def _wait_for(self, closing: "dict[asyncio.Task[None], LaneWriter]") -> None:
+        """Wait until lanes are closed, not for ever, and less for those whose store refuses."""
+        loop = asyncio.get_running_loop()
+        begun_s, left = loop.time(), set(closing)
+        refused = {writer: writer.health.refused_puts for writer in closing.values()}
+        while left:
+            waited_ms = (loop.time() - begun_s) * 1000
+            is_hopeless = all(
+                writer.health.is_failing or writer.health.refused_puts > refused[writer]
+                for writer in map(closing.__getitem__, left)
+            )
+            if waited_ms >= min(self.limits.drain_ms, HOPELESS_MS if is_hopeless else 1 << 62):
+                return
+            _, left = await asyncio.wait(left, timeout=0.05)
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ from lakelog.broker.catalog import Catalog
 from lakelog.broker.cluster import Cluster
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.metrics import Metrics
+from lakelog.broker.refusals import Refusals
 from lakelog.broker.sessions import Sessions
 from lakelog.broker.settings import BrokerSettings
 from lakelog.broker.supervision import Supervisor
@@ -43,6 +44,7 @@ class Services:
     metrics: Metrics
     time: StoreTime = field(default_factory=StoreTime)
     tasks: Supervisor = field(default_factory=Supervisor)
+    refusals: Refusals = field(default_factory=Refusals)
     lags: "Lags" = field(init=False)
 
 

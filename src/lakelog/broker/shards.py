@@ -53,6 +53,9 @@ __all__ = ["CoordinatorSettings", "Shard"]
 HEAD_BYTES = 4096
 """What a shard takes besides its groups; a bound."""
 
+HOPELESS_MS = 2_000
+"""How long closing waits for a store that refuses."""
+
 AGAIN_MS = 1_000
 """After a group has failed at what was due."""
 
@@ -114,6 +117,10 @@ class Shard:
     def refuses(self) -> Code | None:
         """Why nothing is answered any more; None: it is."""
         return self._refuses
+
+    def trouble(self) -> str:
+        """Say what keeps it from being stored; nothing if all is well."""
+        return self._ledger.trouble()
 
     @property
     def groups(self) -> Mapping[str, AnyGroup]:
@@ -331,7 +338,10 @@ class Shard:
         for ticket in [ticket for ticket in self._asked if ticket not in stored]:
             self._refuse(ticket, Code.COORDINATOR_NOT_AVAILABLE)
         self._ledger.close()
-        done, _ = await asyncio.wait((self._writer,), timeout=self._settings.drain_ms / 1000)
+        # A store that has just refused will hardly change its mind while everybody waits.
+        drain_ms = self._settings.drain_ms
+        drain_ms = min(drain_ms, HOPELESS_MS) if self.trouble() else drain_ms
+        done, _ = await asyncio.wait((self._writer,), timeout=drain_ms / 1000)
         if not done:
             self._writer.cancel()
         await self.over()

@@ -24,6 +24,7 @@ from kio.schema.errors import ErrorCode
 
 from lakelog.broker.catalog import Entry
 from lakelog.broker.codes import REFUSALS, batch_code, read_code
+from lakelog.broker.metrics import TopicCounters
 from lakelog.broker.partitions import Partition
 from lakelog.broker.services import Services
 from lakelog.errors import LakelogError, UnavailableError
@@ -38,7 +39,7 @@ from lakelog.wire import (
     encode_produce_response,
 )
 
-__all__ = ["One", "Pending", "find_topics", "produce", "produce_again", "submitting"]
+__all__ = ["Answer", "One", "Pending", "find_topics", "produce", "produce_again", "submitting"]
 
 TIMEOUT_MS_MAX = 600_000
 AT_ONCE = 200
@@ -47,8 +48,10 @@ AT_ONCE = 200
 _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT, _CRC_AT = 21, 35, 17
 _APPEND_TIME_BIT = 0x08
 
-Answer = Callable[[bytes, Produced | None], None]
-"""Called with the body, and with the first partition that was not stored, if there is one."""
+Answer = Callable[[bytes, Sequence[Produced]], None]
+"""The body of an answer, and the partitions in it that were refused."""
+
+LATE = "the store has not answered within the timeout of the request"
 
 
 Reply = Callable[[int, int, int], None]
@@ -58,17 +61,26 @@ Reply = Callable[[int, int, int], None]
 class One:
     """A request of one partition, which is on its way to the store. Called with the outcome."""
 
-    __slots__ = ("_partition", "_refuse", "_reply", "_stamp", "deadline_ms", "is_answered")
+    __slots__ = (
+        "_counters",
+        "_partition",
+        "_refuse",
+        "_reply",
+        "_stamp",
+        "deadline_ms",
+        "is_answered",
+    )
 
     def __init__(
         self,
         partition: Partition,
+        counters: TopicCounters,
         stamp: int,
         deadline_ms: int,
         reply: Reply,
         refuse: Callable[[Produced], None],
     ) -> None:
-        self._partition, self._stamp = partition, stamp
+        self._partition, self._counters, self._stamp = partition, counters, stamp
         self._reply, self._refuse = reply, refuse
         self.deadline_ms = deadline_ms
         self.is_answered = False
@@ -80,6 +92,7 @@ class One:
         if type(outcome) is Stored:
             self._reply(outcome[0], self._stamp, self._partition.log_start)
         else:
+            self._counters.failed_produce_requests += 1
             self._refuse(_produced(self._partition, self._stamp, outcome))
 
     def finish(self) -> None:
@@ -125,15 +138,15 @@ class Pending:
             self.is_answered = True
             topics = [(one.name, one.id, _known(one, rows)) for one, rows in self._topics]
             self._topics.clear()  # The records of the request may go.
-            failed = next((row for _, _, rows in topics for row in rows if row.error), None)
-            self._answer(encode_produce_response(self._version, topics), failed)
+            refused = [row for _, _, rows in topics for row in rows if row.error]
+            self._answer(encode_produce_response(self._version, topics), refused)
 
 
 def _known(topic: ProduceTopic, rows: list[Produced | None]) -> list[Produced]:
     """Return what is answered for the partitions of a topic: nobody knows yet of some."""
     late = ErrorCode.request_timed_out
     told = zip(topic.partitions, rows, strict=True)
-    return [row or Produced(index, late) for (index, _), row in told]
+    return [row or Produced(index, late, message=LATE) for (index, _), row in told]
 
 
 def produce_again(
@@ -162,7 +175,7 @@ def produce_again(
     counters.bytes_in += len(records)
     now_ms = services.clock.boot_ms()
     deadline_ms = now_ms + min(max(shape.request.timeout_ms, 0), TIMEOUT_MS_MAX)
-    one = One(partition, stamp, deadline_ms, reply, refuse)
+    one = One(partition, counters, stamp, deadline_ms, reply, refuse)
     partition.lane.submit(append, one, now_ms, deadline_ms)
     return one
 
@@ -237,7 +250,7 @@ def submitting(
                 continue
             counters.messages_in += append.offsets
             counters.bytes_in += len(records)
-            done = partial(_done, pending, rows, at, partition, stamp)
+            done = partial(_done, pending, rows, at, partition, entry.counters, stamp)
             if entry.configs.is_compacted:
                 work = _keyed(partition, append, done, now_ms, deadline_ms)
                 services.tasks.once("Produce of keys", work)
@@ -356,10 +369,14 @@ def _done(
     rows: list[Produced | None],
     at: int,
     partition: Partition,
+    counters: TopicCounters,
     stamp: int,
     outcome: Outcome | LakelogError | Produced,
 ) -> None:
-    pending.put(rows, at, _produced(partition, stamp, outcome))
+    produced = _produced(partition, stamp, outcome)
+    if produced.error:
+        counters.failed_produce_requests += 1
+    pending.put(rows, at, produced)
 
 
 def _produced(
@@ -374,4 +391,5 @@ def _produced(
         return Produced(index, REFUSALS[outcome.why], message=outcome.why.value)
     if isinstance(outcome, LakelogError):
         return Produced(index, batch_code(outcome), message=str(outcome)[:256])
-    return Produced(index, ErrorCode.request_timed_out)
+    why = partition.lane.trouble() or LATE
+    return Produced(index, ErrorCode.request_timed_out, message=why[:256])
