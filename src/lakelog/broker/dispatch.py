@@ -327,7 +327,7 @@ class Dispatcher:
         start = response_start(header.api, header.version, header.correlation_id)
 
         def answer(body: list[Bytes]) -> None:
-            self._metrics.request("Fetch", self._time() - began)
+            self._metrics.request("Fetch", self._time() - began, fetching.error)
             slot.answer([start, *body])
 
         fail = partial(self._bug, header, slot)

@@ -78,11 +78,14 @@ def _bundles(services: Services) -> Labelled:
 
 
 def _ends(services: Services) -> Iterator[LogRow]:
-    for topic in services.catalog.topics():
+    for entry in services.catalog.entries():
+        topic = entry.topic
         for index in range(topic.partitions):
             end = services.lanes[topic.lane(index)].end((topic.id, index))
-            if end is not None:
-                yield LogRow(topic.name, index, end)
+            partition = entry.partition(index)
+            if end is not None and partition is not None:
+                start, size = partition.log_start, partition.sealed_bytes
+                yield LogRow(topic.name, index, end, None if start < 0 else start, size)
 
 
 def _lags(services: Services, field: str) -> Labelled:

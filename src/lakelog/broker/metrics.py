@@ -155,6 +155,7 @@ class LogRow(NamedTuple):
     start: int | None = None
     """None: a broker does not know it as long as nobody reads there."""
     size_bytes: int | None = None
+    """Of what is sealed, which is all but the newest; None, likewise."""
 
 
 Labelled = Iterable[tuple[tuple[str, ...], float]]

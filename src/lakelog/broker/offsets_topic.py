@@ -131,6 +131,10 @@ class _TailPartition(Partition):
     def log_start(self) -> int:
         return self._tail.start
 
+    @property
+    def sealed_bytes(self) -> int | None:
+        return self._tail.size_bytes
+
     def read_now(self, offset: int, most: int) -> Part | None:
         tail = self._tail
         if not tail.start <= offset <= tail.end:

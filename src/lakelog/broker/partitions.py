@@ -19,7 +19,7 @@ from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.recent import Recent
 from lakelog.errors import LakelogError, UnavailableError
 from lakelog.formats import Bytes
-from lakelog.history.manifests import change_manifest, changes, read_manifest
+from lakelog.history.manifests import Manifest, change_manifest, changes, read_manifest
 from lakelog.journal import Lane, Seen
 from lakelog.log import (
     Bounds,
@@ -63,6 +63,7 @@ class Partition:
         "_in_turn",
         "_known",
         "_recent",
+        "_sized",
         "index",
         "lane",
         "place",
@@ -83,6 +84,7 @@ class Partition:
         self._recent = recent
         self._cold = cold
         self._in_turn: asyncio.Lock | None = None
+        self._sized: tuple[Manifest, int] | None = None
         self.stamped_ms = 0
         """The newest time that was given to a batch of it."""
 
@@ -97,6 +99,16 @@ class Partition:
     def log_start(self) -> int:
         """Where it begins, as far as it is known."""
         return self._known.manifest.log_start if self._known.manifest else -1
+
+    @property
+    def sealed_bytes(self) -> int | None:
+        """How many bytes its history has, as far as it is known; None: it is not."""
+        manifest = self._known.manifest
+        if manifest is None:
+            return None
+        if self._sized is None or self._sized[0] is not manifest:
+            self._sized = manifest, history_bytes(manifest)
+        return self._sized[1]
 
     def read_now(self, offset: int, most: int) -> Part | None:
         """Return what is in memory; a part without bytes at the end; None: ask ``read``."""

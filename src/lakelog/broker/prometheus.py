@@ -89,7 +89,7 @@ def _read(readings: Readings) -> Iterator[Metric]:
         ("kafka_log_log_logendoffset", "Where it ends.", "end"),
         ("kafka_topic_partition_current_offset", "Likewise, as kafka_exporter has it.", "end"),
         ("kafka_log_log_logstartoffset", "Where it begins, if that is known.", "start"),
-        ("kafka_log_log_size", "Its bytes, if they are known.", "size_bytes"),
+        ("kafka_log_log_size", "Its sealed bytes, if they are known.", "size_bytes"),
     ):
         family = GaugeMetricFamily(name, help_, labels=("topic", "partition"))
         for row in readings.logs:

@@ -3,7 +3,9 @@
 import asyncio
 import io
 
-from lakelog.broker import BrokerSettings, Listener, run_broker
+from prometheus_client.parser import text_string_to_metric_families
+
+from lakelog.broker import Broker, BrokerSettings, Listener, run_broker
 from lakelog.broker.gauges import register_gauges
 from lakelog.broker.metrics import Metrics
 from lakelog.broker.prometheus import encode, read_gauges
@@ -15,6 +17,9 @@ from lakelog.log import make_namespace
 from lakelog.model import Rules
 from lakelog.store import MemoryStore, run, working
 from lakelog.testing import make_batch
+from tests.unit.broker.site import Client, Site, batch, broker, connect, story
+from tests.unit.broker.test_offsets_topic import commit
+from tests.unit.broker.test_partitions import seal
 
 SETTINGS = BrokerSettings(listeners=(Listener(port=0),))
 
@@ -46,3 +51,89 @@ def test_a_broker_tells_how_far_its_partitions_and_groups_are() -> None:
     assert "lakelog_groups 1.0" in lines
     assert "lakelog_queue_bytes 0.0" in lines
     assert sum(line.startswith("lakelog_lane_bundles{") for line in lines) == 2
+
+
+# ---------------------------------------------------------------------------- every metric moves
+
+STILL = {
+    "lakelog_connections_refused_total": "no limit is reached",
+    "lakelog_loop_stalls_total": "nothing keeps the loop",
+    "lakelog_loop_stall_seconds_total": "likewise",
+    "lakelog_keep_passes_total": "no keeper runs; tests/unit/broker/test_keeping.py",
+    "lakelog_keep_failures_total": "likewise",
+    "lakelog_keep_restarts_total": "likewise",
+    "lakelog_sealed_records_total": "likewise",
+    "lakelog_sealed_bytes_total": "likewise",
+    "lakelog_gauge_failures_total": "no gauge fails",
+    "lakelog_task_deaths_total": "no task dies; tests/unit/broker/test_supervision.py",
+    "lakelog_callback_failures_total": "likewise",
+    "lakelog_queue_bytes": "nothing waits when it is asked",
+    "lakelog_budget_bytes": "likewise",
+    "lakelog_budget_bytes_max": "a setting",
+    "lakelog_lane_unanswered_put_seconds": "the store answers: test_lane_writer.py",
+    "kafka_server_replicamanager_underreplicatedpartitions": "the store copies",
+    "kafka_server_replicamanager_offlinereplicacount": "likewise",
+    "kafka_controller_kafkacontroller_offlinepartitionscount": "any broker leads",
+    "kafka_controller_kafkacontroller_activecontrollercount": "the bucket decides",
+}
+"""Metrics that the story below does not move, and why."""
+
+
+async def scrape(running: Broker) -> dict[str, float]:
+    """Return every sample that is not of the process, summed over its labels."""
+    metrics = running.services.metrics
+    text, _ = encode(metrics, await read_gauges(metrics))
+    sums: dict[str, float] = {}
+    for family in text_string_to_metric_families(text.decode()):
+        for sample in family.samples:
+            if not sample.name.startswith(("process_", "python_")) and "quantile" not in str(
+                sample.labels
+            ):
+                sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
+    return sums
+
+
+async def live(site: Site, running: Broker, client: Client) -> None:
+    """Do a bit of everything that a client and a keeper do."""
+    for at in range(4):
+        assert (await client.produce("t", 0, batch(b"%d" % at * 100))).error_code == 0
+    assert (await client.produce("t", 0, b"no batch at all" * 9)).error_code != 0
+    await client.fetch_one("t", 0, 0)
+    await commit(running, "g", "t", 1)
+    seal(site)
+    starts = [{"partition_index": 0, "offset": 2}]
+    await client.ask(21, 2, topics=[{"name": "t", "partitions": starts}], timeout=1_000)
+    await client.fetch_one("u", 0, 0)  # From the store,
+    await client.fetch_one("u", 0, 0)  # and from the cache.
+    site.fails = lambda _: True
+    assert (await client.fetch_one("v", 0, 0)).error_code != 0
+    site.fails = lambda _: False
+    await running.services.lags.look()
+
+
+@story
+async def test_every_metric_moves_when_it_should() -> None:
+    site = Site()
+    async with broker(site) as running:
+        register_gauges(running.services.metrics, running.services)
+        before = await scrape(running)
+        for name in ("t", "u", "v"):
+            site.create(name)
+            site.append(name, 0, batch(b"by another process"))
+        client = await connect(running)
+        await client.metadata("t", "u", "v")
+        await live(site, running, client)
+        after = await scrape(running)
+        await client.close()
+    assert after["kafka_server_brokertopicmetrics_totalfetchrequests_total"] == 4
+    assert after["kafka_server_brokertopicmetrics_failedfetchrequests_total"] == 1
+    assert after["kafka_log_log_logstartoffset"] == 2
+    assert after["kafka_log_log_size"] > 100
+    moved = {name for name, value in after.items() if value != before.get(name, 0.0)}
+    bare = {name for name in after if not name.endswith(("_created", "_bucket", "_count", "_sum"))}
+    assert bare - moved == STILL.keys() & bare
+    assert STILL.keys() <= set(after) | LABELLED
+
+
+LABELLED = {"lakelog_task_deaths_total", "lakelog_callback_failures_total"}
+"""They have no row until something happens."""

@@ -45,6 +45,9 @@ RESPONSE_BYTES_MIN = 1 << 20
 
 Answer = Callable[[list[Bytes]], None]
 
+EXPECTED = (ErrorCode.none, ErrorCode.offset_out_of_range)
+"""Of a partition that is there: anything else has failed."""
+
 _UNKNOWN = Part(ErrorCode.unknown_topic_or_partition)
 _UNKNOWN_ID = Part(ErrorCode.unknown_topic_id)
 _EMPTY = Part(ErrorCode.none)
@@ -73,6 +76,7 @@ class Fetching:
         "_wanted",
         "_watches",
         "_who",
+        "error",
     )
 
     def __init__(
@@ -102,6 +106,8 @@ class Fetching:
         self._task: asyncio.Task[None] | None = None
         self._deadline = 0.0
         self._is_unknown = self._has_grown = False
+        self.error = ""
+        """Kafka's name of the first error in the answer."""
 
     def start(self) -> None:
         """Answer, or begin to wait."""
@@ -387,8 +393,13 @@ class Fetching:
                 index, part.error, part.end, part.log_start, part.pieces, part.size
             )
             topics.setdefault((one.name, one.id), []).append(row)
-            if partition is not None and part.size:
-                metrics.topic(partition.topic.name).bytes_out += part.size
+            if partition is not None:
+                counters = metrics.topic(partition.topic.name)
+                counters.bytes_out += part.size
+                counters.fetch_requests += 1
+                counters.failed_fetch_requests += part.error not in EXPECTED
+            if part.error is not ErrorCode.none and not self.error:
+                self.error = part.error.name.upper()
             if not number % AT_ONCE:
                 yield
         found = [FetchedTopic(*key, rows) for key, rows in topics.items()]
