@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kio.index import load_request_schema
 from kio.schema.errors import ErrorCode
 
-from lakelog.broker.dispatch import HANDLERS
+from lakelog.broker.handlers import HANDLERS
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.wire import (
     ADVERTISED,

@@ -15,7 +15,7 @@ handler did not expect closes it as well: an answer that looks like success woul
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -23,35 +23,8 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from structlog.typing import FilteringBoundLogger
 
-from lakelog.broker.api.alter_configs import incremental_alter_configs, replace_configs
-from lakelog.broker.api.api_versions import api_versions, api_versions_fields
-from lakelog.broker.api.consumer_group_describe import consumer_group_describe
-from lakelog.broker.api.consumer_group_heartbeat import consumer_group_heartbeat
-from lakelog.broker.api.create_partitions import create_partitions
-from lakelog.broker.api.create_topics import create_topics
-from lakelog.broker.api.delete_groups import delete_groups
-from lakelog.broker.api.delete_records import delete_records
-from lakelog.broker.api.delete_topics import delete_topics
-from lakelog.broker.api.describe_acls import describe_acls
-from lakelog.broker.api.describe_cluster import describe_cluster
-from lakelog.broker.api.describe_configs import describe_broker_configs
-from lakelog.broker.api.describe_groups import describe_groups
-from lakelog.broker.api.describe_log_dirs import describe_log_dirs
-from lakelog.broker.api.describe_producers import describe_producers
-from lakelog.broker.api.describe_topic_partitions import describe_topic_partitions
+from lakelog.broker.api.api_versions import api_versions_fields
 from lakelog.broker.api.fetch import Fetching
-from lakelog.broker.api.find_coordinator import find_coordinator
-from lakelog.broker.api.heartbeat import heartbeat
-from lakelog.broker.api.init_producer_id import init_producer_id
-from lakelog.broker.api.join_group import join_group
-from lakelog.broker.api.leave_group import leave_group
-from lakelog.broker.api.list_groups import list_groups
-from lakelog.broker.api.list_offsets import list_offsets
-from lakelog.broker.api.metadata import metadata
-from lakelog.broker.api.offset_commit import offset_commit
-from lakelog.broker.api.offset_delete import offset_delete
-from lakelog.broker.api.offset_fetch import offset_fetch
-from lakelog.broker.api.offset_for_leader_epoch import offset_for_leader_epoch
 from lakelog.broker.api.produce import (
     Answer,
     One,
@@ -61,8 +34,8 @@ from lakelog.broker.api.produce import (
     produce_again,
     submitting,
 )
-from lakelog.broker.api.sync_group import sync_group
 from lakelog.broker.connection import Connection
+from lakelog.broker.handlers import CHANGING, HANDLERS
 from lakelog.broker.services import Call, Services
 from lakelog.broker.slots import Slot
 from lakelog.errors import CorruptError, LakelogError, UnsupportedError
@@ -87,62 +60,7 @@ from lakelog.wire import (
     shape_of,
 )
 
-__all__ = ["HANDLERS", "Dispatcher"]
-
-Handler = Callable[[Services, Call, Any], Awaitable[Any]]
-
-HANDLERS: dict[int, Handler] = {
-    ApiKey.LIST_OFFSETS: list_offsets,
-    ApiKey.METADATA: metadata,
-    ApiKey.OFFSET_COMMIT: offset_commit,
-    ApiKey.OFFSET_FETCH: offset_fetch,
-    ApiKey.FIND_COORDINATOR: find_coordinator,
-    ApiKey.JOIN_GROUP: join_group,
-    ApiKey.HEARTBEAT: heartbeat,
-    ApiKey.LEAVE_GROUP: leave_group,
-    ApiKey.SYNC_GROUP: sync_group,
-    ApiKey.DESCRIBE_GROUPS: describe_groups,
-    ApiKey.LIST_GROUPS: list_groups,
-    ApiKey.API_VERSIONS: api_versions,
-    ApiKey.CREATE_TOPICS: create_topics,
-    ApiKey.DELETE_TOPICS: delete_topics,
-    ApiKey.DELETE_RECORDS: delete_records,
-    ApiKey.INIT_PRODUCER_ID: init_producer_id,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch,
-    ApiKey.DESCRIBE_ACLS: describe_acls,
-    ApiKey.DESCRIBE_CONFIGS: describe_broker_configs,
-    ApiKey.ALTER_CONFIGS: replace_configs,
-    ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs,
-    ApiKey.CREATE_PARTITIONS: create_partitions,
-    ApiKey.DELETE_GROUPS: delete_groups,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs,
-    ApiKey.OFFSET_DELETE: offset_delete,
-    ApiKey.DESCRIBE_CLUSTER: describe_cluster,
-    ApiKey.DESCRIBE_PRODUCERS: describe_producers,
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_group_heartbeat,
-    ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_group_describe,
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
-}
-
-CHANGING = frozenset(
-    {
-        ApiKey.OFFSET_COMMIT,
-        ApiKey.JOIN_GROUP,
-        ApiKey.HEARTBEAT,
-        ApiKey.LEAVE_GROUP,
-        ApiKey.SYNC_GROUP,
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.DELETE_RECORDS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.DELETE_GROUPS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.OFFSET_DELETE,
-        ApiKey.CONSUMER_GROUP_HEARTBEAT,
-    }
-)
-"""The APIs by which a client changes something."""
+__all__ = ["Dispatcher"]
 
 LARGE_BYTES = 32 << 10
 """A request over this size is decoded, and its answer encoded, beside the loop."""

@@ -199,6 +199,9 @@ class Ledger:
         self._asked_ms = self._asked_ms or self._clock.boot_ms()
         try:
             answer = await run_async(flow, self._perform)
+        except FencedError:
+            self._failing = ""  # The store answers. Who has taken the shard, the claims say.
+            raise
         except LakelogError as error:
             self._failing = str(error)[:512]
             raise

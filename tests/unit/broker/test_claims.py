@@ -219,7 +219,7 @@ async def test_a_broker_that_cannot_have_its_port_takes_nothing_from_the_one_tha
         assert (await running.services.coordinator.commit("g", new)).codes == (Code.NONE,)
         site.ops.clear()
         listener = Listener(port=running.ports["PLAINTEXT"])
-        with pytest.raises(UnavailableError, match="choose another port with --listen"):
+        with pytest.raises(UnavailableError, match="choose another address with --listen"):
             async with broker(site, listeners=(listener,)):
                 raise AssertionError("it has started")
         assert taken(site) == []

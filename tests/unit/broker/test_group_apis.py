@@ -17,7 +17,7 @@ from kio.serial import entity_reader, entity_writer
 
 from lakelog.broker.cluster import SoleBroker
 from lakelog.broker.coordinator import Coordinator
-from lakelog.broker.dispatch import HANDLERS
+from lakelog.broker.handlers import HANDLERS
 from lakelog.broker.patterns import Patterns
 from lakelog.broker.services import Call
 from lakelog.broker.shards import CoordinatorSettings

@@ -5,7 +5,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from lakelog.broker.dispatch import CHANGING, HANDLERS
+from lakelog.broker.handlers import CHANGING, HANDLERS
 from lakelog.names import topic_key
 from lakelog.store import Get, PutIfMatch
 from lakelog.wire import ApiKey

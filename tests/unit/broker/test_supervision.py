@@ -11,7 +11,8 @@ import structlog
 from lakelog.broker import Metrics, Supervisor, awaited
 from lakelog.broker.catalog import Catalog
 from lakelog.broker.coordinator import Coordinator
-from lakelog.broker.dispatch import HANDLERS, Dispatcher
+from lakelog.broker.dispatch import Dispatcher
+from lakelog.broker.handlers import HANDLERS
 from lakelog.broker.http import HttpServer
 from lakelog.broker.keeping import Keeping, KeepReport, KeepSettings
 from lakelog.broker.lags import Lags

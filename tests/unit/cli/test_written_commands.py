@@ -80,8 +80,8 @@ def test_it_can_be_typed(one: Written) -> None:
         assert found is not None, f"there is no {name}"
         if name in KAFKA_TOOLS:
             known = read_usage(name).options
-            given = [word.lstrip("-") for word in words if word.startswith("--")]
-            assert not [word for word in given if word.partition("=")[0] not in known]
+            flags = [word.lstrip("-") for word in words if word.startswith("--")]
+            assert not [word for word in flags if word.partition("=")[0] not in known]
             return
         command, context = found, click.Context(found, context, info_name=name)
     given, left, _ = command.make_parser(context).parse_args(words)
