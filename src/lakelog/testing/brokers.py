@@ -234,8 +234,7 @@ class Broker:
         """Let consumers read by the lane that the flow beside this one owns and changes."""
         town, known = self.town, dict[tuple[bytes, int], Known]()
         while True:
-            # Where keepers are swift, consumers are eager.
-            yield Wait(town.world.some(*((50, 500) if town.world.is_swift else (5_000, 30_000))))
+            yield Wait(town.world.some(5_000, 30_000))
             topic, partition = town.some_place()
             place = topic.id, partition
             asked = Bounds(town.truth.starts.get(place, 0), town.truth.end(place))
