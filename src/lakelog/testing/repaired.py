@@ -1,7 +1,7 @@
 """Planted bugs that were in the product once, and are repaired."""
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -18,7 +18,6 @@ __all__ = ["REPAIRED", "Bug"]
 _APPEND = "lakelog.journal.append"
 _FOLD = "lakelog.journal.fold"
 _STAGING = "lakelog.log.staging"
-_FILES = "lakelog.store.local"
 _FOLDERS = "lakelog.store.folders"
 
 
@@ -30,6 +29,17 @@ class Bug:
     places: Places
     shows_in: Callable[[World], bool] = lambda _: True
     """In which towns it can be found at all: who looks for it need not try the others."""
+
+
+@contextmanager
+def _open_unsettled(store: LocalStore, key: str) -> Iterator[Any]:
+    """Open an object, whether or not its name will be there after a power cut."""
+    folders = import_module(_FOLDERS).Folders
+    with patched(((folders, "settle", lambda *_: None),)), _real_open(store, key) as found:
+        yield found
+
+
+_real_open = LocalStore._open  # noqa: SLF001
 
 
 def _put_unsynced(store: LocalStore, op: PutIfAbsent) -> Any:
@@ -85,8 +95,7 @@ REPAIRED: dict[str, Bug] = {
     "ack-unsynced": Bug(
         "a name that another process has made is believed, and its folder not synced",
         (
-            (_FILES, "UNSETTLED", 0),
-            (_FOLDERS, "UNSETTLED", 0),
+            (LocalStore, "_open", _open_unsettled),
             (LocalStore, "_put_if_absent", _put_unsynced),
         ),
         lambda world: world.machine is not None,
