@@ -88,18 +88,15 @@ class Claims:
             self._rivals.pop(shard, None)
 
     def trouble(self) -> str:
-        """Say who has taken groups from this broker; nothing if nobody has."""
-        for pulse in self._rivals.values():
-            where = since = ""
-            if pulse is not None:
-                since = datetime.fromtimestamp(pulse.since_ms / 1000, UTC).isoformat(" ", "seconds")
-                where, since = f" at {pulse.where}", f" (it started at {since})"
-            return (
-                f"another broker{where}{since} has taken the consumer groups over: stop one of the "
-                f"two. This one takes them back {self._settings.gone_ms // 1000} s after the other "
-                "has gone"
-            )
-        return ""
+        """Say who has taken groups from this broker, as far as that is known."""
+        who = "another broker"
+        for pulse in filter(None, self._rivals.values()):
+            since = datetime.fromtimestamp(pulse.since_ms / 1000, UTC).isoformat(" ", "seconds")
+            who = f"another broker at {pulse.where} (it started at {since})"
+        return (
+            f"{who} has taken the consumer groups over: stop one of the two. This one takes them "
+            f"back {self._settings.gone_ms // 1000} s after the other has gone"
+        )
 
     async def beat(self) -> None:
         """Give one sign of life, however long the store takes for it."""

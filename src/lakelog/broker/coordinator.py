@@ -148,8 +148,15 @@ class Coordinator:
 
     def trouble(self) -> str:
         """Say what keeps groups from being coordinated; nothing if all is well."""
-        shards = (one.trouble() for one in self._shards if isinstance(one, Shard))
-        return self._claims.trouble() or next(filter(None, shards), "")
+        for number, shard in enumerate(self._shards):
+            code = shard.refuses if isinstance(shard, Shard) else shard
+            if code is Code.NOT_COORDINATOR:
+                return self._claims.trouble()
+            if code is not None:
+                return f"shard {number} of the consumer groups is not loaded: see the log"
+            if isinstance(shard, Shard) and (trouble := shard.trouble()):
+                return trouble
+        return ""
 
     async def close(self) -> None:
         """Take nothing more, store what was taken, and answer everybody."""

@@ -203,7 +203,8 @@ class Ledger:
             self._failing = ""  # The store answers. Who has taken the shard, the claims say.
             raise
         except LakelogError as error:
-            self._failing = str(error)[:512]
+            # That another broker has the claim is an answer, and whoever owns the shard is told.
+            self._failing = "" if isinstance(error, FencedError) else str(error)[:512]
             raise
         finally:
             self._asked_ms = None

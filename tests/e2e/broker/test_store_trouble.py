@@ -181,7 +181,8 @@ def test_a_store_in_trouble_costs_time_and_nothing_else(seaweedfs: SeaweedFS) ->
         in_time(all(troubles[one] for one in BY_CHANCE), "not every trouble has happened")
         assert 0.2 < 1 - troubles[Trouble.NONE] / troubles.total() < 0.4
         assert stuck == 0, "the freeze did not freeze"
-        in_time(held_bytes >= MEMORY_BYTES, "the flood was none")
+        # All of them are one address, which may have half of the memory for requests.
+        in_time(held_bytes >= MEMORY_BYTES // 2, "the flood was none")
         assert not flood.errors, flood.errors
         check_everything(broker.bootstrap, url, seaweedfs.options, "t", senders, watcher)
         in_time(max(back) <= BACK_S, back)

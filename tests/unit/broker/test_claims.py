@@ -79,7 +79,10 @@ async def two(store: MemoryStore) -> AsyncIterator[tuple[Coordinator, Coordinato
         assert offset_of(second) == 3
 
         async def is_lost() -> bool:
-            return await first.confirm("g") is Code.NOT_COORDINATOR and bool(first.trouble())
+            return (
+                await first.confirm("g") is Code.NOT_COORDINATOR
+                and "at elsewhere:9092" in first.trouble()
+            )
 
         await until(is_lost)
         yield first, second, machine

@@ -12,15 +12,13 @@ from lakelog.cli.commands import KAFKA_TOOLS, main
 from lakelog.cli.kafka.grammar import read_usage
 
 ROOT = Path(__file__).parents[3]
-PAGES = sorted(
-    [
-        ROOT / "README.md",
-        ROOT / "CONTRIBUTING.md",
-        *(ROOT / "docs").rglob("*.md"),
-        *(ROOT / "deploy").rglob("*.yml"),
-        *(ROOT / "examples").rglob("*.md"),
-    ]
-)
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "deploy").rglob("*.yml")),
+    *sorted((ROOT / "examples").rglob("*.md")),
+]
 ENDS = re.compile(r"[|;<>&]|\d?>")
 _PROMPT = re.compile(r"\$ (?:.*\| )?(?:[A-Z_]+=\S+ )*(?:\S*/)?lakelog (.*)")
 _NEXT = re.compile(r"(?<![\w/])lakelog ((?:[a-z][\w-]*)(?: [^\s,;\"'`)]+)*)")
@@ -80,8 +78,8 @@ def test_it_can_be_typed(one: Written) -> None:
         assert found is not None, f"there is no {name}"
         if name in KAFKA_TOOLS:
             known = read_usage(name).options
-            flags = [word.lstrip("-") for word in words if word.startswith("--")]
-            assert not [word for word in flags if word.partition("=")[0] not in known]
+            said = [word.lstrip("-") for word in words if word.startswith("--")]
+            assert not [word for word in said if word.partition("=")[0] not in known]
             return
         command, context = found, click.Context(found, context, info_name=name)
     given, left, _ = command.make_parser(context).parse_args(words)
