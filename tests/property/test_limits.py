@@ -505,6 +505,7 @@ OTHERS = {
     "records.offset_map._MEMORY_BYTES_MAX": "memory of a map",
     "records.compression._ZSTD_WINDOW_BYTES_MAX": "of others' frames; ours are below it",
     # Not ours.
+    "store.remote.PUT_BYTES_MAX": "for how large an object a time-out grows",
     "store.operations.GET_BYTES_MAX": "what a Get fetches that does not say how much",
     "store.keys.KEY_BYTES_MAX": "of a name",
     "store.keys.SEGMENT_BYTES_MAX": "of a name",

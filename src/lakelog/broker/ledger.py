@@ -199,9 +199,6 @@ class Ledger:
         self._asked_ms = self._asked_ms or self._clock.boot_ms()
         try:
             answer = await run_async(flow, self._perform)
-        except FencedError:
-            self._failing = ""  # The store answers. Who has taken the shard, the claims say.
-            raise
         except LakelogError as error:
             # That another broker has the claim is an answer, and whoever owns the shard is told.
             self._failing = "" if isinstance(error, FencedError) else str(error)[:512]
