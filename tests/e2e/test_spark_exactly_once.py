@@ -328,6 +328,7 @@ def check_story(story: Story) -> Counter[str]:
     return done
 
 
+@pytest.mark.long  # Many minutes of kills: make once.
 @pytest.mark.timeout(QUERIES * 20 + 600)
 def test_every_row_is_there_once_whoever_is_killed(
     namespace: Namespace, drivers: Drivers, tmp_path: Path

@@ -279,6 +279,7 @@ class Drivers:
             driver.stop()
 
 
+@pytest.mark.long  # Many minutes of kills: make upkeep.
 @pytest.mark.timeout(KILLS * 60 + 900)
 def test_killed_verbs_are_finished_by_the_next_round(story: Story, tmp_path: Path) -> None:
     settings = {"spark.master": f"local[{SLOTS}]", "spark.driver.memory": "512m"}

@@ -127,7 +127,7 @@ _ROWS = (
     ),
     _int("offsets.commit.timeout.ms", "groups.patience_ms", "How long a commit waits."),
     _int(
-        "clock.skew.max.ms", "clock_skew_ms_max",
+        "lakelog.clock.skew.max.ms", "clock_skew_ms_max",
         "How far this machine's clock may be from the store's; Kafka has no such config.",
     ),
 )  # fmt: skip

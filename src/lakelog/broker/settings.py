@@ -53,5 +53,5 @@ class BrokerSettings:
             raise InvalidInputError(f"{self}: use a listener, a node id from 0, a partition")
         if self.clock_skew_ms_max < SKEW_MS_MIN:
             raise InvalidInputError(
-                f"clock.skew.max.ms={self.clock_skew_ms_max}: use {SKEW_MS_MIN} or more"
+                f"lakelog.clock.skew.max.ms={self.clock_skew_ms_max}: use {SKEW_MS_MIN} or more"
             )
