@@ -29,12 +29,12 @@ def test_every_planted_bug_has_been_found() -> None:
 @pytest.mark.parametrize("bug", sorted(BUGS))
 def test_a_planted_bug_is_found(bug: str) -> None:
     with planted(bug), pytest.raises(Anomaly):
-        simulate(FINDINGS[bug])
+        simulate(FINDINGS[bug], faults=BUGS[bug].faults)
 
 
 @pytest.mark.parametrize("bug", sorted(BUGS))
 def test_without_the_bug_its_seed_is_sound(bug: str) -> None:
-    simulate(FINDINGS[bug])
+    simulate(FINDINGS[bug], faults=BUGS[bug].faults)
 
 
 @pytest.mark.parametrize("seed", sorted(map(int, FAILED)))

@@ -53,7 +53,7 @@ def _run_chunk(start: int, stop: int, bug: str) -> tuple[Report, _Found | None]:
     with planted(bug):
         for seed in range(start, stop):
             try:
-                total.add(simulate(seed))
+                total.add(simulate(seed, faults=BUGS[bug].faults if bug else None))
             except Exception as error:  # noqa: BLE001 (with a bug planted, anything may break)
                 return total, _Found(seed, f"{type(error).__name__}: {error}"[:300])
     gc.collect()

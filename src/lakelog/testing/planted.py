@@ -35,7 +35,7 @@ from lakelog.store import (
 from lakelog.testing.process import Process
 from lakelog.testing.repaired import REPAIRED, Bug
 from lakelog.testing.scale import patched
-from lakelog.testing.world import EPOCH_MS
+from lakelog.testing.world import EPOCH_MS, Faults
 
 __all__ = ["BUGS", "Bug", "planted"]
 
@@ -330,6 +330,7 @@ BUGS: dict[str, Bug] = {
     "rewrite-cancelled": Bug(
         "segments are rewritten by somebody whose intent was cancelled",
         ((_CHANGES, "rewrite", _uncancelled),),
+        faults=Faults(pause=100),
     ),
     "rewrite-others": Bug(
         "rows are replaced that are not those that were read",

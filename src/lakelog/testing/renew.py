@@ -15,7 +15,7 @@ import click
 from lakelog.testing.planted import BUGS, planted
 from lakelog.testing.simulation import simulate
 from lakelog.testing.truth import Anomaly
-from lakelog.testing.world import Faults, World
+from lakelog.testing.world import World
 
 __all__ = ["finds", "main", "search"]
 
@@ -26,7 +26,7 @@ def finds(bug: str, seed: int) -> bool:
     """Say whether a seed finds a bug."""
     try:
         with planted(bug):
-            simulate(seed)
+            simulate(seed, faults=BUGS[bug].faults)
     except Anomaly:
         return True
     return False
@@ -38,7 +38,7 @@ def search(bug: str, seeds: range, seconds: float) -> int | None:
     for seed in seeds:
         if monotonic() > deadline:
             return None
-        if BUGS[bug].shows_in(World(seed, Faults())) and finds(bug, seed):
+        if BUGS[bug].shows_in(World(seed, BUGS[bug].faults)) and finds(bug, seed):
             return seed
         gc.collect(0)
     return None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
@@ -11,7 +11,7 @@ from lakelog.log import Staged
 from lakelog.ports import Clock
 from lakelog.store import Body, Exists, Head, LocalStore, PutIfAbsent, Wait, Work, put_if_absent
 from lakelog.testing.scale import MEMORY_MS, Places, patched
-from lakelog.testing.world import World
+from lakelog.testing.world import Faults, World
 
 __all__ = ["REPAIRED", "Bug"]
 
@@ -29,6 +29,8 @@ class Bug:
     places: Places
     shows_in: Callable[[World], bool] = lambda _: True
     """In which towns it can be found at all: who looks for it need not try the others."""
+    faults: Faults = field(default_factory=Faults)
+    """In a world where these go wrong its seed finds it: a rare one needs a rougher world."""
 
 
 @contextmanager
