@@ -105,10 +105,6 @@ class LaneWriter:
         """What waits in memory for a flush."""
         return self._queue.size_bytes
 
-    @property
-    def is_closing(self) -> bool:
-        return self._closing
-
     # ------------------------------------------------------------------------ appending
 
     def submit(self, request: Request, done: Done, now_ms: int, deadline_ms: int) -> None:
