@@ -131,3 +131,20 @@ def test_only_the_supervisor_starts_tasks(module: Module) -> None:
     names = {node.attr for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)}
     names |= {node.id for node in ast.walk(module.tree) if isinstance(node, ast.Name)}
     assert not names & STARTERS, "start it with Supervisor.keep, Supervisor.once or awaited"
+
+
+@every_module
+def test_only_a_broker_asks_stores_from_an_event_loop(module: Module) -> None:
+    """obstore's threads may abort a process that ends after its loop has asked a remote store.
+
+    So a broker and its keeper leave without taking the interpreter apart, and every other
+    command asks by threads.
+    """
+    floor = module.name.split(".")[1:2]
+    if floor in (["broker"], ["store"], ["testing"]):
+        return
+    names = {node.id for node in ast.walk(module.tree) if isinstance(node, ast.Name)}
+    names |= {node.attr for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)}
+    assert not names & {"perform_async", "retrying_async"}, "use lakelog.log.Driver"
+    if "run_plan" in names and module.name != "lakelog.cli.demo":
+        assert "leave_process" in names, "end the process with lakelog.host.leave_process"

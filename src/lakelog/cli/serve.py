@@ -13,6 +13,7 @@ from lakelog.cli.properties import read_properties
 from lakelog.cli.storage import spec_of, storage_options
 from lakelog.cli.tables import show_rows
 from lakelog.errors import InvalidInputError, LakelogError
+from lakelog.host import leave_process
 
 __all__ = ["serve"]
 
@@ -126,12 +127,17 @@ def serve(
             where = f"{door.advertised_host or door.host}:{port}"
             log.info("ready", storage=store.url, bootstrap=where, namespace=namespace.id.hex())
 
-        run_plan(plan, store, log, ready=ready)
     except InvalidInputError as error:
         raise click.UsageError(str(error)) from error
     except LakelogError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(1)
+    try:
+        run_plan(plan, store, log, ready=ready)
+    except LakelogError as error:
+        click.echo(f"Error: {error}", err=True)
+        leave_process(1)
+    leave_process(0)
 
 
 def _translation(path: Path | None) -> Any:

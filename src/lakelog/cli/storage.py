@@ -5,7 +5,6 @@ and see what any broker has stored. What a broker keeps back for a moment, commi
 they see then.
 """
 
-import asyncio
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.history.manifests import Manifest
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, StoreTime
-from lakelog.log import Namespace, Topic, open_namespace, refresh
+from lakelog.log import Driver, Namespace, Topic, open_namespace, refresh
 from lakelog.names import manifest_key
 from lakelog.store import (
     CELL_BYTES_MAX,
@@ -27,9 +26,7 @@ from lakelog.store import (
     StoreSpec,
     Work,
     fetch_many,
-    retrying_async,
-    run_async,
-    working_async,
+    retrying,
 )
 
 __all__ = ["PartitionRow", "Storage", "open_storage", "spec_of", "storage_options"]
@@ -69,15 +66,14 @@ class Storage:
     """A namespace, asked by one command."""
 
     def __init__(self, store: Store) -> None:
-        self._perform = working_async(retrying_async(store.perform_async))
+        self._driver = Driver(retrying(store.perform))
         self._lanes: dict[int, Lane] = {}
         self._time = StoreTime()
         self.namespace: Namespace = self.run(open_namespace())
 
     def run(self, flow: Work[T]) -> T:
         """Do what a flow asks for, many operations at once where it says so."""
-        perform: Any = self._perform
-        return asyncio.run(run_async(flow, perform))
+        return self._driver.run(flow)
 
     def lane(self, number: int) -> Lane:
         """Return a lane, of which nothing need be known yet."""
