@@ -40,8 +40,12 @@ test: setup ## unit, golden, property and architecture tests, and the findings o
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/unit tests/golden tests/property tests/architecture tests/simulation
 	$(BIN)/python -m pytest tests/model -k "not comes_out_as_expected"
 
-e2e: setup ## tests against the real parts: Kafka, SeaweedFS, Spark
-	$(BIN)/python -m pytest tests/contract tests/e2e -m "not long" --durations=25
+e2e: setup ## tests against the real parts: Kafka, SeaweedFS, Spark; of long tables a sample
+	LAKELOG_SAMPLE=$(SEED) $(BIN)/python -m pytest -n 3 --dist loadgroup tests/contract tests/e2e -m "not long and not alone" --durations=25
+	LAKELOG_SAMPLE=$(SEED) $(BIN)/python -m pytest tests/e2e -m "alone and not long"
+
+e2e-all: setup ## the same with every row of every table, one test after another
+	$(BIN)/python -m pytest tests/contract tests/e2e -m "not long"
 
 sim: setup ## the simulator: 32,000 seeds, and proof that everything that can go wrong did
 	$(BIN)/python -m lakelog.testing --seeds 0:32000 --at-least 30
@@ -49,8 +53,8 @@ sim: setup ## the simulator: 32,000 seeds, and proof that everything that can go
 sim-quick: setup ## as many seeds as 40 seconds take
 	$(BIN)/python -m lakelog.testing --seeds 0:20000 --seconds 40
 
-sim-ci: setup ## 2,000 seeds of a range that differs from commit to commit
-	$(BIN)/python -m lakelog.testing --seeds $(SEED):$$(( $(SEED) + 2000 ))
+sim-ci: setup ## 800 seeds of a range that differs from commit to commit
+	$(BIN)/python -m lakelog.testing --seeds $(SEED):$$(( $(SEED) + 800 ))
 
 model: setup ## the Spin models of lane and history, and their mutants
 	$(BIN)/python -m tests.model.check
@@ -98,10 +102,16 @@ oracle: setup ## the comparison with a real Kafka, by hand and by Spark, over a 
 fuzz: setup ## every decoder against atheris, 60 seconds in all
 	$(BIN)/python -m tests.fuzz --seconds 60 --seed 1
 
+fuzz-ci: setup ## the same in half the time, with a seed that differs from commit to commit
+	$(BIN)/python -m tests.fuzz --seconds 30 --seed $(SEED)
+
 bench: setup ## every figure, in full
 	$(BIN)/python -m benchmarks
 
 bench-quick: setup ## every figure, in its short form
 	$(BIN)/python -m benchmarks --quick
 
-.PHONY: help setup lock check format test e2e sim sim-quick sim-ci model skeleton live upkeep once clients compat durability power scale fsck writers nightly oracle fuzz bench bench-quick
+bench-ci: setup ## three figures in their short form, others with each commit
+	$(BIN)/python -m benchmarks --quick --some 3 --seed $(SEED)
+
+.PHONY: help setup lock check format test e2e e2e-all sim sim-quick sim-ci model skeleton live upkeep once clients compat durability power scale fsck writers nightly oracle fuzz fuzz-ci bench bench-quick bench-ci

@@ -53,6 +53,7 @@ def twins(kafka: Kafka) -> Iterator[Twins]:
         yield both
 
 
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("case", EQUAL)
 def test_rows_are_those_of_spark_s_kafka_source(
     spark: SparkSession, twins: Twins, case: str
@@ -95,6 +96,7 @@ def test_queries_of_both_give_the_same(spark: SparkSession, twins: Twins, query:
     assert expected
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_spark_s_kafka_source_refuses_is_refused(
     spark: SparkSession, twins: Twins, case: str

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-SECONDS = float(os.environ.get("LAKELOG_UPKEEP_SECONDS", "60"))  # noqa: TID251
+SECONDS = float(os.environ.get("LAKELOG_UPKEEP_SECONDS", "20"))  # noqa: TID251
 KILLS = int(os.environ.get("LAKELOG_UPKEEP_KILLS", "2"))  # noqa: TID251
 RANGES_MIN = max(5, round(SECONDS / 6))
 """Comparisons, however long they take."""

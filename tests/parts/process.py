@@ -21,7 +21,10 @@ from tests.patience import LateError
 
 LOOPBACK = "127.0.0.1"
 _LOG_LINES_SHOWN = 40
-_next_port = itertools.count(secrets.randbelow(20_000))
+_PORTS = 20_000
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))  # noqa: TID251
+_WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))  # noqa: TID251
+_next_port = itertools.count(secrets.randbelow(_PORTS // _WORKERS))
 
 
 class MissingPartError(RuntimeError):
@@ -46,11 +49,13 @@ def free_ports(count: int) -> list[int]:
 
     They lie below the range from which the kernel takes the ports of outgoing connections.
     Otherwise a client that redials a stopped server could be handed the very port it dials,
-    connect to itself, and keep the server from starting again.
+    connect to itself, and keep the server from starting again. Test processes that run side by
+    side have a share of them each.
     """
+    share = _PORTS // _WORKERS
     ports: list[int] = []
     while len(ports) < count:
-        port = 10_240 + next(_next_port) % 20_000
+        port = 10_240 + _WORKER * share + next(_next_port) % share
         if not _is_taken(port):
             ports.append(port)
     return ports

@@ -123,6 +123,7 @@ def read_all(broker: Lakelog, topic: str, wanted: Counter[int]) -> None:
 
 
 @pytest.mark.timeout(480)
+@pytest.mark.alone
 def test_ten_thousand_partitions_do_not_hold_the_loop() -> None:
     arguments = ["--memory-bytes", str(MEMORY_BYTES), "--cache-bytes", str(CACHE_BYTES)]
     with running_lakelog(arguments=["--no-keep", *arguments]) as broker:

@@ -355,6 +355,7 @@ def _lines(text: str) -> list[str]:
     return [line for line in text.replace("\\\n", "").splitlines() if line]
 
 
+@pytest.mark.sample(70)
 @pytest.mark.parametrize("line", _lines(_LOOKING))
 def test_both_say_the_same_of_the_same_state(both: Both, line: str) -> None:
     both.compare(line)

@@ -31,7 +31,7 @@ from tests.parts.process import mortal
 from tests.parts.seaweedfs import SeaweedFS
 from tests.patience import in_time
 
-SECONDS = float(os.environ.get("LAKELOG_WRITERS_SECONDS", "40"))  # noqa: TID251
+SECONDS = float(os.environ.get("LAKELOG_WRITERS_SECONDS", "15"))  # noqa: TID251
 WRITERS = 8
 RULES = Rules(lanes=1, grace_ms=6_000)
 
