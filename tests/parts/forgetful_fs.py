@@ -27,11 +27,10 @@ from shutil import which
 import mfusepy
 
 from lakelog.testing.disk import SimulatedDisk
-from tests.parts.process import MissingPartError, Process
+from tests.parts.process import START_S, MissingPartError, Process
 
 __all__ = ["ForgetfulFs", "forgetful_fs"]
 
-START_S = 20
 UNMOUNT_S = 10
 
 

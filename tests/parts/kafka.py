@@ -22,6 +22,7 @@ from tests.parts.jars import classpath
 from tests.parts.jvm import QUICK, java
 from tests.parts.process import (
     LOOPBACK,
+    START_S,
     FailedPartError,
     Finished,
     Process,
@@ -138,7 +139,7 @@ class Kafka:
 
     def wait(self) -> None:
         assert self._process is not None
-        self._process.wait_until(self._answers, within_s=60)
+        self._process.wait_until(self._answers, within_s=START_S)
 
     def stop(self) -> None:
         """Stop in good order, so that the node finds a clean shutdown when it starts again."""

@@ -13,9 +13,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tests.parts.process import LOOPBACK, Process, free_ports
-
-START_S = 60
+from tests.parts.process import LOOPBACK, START_S, Process, free_ports
 
 
 class Lakelog:

@@ -20,6 +20,8 @@ from pathlib import Path
 from tests.patience import LateError
 
 LOOPBACK = "127.0.0.1"
+START_S = 180.0
+"""A part that has not started by then will not; on a busy machine some take a minute."""
 _LOG_LINES_SHOWN = 40
 _PORTS = 20_000
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))  # noqa: TID251

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.parts.process import LOOPBACK, MissingPartError, Process, free_ports
+from tests.parts.process import LOOPBACK, START_S, MissingPartError, Process, free_ports
 
-START_S = 60
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "lakelog.rules.yml"
 

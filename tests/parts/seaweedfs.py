@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tests.parts.process import (
     LOOPBACK,
+    START_S,
     FailedPartError,
     MissingPartError,
     Process,
@@ -81,7 +82,7 @@ class SeaweedFS:
         # Every bucket takes its own volumes. Two of them instead of seven let tests have many.
         env = {"WEED_MASTER_VOLUME_GROWTH_COPY_1": "2"}
         self._process = Process(argv, self._home / "weed.log", env)
-        self._process.wait_until(self._stores, within_s=60)
+        self._process.wait_until(self._stores, within_s=START_S)
 
     def stop(self) -> None:
         if self._process is None:

@@ -30,6 +30,7 @@ from tests.parts.jars import cache
 from tests.parts.jvm import java
 from tests.parts.process import (
     LOOPBACK,
+    START_S,
     FailedPartError,
     MissingPartError,
     Process,
@@ -48,7 +49,6 @@ CORES = 2
 _WORKER_MEMORY = "700m"
 _EXECUTOR_MEMORY = "600m"  # Spark refuses less than 450 MB.
 _DAEMON_MEMORY = "256m"
-_START_S = 60.0
 _ROOT = Path(__file__).parents[2]
 _LOGGING = """\
 rootLogger.level = warn
@@ -161,7 +161,7 @@ class SparkCluster:
             "spark.executor.memory": _EXECUTOR_MEMORY,
             "spark.executor.defaultJavaOptions": " ".join(self._jvm),
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-            "spark.scheduler.maxRegisteredResourcesWaitingTime": f"{_START_S:g}s",
+            "spark.scheduler.maxRegisteredResourcesWaitingTime": f"{START_S:g}s",
             # Workers on different machines could not look into each other's folders.
             "spark.shuffle.readHostLocalDisk": "false",
         }
@@ -170,7 +170,7 @@ class SparkCluster:
         """Wait for the master: a worker that comes too early tries again only after seconds."""
         url_port = int(self.master_url.rpartition(":")[2])
         self._master.wait_until(
-            lambda: accepts(url_port) and self._alive_ports() is not None, _START_S
+            lambda: accepts(url_port) and self._alive_ports() is not None, START_S
         )
 
     def heal(self) -> None:
@@ -178,7 +178,7 @@ class SparkCluster:
         ports = set(free_ports(WORKERS - len(self._workers)))
         started = [self._start_worker(port) for port in ports]
         for worker in started:
-            worker.wait_until(lambda: ports <= (self._alive_ports() or set()), _START_S)
+            worker.wait_until(lambda: ports <= (self._alive_ports() or set()), START_S)
 
     def lose(self, pid: int) -> None:
         """Kill a worker and all it runs with -9, as when its machine loses power."""
@@ -381,11 +381,11 @@ def _function(module: str, name: str) -> Callable[..., Any]:
 
 def _wait_for_executors(spark: "SparkSession", count: int) -> None:
     tracker = spark.sparkContext._jsc.sc().statusTracker()
-    deadline = time.monotonic() + _START_S
+    deadline = time.monotonic() + START_S
     # The driver counts itself, too.
     while len(tracker.getExecutorInfos()) < 1 + count:
         if time.monotonic() > deadline:
-            raise LateError(f"there were no {count} executors within {_START_S:g} s")
+            raise LateError(f"there were no {count} executors within {START_S:g} s")
         time.sleep(0.02)  # noqa: TID251 (nothing to wait on but the other process)
 
 
