@@ -1,7 +1,7 @@
 """The topics that a broker knows.
 
     known    what is in memory: for the hot path, and for everything that is there
-    topic    the same, but asks the store before it says that there is none
+    topic    the same, but asks the store before it says that there is none (``lookups``)
     watch    looks for topics that others made or deleted, now and then: one listing
 
 The bytes of a topic in a Metadata response are kept as well: with thousands of partitions they take
@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 from lakelog.broker.cache import ColdCache
 from lakelog.broker.cluster import Cluster
 from lakelog.broker.lanes import LaneWriter
+from lakelog.broker.lookups import Lookups
 from lakelog.broker.metrics import Metrics, TopicCounters
 from lakelog.broker.partitions import Partition
 from lakelog.broker.recent import Recent
-from lakelog.broker.supervision import awaited
 from lakelog.errors import ConflictError, LakelogError, NotFoundError, UnavailableError
 from lakelog.journal import DeleteTopic
 from lakelog.log import (
@@ -125,7 +125,7 @@ class Catalog:
         self._refreshed_ms = clock.boot_ms()
         self._every_ms = 0
         self._virtual: dict[str, Entry] = {}
-        self._asking: dict[str, asyncio.Task[Topic | None]] = {}
+        self._lookups = Lookups(clock, self._ask, self._list)
         self.damaged: dict[str, LakelogError] = {}
         """Topics whose cells cannot be read, and why, as far as is known."""
 
@@ -172,27 +172,25 @@ class Catalog:
             return entry.topic
         if not is_topic_name(name):
             return None
-        asking = self._asking.get(name)
-        if asking is None:
-            # Who comes while a question is on its way must ask anew; so questions are not kept
-            # but for those who ask in the same turn of the loop.
-            asking = awaited(self._ask(name))
-            self._asking[name] = asking
-            asyncio.get_running_loop().call_soon(self._asking.pop, name, None)
-        return await asyncio.shield(asking)
+        await self._lookups.name(name)
+        entry = self.known(name)
+        if entry is None and name in self.damaged:
+            raise _unreadable(name, self.damaged[name])
+        return None if entry is None else entry.topic
 
-    async def _ask(self, name: str) -> Topic | None:
+    async def _ask(self, name: str) -> None:
+        """Know what the cell of a topic says."""
         try:
             topic = await self._run(read_topic(name))
         except NotFoundError:
-            return None
+            self.damaged.pop(name, None)
         except UnavailableError:
             raise
         except LakelogError as error:
             self._note_damage(name, error)
             raise _unreadable(name, error) from error
-        self._take(topic)
-        return topic if topic.is_open else None
+        else:
+            self._take(topic)
 
     def by_id(self, topic_id: bytes) -> Topic | None:
         """Return a topic that is known, by its id."""
@@ -206,7 +204,7 @@ class Catalog:
             LakelogError: there was no answer, or it may be that of a topic that cannot be read.
         """
         if self.known_id(topic_id) is None:
-            await self.refresh()
+            await self._lookups.all()
         found = self.known_id(topic_id)
         if found is None:
             for name, error in self.damaged.items():
@@ -310,6 +308,9 @@ class Catalog:
         Raises:
             LakelogError: there was no answer, at least for some.
         """
+        await self._lookups.anew()
+
+    async def _list(self) -> None:
         news = await self._run(news_of_topics(self._marks))
         for topic in news.topics.values():
             self._take(topic)

@@ -4,8 +4,11 @@ import asyncio
 
 import pytest
 
+from lakelog.broker.lookups import FRESH_MS, NAMES_MAX
 from lakelog.errors import ConflictError, NotFoundError, UnavailableError
+from lakelog.host import SystemClock
 from lakelog.store import Get, ListPage
+from tests.patience import in_time
 from tests.unit.broker.site import Site, broker, story
 
 
@@ -20,43 +23,129 @@ async def test_a_known_topic_costs_nothing_and_an_unknown_one_a_question() -> No
         assert topic is not None
         assert catalog.by_id(topic.id) == topic
         assert len(site.ops) == before
-        for count in (1, 2):
+        for _ in range(3):
             assert await catalog.topic("no") is None
-            assert len(site.ops) == before + count, "that there is none is never remembered"
+            assert len(site.ops) == before + 1, "the answer is good for a second"
         for name in ("", "..", "a b", "x" * 250):
             assert await catalog.topic(name) is None
-        assert len(site.ops) == before + 2, "there can be none"
+        assert len(site.ops) == before + 1, "there can be none"
+
+
+class Hands(SystemClock):
+    """A clock that can be moved on."""
+
+    passed_ms = 0
+
+    def boot_ms(self) -> int:
+        return super().boot_ms() + self.passed_ms
 
 
 @story
-async def test_who_asks_in_the_same_turn_shares_a_question_and_who_comes_later_does_not() -> None:
+async def test_a_topic_that_somebody_else_makes_is_seen_within_a_second() -> None:
+    site, hands = Site(), Hands()
+    async with broker(site, clock=hands) as running:
+        catalog = running.services.catalog
+        unknown = bytes(16)
+        assert await catalog.topic("new") is None
+        assert await catalog.entry_by_id(unknown) is None
+        id_ = site.create("new")
+        other = site.create("other")
+        assert await catalog.topic("new") is None, "it was asked for just now"
+        assert await catalog.topic("other") is not None, "this one was not"
+        assert await catalog.entry_by_id(id_) is None
+        hands.passed_ms += FRESH_MS + 1
+        assert await catalog.topic("new") is not None
+        site.delete("other")
+        later = site.create("later")
+        assert await catalog.entry_by_id(later) is not None
+        assert catalog.known_id(other) is None
+
+
+@story
+async def test_a_topic_that_is_made_here_is_seen_at_once() -> None:
+    async with broker(Site()) as running:
+        catalog = running.services.catalog
+        assert await catalog.topic("new") is None
+        made = await catalog.create("new", 1, {})
+        assert await catalog.topic("new") == made
+
+
+@story
+async def test_names_that_are_made_up_cost_a_listing_and_not_a_read_each() -> None:
     site = Site()
     async with broker(site) as running:
         catalog = running.services.catalog
         before = len(site.ops)
-        assert set(await asyncio.gather(*(catalog.topic("no") for _ in range(10)))) == {None}
-        assert len(site.ops) == before + 1
+        for at in range(5 * NAMES_MAX):
+            assert await catalog.topic(f"no-{at}") is None
+        asked = [type(op) for op in site.ops[before:]]
+        in_time(asked.count(Get) == NAMES_MAX and asked.count(ListPage) == 1, asked)
+        assert len(asked) <= 3 * (NAMES_MAX + 1), "however slow this machine is"
+
+
+@story
+async def test_ids_that_are_made_up_cost_one_listing() -> None:
+    site = Site()
+    async with broker(site) as running:
+        catalog = running.services.catalog
+        before = len(site.ops)
+        for at in range(300):
+            assert await catalog.entry_by_id(at.to_bytes(16, "big")) is None
+        in_time([type(op) for op in site.ops[before:]] == [ListPage], site.ops[before:])
+
+
+@story
+async def test_there_is_one_listing_on_its_way_at_most() -> None:
+    site = Site()
+    async with broker(site) as running:
+        catalog = running.services.catalog
+        before = site.count(ListPage)
+        site.freezes = lambda op: isinstance(op, ListPage)
+        site.open.clear()
+        early = [
+            asyncio.create_task(catalog.entry_by_id(at.to_bytes(16, "big"))) for at in range(10)
+        ]
+        await asyncio.sleep(0.01)
+        late = [asyncio.create_task(catalog.refresh()) for _ in range(10)]
+        await asyncio.sleep(0.01)
+        assert site.count(ListPage) == before + 1
+        site.open.set()
+        await asyncio.gather(*early, *late)
+        assert site.count(ListPage) == before + 2, "who refreshes shares the next one"
+
+
+@story
+async def test_who_asks_for_a_name_within_a_second_shares_a_question() -> None:
+    site, hands = Site(), Hands()
+    async with broker(site, clock=hands) as running:
+        catalog = running.services.catalog
         site.freezes = lambda op: isinstance(op, Get)
         site.open.clear()
-        early = asyncio.create_task(catalog.topic("new"))
+        before = len(site.ops)
+        early = [asyncio.create_task(catalog.topic("new")) for _ in range(10)]
         await asyncio.sleep(0.01)
-        site.create("new")
+        assert len(site.ops) == before + 1
+        hands.passed_ms += FRESH_MS + 1
         late = asyncio.create_task(catalog.topic("new"))
         await asyncio.sleep(0.01)
         site.open.set()
-        assert await late is not None
-        await early
+        assert set(await asyncio.gather(*early, late)) == {None}
+        assert len(site.ops) == before + 2, "who comes later needs a question that began later"
 
 
 @story
 async def test_a_question_without_an_answer_is_no_answer() -> None:
     site = Site()
     async with broker(site) as running:
-        site.fails = lambda op: isinstance(op, Get)
+        catalog = running.services.catalog
+        site.fails = lambda op: isinstance(op, Get | ListPage)
         with pytest.raises(UnavailableError):
-            await running.services.catalog.topic("no")
+            await catalog.topic("no")
+        with pytest.raises(UnavailableError):
+            await catalog.entry_by_id(bytes(16))
         site.fails = lambda _: False
-        assert await running.services.catalog.topic("no") is None
+        assert await catalog.topic("no") is None
+        assert await catalog.entry_by_id(bytes(16)) is None
 
 
 @story
