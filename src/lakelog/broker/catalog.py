@@ -216,6 +216,10 @@ class Catalog:
         """Return every topic that is known, by name."""
         return [entry.topic for _, entry in sorted(self._names.items())]
 
+    def count(self) -> tuple[int, int]:
+        """Return how many topics are known, and how many partitions they have."""
+        return len(self._names), sum(one.topic.partitions for one in self._names.values())
+
     def entries(self) -> list[Entry]:
         """Return every topic that is known, by name."""
         return [entry for _, entry in sorted(self._names.items())]

@@ -280,14 +280,17 @@ class Coordinator:
             return Code.NONE
         return check_member(stored.roster, member_id, epoch)
 
-    async def confirm(self, group_id: str) -> Code:
-        """Say whether this broker coordinates a group, after asking the store.
+    async def confirm(self, group_ids: Iterable[str]) -> dict[str, Code]:
+        """Say whether this broker coordinates groups, after asking the store once for each shard.
 
         That something is not there is said only after this: a broker that has been replaced, and
         does not know it yet, would send consumers back to the beginning or on to the end.
         """
-        shard = self._find(group_id)
-        return shard if isinstance(shard, Code) else await shard.confirm()
+        found = {group_id: self._find(group_id) for group_id in group_ids}
+        shards = list({one for one in found.values() if isinstance(one, Shard)})
+        asked = await asyncio.gather(*(one.confirm() for one in shards))
+        told = dict(zip(shards, asked, strict=True))
+        return {key: one if isinstance(one, Code) else told[one] for key, one in found.items()}
 
     def describe(self, group_id: str) -> Description | Code:
         """Return what an operator may know of a classic group; one that is not there is Dead."""

@@ -23,6 +23,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from structlog.typing import FilteringBoundLogger
 
+from lakelog.broker.allowance import begin_request
 from lakelog.broker.api.api_versions import api_versions_fields
 from lakelog.broker.api.fetch import Fetching
 from lakelog.broker.api.produce import (
@@ -292,6 +293,7 @@ class Dispatcher:
     ) -> None:
         key, version, name = int(header.api.key), header.version, header.api.name
         is_large = len(frame) - header.body_at > LARGE_BYTES
+        begin_request()
         try:
             async with connection.in_turn if key in CHANGING else _behind(before):
                 request = await self._decoded(call, frame[header.body_at :])

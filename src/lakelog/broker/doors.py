@@ -10,33 +10,12 @@ from structlog.typing import FilteringBoundLogger
 
 from lakelog.broker.limits import Limits
 from lakelog.broker.metrics import Metrics
+from lakelog.broker.rates import Rate
 
 __all__ = ["Doors"]
 
 TELL_S = 10.0
 """The log is told of refused connections no more often: a flood of them should not be one there."""
-
-
-class _Rate:
-    """So many in a second, and as many at once after a second without any."""
-
-    __slots__ = ("_at_s", "_left", "_per_s")
-
-    def __init__(self, per_s: int, now_s: float) -> None:
-        self._per_s, self._left, self._at_s = per_s, float(per_s), now_s
-
-    def allows(self, now_s: float) -> bool:
-        """Count one, if there may be one more."""
-        self._left = min(self._left + (now_s - self._at_s) * self._per_s, self._per_s)
-        self._at_s = now_s
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
-
-    def is_new(self, now_s: float) -> bool:
-        """Say whether nothing is remembered any more."""
-        return now_s - self._at_s >= 1
 
 
 class Doors:
@@ -64,8 +43,8 @@ class Doors:
                 next="raise the hard limit: ulimit -Hn, or LimitNOFILE of systemd",
             )
         self._inside: Counter[str] = Counter()
-        self._rate = _Rate(limits.connection_rate, now_s)
-        self._rates: dict[str, _Rate] = {}
+        self._rate = Rate(limits.connection_rate, now_s)
+        self._rates: dict[str, Rate] = {}
         self._refused: Counter[str] = Counter()
         self._last = ""
         self._told_s = now_s - TELL_S
@@ -90,7 +69,7 @@ class Doors:
             return f"its address has {self.most_of_address} connections (max.connections.per.ip)"
         rate = self._rates.get(who)
         if rate is None:
-            rate = self._rates[who] = _Rate(self._limits.address_connection_rate, now_s)
+            rate = self._rates[who] = Rate(self._limits.address_connection_rate, now_s)
         if not rate.allows(now_s):
             return f"its address made {self._limits.address_connection_rate} in a second"
         if not self._rate.allows(now_s):

@@ -31,9 +31,6 @@ def register_gauges(metrics: Metrics, services: Services) -> None:
     def queued() -> int:
         return sum(writer.waiting_bytes for writer in lanes.values())
 
-    def partitions() -> int:
-        return sum(topic.partitions for topic in catalog.topics())
-
     gauge = metrics.gauge
     gauge("lakelog_budget_bytes", "Memory that requests have now.", lambda: budget.used)
     gauge("lakelog_budget_bytes_max", "Beyond it sockets are not read.", lambda: budget.total)
@@ -42,7 +39,7 @@ def register_gauges(metrics: Metrics, services: Services) -> None:
     gauge("lakelog_answer_bytes_max", "Beyond it fetches wait.", lambda: answers.total)
     gauge("lakelog_answer_waiting", "Fetches that wait for it.", lambda: answers.waiting)
     gauge("lakelog_queue_bytes", "What waits for a flush.", queued)
-    gauge("lakelog_topics", "Topics that are known.", lambda: len(catalog.topics()))
+    gauge("lakelog_topics", "Topics that are known.", lambda: catalog.count()[0])
     gauge(
         "lakelog_topics_damaged",
         "Topics whose cells cannot be read; /readyz names them.",
@@ -66,7 +63,7 @@ def register_gauges(metrics: Metrics, services: Services) -> None:
             name, help_, lambda field=field: _lags(services, field),  # type: ignore[misc]
             ("consumergroup", "topic", "partition"),
         )  # fmt: skip
-    metrics.kafka_partitions(partitions)
+    metrics.kafka_partitions(lambda: catalog.count()[1])
     metrics.kafka_logs(lambda: islice(_ends(services), ROWS_MAX))
 
 

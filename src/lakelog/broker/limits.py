@@ -10,6 +10,8 @@ writes the page anew, and a field that has a name in Kafka can be set in a serve
 from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
+from lakelog.broker.allowance import OPERATIONS_MAX
+from lakelog.broker.lookups import FRESH_MS, NAMES_MAX
 from lakelog.errors import InvalidInputError
 from lakelog.wire import ELEMENTS_MAX, FRAME_BYTES_MIN, TAG_BYTES_MAX, TAGS_MAX, ApiKey
 
@@ -181,6 +183,27 @@ class Limits:
         beyond="one that was not used for two minutes is forgotten, or the fetch has no session",
         protects="memory from what each consumer wants",
     )
+    topics: int = _limit(
+        20_000,
+        "Topics that there may be for a broker to make one more.",
+        beyond="POLICY_VIOLATION; a topic that a Metadata request names is not made, and told as"
+        " unknown",
+        protects="memory, and the listing of topics that every broker takes now and then",
+    )
+    partitions: int = _limit(
+        100_000,
+        "Partitions that all topics may have for a broker to make more.",
+        beyond="INVALID_PARTITIONS; a topic that a Metadata request names is not made, and told as"
+        " unknown",
+        protects="memory, and answers that name every partition",
+    )
+    auto_created_per_s: int = _limit(
+        20,
+        "Topics that are made in a second because Metadata requests name them, and in one such"
+        " request (`auto.create.topics.enable`).",
+        beyond="LEADER_NOT_AVAILABLE, on which clients ask again",
+        protects="the store from names that a client makes up",
+    )
     drain_ms: int = _limit(
         30_000,
         "For how long a broker that is asked to stop waits for the store.",
@@ -217,6 +240,30 @@ LIMITS: tuple[Limit, ...] = tuple(
 )
 
 FIXED_LIMITS: tuple[Limit, ...] = (
+    Limit(
+        "OPERATIONS_MAX",
+        OPERATIONS_MAX,
+        "Operations on the store that one request may cause; those that were begun by then are"
+        " finished.",
+        beyond="the rest is LEADER_NOT_AVAILABLE in ListOffsets, DeleteRecords and"
+        " OffsetForLeaderEpoch, without records in Fetch, POLICY_VIOLATION in what makes, changes"
+        " or deletes topics; DescribeLogDirs is KAFKA_STORAGE_ERROR",
+        protects="the store, and what it costs, from one request",
+    ),
+    Limit(
+        "NAMES_MAX",
+        NAMES_MAX,
+        "Names of topics that are not there, which are asked of the store one by one, in a second.",
+        beyond="one listing in a second answers for all of them",
+        protects="the store from names that clients make up",
+    ),
+    Limit(
+        "FRESH_MS",
+        FRESH_MS,
+        "For how long it is believed that a topic is not there.",
+        beyond="the store is asked again, so that a topic that another process has made is seen",
+        protects="the store from the same question again and again",
+    ),
     Limit(
         "ELEMENTS_MAX",
         ELEMENTS_MAX,

@@ -1,4 +1,4 @@
-"""Questions whose answer is that there is nothing: asked once a second, whoever asks, however often.
+"""Questions whose answer is that there is nothing: asked once a second, however many ask.
 
     a name         one read of its cell, whose answer is good for a second
     many names     more than ``NAMES_MAX`` in a second: one listing, which answers for every name

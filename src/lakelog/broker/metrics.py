@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from lakelog.broker.allowance import spend
 from lakelog.errors import LakelogError, NotFoundError, UnavailableError
 from lakelog.store import (
     Changed,
@@ -324,6 +325,7 @@ def counted(
     """Return ``perform``, whose requests are counted. Put it inside the retries."""
 
     async def one(op: Op) -> Any:
+        spend()
         kind, begun_s = _KINDS[type(op)], now_s()
         outcome = "cancelled"
         try:

@@ -170,7 +170,7 @@ class _TailPartition(Partition):
     async def size_bytes(self, *, is_fresh: bool = False) -> int:  # noqa: ARG002
         return self._tail.size_bytes
 
-    async def producers(self) -> dict[int, Seen]:
+    def producers(self) -> dict[int, Seen]:
         return {}  # Nobody can write it.
 
     async def find(self, timestamp: int, *, is_fresh: bool = False) -> Found | None:  # noqa: ARG002

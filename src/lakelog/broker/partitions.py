@@ -243,13 +243,8 @@ class Partition:
         await self.bounds(is_fresh=is_fresh)
         return self._known.manifest.sealed_end if self._known.manifest else 0
 
-    async def producers(self) -> dict[int, Seen]:
-        """Return the idempotent producers that it knows, by id, by a look that begins now.
-
-        Raises:
-            LakelogError: there was no answer.
-        """
-        await self.lane.refresh()
+    def producers(self) -> dict[int, Seen]:
+        """Return the idempotent producers that it knows, by id, as of the last look at its lane."""
         return {
             producer_id: seen
             for (topic_id, index, producer_id), seen in self.lane.lane.known.fold.producers.items()

@@ -1,6 +1,6 @@
-"""What clients were told when their batches were not stored: a line for each cause, now and then.
+"""What clients were refused, batches and new topics: a line for each cause, now and then.
 
-A producer that is refused knows it; whoever runs the broker must be able to read it as well. When
+A client that is refused knows it; whoever runs the broker must be able to read it as well. When
 a store is away thousands are refused in a second, so they are counted, and told every ten seconds.
 """
 
@@ -23,23 +23,29 @@ class Refusals:
     """Counts what was refused, and tells it."""
 
     def __init__(self) -> None:
-        self._counts: Counter[tuple[str, str]] = Counter()
+        self._counts: Counter[tuple[str, str, str]] = Counter()
         self._told_ms: int | None = None
 
     def note(self, produced: Produced) -> str:
         """Count one partition of a request, and return Kafka's name of the error."""
-        name = ErrorCode(produced.error).name.upper()
-        cause = (produced.message or "")[:CAUSE_CHARS_MAX]
-        if (name, cause) not in self._counts and len(self._counts) >= CAUSES_MAX:
-            cause = OTHERS
-        self._counts[name, cause] += 1
-        return name
+        return self._count("batches were not stored", produced.error, produced.message or "")
+
+    def note_topic(self, code: ErrorCode, cause: str) -> None:
+        """Count one topic that was not made, or did not grow."""
+        self._count("topics were not made", code, cause)
+
+    def _count(self, event: str, code: int, cause: str) -> str:
+        key = event, ErrorCode(code).name.upper(), cause[:CAUSE_CHARS_MAX]
+        if key not in self._counts and len(self._counts) >= CAUSES_MAX:
+            key = *key[:2], OTHERS
+        self._counts[key] += 1
+        return key[1]
 
     def tell(self, now_ms: int, log: FilteringBoundLogger) -> None:
         """Write down what has been refused since the last time, if that is long ago."""
         if not self._counts or (self._told_ms is not None and now_ms < self._told_ms + EVERY_MS):
             return
-        for (error, cause), count in self._counts.items():
-            log.warning("batches were not stored", told=error, count=count, cause=cause)
+        for (event, error, cause), count in self._counts.items():
+            log.warning(event, told=error, count=count, cause=cause)
         self._counts.clear()
         self._told_ms = now_ms

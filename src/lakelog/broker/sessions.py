@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from lakelog.ports import Ids
 from lakelog.wire import FetchedTopic, FetchPartition, FetchRequest, FetchTopic
 
-__all__ = ["Session", "Sessions", "Wanted"]
+__all__ = ["Session", "Sessions", "Wanted", "wanted_of"]
 
 EPOCH_MAX = 0x7FFFFFFF
 IDLE_MS = 120_000
@@ -30,6 +30,15 @@ class Wanted(NamedTuple):
     name: str
     id: bytes
     partition: FetchPartition
+
+
+def wanted_of(topics: list[FetchTopic]) -> dict[_Key, Wanted]:
+    """Return each partition once, as it was named last: so does Kafka."""
+    return {
+        (name, id_, one.partition): Wanted(name, id_, one)
+        for name, id_, partitions in topics
+        for one in partitions
+    }
 
 
 class Session:
@@ -47,9 +56,7 @@ class Session:
 
     def want(self, topics: list[FetchTopic]) -> None:
         """Take in what is said."""
-        for name, id_, partitions in topics:
-            for one in partitions:
-                self.wanted[name, id_, one.partition] = Wanted(name, id_, one)
+        self.wanted.update(wanted_of(topics))
 
     def forget(self, topics: list[tuple[str, bytes, list[int]]]) -> None:
         """Want some no more."""

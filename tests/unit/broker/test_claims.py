@@ -80,7 +80,7 @@ async def two(store: MemoryStore) -> AsyncIterator[tuple[Coordinator, Coordinato
 
         async def is_lost() -> bool:
             return (
-                await first.confirm("g") is Code.NOT_COORDINATOR
+                await first.confirm(["g"]) == {"g": Code.NOT_COORDINATOR}
                 and "at elsewhere:9092" in first.trouble()
             )
 

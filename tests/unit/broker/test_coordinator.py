@@ -418,15 +418,15 @@ def test_a_broker_that_writes_nothing_still_learns_that_it_was_replaced(way: str
             parked = asyncio.create_task(first.join("g", join(rebalance_timeout_ms=60_000)))
             member = await parked
             await asyncio.sleep(0.05)
-            assert await first.confirm("g") is Code.NONE
+            assert await first.confirm(["g"]) == {"g": Code.NONE}
             async with site.broker() as second:
                 await second.loaded()
                 if way == "when asked":
-                    assert await first.confirm("g") is Code.NOT_COORDINATOR
+                    assert await first.confirm(["g"]) == {"g": Code.NOT_COORDINATOR}
                 beat = Heartbeat(member_id=member.member_id, generation=1)
                 while await first.heartbeat("g", beat) is not Code.NOT_COORDINATOR:
                     await asyncio.sleep(0.005)
-                assert await first.confirm("g") is Code.NOT_COORDINATOR
+                assert await first.confirm(["g"]) == {"g": Code.NOT_COORDINATOR}
                 assert await second.heartbeat("g", beat) is Code.NONE
 
     play(story())
@@ -453,11 +453,11 @@ def test_whether_it_was_replaced_is_not_guessed_when_the_store_is_away() -> None
             await broker.loaded()
             down = True
             await asyncio.sleep(0.05)
-            assert await broker.confirm("g") is Code.COORDINATOR_NOT_AVAILABLE
+            assert await broker.confirm(["g"]) == {"g": Code.COORDINATOR_NOT_AVAILABLE}
             down = False
-            assert await broker.confirm("g") is Code.NONE
+            assert await broker.confirm(["g"]) == {"g": Code.NONE}
             assert (await broker.commit("g", commit(1))).codes == (Code.NONE,)
-            assert await broker.confirm("") is Code.INVALID_GROUP_ID
+            assert await broker.confirm([""]) == {"": Code.INVALID_GROUP_ID}
 
     play(story())
 

@@ -13,6 +13,7 @@ from kio.schema.alter_configs.v2.request import AlterConfigsRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.incremental_alter_configs.v1.request import IncrementalAlterConfigsRequest
 
+from lakelog.broker.allowance import SPENT, is_spent
 from lakelog.broker.api.describe_configs import BROKER, TOPIC
 from lakelog.broker.codes import read_code
 from lakelog.broker.services import Call, Services
@@ -60,6 +61,8 @@ async def _each(services: Services, request: Any, altering: Callable[[Any], Alte
     for resource in request.resources:
         if named[resource.resource_type, str(resource.resource_name)] > 1:
             code, message = ErrorCode.invalid_request, "Each resource must appear at most once."
+        elif is_spent():
+            code, message = ErrorCode.policy_violation, SPENT
         else:
             code, message = await _alter(
                 services, resource, altering, validate_only=request.validate_only

@@ -10,6 +10,7 @@ from collections import Counter
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
 from kio.schema.errors import ErrorCode
 
+from lakelog.broker.allowance import SPENT, is_spent
 from lakelog.broker.api.create_topics import PARTITIONS_MAX
 from lakelog.broker.codes import read_code
 from lakelog.broker.services import Call, Services
@@ -27,7 +28,9 @@ async def create_partitions(
     rows: list[Fields] = []
     for topic in request.topics:
         code, message = ErrorCode.invalid_request, "Duplicate topic name."
-        if names[str(topic.name)] == 1:
+        if is_spent():
+            code, message = ErrorCode.policy_violation, SPENT
+        elif names[str(topic.name)] == 1:
             code, message = await _grow(services, topic, validate_only=request.validate_only)
         rows.append(
             {"name": topic.name, "error_code": code, "error_message": message[:512] or None}
@@ -51,6 +54,9 @@ async def _grow(
         if wanted.assignments is not None and len(wanted.assignments) != more:
             what = f"{more} more partitions, and {len(wanted.assignments)} assignments"
             return ErrorCode.invalid_replica_assignment, what
+        flaw = services.growth.flaw(topics=0, partitions=more)
+        if flaw is not None:
+            return flaw
         if not validate_only:
             await services.catalog.grow(topic, count)
     except ConflictError as error:

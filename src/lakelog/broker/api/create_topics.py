@@ -12,6 +12,7 @@ from typing import Any
 from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
 from kio.schema.errors import ErrorCode
 
+from lakelog.broker.allowance import SPENT, is_spent
 from lakelog.broker.codes import read_code
 from lakelog.broker.services import Call, Services
 from lakelog.errors import ConflictError, InvalidInputError, LakelogError
@@ -33,6 +34,8 @@ async def create_topics(services: Services, call: Call, request: CreateTopicsReq
         if names[str(topic.name)] > 1:
             what = "it is named twice in one request"
             rows.append(_refused(topic, ErrorCode.invalid_request, what))
+        elif is_spent():
+            rows.append(_refused(topic, ErrorCode.policy_violation, SPENT))
         else:
             rows.append(await _create(services, topic, validate_only=request.validate_only))
     return {"topics": rows}
@@ -52,9 +55,13 @@ async def _create(services: Services, topic: CreatableTopic, *, validate_only: b
     except InvalidInputError as error:
         return _refused(topic, ErrorCode.invalid_config, str(error))
     try:
+        if validate_only and await services.catalog.topic(name) is not None:
+            return _refused(topic, ErrorCode.topic_already_exists, f"there is a topic {name}")
+        if services.catalog.known(name) is None:
+            flaw = services.growth.flaw(topics=1, partitions=partitions)
+            if flaw is not None:
+                return _refused(topic, *flaw)
         if validate_only:
-            if await services.catalog.topic(name) is not None:
-                return _refused(topic, ErrorCode.topic_already_exists, f"there is a topic {name}")
             return _made(topic, bytes(16), partitions, configs)
         made = await services.catalog.create(name, partitions, configs)
     except ConflictError as error:

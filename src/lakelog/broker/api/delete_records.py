@@ -3,7 +3,8 @@
 Behaviour
     The log begins at the offset; -1 is its end. What lies before can no longer be read, and goes
     from the store when the log is kept. An offset before the start changes nothing. Behind the end
-    is out of range. Of a topic that is only compacted nothing is deleted, as in Kafka.
+    is out of range. Of a topic that is only compacted nothing is deleted, as in Kafka. Of a
+    partition that is named twice the last offset counts.
 """
 
 from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsRequest

@@ -10,6 +10,7 @@ from uuid import UUID
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 from kio.schema.errors import ErrorCode
 
+from lakelog.broker.allowance import SPENT, is_spent
 from lakelog.broker.codes import read_code
 from lakelog.broker.services import Call, Services
 from lakelog.errors import LakelogError
@@ -28,6 +29,8 @@ async def _delete(services: Services, one: DeleteTopicState) -> Fields:
     name = None if one.name is None else str(one.name)
     row: Fields = {"name": name, "topic_id": one.topic_id, "error_message": None}
     catalog = services.catalog
+    if is_spent():
+        return {**row, "error_code": ErrorCode.policy_violation, "error_message": SPENT}
     try:
         topic: Topic | None
         if name is not None:

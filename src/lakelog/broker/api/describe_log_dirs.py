@@ -2,7 +2,8 @@
 
 Behaviour
     One directory, the namespace. A partition has the bytes of its segments and of what is not
-    sealed yet. The store has no size.
+    sealed yet. The store has no size. A request for more partitions than it may ask the store for
+    is answered with KAFKA_STORAGE_ERROR: ask for fewer topics at once.
 """
 
 import asyncio
@@ -10,9 +11,10 @@ import asyncio
 from kio.schema.describe_log_dirs.v4.request import DescribeLogDirsRequest
 from kio.schema.errors import ErrorCode
 
+from lakelog.broker.allowance import SPENT, is_spent
 from lakelog.broker.catalog import Entry
 from lakelog.broker.services import Call, Services
-from lakelog.errors import LakelogError, NotFoundError
+from lakelog.errors import LakelogError, NotFoundError, UnavailableError
 from lakelog.wire import Fields
 
 __all__ = ["describe_log_dirs"]
@@ -27,6 +29,7 @@ async def describe_log_dirs(
     """Say how large partitions are."""
     name = f"lakelog:{services.cluster.cluster_id}"
     wanted: list[tuple[Entry, list[int]]] = []
+    named: dict[Entry, dict[int, None]] = {}
     try:
         if request.topics is None:
             wanted = [
@@ -37,7 +40,8 @@ async def describe_log_dirs(
                 await services.catalog.topic(str(one.topic))
                 entry = services.catalog.known(str(one.topic))
                 if entry is not None:
-                    wanted.append((entry, [int(index) for index in one.partitions]))
+                    named.setdefault(entry, {}).update(dict.fromkeys(map(int, one.partitions)))
+            wanted = [(entry, list(indexes)) for entry, indexes in named.items()]
         lanes = {
             entry.topic.lane(index)
             for entry, indexes in wanted
@@ -55,6 +59,8 @@ async def describe_log_dirs(
 async def _topic(entry: Entry, indexes: list[int]) -> Fields:
     rows: list[Fields] = []
     for at in range(0, len(indexes), AT_ONCE):
+        if is_spent():
+            raise UnavailableError(SPENT)
         some = await asyncio.gather(
             *(_partition(entry, index) for index in indexes[at : at + AT_ONCE])
         )

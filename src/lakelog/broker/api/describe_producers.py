@@ -2,14 +2,18 @@
 
 Behaviour
     The idempotent producers that a partition knows: those of the last day. Their last time is when
-    their last batch was stored. Without transactions none is open.
+    their last batch was stored. Without transactions none is open. A partition that is named twice
+    is answered once.
 """
+
+import asyncio
 
 from kio.schema.describe_producers.v0.request import DescribeProducersRequest
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker.codes import read_code
 from lakelog.broker.services import Call, Services
+from lakelog.broker.slices import Looks
 from lakelog.errors import LakelogError
 from lakelog.wire import Fields
 
@@ -23,15 +27,21 @@ async def describe_producers(
     services: Services, call: Call, request: DescribeProducersRequest
 ) -> Fields:
     """Say who writes to partitions."""
-    topics: list[Fields] = []
+    looks = Looks()
+    wanted: dict[str, dict[int, None]] = {}
     for topic in request.topics:
-        name = str(topic.name)
-        rows = [await _producers(services, name, index) for index in topic.partition_indexes]
-        topics.append({"name": topic.name, "partitions": rows})
+        wanted.setdefault(str(topic.name), {}).update(dict.fromkeys(topic.partition_indexes))
+    topics: list[Fields] = []
+    for name, indexes in wanted.items():
+        rows: list[Fields] = []
+        for index in indexes:
+            rows.append(await _producers(services, looks, name, index))
+            await asyncio.sleep(0)  # All producers of a lane were gone through.
+        topics.append({"name": name, "partitions": rows})
     return {"topics": topics}
 
 
-async def _producers(services: Services, name: str, index: int) -> Fields:
+async def _producers(services: Services, looks: Looks, name: str, index: int) -> Fields:
     row: Fields = {"partition_index": index, "active_producers": []}
     try:
         await services.catalog.topic(name)
@@ -39,7 +49,8 @@ async def _producers(services: Services, name: str, index: int) -> Fields:
         partition = None if entry is None else entry.partition(index)
         if partition is None:
             return {**row, "error_code": ErrorCode.unknown_topic_or_partition}
-        found = await partition.producers()
+        await looks.at(partition.lane)
+        found = partition.producers()
     except LakelogError as error:
         return {**row, "error_code": read_code(error), "error_message": str(error)[:512]}
     return {

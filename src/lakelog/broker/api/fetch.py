@@ -4,6 +4,8 @@ Behaviour
     What is in memory is answered at once. Otherwise the store is read, many partitions at a time,
     through a cache that all consumers share. At least one batch is always answered, however large.
     With nothing to answer a fetch waits for its ``max_wait_ms``, and is woken by appends.
+    A partition that is named twice is answered once. One fetch asks the store for so much and no
+    more: what is left is answered without records, and is for the next one.
     When clients leave many answers unread there is less in an answer, and then fetches wait.
     OFFSET_OUT_OF_RANGE is said only after asking the lane and the manifest again.
 
@@ -18,11 +20,12 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from lakelog.broker.allowance import begin_request, is_spent
 from lakelog.broker.catalog import Entry
 from lakelog.broker.codes import read_code
 from lakelog.broker.partitions import Part, Partition
 from lakelog.broker.services import Services
-from lakelog.broker.sessions import Session, Wanted
+from lakelog.broker.sessions import Session, Wanted, wanted_of
 from lakelog.broker.supervision import awaited
 from lakelog.broker.watches import Watch
 from lakelog.errors import InvalidInputError, LakelogError
@@ -169,13 +172,10 @@ class Fetching:
             self._task.cancel()
         self._reserve(0)
 
-    def _all(self) -> Iterator[Wanted]:
-        if self._session is not None:
-            yield from list(self._session.wanted.values())
-            return
-        for name, id_, partitions in self._request.topics:
-            for one in partitions:
-                yield Wanted(name, id_, one)
+    def _all(self) -> list[Wanted]:
+        session = self._session
+        wanted = wanted_of(self._request.topics) if session is None else session.wanted
+        return list(wanted.values())
 
     async def _find_topics(self) -> None:
         """Ask for topics that are not known here, once for each."""
@@ -265,14 +265,16 @@ class Fetching:
         """Answer with what memory and the store have, as much as there is room for.
 
         A fetch of many partitions takes a slice of them after the other, and is content with what
-        it has when its time is up.
+        it has when its time is up, or when it has asked the store for enough.
         """
+        begin_request()
         self._reserve(self._most)
         parts: list[Part] = [_EMPTY] * len(self._wanted)
         loop = asyncio.get_running_loop()
         left, at = self._most, 0
         while at < len(self._wanted) and (left > 0 or left == self._most):
-            if self._most - left >= max(self._least, 1) and loop.time() >= self._deadline:
+            late = self._most - left >= max(self._least, 1) and loop.time() >= self._deadline
+            if late or is_spent():
                 break
             some: list[tuple[int, Partition, int]] = []
             room, last = left, min(at + AT_ONCE, len(self._wanted))
@@ -309,7 +311,7 @@ class Fetching:
         size = self._most - left
         failed = any(part.error is not ErrorCode.none for part in parts)
         await asyncio.sleep(0)
-        if failed or size >= self._least or loop.time() >= self._deadline:
+        if failed or is_spent() or size >= self._least or loop.time() >= self._deadline:
             for _ in self._finishing(parts):
                 await asyncio.sleep(0)
         else:

@@ -2,8 +2,9 @@
 
 Behaviour
     Topics that are named and not known are asked for in the store, and made if the client and the
-    broker allow it. Partitions have one replica: copies are the store's business. The answer is
-    put together of bytes that are kept for each topic.
+    broker allow it: so many for each request and in a second, the others LEADER_NOT_AVAILABLE. A
+    topic that is named twice is answered once, as by Kafka. Partitions have one replica: copies are
+    the store's business. The answer is put together of bytes that are kept for each topic.
 """
 
 import asyncio
@@ -65,43 +66,55 @@ async def _named(
 ) -> list[bytes]:
     found: list[bytes] = []
     epochs = services.catalog.epochs()
-    for one in wanted:
-        if one.name is None:
-            topic_id = one.topic_id.bytes if one.topic_id is not None else NO_ID
+    left = services.settings.limits.auto_created_per_s if create else 0
+    for name, topic_id in dict.fromkeys(map(_key, wanted)):
+        if name is None:
             code, entry = ErrorCode.unknown_topic_id, None
             try:
                 entry = await services.catalog.entry_by_id(topic_id)
             except LakelogError as error:
                 code = read_code(error)
-            if entry is None:
-                found.append(
-                    encode_metadata_topic(version, name=None, topic_id=topic_id, error=code)
-                )
-            else:
-                found.append(entry.metadata(version, epochs))
-            continue
-        name = str(one.name)
-        code = await _find(services, name, create=create)
-        entry = services.catalog.known(name)
-        if entry is not None and code is ErrorCode.none:
+        else:
+            code = await _find(services, name)
+            if code is ErrorCode.unknown_topic_or_partition and create:
+                code = await _make(services, name) if left else ErrorCode.leader_not_available
+                left -= code is ErrorCode.none
+            entry = services.catalog.known(name) if code is ErrorCode.none else None
+        if entry is not None:
             found.append(entry.metadata(version, epochs))
         else:
-            found.append(encode_metadata_topic(version, name=name, topic_id=NO_ID, error=code))
+            found.append(encode_metadata_topic(version, name=name, topic_id=topic_id, error=code))
     return found
 
 
-async def _find(services: Services, name: str, *, create: bool) -> ErrorCode:
-    """Know a topic, or make it."""
+def _key(one: MetadataRequestTopic) -> tuple[str | None, bytes]:
+    """Return what a topic is asked for by: its name, else its id."""
+    if one.name is not None:
+        return str(one.name), NO_ID
+    return None, one.topic_id.bytes if one.topic_id is not None else NO_ID
+
+
+async def _find(services: Services, name: str) -> ErrorCode:
+    """Know a topic."""
     if services.catalog.known(name) is not None:
         return ErrorCode.none
     if not is_topic_name(name):
         return ErrorCode.invalid_topic_exception
     try:
-        if await services.catalog.topic(name) is not None:
-            return ErrorCode.none
-        if not create:
-            return ErrorCode.unknown_topic_or_partition
-        settings = services.settings
+        topic = await services.catalog.topic(name)
+    except LakelogError as error:
+        return read_code(error)
+    return ErrorCode.unknown_topic_or_partition if topic is None else ErrorCode.none
+
+
+async def _make(services: Services, name: str) -> ErrorCode:
+    """Make a topic because it was named."""
+    settings = services.settings
+    if services.growth.flaw(topics=1, partitions=settings.partitions) is not None:
+        return ErrorCode.unknown_topic_or_partition
+    if services.growth.is_early():
+        return ErrorCode.leader_not_available
+    try:
         await services.catalog.create(name, settings.partitions, settings.topic_defaults)
     except ConflictError:
         return ErrorCode.leader_not_available  # Somebody else has just made it: ask again.

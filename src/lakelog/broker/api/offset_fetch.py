@@ -34,7 +34,26 @@ __all__ = ["offset_fetch"]
 
 async def offset_fetch(services: Services, _: Call, request: OffsetFetchRequest) -> Fields:
     """Say how far groups have come."""
-    return {"groups": [await _group(services, given) for given in request.groups]}
+    found = [(given, await _group(services, given)) for given in request.groups]
+    # That there is no offset sends a consumer to the beginning or the end: it must be so.
+    codes = await services.coordinator.confirm(
+        given.group_id for given, row in found if _lacks(given, row)
+    )
+    refused = {group_id: code for group_id, code in codes.items() if code is not Code.NONE}
+    return {
+        "groups": [
+            _no_group(given, refused[given.group_id]) if given.group_id in refused else row
+            for given, row in found
+        ]
+    }
+
+
+def _lacks(given: OffsetFetchRequestGroup, row: Fields) -> bool:
+    """Say whether an answer says that there is no offset, for some partition at least."""
+    if "error_code" in row:
+        return False
+    rows = [one for topic in row["topics"] for one in topic["partitions"]]
+    return given.topics is None or any(one["committed_offset"] < 0 for one in rows)
 
 
 async def _group(services: Services, given: OffsetFetchRequestGroup) -> Fields:
@@ -49,12 +68,6 @@ async def _group(services: Services, given: OffsetFetchRequestGroup) -> Fields:
         topics = _all(services, offsets)
     else:
         topics = [await _topic(services, offsets, one) for one in given.topics]
-    rows = [row for topic in topics for row in topic["partitions"]]
-    if given.topics is None or any(row["committed_offset"] < 0 for row in rows):
-        # That there is no offset sends a consumer to the beginning or the end: it must be so.
-        code = await services.coordinator.confirm(given.group_id)
-        if code is not Code.NONE:
-            return _no_group(given, code)
     return {"group_id": given.group_id, "topics": topics}
 
 
