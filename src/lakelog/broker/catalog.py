@@ -121,6 +121,7 @@ class Catalog:
         self._metrics = metrics
         self._names: dict[str, Entry] = {}
         self._ids_known: dict[bytes, Entry] = {}
+        self._sorted: tuple[str, ...] | None = None
         self._marks: Marks = {}
         self._refreshed_ms = clock.boot_ms()
         self._every_ms = 0
@@ -215,6 +216,12 @@ class Catalog:
     def topics(self) -> list[Topic]:
         """Return every topic that is known, by name."""
         return [entry.topic for _, entry in sorted(self._names.items())]
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of every topic that is known; the same tuple, until they are others."""
+        if self._sorted is None:
+            self._sorted = tuple(sorted(self._names))
+        return self._sorted
 
     def count(self) -> tuple[int, int]:
         """Return how many topics are known, and how many partitions they have."""
@@ -364,6 +371,7 @@ class Catalog:
         if old is not None and old.topic.id == topic.id and topic.is_open:
             old.change(topic)
             return
+        self._sorted = None
         if old is not None:
             del self._names[topic.name], self._ids_known[old.topic.id]
             if old.topic.id != topic.id or topic.deleted:

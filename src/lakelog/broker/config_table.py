@@ -84,6 +84,8 @@ def _int(name: str, path: str, doc: str, unit: int = 1) -> BrokerConfig:
     return BrokerConfig(name, ConfigType.INT, tuple(path.split(".")), doc, unit)
 
 
+_WHAT = {row.name: row.what for row in LIMITS}
+
 _ROWS = (
     _int("node.id", "node_id", "The number of this broker."),
     _int("num.partitions", "partitions", "Of a topic that does not say how many."),
@@ -129,6 +131,14 @@ _ROWS = (
     _int(
         "lakelog.clock.skew.max.ms", "clock_skew_ms_max",
         "How far this machine's clock may be from the store's; Kafka has no such config.",
+    ),
+    *(
+        _int(name, f"limits.{field}", f"{_WHAT[field]} Kafka has no such config.")
+        for name, field in (
+            ("lakelog.topics.max", "topics"),
+            ("lakelog.partitions.max", "partitions"),
+            ("lakelog.auto.create.topics.per.second", "auto_created_per_s"),
+        )
     ),
 )  # fmt: skip
 

@@ -34,10 +34,10 @@ class Growth:
         flaw: Flaw | None = None
         if topics and there + topics > most.topics:
             what = f"there are {there} topics, and a broker makes no more than {most.topics}"
-            flaw = ErrorCode.policy_violation, f"{what}: delete some, or raise its limit"
+            flaw = ErrorCode.policy_violation, f"{what}: delete some, or raise lakelog.topics.max"
         elif have + partitions > most.partitions:
             what = f"all topics have {have} partitions, and {partitions} more would be too many"
-            rest = f"a broker makes no more than {most.partitions}: use fewer, or raise its limit"
+            rest = f"use fewer, or raise lakelog.partitions.max, which is {most.partitions}"
             flaw = ErrorCode.invalid_partitions, f"{what}: {rest}"
         if flaw is not None:
             self._refusals.note_topic(*flaw)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from lakelog.broker.allowance import OPERATIONS_MAX
 from lakelog.broker.lookups import FRESH_MS, NAMES_MAX
 from lakelog.errors import InvalidInputError
+from lakelog.groups import EXPRESSIONS_MAX, REGEX_MAX
 from lakelog.wire import ELEMENTS_MAX, FRAME_BYTES_MIN, TAG_BYTES_MAX, TAGS_MAX, ApiKey
 
 __all__ = ["FIXED_LIMITS", "LIMITS", "Limit", "Limits"]
@@ -249,6 +250,20 @@ FIXED_LIMITS: tuple[Limit, ...] = (
         " OffsetForLeaderEpoch, without records in Fetch, POLICY_VIOLATION in what makes, changes"
         " or deletes topics; DescribeLogDirs is KAFKA_STORAGE_ERROR",
         protects="the store, and what it costs, from one request",
+    ),
+    Limit(
+        "REGEX_MAX",
+        REGEX_MAX,
+        "Characters of an expression that a consumer subscribes to.",
+        beyond="INVALID_REGULAR_EXPRESSION",
+        protects="the loop and memory from what an expression takes to be tried",
+    ),
+    Limit(
+        "EXPRESSIONS_MAX",
+        EXPRESSIONS_MAX,
+        "Different expressions that the members of a group subscribe to.",
+        beyond="GROUP_MAX_SIZE_REACHED for a member that comes with another one",
+        protects="the loop: each is tried on the name of every topic",
     ),
     Limit(
         "NAMES_MAX",

@@ -16,6 +16,8 @@ codes      Kafka's error codes
 from lakelog.groups.codes import Code
 from lakelog.groups.consumer import (
     ASSIGNORS,
+    EXPRESSIONS_MAX,
+    REGEX_MAX,
     ConsumerDurable,
     ConsumerGroup,
     ConsumerMember,
@@ -92,6 +94,8 @@ from lakelog.groups.rules import GroupRules
 
 __all__ = [
     "ASSIGNORS",
+    "EXPRESSIONS_MAX",
+    "REGEX_MAX",
     "Answer",
     "AnyDurable",
     "AnyGroup",

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from lakelog.errors import InvalidInputError
 from lakelog.log.config_table import TOPIC_CONFIGS, ConfigType
-from lakelog.log.configs import check_configs
+from lakelog.log.configs import check_configs, check_length
 
 __all__ = ["Change", "Operation", "alter_configs"]
 
@@ -69,8 +69,9 @@ def _listed(
         raise InvalidInputError(
             f"Config value {verb} is not allowed for config key: {name}: set it instead"
         )
-    now = list(row.parse(stored.get(name, row.default)))
-    given = [one for text in value.split(",") if (one := text.strip())]
+    check_length(name, value)
+    now = row.parse(stored.get(name, row.default))
+    given = dict.fromkeys(one for text in value.split(",") if (one := text.strip()))
     if operation is Operation.APPEND:
-        return ",".join([*now, *(one for one in given if one not in now)])
+        return ",".join(dict.fromkeys([*now, *given]))
     return ",".join(one for one in now if one not in given)

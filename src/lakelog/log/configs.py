@@ -28,6 +28,7 @@ __all__ = [
     "Synonym",
     "TopicConfigs",
     "check_configs",
+    "check_length",
     "config_value",
     "describe_configs",
 ]
@@ -64,8 +65,7 @@ def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
             )
         if text is None:
             raise InvalidInputError(f"Null value not supported for topic config {name}: leave it")
-        if len(text) > VALUE_CHARS_MAX:
-            raise InvalidInputError(f"{name} has {len(text)} characters: use {VALUE_CHARS_MAX}")
+        check_length(name, text)
         value = row.parse(text)
         if row.most is not None and value > row.most:
             raise InvalidInputError(
@@ -76,6 +76,18 @@ def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
     if config_value(checked, least) > config_value(checked, most):
         raise InvalidInputError(f"{least} is above {most}: use a smaller one")
     return checked
+
+
+def check_length(name: str, text: str) -> None:
+    """Say whether a value may be so long, before anything is made of it.
+
+    Raises:
+        InvalidInputError: it is longer.
+    """
+    if len(text) > VALUE_CHARS_MAX:
+        raise InvalidInputError(
+            f"The value of {name} has {len(text)} characters: use at most {VALUE_CHARS_MAX}"
+        )
 
 
 # ---------------------------------------------------------------------------- acting

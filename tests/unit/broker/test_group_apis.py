@@ -22,7 +22,7 @@ from lakelog.broker.patterns import Patterns
 from lakelog.broker.services import Call
 from lakelog.broker.shards import CoordinatorSettings
 from lakelog.errors import UnavailableError
-from lakelog.groups import GroupRules
+from lakelog.groups import EXPRESSIONS_MAX, GroupRules
 from lakelog.host import SystemClock, new_id
 from lakelog.log import Topic
 from lakelog.meta import MemoryGroups
@@ -30,6 +30,7 @@ from lakelog.store import MemoryStore
 from lakelog.wire import APIS, ApiKey, control, decode_request, encode_response
 
 ORDERS = Topic(name="orders", id=new_id(), partitions=2, lanes=1)
+NAMES = ("orders", *(f"other-{at}" for at in range(999)))
 QUICK = CoordinatorSettings(
     rules=GroupRules(initial_rebalance_delay_ms=0, offset_metadata_bytes_max=5),
     commit_interval_ms=0,
@@ -50,8 +51,8 @@ class Catalog:
     def known(self, name: str) -> Any:
         return SimpleNamespace(topic=ORDERS) if name == ORDERS.name else None
 
-    def topics(self) -> list[Topic]:
-        return [ORDERS]
+    def names(self) -> tuple[str, ...]:
+        return NAMES
 
 
 class Client:
@@ -473,6 +474,45 @@ def test_topics_are_subscribed_to_by_expression_where_one_is_understood() -> Non
         async with client(1, matches=lambda _: None) as one:
             refused = await one.beat(0, **given)
             assert refused.error_code is ErrorCode.invalid_regular_expression
+
+    play(within())
+
+
+def test_a_heartbeat_tries_no_expression_again_and_a_group_has_few_of_them() -> None:
+    tried = 0
+
+    def counting(expression: str) -> Callable[[str], object]:
+        found = re.compile(expression)
+
+        def fits(name: str) -> object:
+            nonlocal tried
+            tried += 1
+            return found.fullmatch(name)
+
+        return fits
+
+    async def within() -> None:
+        async with client(1, matches=counting) as one:
+            epochs: dict[str, int] = {}
+            for at in range(EXPRESSIONS_MAX + 1):
+                given = {"member_id": f"m{at}", "subscribed_topic_regex": f"ord.*|{at}"}
+                joined = await one.beat(0, subscribed_topic_names=None, **given)
+                if at == EXPRESSIONS_MAX:
+                    assert joined.error_code is ErrorCode.group_max_size_reached
+                    assert joined.error_message == (
+                        "The group has 32 different SubscribedTopicRegex: use one of them."
+                    )
+                else:
+                    assert joined.error_code is ErrorCode.none
+                    epochs[f"m{at}"] = joined.member_epoch
+            again = {"member_id": "again", "subscribed_topic_regex": "ord.*|0"}
+            joined = await one.beat(0, subscribed_topic_names=None, **again)
+            assert joined.error_code is ErrorCode.none
+            before = tried
+            for member_id, epoch in epochs.items():
+                lives = await one.beat(epoch, member_id=member_id, subscribed_topic_names=None)
+                assert lives.error_code is ErrorCode.none
+            assert before == tried == len(NAMES) * (EXPRESSIONS_MAX + 1)
 
     play(within())
 

@@ -144,14 +144,15 @@ async def test_a_broker_makes_no_more_topics_than_its_limit() -> None:
         row = await created(client, "many", 9)
         assert row.error_code is ErrorCode.invalid_partitions
         assert row.error_message == (
-            "all topics have 2 partitions, and 9 more would be too many: a broker makes no more "
-            "than 10: use fewer, or raise its limit"
+            "all topics have 2 partitions, and 9 more would be too many: use fewer, or raise "
+            "lakelog.partitions.max, which is 10"
         )
         assert (await created(client, "u", 8)).error_code is NONE
         row = await created(client, "v", 1)
         assert row.error_code is ErrorCode.policy_violation
         assert row.error_message == (
-            "there are 2 topics, and a broker makes no more than 2: delete some, or raise its limit"
+            "there are 2 topics, and a broker makes no more than 2: delete some, or raise "
+            "lakelog.topics.max"
         )
         assert (await created(client, "u", 1)).error_code is ErrorCode.topic_already_exists
         (named,) = await client.metadata("w", create=True)

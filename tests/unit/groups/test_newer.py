@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lakelog.groups import (
+    EXPRESSIONS_MAX,
     Code,
     ConsumerAnswer,
     ConsumerGroup,
@@ -83,6 +84,24 @@ def test_what_members_say_of_themselves_is_limited_for_all_together() -> None:
         after, answer = answer_to(event, group, rules)
         assert answer.code is Code.GROUP_MAX_SIZE_REACHED
         assert after == group
+
+
+def test_a_group_has_so_many_different_expressions_and_members_may_share_them() -> None:
+    every = {f"t{at}": frozenset({"t"}) for at in range(EXPRESSIONS_MAX + 1)}
+    group: Any = None
+    for at in range(EXPRESSIONS_MAX):
+        group, answer = answer_to(join(f"m{at}", regex=f"t{at}", matches=every), group)
+        assert answer.code is Code.NONE
+    another = join("x", regex=f"t{EXPRESSIONS_MAX}", matches=every)
+    after, answer = answer_to(another, group)
+    assert answer.code is Code.GROUP_MAX_SIZE_REACHED
+    assert after == group
+    _, answer = answer_to(replace(another, regex="t0"), group)
+    assert answer.code is Code.NONE
+    member = group.roster.members["m0"]
+    changes = replace(another, member_id="m0", epoch=member.epoch)
+    _, answer = answer_to(changes, group)
+    assert answer.code is Code.NONE, "one goes and one comes"
 
 
 def test_an_id_is_not_taken_from_a_member_by_the_name_of_another() -> None:

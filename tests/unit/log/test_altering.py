@@ -1,11 +1,14 @@
 """Configs that are changed one by one."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.errors import InvalidInputError
 from lakelog.log import TOPIC_CONFIGS, Change, Operation, alter_configs, check_configs
+from tests.patience import in_time
 
 SET, DELETE, APPEND, SUBTRACT = Operation
 POLICY = "cleanup.policy"
@@ -51,6 +54,23 @@ def test_lists_grow_and_shrink(
 def test_what_cannot_be_is_refused(change: Change, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
         alter_configs({"max.compaction.lag.ms": "5"}, [change])
+
+
+def test_a_long_list_is_refused_before_it_is_compared_and_one_that_may_be_is_compared_soon() -> (
+    None
+):
+    name = "leader.replication.throttled.replicas"
+    for operation in (APPEND, SUBTRACT):
+        with pytest.raises(InvalidInputError, match=f"{name} has 200000 characters: use at most"):
+            alter_configs({}, [Change(name, operation, "1:1," * 50_000)])
+    few = ",".join(f"{at}:1" for at in range(2_400))
+    assert len(few) < 16 << 10
+    began = time.perf_counter()
+    for _ in range(10):
+        kept = alter_configs({name: few}, [Change(name, APPEND, few + ",7:8,7:8")])
+        assert kept == {name: few + ",7:8"}
+        assert alter_configs({name: few}, [Change(name, SUBTRACT, few)]) == {name: ""}
+    in_time(time.perf_counter() - began < 0.5, time.perf_counter() - began)
 
 
 @given(st.sampled_from(sorted(TOPIC_CONFIGS)), st.sampled_from(sorted(TOPIC_CONFIGS)))

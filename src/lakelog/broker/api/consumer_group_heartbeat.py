@@ -11,7 +11,8 @@ Not done
     and shown, and are no reason for an assignment.
 
 Versions
-    1 adds expressions, which must be RE2's; and from it on a member makes its id itself.
+    1 adds expressions, which must be RE2's, and of which a group may have so many; and from it on a
+    member makes its id itself.
 """
 
 from collections.abc import Awaitable
@@ -47,7 +48,8 @@ async def consumer_group_heartbeat(
             if topic.topic_id is not None
             for partition in topic.partitions
         )
-    topics, matches = _topics(services, request, names or ())
+    matches = await _matches(services, request)
+    topics = _topics(services, request, names or (), matches)
     event = ConsumerHeartbeat(
         member_id=request.member_id,
         needs_id=call.version >= NEEDS_ID_FROM,
@@ -78,27 +80,39 @@ async def _look_for(services: Services, names: tuple[str, ...]) -> None:
                 return
 
 
+async def _matches(
+    services: Services, request: ConsumerGroupHeartbeatRequest
+) -> dict[str, frozenset[str] | None]:
+    """Return what the expressions of a group and of a request mean."""
+    coordinator, found = services.coordinator, dict[str, frozenset[str] | None]()
+    while True:
+        _, patterns = coordinator.subscriptions(str(request.group_id))
+        if request.subscribed_topic_regex:
+            patterns |= {request.subscribed_topic_regex}
+        new = patterns - found.keys()
+        if not new:
+            return found
+        for pattern in new:  # Meanwhile another member may come with another one.
+            found[pattern] = await coordinator.patterns.match(pattern, services.catalog.names())
+
+
 def _topics(
-    services: Services, request: ConsumerGroupHeartbeatRequest, names: tuple[str, ...]
-) -> tuple[dict[str, TopicShape], dict[str, frozenset[str] | None]]:
-    """Return the topics that a group and a request mean, and what expressions mean."""
-    coordinator, catalog = services.coordinator, services.catalog
-    named, patterns = coordinator.subscriptions(str(request.group_id))
+    services: Services,
+    request: ConsumerGroupHeartbeatRequest,
+    names: tuple[str, ...],
+    matches: dict[str, frozenset[str] | None],
+) -> dict[str, TopicShape]:
+    """Return the topics that a group and a request mean."""
+    named, _ = services.coordinator.subscriptions(str(request.group_id))
     wanted = {*named, *names}
-    if request.subscribed_topic_regex:
-        patterns |= {request.subscribed_topic_regex}
-    matches: dict[str, frozenset[str] | None] = {}
-    if patterns:
-        known = [topic.name for topic in catalog.topics()]
-        for pattern in patterns:
-            found = matches[pattern] = coordinator.patterns.match(pattern, known)
-            wanted |= found or frozenset()
+    for found in matches.values():
+        wanted |= found or frozenset()
     shapes: dict[str, TopicShape] = {}
     for name in wanted:
-        entry = catalog.known(name)
+        entry = services.catalog.known(name)
         if entry is not None:
             shapes[name] = TopicShape(entry.topic.id, entry.topic.partitions)
-    return shapes, matches
+    return shapes
 
 
 def _fields(answer: ConsumerAnswer) -> Fields:

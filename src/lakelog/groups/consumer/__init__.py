@@ -21,12 +21,14 @@ from lakelog.groups.consumer.group import (
     next_consumer_deadline_ms,
     restore_consumer,
 )
-from lakelog.groups.consumer.machine import Refused, find_fault
+from lakelog.groups.consumer.machine import EXPRESSIONS_MAX, REGEX_MAX, Refused, find_fault
 from lakelog.groups.consumer.step import check_member, step_consumer
 from lakelog.groups.consumer.targets import preferred_assignor
 
 __all__ = [
     "ASSIGNORS",
+    "EXPRESSIONS_MAX",
+    "REGEX_MAX",
     "ConsumerDurable",
     "ConsumerGroup",
     "ConsumerMember",

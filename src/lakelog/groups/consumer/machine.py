@@ -32,7 +32,7 @@ from lakelog.groups.events import (
 )
 from lakelog.groups.rules import GroupRules
 
-__all__ = ["Refused", "beat", "expire", "find_fault"]
+__all__ = ["EXPRESSIONS_MAX", "REGEX_MAX", "Refused", "beat", "expire", "find_fault"]
 
 LEAVES = -1
 ID_MAX = 249
@@ -40,6 +40,9 @@ ID_MAX = 249
 
 REGEX_MAX = 1024
 """Characters of an expression."""
+
+EXPRESSIONS_MAX = 32
+"""Different expressions that the members of a group may have: each is tried on every topic."""
 
 
 class Refused(NamedTuple):
@@ -180,6 +183,11 @@ def _check_said(
         if is_long or given.event.matches.get(member.regex) is None:
             what = "SubscribedTopicRegex is no expression of RE2, or too long: use a shorter one."
             return Refused(Code.INVALID_REGULAR_EXPRESSION, what)
+        if len(roster.patterns) > EXPRESSIONS_MAX:
+            what = (
+                f"The group has {EXPRESSIONS_MAX} different SubscribedTopicRegex: use one of them."
+            )
+            return Refused(Code.GROUP_MAX_SIZE_REACHED, what)
     if len(roster.members) > given.rules.members_max and not before.epoch:
         what = f"The group has {given.rules.members_max} members, and takes no more."
         return Refused(Code.GROUP_MAX_SIZE_REACHED, what)
