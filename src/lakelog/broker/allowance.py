@@ -14,7 +14,7 @@ from contextvars import ContextVar
 
 __all__ = ["OPERATIONS_MAX", "SPENT", "begin_request", "is_spent", "spend"]
 
-OPERATIONS_MAX = 10_000
+OPERATIONS_MAX = 20_000
 """Operations on the store that one request may cause, and a slice more."""
 
 SPENT = (
