@@ -296,6 +296,33 @@ async def test_offsets_of_many_groups_are_confirmed_once_for_each_shard() -> Non
         await client.close()
 
 
+@story
+async def test_groups_and_resources_that_are_named_again_do_not_make_an_answer_longer() -> None:
+    site = Site()
+    site.create("t")
+    async with broker(site) as running:
+        client = await connect(running)
+        found = await client.ask(
+            15, 5, groups=["g", "h"] * 100, include_authorized_operations=False
+        )
+        assert [group.group_id for group in found.groups] == ["g", "h"]
+        found = await client.ask(
+            69, 1, group_ids=["g", "h"] * 100, include_authorized_operations=False
+        )
+        assert [group.group_id for group in found.groups] == ["g", "h"]
+        found = await client.ask(42, 2, groups_names=["g", "h"] * 100)
+        assert [group.group_id for group in found.results] == ["g", "h"]
+        group = {"group_id": "g", "member_id": None, "member_epoch": -1, "topics": None}
+        found = await client.ask(9, 9, groups=[group] * 100, require_stable=False)
+        assert [group.group_id for group in found.groups] == ["g"]
+        resource = {"resource_type": 2, "resource_name": "t", "configuration_keys": None}
+        found = await client.ask(
+            32, 4, resources=[resource] * 100, include_synonyms=True, include_documentation=True
+        )
+        assert [row.resource_name for row in found.results] == ["t"]
+        await client.close()
+
+
 # ---------------------------------------------------------------------------- in all
 
 

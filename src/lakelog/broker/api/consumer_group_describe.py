@@ -3,7 +3,7 @@
 Behaviour
     Groups of the newer protocol: epochs, and of each member what it has and what it is to have. A
     group that is not there, or is a classic one, is GROUP_ID_NOT_FOUND. Partitions of topics that
-    are gone are left out.
+    are gone are left out. A group that is named twice is shown once.
 
 Not done
     Authorized operations: there is nothing to be authorized by yet.
@@ -29,7 +29,8 @@ async def consumer_group_describe(
     services: Services, _: Call, request: ConsumerGroupDescribeRequest
 ) -> Fields:
     """Return what operators may know of some groups."""
-    return {"groups": [_one(services, str(group_id)) for group_id in request.group_ids]}
+    group_ids = dict.fromkeys(map(str, request.group_ids))
+    return {"groups": [_one(services, group_id) for group_id in group_ids]}
 
 
 def _one(services: Services, group_id: str) -> Fields:

@@ -16,7 +16,7 @@ __all__ = ["delete_groups"]
 async def delete_groups(services: Services, call: Call, request: DeleteGroupsRequest) -> Fields:
     """Delete groups."""
     rows: list[Fields] = []
-    for group_id in request.groups_names:
+    for group_id in dict.fromkeys(request.groups_names):
         code = await services.coordinator.delete(str(group_id))
         rows.append({"group_id": group_id, "error_code": ErrorCode(code)})
     return {"results": rows}

@@ -1,4 +1,11 @@
-"""DescribeConfigs (key 32, versions 1 to 4): of topics, and of this broker."""
+"""DescribeConfigs (key 32, versions 1 to 4): of topics, and of this broker.
+
+Behaviour
+    A resource that is named twice is described once, as it was named last: a description is a
+    thousand times as long as a name.
+"""
+
+import asyncio
 
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.errors import ErrorCode
@@ -21,6 +28,8 @@ from lakelog.wire import Fields
 __all__ = ["describe_broker_configs"]
 
 TOPIC, BROKER = 2, 4
+AT_ONCE = 50
+"""Resources that are described without a break."""
 
 
 async def describe_broker_configs(
@@ -30,7 +39,10 @@ async def describe_broker_configs(
 ) -> Fields:
     """Say how topics and brokers are configured."""
     rows: list[Fields] = []
-    for resource in request.resources:
+    wanted = {(one.resource_type, str(one.resource_name)): one for one in request.resources}
+    for number, resource in enumerate(wanted.values(), 1):
+        if not number % AT_ONCE:
+            await asyncio.sleep(0)  # Others want to go on, too.
         code, message, configs = await _configs(services, resource)
         rows.append(
             {

@@ -2,7 +2,8 @@
 
 Behaviour
     Metadata and assignments are shown while a group is stable. A group that is not there is Dead,
-    and so is one of the newer protocol: ConsumerGroupDescribe shows those.
+    and so is one of the newer protocol: ConsumerGroupDescribe shows those. A group that is named
+    twice is shown once: its members may have said megabytes.
 
 Not done
     Authorized operations: there is nothing to be authorized by yet.
@@ -25,7 +26,9 @@ SAYS_MISSING_FROM = 6
 
 async def describe_groups(services: Services, call: Call, request: DescribeGroupsRequest) -> Fields:
     """Return what operators may know of some groups."""
-    return {"groups": [_one(services, call, group_id) for group_id in request.groups]}
+    return {
+        "groups": [_one(services, call, group_id) for group_id in dict.fromkeys(request.groups)]
+    }
 
 
 def _one(services: Services, call: Call, group_id: str) -> Fields:

@@ -4,7 +4,7 @@ Behaviour
     Answers what is stored. -1 where nothing is: then ``auto.offset.reset`` of the client decides,
     so it is said only after asking the store whether this broker still has the group. A topic that
     is not there has no offsets, which is no error. Without topics, all that have offsets are
-    answered.
+    answered. A group that is named twice is answered once, as it was named last.
 
 Not done
     ``require_stable`` waits for transactions, of which there are none. Version 10, in which topics
@@ -34,7 +34,8 @@ __all__ = ["offset_fetch"]
 
 async def offset_fetch(services: Services, _: Call, request: OffsetFetchRequest) -> Fields:
     """Say how far groups have come."""
-    found = [(given, await _group(services, given)) for given in request.groups]
+    groups = {given.group_id: given for given in request.groups}
+    found = [(given, await _group(services, given)) for given in groups.values()]
     # That there is no offset sends a consumer to the beginning or the end: it must be so.
     codes = await services.coordinator.confirm(
         given.group_id for given, row in found if _lacks(given, row)
