@@ -370,19 +370,6 @@ def test_runs_may_be_cut_anywhere_between_batches(data: st.DataObject) -> None:
 
 
 @given(st.data())
-def test_maps_of_parts_make_a_map_of_the_whole(data: st.DataObject) -> None:
-    log = data.draw(logs())
-    cut = data.draw(st.integers(0, len(log)))
-    whole, first = noted(log), noted(log[:cut])
-
-    assert first.merge(pickle.loads(pickle.dumps(noted(log[cut:]))))
-
-    expected = newest_of(batches_of(log))
-    assert (len(first), first.end) == (len(whole), whole.end)
-    assert {key: first.get(key) for key in expected} == expected
-
-
-@given(st.data())
 def test_damage_is_found_as_the_plain_codec_finds_it(data: st.DataObject) -> None:
     run = bytearray(b"".join(data.draw(logs())))
     for _ in range(data.draw(st.integers(1, 3)) if run else 0):

@@ -41,7 +41,7 @@ from lakelog.journal import (
     encode_head,
     judge,
     learn,
-    locate,
+    locate_run,
 )
 from lakelog.journal.draft import draft
 from lakelog.journal.fold import MEMORY_MS, Seen, _within_quota
@@ -506,14 +506,13 @@ def test_every_offset_at_or_above_the_floor_is_found_and_no_other(
                     places |= dict.fromkeys(range(one.base_offset, one.next_offset), bundle.seq)
         offsets = data.draw(st.permutations(range(end + 2)))
         for offset in offsets:
-            found = script.run(locate(lane, place, offset))
+            found = script.run(locate_run(lane, place, offset))
             if offset >= end or places[offset] < floor:
-                assert found is None, f"{offset} of {end}, floor {floor}"
+                assert found == [], f"{offset} of {end}, floor {floor}"
                 continue
-            assert found is not None, f"{offset} of {end}, floor {floor}"
-            held, one = found
-            assert (held.bundle.seq, one.place) == (places[offset], place)
-            assert one.base_offset <= offset < one.next_offset
+            assert len(found) == 1, f"{offset} of {end}, floor {floor}"
+            assert (found[0].seq, found[0].slice.place) == (places[offset], place)
+            assert found[0].slice.base_offset <= offset < found[0].slice.next_offset
 
 
 @half

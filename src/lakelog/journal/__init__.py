@@ -20,7 +20,7 @@ from lakelog.journal.flush import Flushed, FlushSettings, Queue, flush
 from lakelog.journal.fold import Fold, Place, Seen, judge
 from lakelog.journal.head import HEAD_BYTES_MAX, Head, decode_head, encode_head
 from lakelog.journal.lane import Due, Held, Lane, Look, Snapshot, floor_holds, look
-from lakelog.journal.locate import Placed, batches_of, locate, locate_run, slices_of
+from lakelog.journal.locate import Placed, batches_of, locate_run, slices_of
 from lakelog.journal.requests import (
     Append,
     Begin,
@@ -96,7 +96,6 @@ __all__ = [
     "follow",
     "judge",
     "learn",
-    "locate",
     "locate_run",
     "look",
     "new_append",

@@ -17,10 +17,10 @@ from typing import NamedTuple
 from lakelog.formats.lanes import BatchRow, Checkpoint, Slice
 from lakelog.journal.fold import Place
 from lakelog.journal.lane import Held, Lane
-from lakelog.journal.walk import WINDOW, read_bundle, read_bundles, read_checkpoint
+from lakelog.journal.walk import WINDOW, read_bundles, read_checkpoint
 from lakelog.store import Work
 
-__all__ = ["Placed", "batches_of", "locate", "locate_run", "slices_of"]
+__all__ = ["Placed", "batches_of", "locate_run", "slices_of"]
 
 ROWS_MAX = 1 << 16
 """Of the checkpoints that a lane keeps for locating: about 16 MiB."""
@@ -53,21 +53,6 @@ def batches_of(held: Held, slice_: Slice) -> tuple[BatchRow, ...]:
             break
         before += one.batches
     return held.bundle.batches[before : before + slice_.batches]
-
-
-def locate(lane: Lane, place: Place, offset: int) -> Work[tuple[Held, Slice] | None]:
-    """Return the bundle and the slice that hold an offset.
-
-    None: it is at or behind the end, or below the floor, or has fallen below it meanwhile.
-    """
-    placed = yield from locate_run(lane, place, offset)
-    if not placed:
-        return None
-    first = placed[0]
-    held = first.held or (yield from read_bundle(lane, first.seq))
-    if held is None or first.slice not in held.bundle.slices:
-        return None
-    return held, first.slice
 
 
 def locate_run(lane: Lane, place: Place, offset: int, size_bytes: int = 1) -> Work[list[Placed]]:

@@ -133,25 +133,6 @@ class OffsetMap:
                 break
         return Noted(records=int(out[1]), is_full=self._is_full)
 
-    def merge(self, later: "OffsetMap") -> bool:
-        """Take what ``later`` noted of the stretch behind this one; return whether it fitted.
-
-        If it did not, the map ends where it ended and is full. Some keys of the other are in it
-        and do no harm: what they outdate is outdated.
-
-        Raises:
-            InvalidInputError: the maps have different seeds, so their hashes mean different keys.
-        """
-        if self.seed != later.seed:
-            raise InvalidInputError("maps of different seeds; make them with one seed")
-        if not self._is_full:
-            self._is_full = k.put_slots(later.filled(), self._numbers) != DONE
-            if not self._is_full:
-                self._numbers[k.M_END] = max(self.end, later.end)
-                self._is_full = later.is_full
-                return True
-        return False
-
     def overlay(self, slots: bytes) -> bool:
         """Take newer offsets of keys, as ``filled`` gave them; return whether they fitted."""
         self._is_full |= k.put_slots(_unpacked(slots), self._numbers) != DONE

@@ -9,7 +9,7 @@ does not fit its width is refused, where Kafka would silently drop the upper bit
 
 from lakelog.errors import CorruptError
 
-__all__ = ["decode_varint", "decode_varlong", "encode_varint", "varint_size"]
+__all__ = ["decode_varint", "decode_varlong", "encode_varint"]
 
 _VARINT_BYTES_MAX = 5
 _VARLONG_BYTES_MAX = 10
@@ -25,11 +25,6 @@ def encode_varint(value: int) -> bytes:
         rest >>= 7
     out.append(rest)
     return bytes(out)
-
-
-def varint_size(value: int) -> int:
-    """Return how many bytes ``encode_varint`` writes."""
-    return max(1, (((value << 1) ^ (value >> 63)).bit_length() + 6) // 7)
 
 
 def decode_varint(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:

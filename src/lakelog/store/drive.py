@@ -9,7 +9,7 @@ that work asks for.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from typing import Any, TypeVar
 
 from lakelog.errors import LakelogError
@@ -20,7 +20,6 @@ __all__ = [
     "PerformAsync",
     "attempt",
     "each_object",
-    "each_object_async",
     "run",
     "run_async",
     "working",
@@ -132,18 +131,5 @@ def each_object(perform: Perform, prefix: str = "", after: str = "") -> Iterator
     while more:
         page: Page = perform(ListPage(prefix, after))
         yield from page.objects
-        more = page.more and bool(page.objects)
-        after = page.objects[-1].key if page.objects else after
-
-
-async def each_object_async(
-    perform: PerformAsync, prefix: str = "", after: str = ""
-) -> AsyncIterator[ObjectInfo]:
-    """Yield every object below ``prefix`` that comes behind ``after``."""
-    more = True
-    while more:
-        page: Page = await perform(ListPage(prefix, after))
-        for info in page.objects:
-            yield info
         more = page.more and bool(page.objects)
         after = page.objects[-1].key if page.objects else after

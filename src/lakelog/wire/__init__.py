@@ -20,7 +20,6 @@ from lakelog.wire.fetch import (
     encode_fetch_response,
 )
 from lakelog.wire.frames import (
-    FRAME_BYTES_MAX,
     FRAME_BYTES_MIN,
     TAG_BYTES_MAX,
     TAGS_MAX,
@@ -42,7 +41,6 @@ __all__ = [
     "ADVERTISED",
     "APIS",
     "ELEMENTS_MAX",
-    "FRAME_BYTES_MAX",
     "FRAME_BYTES_MIN",
     "TAGS_MAX",
     "TAG_BYTES_MAX",

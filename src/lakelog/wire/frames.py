@@ -19,7 +19,6 @@ from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.wire.apis import Api, ApiKey, find_api
 
 __all__ = [
-    "FRAME_BYTES_MAX",
     "FRAME_BYTES_MIN",
     "RequestHeader",
     "decode_request_header",
@@ -31,9 +30,6 @@ __all__ = [
     "write_string",
     "write_uvarint",
 ]
-
-FRAME_BYTES_MAX = 100 << 20
-"""Kafka's own bound for a request (``socket.request.max.bytes``)."""
 
 FRAME_BYTES_MIN = 10
 """No request is shorter than its fixed fields and an absent client id."""

@@ -29,12 +29,12 @@ from lakelog.formats.lanes import (
 )
 from lakelog.journal import (
     Fold,
-    Held,
     Lane,
+    Placed,
     Snapshot,
     append,
     learn,
-    locate,
+    locate_run,
     look,
     write_checkpoint,
 )
@@ -302,9 +302,8 @@ def unsealed() -> Lane:
 END = 2 * (UNSEALED - 1 - (UNSEALED - 1) // 3)
 
 
-def located(lane: Lane, store: Counted, offset: int) -> tuple[Held, Slice]:
-    found = run(locate(lane, (TOPIC, 0), offset), working(store.perform))
-    assert found is not None
+def located(lane: Lane, store: Counted, offset: int) -> Placed:
+    (found,) = run(locate_run(lane, (TOPIC, 0), offset), working(store.perform))
     return found
 
 
@@ -313,9 +312,9 @@ def located(lane: Lane, store: Counted, offset: int) -> tuple[Held, Slice]:
 )
 def test_an_offset_among_100_000_bundles_is_located(unsealed: Lane, offset: int) -> None:
     store = Counted()
-    held, one = located(unsealed, store, offset)
-    assert one.base_offset <= offset < one.next_offset
-    assert one in held.bundle.slices
+    found = located(unsealed, store, offset)
+    assert found.slice.base_offset <= offset < found.slice.next_offset
+    assert found.slice in bundle_at(found.seq)[0].slices
     assert len(store.asked) <= 25
     store.asked.clear()
     located(unsealed, store, min(offset + 2, END - 1))
@@ -325,7 +324,7 @@ def test_an_offset_among_100_000_bundles_is_located(unsealed: Lane, offset: int)
 def test_an_offset_that_is_not_there_costs_nothing(unsealed: Lane) -> None:
     store = Counted()
     for place, offset in (((TOPIC, 0), END), ((TOPIC, 1), 0), ((b"?" * 16, 0), 0)):
-        assert run(locate(unsealed, place, offset), working(store.perform)) is None
+        assert run(locate_run(unsealed, place, offset), working(store.perform)) == []
     assert store.asked == []
 
 

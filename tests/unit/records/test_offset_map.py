@@ -150,32 +150,6 @@ def test_nothing_is_missing_where_the_caller_says_so() -> None:
     assert newest.end == 10
 
 
-def test_a_map_that_does_not_fit_into_another_leaves_its_end() -> None:
-    one, other = make(256), make(256)
-    one.note(batch_of(b"%d" % n for n in range(5)))
-    other.note(batch_of((b"%d" % n for n in range(3, 9)), first=5))
-
-    assert not one.merge(other)
-
-    assert (one.end, one.is_full, len(one)) == (5, True, 7)
-    assert not one.merge(other)
-
-
-def test_a_map_that_is_full_makes_another_full() -> None:
-    one, other = make(1024), make(256)
-    one.note(batch_of([b"x"]))
-    other.note(batch_of((b"%d" % n for n in range(9)), first=1))
-
-    assert one.merge(other)
-
-    assert (one.end, one.is_full, len(one)) == (8, True, 8)
-
-
-def test_maps_of_different_seeds_are_not_merged() -> None:
-    with pytest.raises(InvalidInputError, match="one seed"):
-        make(seed=1).merge(make(seed=2))
-
-
 @pytest.mark.parametrize("memory_bytes", [-1, 0, 63, (1 << 40) + 1])
 def test_a_map_of_no_size_is_refused(memory_bytes: int) -> None:
     with pytest.raises(InvalidInputError, match="64 or more"):

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 TopicPartition = tuple[str, int]
-EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
+EARLIEST, LATEST = -2, -1
 _GROUP_ID_NOT_FOUND = 69
 _UNSUPPORTED = 35
 _NEEDS_VERSION = {-3: 7, -4: 8, -5: 9, -6: 11}

@@ -106,7 +106,11 @@ class EventKind(IntEnum):
     WRITE_COMMITTED = 2
     """A bulk write whose staged objects are slices of this bundle."""
     WRITE_ABORTED = 3
-    """A bulk write that never commits in this lane, unless it has before."""
+    """A bulk write that never commits in this lane, unless it has before.
+
+    Nothing writes it: an attempt is barred in the cell of its batch. It is read, and its number is
+    taken, because the format has it.
+    """
     PARTITION_BEGINS = 4
     """The first batch of a partition gets this offset: history has what lies before."""
 

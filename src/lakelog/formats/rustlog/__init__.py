@@ -35,7 +35,6 @@ from lakelog.formats.rustlog.layout import (
     decode_log,
     encode_index,
     encode_log,
-    times_back,
 )
 from lakelog.formats.rustlog.lookup import RustLogSegment, open_segment
 from lakelog.formats.rustlog.row import FORMAT, partition_path
@@ -59,6 +58,5 @@ __all__ = [
     "encode_log",
     "open_segment",
     "partition_path",
-    "times_back",
     "walk",
 ]

@@ -9,7 +9,7 @@
 
 Integers are big-endian. Offsets rise strictly and may have gaps; the first is not below the one in
 the file's name. Times should not go down, but a wall clock does: a writer lifts such a time to the
-one before it, a reader takes what it finds (``times_back`` tells where).
+one before it, a reader takes what it finds.
 
 Entries of the index stand for records 0, 100, 200... of the file. The index holds nothing that the
 log does not: ``build_index`` makes it again, always the same.
@@ -44,7 +44,6 @@ __all__ = [
     "is_torn",
     "looks_untimed",
     "refuse_untimed",
-    "times_back",
 ]
 
 LOG_SUFFIX = ".log"
@@ -237,18 +236,6 @@ def _each_record(
         yield at, LogRecord(offset=header.offset, timestamp_us=header.timestamp_us, payload=payload)
         at += header.size
         offset_min = header.offset + 1
-
-
-def times_back(records: Iterable[LogRecord]) -> Iterator[int]:
-    """Yield the offset of every record that is older than the one before it.
-
-    A correct writer makes none, but it is no damage either: people set clocks back.
-    """
-    latest = 0
-    for record in records:
-        if record.timestamp_us < latest:
-            yield record.offset
-        latest = record.timestamp_us
 
 
 # ---------------------------------------------------------------------------- index
