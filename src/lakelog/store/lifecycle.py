@@ -90,12 +90,16 @@ def find_expiry(
     spec.open()  # Which sends nothing, and refuses what we should not send either.
     parts = urlsplit(spec.url)
     if parts.scheme in ("gs", "az"):
-        return Expiry(rules=None, said=f"not checked: lakelog cannot ask {parts.scheme}:// for it")
+        return Expiry(
+            rules=None,
+            said=f"not checked: lakelog cannot ask {parts.scheme}:// for its lifecycle rules",
+        )
     if parts.scheme != "s3":
         return Expiry(rules=(), said="no rules: nothing here deletes by itself")
     options = _plain(spec.options)
     if not ("access_key_id" in options and "secret_access_key" in options):
-        return Expiry(rules=None, said="no access_key_id to ask with")
+        # Those of a profile or of an instance are known to obstore alone, which does not tell them.
+        return Expiry(rules=None, said="not checked: no access_key_id in options or variables")
     try:
         status, body = _ask(parts.netloc, options, now_ms(), timeout_s)
         if status == 404 and _NONE in body:
