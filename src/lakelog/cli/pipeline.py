@@ -136,7 +136,11 @@ def _reindex(
 @click.option("--layout", type=click.Choice([*LAYOUTS, "parquet"]), required=True, help="Of URL.")
 @click.option("--to", type=click.Choice([*LAYOUTS, "parquet"]), required=True, help="Of TARGET.")
 @click.option("--topic", "topics", multiple=True, help="Only this one; may be repeated.")
-@click.option("--codec", type=click.Choice(CODECS), help="How to compress what is encoded again.")
+@click.option(
+    "--codec",
+    type=click.Choice(CODECS),
+    help="How to compress what is encoded again; else: strm lz4, parquet snappy, others none.",
+)
 @click.option("--level", type=int, help="Of the codec.")
 @click.option("--block-bytes", type=click.IntRange(1), help="Of a batch or an STRM block.")
 @click.option("--segment-bytes", type=click.IntRange(1), help="About how large segments become.")

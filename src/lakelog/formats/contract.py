@@ -189,6 +189,9 @@ class Format:
 
     side_suffixes: tuple[str, ...]
     carries: Carries
+    default_codec: Codec = Codec.NONE
+    """How a segment is compressed if nobody says how."""
+
     sealed: bool
     """Whether a checksum over the whole file makes every flipped bit and every cut noticed."""
 

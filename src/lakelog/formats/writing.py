@@ -68,7 +68,7 @@ def new_segment(
     *,
     topic: str,
     partition: int,
-    codec: Codec = Codec.NONE,
+    codec: Codec | None = None,
     level: int | None = None,
     block_bytes: int | None = None,
     base_offset: int | None = None,
@@ -79,10 +79,12 @@ def new_segment(
     ``block_bytes`` is the size of a batch or block before compression; RustLog has neither.
     ``base_offset`` is the first record's, unless what stood before it was compacted away; an STRM
     segment is always named after its first record. ``created_ms`` is the time of the newest record.
+    Without a codec, it is the format's own: LZ4 for STRM, none for the others.
 
     Raises:
         InvalidInputError: the format does not know the codec, or something is out of range.
     """
+    codec = fmt.default_codec if codec is None else codec
     if codec not in fmt.carries.codecs:
         known = ", ".join(known.name.lower() for known in sorted(fmt.carries.codecs))
         raise InvalidInputError(

@@ -68,7 +68,7 @@ class Convert:
     target_layout: str
     selection: Selection = field(default_factory=Selection)
     codec: Codec | None = None
-    """None: batches that are copied keep theirs; what is encoded is not compressed."""
+    """None: batches that are copied keep theirs; what is encoded has the default of its format."""
     level: int | None = None
     block_bytes: int | None = None
     """Of a batch, or of an STRM block, before compression."""
@@ -176,7 +176,7 @@ class Convert:
             *place,
             size,
             self.target_layout,
-            codec=self.codec or Codec.NONE,
+            codec=self.codec,
             level=self.level,
             block_bytes=self.block_bytes,
         )

@@ -59,6 +59,23 @@ def test_a_setting_is_refused_before_anything_is_written(
         begin(fmt, **settings)
 
 
+def test_strm_is_lz4_unless_another_codec_is_named() -> None:
+    """By columns and by records alike."""
+    found = [record(0, value=b"v" * 1000)]
+    writer = begin(STRM, created_ms=0)
+    writer.add(columns(*found))
+    files = as_bytes(writer.finish())
+    assert strm.decode_header(files[".seg"][:64]).codec is Codec.LZ4
+    assert files == {".seg": strm.encode_segment(found, topic="orders", created_ms=0)}
+
+
+def test_batches_are_not_compressed_unless_a_codec_is_named() -> None:
+    default, named = begin(KAFS, created_ms=0), begin(KAFS, created_ms=0, codec=Codec.NONE)
+    for writer in (default, named):
+        writer.add(columns(record(0, value=b"v" * 1000)))
+    assert as_bytes(default.finish()) == as_bytes(named.finish())
+
+
 def test_a_level_changes_the_bytes_and_not_the_records() -> None:
     found = tuple(record(at, value=b"%d abc " % at * 50) for at in range(2000))
     for codec, level in ((Codec.ZSTD, 15), (Codec.LZ4, 9), (Codec.LZ4, -20)):

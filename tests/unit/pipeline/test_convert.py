@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakelog.errors import InvalidInputError
+from lakelog.formats import strm
 from lakelog.history import LAYOUTS
 from lakelog.model import Header, Record, TimestampType
 from lakelog.pipeline import LOSSES, Compare, Convert, Report, Verify, parse_losses, run_here
@@ -136,6 +137,16 @@ def test_days_are_folders(tmp_path: Path) -> None:
     assert sum(pq.read_metadata(path).num_rows for path in files) == 100
     convert(tmp_path / "b", "parquet", tmp_path / "c", "kafka")
     assert same(tmp_path / "a", "kafka", tmp_path / "c", "kafka")
+
+
+def test_strm_is_lz4_unless_another_codec_is_named(tmp_path: Path) -> None:
+    write_partition(tmp_path / "a", "kafka", make_records("strm", 100))
+    for target, settings, codec in (
+        ("b", {}, Codec.LZ4), ("c", {"codec": Codec.NONE}, Codec.NONE),
+    ):  # fmt: skip
+        convert(tmp_path / "a", "kafka", tmp_path / target, "strm", **settings)
+        (path,) = (tmp_path / target).rglob("*.seg")
+        assert strm.decode_header(path.read_bytes()[:64]).codec is codec
 
 
 def test_copies_of_several_brokers_become_one_log(tmp_path: Path) -> None:

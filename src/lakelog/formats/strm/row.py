@@ -41,6 +41,7 @@ FORMAT = Format(
     suffix=SUFFIX,
     side_suffixes=(),
     carries=Carries(timestamp_types=False, codecs=frozenset(CODECS.values())),
+    default_codec=Codec.LZ4,
     sealed=True,
     checksums=True,
     file_stem=_file_stem,
