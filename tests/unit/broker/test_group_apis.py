@@ -495,7 +495,10 @@ def test_a_heartbeat_tries_no_expression_again_and_a_group_has_few_of_them() -> 
         async with client(1, matches=counting) as one:
             epochs: dict[str, int] = {}
             for at in range(EXPRESSIONS_MAX + 1):
-                given = {"member_id": f"m{at}", "subscribed_topic_regex": f"ord.*|{at}"}
+                given: dict[str, Any] = {
+                    "member_id": f"m{at}",
+                    "subscribed_topic_regex": f"ord.*|{at}",
+                }
                 joined = await one.beat(0, subscribed_topic_names=None, **given)
                 if at == EXPRESSIONS_MAX:
                     assert joined.error_code is ErrorCode.group_max_size_reached
@@ -505,7 +508,7 @@ def test_a_heartbeat_tries_no_expression_again_and_a_group_has_few_of_them() -> 
                 else:
                     assert joined.error_code is ErrorCode.none
                     epochs[f"m{at}"] = joined.member_epoch
-            again = {"member_id": "again", "subscribed_topic_regex": "ord.*|0"}
+            again: dict[str, Any] = {"member_id": "again", "subscribed_topic_regex": "ord.*|0"}
             joined = await one.beat(0, subscribed_topic_names=None, **again)
             assert joined.error_code is ErrorCode.none
             before = tried
