@@ -371,7 +371,8 @@ class Catalog:
         if old is not None and old.topic.id == topic.id and topic.is_open:
             old.change(topic)
             return
-        self._sorted = None
+        if old is not None or topic.is_open:
+            self._sorted = None
         if old is not None:
             del self._names[topic.name], self._ids_known[old.topic.id]
             if old.topic.id != topic.id or topic.deleted:

@@ -208,6 +208,28 @@ async def test_a_refresh_is_one_listing_and_a_read_for_each_topic_that_changed()
 
 
 @story
+async def test_names_are_one_tuple_until_a_topic_comes_or_goes() -> None:
+    site = Site()
+    for name in ("b", "a", "gone"):
+        site.create(name)
+    site.delete("gone")
+    async with broker(site) as running:
+        catalog = running.services.catalog
+        first = catalog.names()
+        assert first == ("a", "b")
+        a = await catalog.topic("a")
+        assert a is not None
+        await catalog.grow(a, 2)
+        assert await catalog.topic("gone") is None
+        await catalog.refresh()
+        assert catalog.names() is first
+        made = await catalog.create("c", 1, {})
+        assert catalog.names() == ("a", "b", "c")
+        await catalog.delete(made)
+        assert catalog.names() == ("a", "b")
+
+
+@story
 async def test_metadata_is_made_again_when_epochs_change() -> None:
     site = Site()
     site.create("t", 2)
