@@ -378,12 +378,12 @@ def test_a_queue_keeps_its_caps_and_its_order_and_loses_nothing(
         size_bytes_max=goal + more,
         queue_bytes_max=goal + more + most,
     )
-    queue = Queue(limits)
+    queue: Queue[None] = Queue(limits)
     offered: list[Request] = []
     taken: list[Request] = []
 
     def take() -> None:
-        some = queue.take()
+        some = [request for request, _ in queue.take()]
         size = sum(map(size_of, some))
         assert size <= limits.size_bytes_max or len(some) == 1
         waiting = offered[len(taken) + len(some) :]
@@ -399,7 +399,7 @@ def test_a_queue_keeps_its_caps_and_its_order_and_loses_nothing(
             fits = queue.size_bytes + size_of(request) <= limits.queue_bytes_max or not len(queue)
             assert queue.has_room(request) == fits
             if fits:
-                queue.push(request, number)
+                queue.push(request, number, None)
                 offered.append(request)
         assert len(queue) == len(offered) - len(taken)
         assert queue.size_bytes == sum(map(size_of, offered[len(taken) :]))
@@ -408,6 +408,46 @@ def test_a_queue_keeps_its_caps_and_its_order_and_loses_nothing(
     while len(queue):
         take()
     assert taken == offered
+
+
+@given(
+    st.integers(1, 5),
+    st.integers(1, 600),
+    st.lists(st.one_of(st.tuples(st.sampled_from("abc"), st.integers(1, 5)), st.none())),
+)
+def test_each_client_keeps_its_order_and_who_waits_at_the_front_is_in_the_next_bundle(
+    places: int, size: int, drawn: list[tuple[str, int] | None]
+) -> None:
+    """A client offers a batch of so many records; None takes what is next."""
+    limits = FlushSettings(
+        size_bytes_goal=1, size_bytes_max=size, queue_bytes_max=1 << 20, requests_max=places
+    )
+    queue: Queue[tuple[str, int]] = Queue(limits)
+    offered: dict[str, list[int]] = {client: [] for client in "abc"}
+    taken: dict[str, list[int]] = {client: [] for client in "abc"}
+    skipped: dict[str, int] = dict.fromkeys("abc", 0)
+
+    def take() -> None:
+        some = queue.take()
+        assert len(some) <= places
+        assert sum(size_of(request) for request, _ in some) <= size or len(some) == 1
+        for client in "abc":
+            mine = [number for _, (whose, number) in some if whose == client]
+            is_waiting = len(taken[client]) < len(offered[client])
+            skipped[client] = skipped[client] + 1 if is_waiting and not mine else 0
+            assert skipped[client] < 3, "there are two others, and each was before it once"
+            taken[client] += mine
+
+    for number, one in enumerate(drawn):
+        if one is None:
+            take()
+        else:
+            queue.push(make_append(number, one[1]), number, (one[0], number), one[0])
+            offered[one[0]].append(number)
+    while len(queue):
+        take()
+    assert taken == offered
+    assert (queue.size_bytes, queue.due_ms()) == (0, None)
 
 
 def size_of(request: Request) -> int:

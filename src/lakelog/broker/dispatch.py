@@ -99,7 +99,7 @@ class Dispatcher:
         shape = connection.shape
         if shape is not None and connection.asking is None:
             found = match_produce(shape, frame)
-            if found is not None and self._produce_again(shape, *found, frame, slot):
+            if found is not None and self._produce_again(connection, shape, *found, frame, slot):
                 return
         try:
             header = decode_request_header(frame)
@@ -132,7 +132,13 @@ class Dispatcher:
     # ------------------------------------------------------------------------ by hand
 
     def _produce_again(
-        self, shape: ProduceShape, index: int, records: memoryview, frame: memoryview, slot: Slot
+        self,
+        connection: Connection,
+        shape: ProduceShape,
+        index: int,
+        records: memoryview,
+        frame: memoryview,
+        slot: Slot,
     ) -> bool:
         """Produce what is like the request before; False: look at it in full."""
         began = self._time()
@@ -158,7 +164,7 @@ class Dispatcher:
             else:
                 slot.end(_unacknowledged(produced))
 
-        one = produce_again(self._services, shape, index, records, reply, refuse)
+        one = produce_again(self._services, shape, index, records, reply, refuse, connection.who)
         if one is None:
             return False
         self._pending.append(one)
@@ -188,7 +194,7 @@ class Dispatcher:
 
         pending: Pending | None = None
         if connection.asking is None:
-            pending = produce(self._services, header.version, request, answer)
+            pending = produce(self._services, header.version, request, answer, connection.who)
         if pending is None:
             before = connection.asking
             work = self._produce_unknown(connection, before, header, request, answer, slot)
@@ -211,7 +217,8 @@ class Dispatcher:
         try:
             entries = await find_topics(self._services, request, self._complain)
             pending = Pending(header.version, answer)
-            for _ in submitting(self._services, request, entries, pending):
+            client = connection.who
+            for _ in submitting(self._services, request, entries, pending, client):
                 await asyncio.sleep(0)  # Others want to go on, too.
         except Exception as error:  # noqa: BLE001 (it ends this connection, and no other)
             self._bug(header, slot, error)

@@ -12,7 +12,6 @@ makes thousands in a second, and a task for each would cost more than the reques
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 
 from lakelog.broker.lane_health import LaneHealth
@@ -45,8 +44,8 @@ Done = Callable[[Outcome | LakelogError], None]
 
 NEVER_MS = 1 << 62
 
-_Waiting = tuple[Request, Done, int]
-"""A request, whom to tell, and until when: behind that nobody waits for the answer."""
+_Waiter = tuple[Done, int]
+"""Whom to tell, and until when: behind that nobody waits for the answer."""
 
 
 class LaneWriter:
@@ -76,8 +75,7 @@ class LaneWriter:
         """How a checkpoint is written: it is work for the processor, and needs no answer soon."""
         self._turnstile = turnstile or asyncio.Lock()
         """Shared by lanes: making a bundle takes milliseconds, and they flush at the same time."""
-        self._queue = Queue(settings or FlushSettings())
-        self._waiting: deque[_Waiting] = deque()
+        self._queue: Queue[_Waiter] = Queue(settings or FlushSettings())
         self._stirred = asyncio.Event()
         self._is_stirred = False
         self._room = asyncio.Condition()
@@ -107,15 +105,18 @@ class LaneWriter:
 
     # ------------------------------------------------------------------------ appending
 
-    def submit(self, request: Request, done: Done, now_ms: int, deadline_ms: int) -> None:
-        """Store one request with the next flush, and be called. It is taken, whatever its size:
-        whoever submits keeps to a budget.
+    def submit(
+        self, request: Request, done: Done, now_ms: int, deadline_ms: int, client: str = ""
+    ) -> None:
+        """Store one request with the next flush in which its client has a place, and be called.
+
+        It is taken, whatever its size: whoever submits keeps to a budget. Requests of one client
+        keep their order; clients have equal parts of a flush.
         """
         if self._closing:
             done(_closing())
             return
-        self._queue.push(request, now_ms)
-        self._waiting.append((request, done, deadline_ms))
+        self._queue.push(request, now_ms, (done, deadline_ms), client)
         if not self._is_stirred:
             self._is_stirred = True
             self._stirred.set()
@@ -125,15 +126,8 @@ class LaneWriter:
         not answer must not fill the memory with it. The others wait on, also while the writer
         closes: what was accepted is flushed.
         """
-        wanted = [deadline_ms >= now_ms for _, _, deadline_ms in self._waiting]
-        if all(wanted):
-            return
-        waiting = list(zip(self._waiting, wanted, strict=True))
-        self._waiting = deque([one for one, is_wanted in waiting if is_wanted])
-        self._queue.keep(wanted)
-        for (_, done, _), is_wanted in waiting:
-            if not is_wanted:
-                self._tasks.call(self._name, done, Unknown())
+        for done, _ in self._queue.drop(lambda one: one[1] < now_ms):
+            self._tasks.call(self._name, done, Unknown())
 
     async def append(self, request: Request) -> Outcome:
         """Store one request with the next flush, and wait for its outcome, and for room before.
@@ -217,7 +211,7 @@ class LaneWriter:
         while True:
             await asyncio.sleep(every_ms / 1000)
             try:
-                if self.health.is_failing and not self._waiting:
+                if self.health.is_failing and not self._queue:
                     # Whoever is not ready is sent nothing, and would never know that all is well.
                     await self.append(Touch())
                 await run_async(look(self.lane), self._perform)
@@ -342,34 +336,33 @@ class LaneWriter:
         taken = self._queue.take()
         if not taken:
             return  # All of it was late, and is gone.
-        waiting = [self._waiting.popleft() for _ in taken]
         if self._outside:
             async with self._room:
                 self._room.notify_all()
         now_ms = self._now_ms()
-        if min([deadline_ms for _, _, deadline_ms in waiting]) < now_ms:
-            # Nobody waits for them any more, and nothing of them was sent.
-            late = [done for _, done, deadline_ms in waiting if deadline_ms < now_ms]
-            waiting = [one for one in waiting if one[2] >= now_ms]
-            for done in late:
-                self._tasks.call(self._name, done, Unknown())
+        # Of the others nothing was sent, and nobody waits for them any more.
+        waiting = [one for one in taken if one[1][1] >= now_ms]
+        if len(waiting) < len(taken):
+            for _, (done, deadline_ms) in taken:
+                if deadline_ms < now_ms:
+                    self._tasks.call(self._name, done, Unknown())
         if not waiting:
             return
         before = self._seq()
-        requests = [request for request, _, _ in waiting]
+        requests = [request for request, _ in waiting]
         try:
             ended = await run_async(flush(self.lane, requests), self._perform)
         except BaseException as error:
             # A cancellation, or a bug: the flush may have stored everything, or nothing.
             lost = UnavailableError(f"the flush ended in {error!r}: the outcome is unknown")
-            self._refuse(lost, waiting)
+            self._refuse(lost, [waiter for _, waiter in waiting])
             raise
         self._looked_ms = self._now_ms()
         self.health.flushed(ended.error)
         if ended.error is not None:
             self._complain(ended.error)
         size = 0
-        for (request, done, _), outcome in zip(waiting, ended.outcomes, strict=True):
+        for (request, (done, _)), outcome in zip(waiting, ended.outcomes, strict=True):
             if type(outcome) is Stored and type(request) is Append and not outcome.duplicate:
                 size += len(request.body)
                 self._tasks.call(self._name, self._stored, request, outcome)
@@ -379,13 +372,11 @@ class LaneWriter:
             ours = {request.place for request in requests if type(request) is Append}
             self._wake(ours if self._seq() == before + 1 else None)
 
-    def _refuse(self, error: LakelogError, waiting: list[_Waiting] | None = None) -> None:
+    def _refuse(self, error: LakelogError, taken: Iterable[_Waiter] = ()) -> None:
         """Answer everybody who waits with an error."""
-        told = [*(waiting or ()), *self._waiting]
+        told = [*taken, *self._queue.clear()]
         self.unstored += len(told)
-        self._waiting.clear()
-        self._queue.clear()
-        for _, done, _ in told:
+        for done, _ in told:
             self._tasks.call(self._name, done, error)
         for answer in self._refreshing:
             if not answer.done():

@@ -3,12 +3,16 @@
 A lane has one put in flight. While it is, requests queue up; the next flush begins when there is
 none in flight, and either enough bytes are waiting or the oldest request has waited long enough.
 Bundles are capped, and so is the queue: what does not fit is refused at the door, before it costs
-memory, and the client comes again later.
+memory, and the client comes again later. Clients have equal parts of each bundle, as far as they
+want them.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heapreplace
+from itertools import islice
+from typing import Generic, NamedTuple, TypeVar
 
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.formats.lanes import DIRECTORY_BYTES_MAX, PAYLOAD_BYTES_MAX, directory_bytes
@@ -18,6 +22,9 @@ from lakelog.journal.requests import Append, Outcome, Request, Unknown, request_
 from lakelog.store import Work
 
 __all__ = ["FlushSettings", "Flushed", "Queue", "flush"]
+
+W = TypeVar("W")
+"""Who waits for a request: only the caller knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,67 +62,120 @@ class FlushSettings:
             )
 
 
-class Queue:
-    """Requests of a lane that wait for a flush. Time comes in, nothing waits here."""
+class _Entry(NamedTuple, Generic[W]):
+    since_ms: int
+    request: Request
+    waiter: W
+
+
+class Queue(Generic[W]):
+    """Requests of a lane that wait for a flush. Time comes in, nothing waits here.
+
+    Each client has a line of its own, and the order within it is kept. A bundle takes from the line
+    that has had least of it; who got nothing is first in the next one. So whoever sends much delays
+    the others by a bundle at most, and none of them can be passed over for ever.
+    """
 
     def __init__(self, settings: FlushSettings) -> None:
         self._settings = settings
-        self._waiting: deque[tuple[int, Request]] = deque()
+        self._cost_min = settings.size_bytes_max // settings.requests_max
+        """What a small request counts for: a bundle has so many places, too."""
+        self._lines: dict[str, deque[_Entry[W]]] = {}
+        """By client, in the order of their turns; none is empty."""
+        self._count = 0
+        self._since_ms = 0
+        """When the oldest came."""
         self.size_bytes = 0
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return self._count
 
     def has_room(self, request: Request) -> bool:
         """Say whether a request fits; a single one always does."""
         size = self.size_bytes + request_bytes(request)
-        return not self._waiting or size <= self._settings.queue_bytes_max
+        return not self._count or size <= self._settings.queue_bytes_max
 
-    def push(self, request: Request, now_ms: int) -> None:
+    def push(self, request: Request, now_ms: int, waiter: W, client: str = "") -> None:
         """Let a request wait, also when there is no room: somebody else counts."""
-        self._waiting.append((now_ms, request))
+        if not self._count:
+            self._since_ms = now_ms
+        line = self._lines.get(client)
+        if line is None:
+            line = self._lines[client] = deque()
+        line.append(_Entry(now_ms, request, waiter))
+        self._count += 1
         self.size_bytes += request_bytes(request)
 
-    def keep(self, wanted: Sequence[bool]) -> None:
-        """Let only some wait on, each since it came; ``wanted`` says of each request whether."""
-        kept = [one for one, is_wanted in zip(self._waiting, wanted, strict=True) if is_wanted]
-        self._waiting = deque(kept)
-        self.size_bytes = sum(request_bytes(request) for _, request in kept)
+    def drop(self, is_late: Callable[[W], bool]) -> list[W]:
+        """Let those go who do not wait any more, and return them; the others wait on."""
+        late = [one.waiter for line in self._lines.values() for one in line if is_late(one.waiter)]
+        if late:
+            kept = {
+                client: deque([one for one in line if not is_late(one.waiter)])
+                for client, line in self._lines.items()
+            }
+            self._lines = {client: line for client, line in kept.items() if line}
+            entries = [one for line in self._lines.values() for one in line]
+            self._count = len(entries)
+            self.size_bytes = sum(request_bytes(one.request) for one in entries)
+            self._find_oldest()
+        return late
 
-    def clear(self) -> None:
-        """Let nobody wait."""
-        self._waiting.clear()
-        self.size_bytes = 0
+    def clear(self) -> list[W]:
+        """Let nobody wait, and return who did."""
+        return self.drop(lambda _: True)
 
     def due_ms(self) -> int | None:
         """Return when the next flush should begin, by the clock of ``push``; None: no need."""
-        if not self._waiting:
+        if not self._count:
             return None
-        since = self._waiting[0][0]
-        full = len(self._waiting) >= self._settings.requests_max
+        since = self._since_ms
+        full = self._count >= self._settings.requests_max
         if full or self.size_bytes >= self._settings.size_bytes_goal:
             return since
         interval_ms = self._settings.interval_ms
         return since + interval_ms - since % interval_ms if interval_ms else since
 
-    def take(self) -> list[Request]:
-        """Return what goes into the next bundle, in the order in which it came."""
-        taken: list[Request] = []
+    def take(self) -> list[tuple[Request, W]]:
+        """Return what goes into the next bundle, and who waits for it."""
+        taken: list[tuple[Request, W]] = []
         size = rows_size = 0
-        while self._waiting and len(taken) < self._settings.requests_max:
-            request = self._waiting[0][1]
+        most = self._settings.requests_max
+        # What each has had of this bundle, and since when it has waited for its turn: a heap.
+        turns = [(0, number, client) for number, client in enumerate(islice(self._lines, most))]
+        number, served = len(turns), dict[str, None]()
+        while turns and len(taken) < most:
+            had, _, client = turns[0]
+            line = self._lines[client]
+            _, request, waiter = line[0]
             more, more_rows = request_bytes(request), _rows_size(request)
             if taken and (
                 size + more > self._settings.size_bytes_max
                 or rows_size + more_rows > DIRECTORY_BYTES_MAX
             ):
-                break
-            self._waiting.popleft()
-            taken.append(request)
+                heappop(turns)  # What is behind it must not pass it.
+                continue
+            line.popleft()
+            taken.append((request, waiter))
+            served[client] = None
             size += more
             rows_size += more_rows
+            if line:
+                number += 1
+                heapreplace(turns, (had + max(more, self._cost_min), number, client))
+            else:
+                heappop(turns)
+        for client in served:
+            line = self._lines.pop(client)
+            if line:
+                self._lines[client] = line  # Behind those who got nothing.
+        self._count -= len(taken)
         self.size_bytes -= size
+        self._find_oldest()
         return taken
+
+    def _find_oldest(self) -> None:
+        self._since_ms = min([line[0].since_ms for line in self._lines.values()], default=0)
 
 
 def _rows_size(request: Request) -> int:

@@ -420,10 +420,17 @@ async def broker(
     assert not [event for event in site.log if event["event"] == "a bug"], site.log
 
 
-async def connect(running: Broker, name: str = "PLAINTEXT", limit: int = 1 << 27) -> Client:
-    """Return a client of a broker."""
+async def connect(
+    running: Broker,
+    name: str = "PLAINTEXT",
+    limit: int = 1 << 27,
+    source: str = "127.0.0.1",
+) -> Client:
+    """Return a client of a broker, at one of this machine's own addresses."""
     where = running.ports[name]
-    reader, writer = await asyncio.open_connection("127.0.0.1", where, limit=limit)
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", where, limit=limit, local_addr=(source, 0)
+    )
     return Client(reader, writer)
 
 

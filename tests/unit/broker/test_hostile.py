@@ -16,6 +16,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker import Broker, Limits
+from lakelog.journal import FlushSettings
+from lakelog.store import PutIfAbsent
 from lakelog.wire import ApiKey
 from tests.hostile import attacks
 from tests.patience import in_time
@@ -161,6 +163,37 @@ async def test_a_tag_that_nobody_knows_holds_no_memory() -> None:
         ) as sockets,
     ):
         assert await ended(sockets) == 2
+
+
+@story
+async def test_a_flood_of_one_address_does_not_stand_before_the_requests_of_another() -> None:
+    site = Site()
+    site.create("t", 2)
+    async with broker(site, flush=FlushSettings(interval_ms=0, requests_max=4)) as running:
+        honest = await connect(running)
+        await honest.produce("t", 0, batch(b"first"))
+        flooding = await connect(running, source=ELSEWHERE)
+        site.freezes = lambda op: isinstance(op, PutIfAbsent)
+        site.open.clear()
+        lane, topic = running.services.lanes[0], running.services.catalog.topics()[0]
+        for number in range(90):
+            flooding.send_produce({("t", 1): batch(b"%02d" % number)})
+        while lane.waiting_bytes < 80 * len(batch(b"00")):
+            await asyncio.sleep(0.001)
+        queued = lane.waiting_bytes
+        honest.send_produce({("t", 0): batch(b"second")})
+        while lane.waiting_bytes == queued:
+            await asyncio.sleep(0.001)
+        site.open.set()
+        await honest.answer()
+        end = lane.end((topic.id, 1))
+        assert end is not None
+        assert end <= 3 * 4, "a bundle was on its way; it was in the next, or in that behind it"
+        for _ in range(90):
+            await flooding.answer()
+        await honest.close()
+        await flooding.close()
+    assert site.stored("t")[2:] == [b"%02d" % number for number in range(90)]
 
 
 @story

@@ -2,6 +2,7 @@
 
 import struct
 import sys
+from collections import Counter
 
 import pytest
 from crc32c import crc32c
@@ -174,31 +175,35 @@ def test_no_codec_packs_tighter_than_its_ratio_so_that_no_true_count_is_refused(
 # ---------------------------------------------------------------------------- the queue
 
 
-def offer(queue: Queue, request: Request, now_ms: int) -> bool:
+def offer(queue: Queue[None], request: Request, now_ms: int) -> bool:
     """Let a request wait if there is room."""
     fits = queue.has_room(request)
     if fits:
-        queue.push(request, now_ms)
+        queue.push(request, now_ms, None)
     return fits
 
 
+def take(queue: Queue[None]) -> list[Request]:
+    return [request for request, _ in queue.take()]
+
+
 def test_those_who_do_not_wait_any_more_leave_the_queue_and_the_others_keep_their_time() -> None:
-    queue = Queue(FlushSettings(interval_ms=250))
+    queue: Queue[int] = Queue(FlushSettings(interval_ms=250))
     for number in range(4):
-        queue.push(plain(number), 5_000 + number)
-    queue.keep([False, True, False, True])
+        queue.push(plain(number), 5_000 + number, number, client="ab"[number // 2])
+    assert queue.drop(lambda number: number % 2 == 0) == [0, 2]
     assert queue.due_ms() == 5_250, "since 5_001, and not since now"
-    assert queue.take() == [plain(1), plain(3)]
-    assert queue.size_bytes == 0
+    assert queue.take() == [(plain(1), 1), (plain(3), 3)]
+    assert (len(queue), queue.size_bytes) == (0, 0)
 
 
 def test_the_first_flush_is_due_when_the_oldest_has_waited() -> None:
-    queue = Queue(FlushSettings(interval_ms=250, size_bytes_goal=1_000))
+    queue: Queue[None] = Queue(FlushSettings(interval_ms=250, size_bytes_goal=1_000))
     assert queue.due_ms() is None
     assert offer(queue, plain(1), 5_000)
     assert offer(queue, plain(2), 5_100)
     assert queue.due_ms() == 5_250
-    assert queue.take() == [plain(1), plain(2)]
+    assert take(queue) == [plain(1), plain(2)]
     assert (queue.due_ms(), len(queue), queue.size_bytes) == (None, 0, 0)
 
 
@@ -206,18 +211,18 @@ def test_flushes_begin_at_multiples_of_the_interval_so_that_lanes_flush_together
     settings = FlushSettings(interval_ms=250)
     dues = []
     for since in (5_001, 5_130, 5_249, 5_250):
-        queue = Queue(settings)
+        queue: Queue[None] = Queue(settings)
         offer(queue, plain(1), since)
         dues.append(queue.due_ms())
     assert dues == [5_250, 5_250, 5_250, 5_500]
 
 
 def test_a_bundle_has_no_more_requests_than_it_may() -> None:
-    queue = Queue(FlushSettings(interval_ms=250, requests_max=3))
+    queue: Queue[None] = Queue(FlushSettings(interval_ms=250, requests_max=3))
     for number in range(7):
         offer(queue, plain(number), 5_000)
     assert queue.due_ms() == 5_000, "so many do not wait for more"
-    assert [len(queue.take()) for _ in range(3)] == [3, 3, 1]
+    assert [len(take(queue)) for _ in range(3)] == [3, 3, 1]
 
 
 def test_a_bundle_has_no_more_requests_than_its_directory_has_room_for(
@@ -226,12 +231,12 @@ def test_a_bundle_has_no_more_requests_than_its_directory_has_room_for(
     # The package has a function of the module's name.
     module = sys.modules["lakelog.journal.flush"]
     monkeypatch.setattr(module, "DIRECTORY_BYTES_MAX", 3 * (100 + 80 + 28))
-    queue = Queue(FlushSettings(requests_max=1_000_000))
+    queue: Queue[None] = Queue(FlushSettings(requests_max=1_000_000))
     for number in range(7):
         offer(queue, plain(number), 5_000)
-    assert [len(queue.take()) for _ in range(3)] == [3, 3, 1]
+    assert [len(take(queue)) for _ in range(3)] == [3, 3, 1]
     offer(queue, new_run(TOPIC, 0, ONE * 100), 5_000)
-    assert len(queue.take()) == 1, "a single one is taken in any case"
+    assert len(take(queue)) == 1, "a single one is taken in any case"
 
 
 def test_no_setting_makes_bundles_larger_than_readers_take() -> None:
@@ -243,7 +248,7 @@ def test_no_setting_makes_bundles_larger_than_readers_take() -> None:
 
 def test_enough_bytes_do_not_wait() -> None:
     size = len(plain(1).body)
-    queue = Queue(FlushSettings(interval_ms=250, size_bytes_goal=2 * size))
+    queue: Queue[None] = Queue(FlushSettings(interval_ms=250, size_bytes_goal=2 * size))
     offer(queue, plain(1), 5_000)
     assert queue.due_ms() == 5_250
     offer(queue, plain(2), 5_001)
@@ -253,20 +258,81 @@ def test_enough_bytes_do_not_wait() -> None:
 def test_what_does_not_fit_is_refused_at_the_door_and_costs_nothing() -> None:
     size = len(plain(1).body)
     settings = FlushSettings(size_bytes_goal=size, size_bytes_max=size, queue_bytes_max=2 * size)
-    queue = Queue(settings)
+    queue: Queue[None] = Queue(settings)
     assert [offer(queue, plain(number), 0) for number in range(3)] == [True, True, False]
     assert (len(queue), queue.size_bytes) == (2, 2 * size)
     assert offer(queue, Touch(), 0), "what has no bytes always fits"
-    assert queue.take() == [plain(0)]
+    assert take(queue) == [plain(0)]
     assert offer(queue, plain(3), 0)
 
 
 def test_a_request_larger_than_all_limits_goes_alone() -> None:
     settings = FlushSettings(size_bytes_goal=1, size_bytes_max=2, queue_bytes_max=3)
-    queue = Queue(settings)
+    queue: Queue[None] = Queue(settings)
     assert offer(queue, sent(0), 0)
     assert not offer(queue, sent(1), 0)
-    assert queue.take() == [sent(0)]
+    assert take(queue) == [sent(0)]
+
+
+def run_of(count: int) -> Append:
+    """Return a request that is as large as so many plain ones."""
+    return new_run(TOPIC, 0, bytes(plain(1).body) * count)
+
+
+def served(settings: FlushSettings, *pushed: tuple[str, Append]) -> list[list[str]]:
+    """Return whose requests each bundle has, in its order."""
+    queue: Queue[str] = Queue(settings)
+    for number, (client, request) in enumerate(pushed):
+        queue.push(request, number, client, client)
+    bundles = []
+    while len(queue):
+        bundles.append([client for _, client in queue.take()])
+    assert (queue.size_bytes, queue.due_ms()) == (0, None)
+    return bundles
+
+
+def test_who_sends_a_flood_delays_the_others_by_no_more_than_a_bundle() -> None:
+    flood = [("flood", plain(number)) for number in range(1_000)]
+    bundles = served(FlushSettings(requests_max=200), *flood, ("a", plain(1)), ("b", plain(2)))
+    assert bundles[0][:3] == ["flood", "a", "b"]
+    assert [len(bundle) for bundle in bundles] == [200, 200, 200, 200, 200, 2]
+
+
+def test_clients_have_equal_parts_of_a_bundle_by_bytes() -> None:
+    size = len(plain(1).body)
+    settings = FlushSettings(
+        size_bytes_goal=1, size_bytes_max=40 * size, queue_bytes_max=40 * size, requests_max=40
+    )
+    large = [("large", run_of(10)) for _ in range(20)]
+    small = [("small", plain(number)) for number in range(100)]
+    assert Counter(served(settings, *large, *small)[0]) == {"large": 2, "small": 20}
+
+
+def test_a_bundle_has_places_and_small_requests_do_not_take_all_of_them() -> None:
+    settings = FlushSettings(size_bytes_max=16 << 20, requests_max=10)
+    small = [("small", plain(number)) for number in range(100)]
+    other = [("other", run_of(10)) for _ in range(10)]
+    assert Counter(served(settings, *small, *other)[0]) == {"small": 5, "other": 5}
+
+
+def test_who_found_no_place_in_a_bundle_is_first_in_the_next_one() -> None:
+    size = len(plain(1).body)
+    settings = FlushSettings(
+        size_bytes_goal=1, size_bytes_max=4 * size, queue_bytes_max=1 << 20, requests_max=4
+    )
+    large = ("large", run_of(4))
+    small = [("small", plain(number)) for number in range(6)]
+    bundles = served(settings, *small, large, ("large", plain(7)))
+    assert bundles[0] == ["small"] * 4, "and what is behind the large one does not pass it"
+    assert bundles[1:] == [["large"], ["small", "large", "small"]]
+
+
+def test_with_more_clients_than_places_all_have_their_turn() -> None:
+    settings = FlushSettings(requests_max=3)
+    pushed = [(client, plain(number)) for number in range(2) for client in "abcdefg"]
+    assert ["".join(bundle) for bundle in served(settings, *pushed)] == [
+        "abc", "def", "gab", "cde", "fg",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,7 @@ def produce_again(
     records: memoryview,
     reply: Reply,
     refuse: Callable[[Produced], None],
+    client: str,
 ) -> One | None:
     """Hand one batch to its lane, if the request is like one before; None: see ``produce``."""
     (topic,) = shape.request.topics
@@ -176,12 +177,12 @@ def produce_again(
     now_ms = services.clock.boot_ms()
     deadline_ms = now_ms + min(max(shape.request.timeout_ms, 0), TIMEOUT_MS_MAX)
     one = One(partition, counters, stamp, deadline_ms, reply, refuse)
-    partition.lane.submit(append, one, now_ms, deadline_ms)
+    partition.lane.submit(append, one, now_ms, deadline_ms, client)
     return one
 
 
 def produce(
-    services: Services, version: int, request: ProduceRequest, answer: Answer
+    services: Services, version: int, request: ProduceRequest, answer: Answer, client: str
 ) -> Pending | None:
     """Hand batches to their lanes; ``answer`` is called when all is known.
 
@@ -191,7 +192,7 @@ def produce(
     if None in entries or sum(len(topic.partitions) for topic in request.topics) > AT_ONCE:
         return None
     pending = Pending(version, answer)
-    for _ in submitting(services, request, entries, pending):
+    for _ in submitting(services, request, entries, pending, client):
         pass
     return pending
 
@@ -215,6 +216,7 @@ def submitting(
     request: ProduceRequest,
     entries: Sequence[Entry | ErrorCode | None],
     pending: Pending,
+    client: str,
 ) -> Iterator[None]:
     """Check batches and hand them to their lanes; yields when others should have their turn."""
     timeout_ms = min(max(request.timeout_ms, 0), TIMEOUT_MS_MAX)
@@ -252,10 +254,10 @@ def submitting(
             counters.bytes_in += len(records)
             done = partial(_done, pending, rows, at, partition, entry.counters, stamp)
             if entry.configs.is_compacted:
-                work = _keyed(partition, append, done, now_ms, deadline_ms)
+                work = _keyed(partition, append, done, now_ms, deadline_ms, client)
                 services.tasks.once("Produce of keys", work)
             else:
-                partition.lane.submit(append, done, now_ms, deadline_ms)
+                partition.lane.submit(append, done, now_ms, deadline_ms, client)
     pending.settle()
 
 
@@ -335,6 +337,7 @@ async def _keyed(
     done: Callable[[Outcome | LakelogError | Produced], None],
     now_ms: int,
     deadline_ms: int,
+    client: str,
 ) -> None:
     """Store batches of a compacted topic if every record has a key; in the order they came."""
     async with partition.in_turn:
@@ -355,7 +358,7 @@ async def _keyed(
                 )
             )
             return
-        partition.lane.submit(append, done, now_ms, deadline_ms)
+        partition.lane.submit(append, done, now_ms, deadline_ms, client)
 
 
 def _without_keys(append: Append) -> list[int]:
