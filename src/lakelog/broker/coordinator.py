@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from lakelog.broker.claims import Claims
+from lakelog.broker.limits import Limits
 from lakelog.broker.patterns import Patterns
-from lakelog.broker.shards import CoordinatorSettings, Shard
+from lakelog.broker.shards import CoordinatorSettings, Refused, Shard
 from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.errors import FencedError, LakelogError
 from lakelog.groups import (
@@ -68,17 +69,9 @@ CLIENT_ID_MAX = 256
 SWEPT_AT_ONCE = 64
 
 A = TypeVar(
-    "A",
-    JoinAnswer,
-    SyncAnswer,
-    LeaveAnswer,
-    ConsumerAnswer,
-    CommitAnswer,
-    DeleteOffsetsAnswer,
+    "A", JoinAnswer, SyncAnswer, LeaveAnswer, ConsumerAnswer, CommitAnswer, DeleteOffsetsAnswer,
     Code,
-)
-
-
+)  # fmt: skip
 T = TypeVar("T")
 Coming = Coroutine[Any, Any, T]
 """An answer for which somebody waits."""
@@ -95,7 +88,9 @@ class Coordinator:
         clock: Clock,
         ids: Ids,
         settings: CoordinatorSettings | None = None,
+        limits: Limits | None = None,
         complain: Callable[[LakelogError], None] = lambda _: None,
+        refused: Refused = lambda *_: None,
         patterns: Patterns | None = None,
         tasks: Supervisor | None = None,
     ) -> None:
@@ -107,7 +102,8 @@ class Coordinator:
         self._clock = clock
         self._ids = ids
         self._settings = settings or CoordinatorSettings()
-        self._complain = complain
+        self._limits = limits or Limits()
+        self._complain, self._refused = complain, refused
         self._claims = Claims(
             store, perform, clock=clock, settings=self._settings, complain=complain
         )
@@ -329,6 +325,11 @@ class Coordinator:
                 found += [list_any(group) for group in shard.groups.values()]
         return code, sorted(found, key=lambda one: one.group_id)
 
+    def shard_sizes(self) -> list[tuple[int, int]]:
+        """Return the shards that are here, and a bound of what their groups take."""
+        shards = enumerate(self._shards)
+        return [(number, one.size_bytes) for number, one in shards if isinstance(one, Shard)]
+
     # ------------------------------------------------------------------------ keeping
 
     async def forget_topics(self, topic_ids: Iterable[bytes]) -> None:
@@ -403,7 +404,9 @@ class Coordinator:
             self._perform,
             clock=self._clock,
             settings=self._settings,
+            limits=self._limits,
             complain=self._complain,
+            refused=self._refused,
             tasks=self._tasks,
         )
 

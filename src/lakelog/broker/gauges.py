@@ -46,6 +46,18 @@ def register_gauges(metrics: Metrics, services: Services) -> None:
         lambda: len(catalog.damaged),
     )
     gauge("lakelog_groups", "Consumer groups.", lambda: len(services.coordinator.list_groups()[1]))
+    limits = services.settings.limits
+    gauge(
+        "lakelog_group_shard_bytes",
+        "What the consumer groups of a shard take; a bound.",
+        lambda: [((str(shard),), size) for shard, size in services.coordinator.shard_sizes()],
+        ("shard",),
+    )
+    gauge(
+        "lakelog_group_shard_bytes_max",
+        "Beyond it a shard takes no new groups.",
+        lambda: limits.shard_new_bytes,
+    )
     gauge(
         "lakelog_lane_bundles",
         "Bundles of a lane that are not trimmed: how far sealing is behind.",

@@ -4,7 +4,8 @@
 
 Everything of a shard that is dirty goes out with the next put. A roster goes at once. Offsets that
 come after a quiet time do as well; those that come within the interval after a put wait for its
-end, and for company. So an object store sees at most about one put in an interval.
+end, and for company. So an object store sees at most about one put in an interval. Each put writes
+all of the shard: the larger it is, the longer is the interval.
 
 A put without an answer is put again, the same bytes, until its outcome is known; meanwhile groups
 go on in memory. When another broker has the claim the shard is lost, and nothing of this one counts
@@ -30,6 +31,9 @@ T = TypeVar("T")
 
 RETRY_MS_MIN = 50
 RETRY_MS_MAX = 1_000
+REWRITTEN_BYTES_PER_S = 4 << 20
+"""What commits may make a shard write in a second; a full one is written every three seconds."""
+
 ENCODED_AT_ONCE = 16
 """Groups that are encoded before others have their turn on the loop."""
 
@@ -63,11 +67,8 @@ class CoordinatorSettings:
     drain_ms: int = 10_000
     """How long closing waits for the store."""
 
-    groups_max: int = 10_000
-    """Of one shard."""
-
     def __post_init__(self) -> None:
-        if not 0 <= self.commit_interval_ms < self.patience_ms or self.groups_max < 1:
+        if not 0 <= self.commit_interval_ms < self.patience_ms:
             what = f"an interval of {self.commit_interval_ms} ms, a patience of {self.patience_ms}"
             raise InvalidInputError(f"{what}: use an interval from 0 and more patience than that")
 
@@ -103,6 +104,8 @@ class Ledger:
         self._closing = False
         self._stirred = asyncio.Event()
         self._put_ms: int | None = None
+        self._interval_ms = settings.commit_interval_ms
+        """From the last put to the next one."""
         self._heard_ms = clock.boot_ms()
         """When the claim was last known to be this broker's."""
         self._asked_ms: int | None = None
@@ -166,8 +169,8 @@ class Ledger:
         while True:
             now_ms = self._clock.boot_ms()
             if self._dirty:
-                begun_ms, interval_ms = self._put_ms, self._settings.commit_interval_ms
-                due_ms = now_ms if begun_ms is None else begun_ms + interval_ms
+                begun_ms = self._put_ms
+                due_ms = now_ms if begun_ms is None else begun_ms + self._interval_ms
                 if self._at_once or self._closing:
                     return True
             elif self._closing:
@@ -238,6 +241,9 @@ class Ledger:
     def _take(self, version: int, durables: Mapping[str, AnyDurable | None]) -> None:
         """Take note that a version is stored."""
         self.stored_version = version
+        size = sum(map(len, self._held.groups.values()))
+        slow_ms = min(size * 1000 // REWRITTEN_BYTES_PER_S, self._settings.patience_ms // 2)
+        self._interval_ms = max(self._settings.commit_interval_ms, slow_ms)
         self._heard_ms = self._clock.boot_ms()
         for name, durable in durables.items():
             if durable is None:

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 from lakelog.broker.allowance import OPERATIONS_MAX
+from lakelog.broker.ledger import REWRITTEN_BYTES_PER_S
 from lakelog.broker.lookups import FRESH_MS, NAMES_MAX
 from lakelog.errors import InvalidInputError
 from lakelog.groups import EXPRESSIONS_MAX, REGEX_MAX
+from lakelog.meta import SHARD_BYTES_MAX
 from lakelog.wire import ELEMENTS_MAX, FRAME_BYTES_MIN, TAG_BYTES_MAX, TAGS_MAX, ApiKey
 
 __all__ = ["FIXED_LIMITS", "LIMITS", "Limit", "Limits"]
@@ -86,9 +88,10 @@ class Limits:
     )
     address_percent: int = _limit(
         50,
-        "The part of the memory for requests, and of that for answers, that the clients of one"
-        " address may have.",
-        beyond="their sockets are not read, and their fetches wait",
+        "The part of the memory for requests, of that for answers, and of each shard of consumer"
+        " groups that the clients of one address may have.",
+        beyond="their sockets are not read, their fetches wait, and the groups that they made do"
+        " not grow",
         protects="clients of other addresses; raise it to 100 behind a proxy",
     )
     connection_bytes: int = _limit(
@@ -176,6 +179,27 @@ class Limits:
         " was read from the store.",
         beyond="the oldest are dropped, and read from the store when somebody asks for them",
         protects="memory",
+    )
+    group_offsets_bytes: int = _limit(
+        4 << 20,
+        "Bytes of the offsets that one group has committed, at 120 for each partition and what it"
+        " says beside.",
+        beyond="a commit for more partitions is refused: INVALID_COMMIT_OFFSET_SIZE",
+        protects="the other groups of its shard, which are stored together",
+    )
+    shard_new_bytes: int = _limit(
+        8 << 20,
+        "Bytes of a shard of consumer groups up to which new groups are taken. There are eight"
+        " shards, and a group is in one of them by its name.",
+        beyond="a new group is refused: GROUP_MAX_SIZE_REACHED, or INVALID_COMMIT_OFFSET_SIZE."
+        " Those that are there go on, and may grow to `SHARD_BYTES_MAX`",
+        protects="groups that are in use, and commits from rewriting more and more",
+    )
+    shard_groups: int = _limit(
+        10_000,
+        "Groups of one shard.",
+        beyond="likewise",
+        protects="memory, and the loop from listing them",
     )
     fetch_sessions: int = _limit(
         1_000,
@@ -299,6 +323,22 @@ FIXED_LIMITS: tuple[Limit, ...] = (
         "Bytes of all tagged fields in one place of a request.",
         beyond="the connection is closed",
         protects="memory from requests that are padded with what nobody reads",
+    ),
+    Limit(
+        "SHARD_BYTES_MAX",
+        SHARD_BYTES_MAX,
+        "Bytes of the consumer groups of one shard.",
+        beyond="what makes one of its groups larger is refused; commits for partitions that have an"
+        " offset are not",
+        protects="the object that they are stored in, which could not be read any more",
+    ),
+    Limit(
+        "REWRITTEN_BYTES_PER_S",
+        REWRITTEN_BYTES_PER_S,
+        "Bytes that commits make the broker store in a second, for each shard of consumer groups:"
+        " all of it is written each time.",
+        beyond="commits wait for the next time; that of a full shard comes after three seconds",
+        protects="the store and the network from commits to large shards",
     ),
     Limit(
         "HTTP_CONNECTIONS_MAX",

@@ -189,6 +189,7 @@ class Metrics:
         "flush_seconds",
         "gauge_failures",
         "gauges",
+        "group_refusals",
         "keep_failures",
         "keep_passes",
         "keep_restarts",
@@ -232,6 +233,8 @@ class Metrics:
         self.usage = Usage()
         """What other processes of this broker asked of the store."""
         self.gauge_failures = 0
+        self.group_refusals: Counter[str] = Counter()
+        """By the name of the limit."""
         self.task_deaths: Counter[str] = Counter()
         """By the name of the task."""
         self.callback_failures: Counter[str] = Counter()

@@ -133,6 +133,12 @@ def _simple(metrics: Metrics) -> Iterator[Metric]:
             metrics.task_deaths,
         ),
         ("callback_failures", "Callbacks that raised.", "callback", metrics.callback_failures),
+        (
+            "group_refusals",
+            "Consumer groups that found no room, by the limit.",
+            "limit",
+            metrics.group_refusals,
+        ),
     ):
         family = CounterMetricFamily(f"lakelog_{name}", help_, labels=(label,))
         for what, count in list(counts.items()):

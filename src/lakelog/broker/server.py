@@ -37,6 +37,7 @@ from lakelog.broker.limits import Limits
 from lakelog.broker.metrics import Metrics, counted
 from lakelog.broker.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 from lakelog.broker.recent import Recent
+from lakelog.broker.refusals import Refusals
 from lakelog.broker.services import Services
 from lakelog.broker.sessions import Sessions
 from lakelog.broker.settings import BrokerSettings
@@ -146,7 +147,6 @@ class Broker:
 
     async def sweep(self) -> None:
         """Again and again: answer late producers, end idle and slow connections."""
-        loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(SWEEP_MS / 1000)
             boot_ms = self.services.clock.boot_ms()
@@ -154,7 +154,7 @@ class Broker:
             self.services.refusals.tell(boot_ms, self.log)
             for writer in self.services.lanes.values():
                 writer.drop_late(boot_ms)
-            now_s = loop.time()
+            now_s = asyncio.get_running_loop().time()
             self.doors.sweep(now_s)
             for connection in list(self._connections):
                 connection.watch(now_s)
@@ -248,6 +248,7 @@ async def run_broker(
 
     recent = Recent(settings.limits.cache_bytes // 2)
     cold = ColdCache(perform, settings.limits.cache_bytes // 2, metrics)
+    refusals = Refusals(metrics)
     writer_id = ids()
 
     async def aside(flow: Work[None]) -> None:
@@ -296,7 +297,9 @@ async def run_broker(
         clock=stamped,
         ids=ids,
         settings=settings.groups,
+        limits=settings.limits,
         complain=complain,
+        refused=refusals.no_room,
         tasks=tasks,
     )
     memory = settings.limits.memory_bytes
@@ -317,6 +320,7 @@ async def run_broker(
         metrics=metrics,
         time=time_,
         tasks=tasks,
+        refusals=refusals,
     )
     services.lags = Lags(services)
     offsets_id = sha256(namespace.id + OFFSETS_TOPIC.encode()).digest()[:16]
@@ -329,9 +333,7 @@ async def run_broker(
         budget=budget,
         buffers=Buffers(memory),
         answers=answers,
-        doors=Doors(
-            settings.limits, open_files_max(), metrics, log, asyncio.get_running_loop().time()
-        ),
+        doors=Doors(settings.limits, open_files_max(), metrics, log, loop.time()),
         log=log,
     )
     # Nothing is taken from another broker until nothing can keep this one from serving.
@@ -406,12 +408,11 @@ async def _bind(broker: Broker, advertised: dict[str, tuple[str, int]]) -> list[
     except OSError as error:
         for server in servers:
             server.close()
-        taken = f"{door.host}:{door.port}"
         # A name that cannot be resolved has a number of its own kind, below 0.
         code = error.errno or 0
         why = os.strerror(code) if code > 0 else error.strerror
         raise UnavailableError(
-            f"cannot listen on {taken}: {why}: end what listens there, or choose another address "
-            "with --listen"
+            f"cannot listen on {door.host}:{door.port}: {why}: end what listens there, or choose "
+            "another address with --listen"
         ) from error
     return servers

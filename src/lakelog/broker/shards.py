@@ -16,7 +16,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from lakelog.broker.budget import address_of
 from lakelog.broker.ledger import CoordinatorSettings, Ledger
+from lakelog.broker.limits import Limits
+from lakelog.broker.room import NoRoom, Room
 from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.errors import FencedError, LakelogError
 from lakelog.groups import (
@@ -44,14 +47,11 @@ from lakelog.groups import (
     refusal,
     revive,
 )
-from lakelog.meta import SHARD_BYTES_MAX, GroupStore, Held
+from lakelog.meta import GroupStore, Held
 from lakelog.ports import Clock
 from lakelog.store import PerformAsync
 
-__all__ = ["CoordinatorSettings", "Shard"]
-
-HEAD_BYTES = 4096
-"""What a shard takes besides its groups; a bound."""
+__all__ = ["CoordinatorSettings", "Refused", "Shard"]
 
 HOPELESS_MS = 2_000
 """How long closing waits for a store that refuses."""
@@ -61,6 +61,26 @@ AGAIN_MS = 1_000
 
 GROWING = (Join, Sync, ConsumerHeartbeat, Commit)
 """Requests that may make a group larger, and are refused when there is no room."""
+
+
+Refused = Callable[[Code, NoRoom], None]
+"""Called with what a client was told that found no room, and why."""
+
+
+def _no_room(event: Request, *, is_new: bool) -> Code:
+    """Return what clients tell their users, and do not try again; of a group that is in use its
+    members do try again, since others may go.
+    """
+    if isinstance(event, Commit):
+        return Code.INVALID_COMMIT_OFFSET_SIZE
+    return Code.GROUP_MAX_SIZE_REACHED if is_new else Code.COORDINATOR_NOT_AVAILABLE
+
+
+def _address(event: Event) -> str:
+    """Return who makes a group, if this makes one."""
+    if isinstance(event, Join | ConsumerHeartbeat | Commit):
+        return address_of(event.client_host.removeprefix("/"))
+    return ""
 
 
 class _Waiting(NamedTuple):
@@ -83,13 +103,15 @@ class Shard:
         *,
         clock: Clock,
         settings: CoordinatorSettings,
+        limits: Limits,
         complain: Callable[[LakelogError], None],
+        refused: Refused,
         tasks: Supervisor,
     ) -> None:
         self._clock = clock
         self._tasks = tasks
         self._settings = settings
-        self._complain = complain
+        self._complain, self._refused = complain, refused
         self._ledger = Ledger(
             held, store, perform, clock=clock, settings=settings, complain=complain
         )
@@ -97,8 +119,9 @@ class Shard:
         self._groups = {
             name: revive(one, self._now(), settings.rules) for name, one in stored.items()
         }
-        self._sizes = {name: group.size_bytes for name, group in self._groups.items()}
-        self._load = sum(self._sizes.values())
+        self._room = Room(held.shard, limits)
+        for name, group in self._groups.items():
+            self._room.take(name, group.size_bytes, group.made_by)
         self._refuses: Code | None = None
         """Why it takes nothing more."""
 
@@ -121,6 +144,11 @@ class Shard:
     def trouble(self) -> str:
         """Say what keeps it from being stored; nothing if all is well."""
         return self._ledger.trouble()
+
+    @property
+    def size_bytes(self) -> int:
+        """A bound of what its groups take when they are stored."""
+        return self._room.used
 
     @property
     def groups(self) -> Mapping[str, AnyGroup]:
@@ -154,10 +182,8 @@ class Shard:
     def ask(self, group_id: str, request: Request) -> "asyncio.Future[Answer]":
         """Put a request to a group. The answer may take as long as a rebalance."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        is_full = group_id not in self._groups and len(self._groups) >= self._settings.groups_max
-        if self._refuses is not None or is_full:
-            code = self._refuses or Code.COORDINATOR_NOT_AVAILABLE
-            answer.set_result(refusal(request, code))
+        if self._refuses is not None:
+            answer.set_result(refusal(request, self._refuses))
             return answer
         self._tickets += 1
         request = replace(request, ticket=self._tickets)
@@ -181,15 +207,13 @@ class Shard:
         return Now(self._clock.boot_ms(), self._clock.now_ms())
 
     def _step(self, group_id: str, event: Event) -> None:
-        before = self._groups.get(group_id) or absent(group_id)
+        before = self._groups.get(group_id) or absent(group_id, _address(event))
         after, effects = advance(before, event, self._now(), self._settings.rules)
         is_sign = isinstance(event, Heartbeat) or (
             # It is one, and no more, in the newer protocol as well, as long as nothing changes.
             isinstance(event, ConsumerHeartbeat) and after.roster is before.roster
         )
         if not is_sign and not self._weigh(before, after, event):
-            assert isinstance(event, GROWING)
-            self._answer(event.ticket, refusal(event, Code.COORDINATOR_NOT_AVAILABLE))
             return
         if is_absent(after):
             self._groups.pop(group_id, None)
@@ -209,20 +233,20 @@ class Shard:
                     self._wait(self._ledger.version(group_id, part), ticket, answer)
 
     def _weigh(self, before: AnyGroup, after: AnyGroup, event: Event) -> bool:
-        """Account for a change of size; False: there is no room for it."""
-        old = self._sizes.get(after.id, 0)
+        """Account for a change of size; False: it has no room, and whoever asked was told."""
+        room, old = self._room, self._room.size_of(after.id)
         if isinstance(event, Commit) and old:
             new = old + after.offsets.size_bytes - before.offsets.size_bytes
         else:
             new = 0 if is_absent(after) else after.size_bytes
-        load = self._load - old + new
-        grows = load > self._load and load > SHARD_BYTES_MAX - HEAD_BYTES
-        if grows and isinstance(event, GROWING):
-            return False
-        self._load = load
-        self._sizes[after.id] = new
-        if not new:
-            del self._sizes[after.id]
+        if isinstance(event, GROWING):
+            why = room.refuses(after.id, new, after.offsets.size_bytes, after.made_by)
+            if why is not None:
+                code = _no_room(event, is_new=not old)
+                self._refused(code, why)
+                self._answer(event.ticket, refusal(event, code))
+                return False
+        room.take(after.id, new, after.made_by)
         return True
 
     def _answer(self, ticket: int, answer: Answer) -> None:

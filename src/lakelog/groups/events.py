@@ -176,6 +176,7 @@ class Commit:
     ticket: int = 0
     member_id: str = ""
     instance_id: str | None = None
+    client_host: str = ""
     generation: int = -1
     """Or the epoch of a member, in a group of the newer protocol."""
     offsets: tuple[NewOffset, ...]

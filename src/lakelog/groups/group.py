@@ -102,6 +102,8 @@ class Durable:
     id: str
     roster: Roster
     offsets: Offsets
+    made_by: str = ""
+    """The address of the client that made it, so that one cannot make all; nothing: not known."""
 
 
 class Delay(NamedTuple):
@@ -135,13 +137,14 @@ class Group:
     """Only while the first rebalance of an empty group is prepared."""
     roster: Roster = Roster()
     offsets: Offsets = field(default_factory=Offsets)
+    made_by: str = ""
 
     @property
     def durable(self) -> Durable | None:
         """What is to be stored; None: nothing."""
         if self.state is State.DEAD:
             return None
-        return Durable(id=self.id, roster=self.roster, offsets=self.offsets)
+        return Durable(id=self.id, roster=self.roster, offsets=self.offsets, made_by=self.made_by)
 
     @property
     def size_bytes(self) -> int:
@@ -178,9 +181,9 @@ class Group:
         )
 
 
-def absent(group_id: str) -> Group:
-    """Return a group that is not there."""
-    return Group(id=group_id)
+def absent(group_id: str, made_by: str = "") -> Group:
+    """Return a group that is not there, and who would make it."""
+    return Group(id=group_id, made_by=made_by)
 
 
 def restore(durable: Durable, now: Now) -> Group:
@@ -214,6 +217,7 @@ def restore(durable: Durable, now: Now) -> Group:
         awaited=frozenset(members) if state is State.COMPLETING else frozenset(),
         roster=roster,
         offsets=durable.offsets,
+        made_by=durable.made_by,
     )
     if state is not State.COMPLETING:
         return group

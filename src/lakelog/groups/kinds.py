@@ -89,6 +89,7 @@ def _classic_event(
         generation=roster.generation,
         roster=roster,
         offsets=group.offsets,
+        made_by=group.made_by,
     )
     after, effects = step(empty, event, now, rules)
     is_in = after.members or after.pending
@@ -106,7 +107,7 @@ def _consumer_event(
     roster = ConsumerRoster(
         epoch=group.generation, target_epoch=group.generation, since_ms=group.roster.since_ms
     )
-    empty = ConsumerGroup(id=group.id, roster=roster, offsets=group.offsets)
+    empty = ConsumerGroup(id=group.id, roster=roster, offsets=group.offsets, made_by=group.made_by)
     after, effects = step_consumer(empty, event, now, rules)
     return group if after is None or not after.roster.members else after, effects
 

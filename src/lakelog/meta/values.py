@@ -16,6 +16,9 @@ A group of the newer protocol says so, and has epochs and partitions:
                   {"6f1c…": [0, 1]}, {"6f1c…": [0, 1]}, {}]],
      "offsets": {}}
 
+A group of either kind may say ``"by"``: the address of the client that made it, or of an address of
+IPv6 the first half. Groups that earlier versions made do not.
+
 A member is: id, instance, rack, client, host, rebalance timeout, names, expression, assignor,
 epoch, the epoch before, and three sets of partitions by topic: target, assigned, revoking.
 """
@@ -53,6 +56,8 @@ def encode_group(durable: AnyDurable) -> bytes:
         fields = _consumer_fields(durable)
     else:
         fields = _classic_fields(durable)
+    if durable.made_by:
+        fields["by"] = durable.made_by
     text = json.dumps(fields, separators=(",", ":"))
     return f'{text[:-1]},"offsets":{{{_offsets_text(durable.offsets)}}}}}'.encode()
 
@@ -169,7 +174,12 @@ def _classic(fields: dict[str, Any]) -> Durable:
     ids = {member.id for member in members}
     if len(ids) != len(members) or (members and roster.leader not in ids):
         raise ValueError("two members have one id, or the leader is none of them")
-    return Durable(id=_text(fields["id"]), roster=roster, offsets=_offsets(fields["offsets"]))
+    return Durable(
+        id=_text(fields["id"]),
+        roster=roster,
+        offsets=_offsets(fields["offsets"]),
+        made_by=_text(fields.get("by", "")),
+    )
 
 
 def _member(row: Any) -> RosterMember:
@@ -202,7 +212,10 @@ def _consumer(fields: dict[str, Any]) -> ConsumerDurable:
     if len(roster.members) != len(members) or len(set(had)) != len(had):
         raise ValueError("two members have one id, or one partition")
     return ConsumerDurable(
-        id=_text(fields["id"]), roster=roster, offsets=_offsets(fields["offsets"])
+        id=_text(fields["id"]),
+        roster=roster,
+        offsets=_offsets(fields["offsets"]),
+        made_by=_text(fields.get("by", "")),
     )
 
 

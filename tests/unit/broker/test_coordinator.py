@@ -1,13 +1,15 @@
 """The driver of groups: nothing is promised before it is stored, and everybody is answered."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
 
 from lakelog.broker.coordinator import Coordinator
+from lakelog.broker.limits import Limits
 from lakelog.broker.shards import CoordinatorSettings
 from lakelog.errors import (
     CorruptError,
@@ -45,6 +47,8 @@ from tests.patience import in_time
 TOPIC = b"0123456789abcdef"
 RULES = GroupRules(session_timeout_ms_min=50, initial_rebalance_delay_ms=0)
 QUICK = CoordinatorSettings(rules=RULES, commit_interval_ms=0)
+LIMITS = Limits()
+ROW_BYTES = 120 + 4096 + 2
 SLOW = replace(QUICK, commit_interval_ms=60_000, patience_ms=90_000)
 
 Fault = Callable[[Op], Awaitable[Any]]
@@ -59,6 +63,7 @@ class Site:
         self.faults: list[Fault] = []
         self.always: Fault | None = None
         self.complaints: list[LakelogError] = []
+        self.refused: list[tuple[Code, str, str]] = []
 
     async def perform(self, op: Op) -> Any:
         if isinstance(op, PutIfMatch):
@@ -68,14 +73,18 @@ class Site:
                 return await fault(op)
         return self.store.perform(op)
 
-    def broker(self, settings: CoordinatorSettings = QUICK) -> Coordinator:
+    def broker(
+        self, settings: CoordinatorSettings = QUICK, limits: Limits | None = None
+    ) -> Coordinator:
         return Coordinator(
             BucketGroups(new_id(), shards=2),
             self.perform,
             clock=SystemClock(),
             ids=new_id,
             settings=settings,
+            limits=limits,
             complain=self.complaints.append,
+            refused=lambda code, why: self.refused.append((code, *why)),
         )
 
     async def lose_request(self, _: Op) -> Any:
@@ -526,32 +535,160 @@ def test_who_waits_too_long_is_told_to_try_again(fault: str) -> None:
     play(story())
 
 
-def test_a_full_shard_refuses_what_makes_it_larger_and_loses_nothing() -> None:
+def fill(size: int, **changes: Any) -> Commit:
+    """Return a commit that takes so many bytes, or a few thousand less."""
+    rows = tuple(NewOffset(Place(TOPIC, n), n, -1, "x" * 4096) for n in range(size // ROW_BYTES))
+    return replace(Commit(offsets=rows), **changes)
+
+
+def names_in(shard: int, prefix: str) -> Iterator[str]:
+    """Return names of groups that are in a shard of two."""
+    return (name for n in count() if shard_of(name := f"{prefix}{n}", 2) == shard)
+
+
+async def flood(broker: Coordinator, host: str, size: int = 1 << 20) -> list[str]:
+    """Make groups in shard 0 by commits of no member, until one is refused."""
+    made: list[str] = []
+    for name in names_in(0, host):
+        (code,) = set((await broker.commit(name, fill(size, client_host=host))).codes)
+        if code is not Code.NONE:
+            assert code is Code.INVALID_COMMIT_OFFSET_SIZE
+            break
+        made.append(name)
+    return made
+
+
+def test_a_group_that_commits_too_much_is_told_so_and_keeps_what_it_has() -> None:
     async def story() -> None:
-        site = Site()
-        async with site.broker() as broker:
+        async with Site().broker() as broker:
             await broker.loaded()
             await broker.commit("g", commit(1))
-            said = "x" * 4096
-            count = SHARD_BYTES_MAX // 4096
-            rows = tuple(NewOffset(Place(TOPIC, n), n, -1, said) for n in range(count))
-            answer = await broker.commit("g", Commit(offsets=rows))
-            assert set(answer.codes) == {Code.COORDINATOR_NOT_AVAILABLE}
+            large = fill(LIMITS.group_offsets_bytes + 2 * ROW_BYTES)
+            answer = await broker.commit("g", large)
+            assert set(answer.codes) == {Code.INVALID_COMMIT_OFFSET_SIZE}
             assert offset_of(broker, "g") == 1
-            half = Commit(offsets=rows[: count // 2])
-            assert set((await broker.commit("g", half)).codes) == {Code.NONE}
+            some = replace(large, offsets=large.offsets[:100])
+            assert set((await broker.commit("g", some)).codes) == {Code.NONE}
             assert (await broker.commit("g", commit(2))).codes == (Code.NONE,)
+            assert offset_of(broker, "g") == 2
 
     play(story())
 
 
-def test_there_is_a_limit_to_groups() -> None:
+def test_one_address_cannot_fill_a_shard_with_groups_that_have_no_members() -> None:
     async def story() -> None:
-        async with Site().broker(replace(QUICK, groups_max=1)) as broker:
+        site = Site()
+        async with site.broker() as broker:
             await broker.loaded()
-            answers = [(await broker.commit(f"g{n}", commit(1))).codes[0] for n in range(9)]
-            assert answers.count(Code.NONE) == 2
-            assert answers.count(Code.COORDINATOR_NOT_AVAILABLE) == 7
+            made = await flood(broker, "10.0.0.9")
+            assert len(made) << 20 <= LIMITS.shard_new_bytes * LIMITS.address_percent // 100
+            hostile = join(client_host="/10.0.0.9", offers=(Offer("range", bytes(1 << 20)),))
+            refused = await broker.join(next(names_in(0, "refused")), hostile)
+            assert refused.code is Code.GROUP_MAX_SIZE_REACHED
+            assert {limit for _, limit, _ in site.refused} == {"address_percent"}
+            assert f"clients of 10.0.0.9 made {len(made)} groups of" in site.refused[0][2]
+            # What it has made it may still use, and all others find room.
+            again = commit(7, client_host="10.0.0.9")
+            assert (await broker.commit(made[0], again)).codes == (Code.NONE,)
+            new = commit(1, client_host="10.0.0.1")
+            assert (await broker.commit(next(names_in(0, "new")), new)).codes == (Code.NONE,)
+            await start(broker, next(names_in(0, "members")))
+
+    play(story())
+
+
+def test_an_address_has_no_second_part_of_a_shard_after_a_restart() -> None:
+    async def story() -> None:
+        site = Site()
+        async with site.broker() as broker:
+            await broker.loaded()
+            made = await flood(broker, "10.0.0.9")
+        async with site.broker() as broker:
+            await broker.loaded()
+            one = fill(1 << 20, client_host="10.0.0.9")
+            more = next(names_in(0, "more"))
+            refused = await broker.commit(more, one)
+            assert set(refused.codes) == {Code.INVALID_COMMIT_OFFSET_SIZE}
+            assert await broker.delete(made[0]) is Code.NONE
+            assert set((await broker.commit(more, one)).codes) == {Code.NONE}
+
+    play(story())
+
+
+def test_when_a_shard_takes_no_new_groups_those_that_are_there_go_on() -> None:
+    async def story() -> None:
+        site = Site()
+        async with site.broker() as broker:
+            await broker.loaded()
+            mine = next(names_in(0, "mine"))
+            member = await start(broker, mine)
+            for host in ("10.0.0.7", "10.0.0.8", "10.0.0.9"):
+                await flood(broker, host)
+            new = fill(1 << 20, client_host="10.0.0.1")
+            refused = await broker.commit(next(names_in(0, "new")), new)
+            assert set(refused.codes) == {Code.INVALID_COMMIT_OFFSET_SIZE}
+            assert "shard_new_bytes" in {limit for _, limit, _ in site.refused}
+            other = next(names_in(1, "other"))
+            assert set((await broker.commit(other, new)).codes) == {Code.NONE}, "another shard"
+            inside: dict[str, Any] = {
+                "member_id": member.member_id,
+                "generation": member.generation,
+            }
+            assert (await broker.commit(mine, commit(5, **inside))).codes == (Code.NONE,)
+            more = fill(1 << 20, **inside)
+            assert set((await broker.commit(mine, more)).codes) == {Code.NONE}
+
+    play(story())
+
+
+def test_a_full_shard_refuses_what_makes_it_larger_and_loses_nothing() -> None:
+    async def story() -> None:
+        limits = Limits(address_percent=100, shard_new_bytes=SHARD_BYTES_MAX)
+        async with Site().broker(limits=limits) as broker:
+            await broker.loaded()
+            made = await flood(broker, "10.0.0.9")
+            assert (SHARD_BYTES_MAX >> 20) - 1 <= len(made) <= SHARD_BYTES_MAX >> 20
+            large = await broker.commit(made[0], fill(2 << 20))
+            assert set(large.codes) == {Code.INVALID_COMMIT_OFFSET_SIZE}
+            assert offset_of(broker, made[0], 3) == 3
+            again = fill(1 << 20)
+            assert set((await broker.commit(made[0], again)).codes) == {Code.NONE}
+
+    play(story())
+
+
+def test_the_larger_a_shard_is_the_less_often_commits_write_it_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lakelog.broker.ledger.REWRITTEN_BYTES_PER_S", 200_000)
+
+    async def story() -> None:
+        async with Site().broker() as broker:
+            await broker.loaded()
+            began = asyncio.get_running_loop().time()
+            times = []
+            for size in (20_000, 20_000, 100_000, 20_000):
+                assert set((await broker.commit("g", fill(size))).codes) == {Code.NONE}
+                times.append(asyncio.get_running_loop().time() - began)
+        one, two, three, four = times
+        assert two - one > 0.07, "16 KB at 200 KB in a second"
+        assert three - two > 0.07
+        assert four - three > 0.4
+
+    play(story())
+
+
+def test_there_is_a_limit_to_groups_and_to_those_of_one_address() -> None:
+    async def story() -> None:
+        site = Site()
+        async with site.broker(limits=Limits(shard_groups=4)) as broker:
+            await broker.loaded()
+            hosts = ("10.0.0.9", "10.0.0.8", "10.0.0.7")
+            assert [len(await flood(broker, host, size=5_000)) for host in hosts] == [2, 2, 0]
+            unknown = Heartbeat(member_id="m", generation=1)
+            # What makes no group is not refused for the number of them.
+            name = next(names_in(0, "g"))
+            assert await broker.heartbeat(name, unknown) is Code.UNKNOWN_MEMBER_ID
 
     play(story())
 
@@ -872,7 +1009,7 @@ def test_a_full_shard_takes_no_more_members_of_the_newer_protocol(
             await broker.loaded()
             await broker.consumer_heartbeat("g", beat("a", 0))
             size = roster_of(broker).size_bytes
-            monkeypatch.setattr("lakelog.broker.shards.SHARD_BYTES_MAX", size + 4096 + 100)
+            monkeypatch.setattr("lakelog.broker.room._MOST", size + 100)
             full = await broker.consumer_heartbeat("g", beat("b", 0))
             assert full.code is Code.COORDINATOR_NOT_AVAILABLE
             assert list(roster_of(broker).roster.members) == ["a"]

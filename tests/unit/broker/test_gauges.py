@@ -75,6 +75,8 @@ STILL = {
     "lakelog_answer_bytes_max": "a setting",
     "lakelog_answer_waiting": "nobody waits: test_hostile.py",
     "lakelog_topics_damaged": "no topic is damaged: test_isolation.py",
+    "lakelog_group_refusals_total": "all groups find room: test_hostile.py",
+    "lakelog_group_shard_bytes_max": "a setting",
     "lakelog_lane_unanswered_put_seconds": "the store answers: test_lane_writer.py",
     "kafka_server_replicamanager_underreplicatedpartitions": "the store copies",
     "kafka_server_replicamanager_offlinereplicacount": "likewise",
@@ -140,5 +142,9 @@ async def test_every_metric_moves_when_it_should() -> None:
     assert STILL.keys() <= set(after) | LABELLED
 
 
-LABELLED = {"lakelog_task_deaths_total", "lakelog_callback_failures_total"}
+LABELLED = {
+    "lakelog_task_deaths_total",
+    "lakelog_callback_failures_total",
+    "lakelog_group_refusals_total",
+}
 """They have no row until something happens."""

@@ -9,6 +9,7 @@ import sys
 import tracemalloc
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from itertools import count
 from socket import socket
 from typing import Any
 
@@ -16,7 +17,10 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker import Broker, Limits
+from lakelog.broker.gauges import register_gauges
+from lakelog.broker.prometheus import encode, read_gauges
 from lakelog.journal import FlushSettings
+from lakelog.meta import SHARDS, shard_of
 from lakelog.store import PutIfAbsent
 from lakelog.wire import ApiKey
 from tests.hostile import attacks
@@ -248,6 +252,49 @@ async def test_a_request_that_waits_does_not_hold_the_frame_in_which_it_came() -
 
 
 # ---------------------------------------------------------------------------- answers
+
+
+@story
+async def test_commits_of_one_address_do_not_keep_others_from_making_groups() -> None:
+    """14 MiB of offsets for one shard of groups, by a client that is a member of none."""
+    site = Site()
+    site.create("t", 250)
+    names = (name for n in count() if shard_of(name := f"g{n}", SHARDS) == 0)
+    rows = [
+        {
+            "partition_index": n,
+            "committed_offset": n,
+            "committed_leader_epoch": -1,
+            "committed_metadata": "x" * 4096,
+        }
+        for n in range(250)
+    ]
+
+    async def commits(client: Client, rows: list[dict[str, Any]]) -> ErrorCode:
+        who = {"group_id": next(names), "member_id": "", "generation_id_or_member_epoch": -1}
+        topics = [{"name": "t", "partitions": rows}]
+        found = await client.ask(8, 8, **who, group_instance_id=None, topics=topics)
+        (code,) = {one.error_code for one in found.topics[0].partitions}
+        return ErrorCode(code)
+
+    async with broker(site) as running:
+        register_gauges(running.services.metrics, running.services)
+        hostile, honest = await connect(running, source=ELSEWHERE), await connect(running)
+        told = [await commits(hostile, rows) for _ in range(14)]
+        assert told[-1] is ErrorCode.invalid_commit_offset_size
+        assert await commits(honest, rows[:1]) is ErrorCode.none
+        metrics = running.services.metrics
+        text = encode(metrics, await read_gauges(metrics))[0].decode()
+        used = running.services.coordinator.shard_sizes()[0][1]
+        await hostile.close()
+        await honest.close()
+    refused = len(told) - told.count(ErrorCode.none)
+    assert f'lakelog_group_refusals_total{{limit="address_percent"}} {refused:.1f}' in text
+    (size,) = (line for line in text.splitlines() if 'group_shard_bytes{shard="0"}' in line)
+    assert 3 << 20 < float(size.split()[1]) == used < 6 << 20
+    lines = [one for one in site.log if one["event"] == "there was no room for consumer groups"]
+    assert sum(one["count"] for one in lines) == refused
+    assert "clients of 127.0.0.2 made" in lines[0]["cause"]
 
 
 def full_site(size: int = 900_000, count: int = 8) -> Site:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -409,6 +410,16 @@ def test_a_group_of_the_newer_protocol_is_stored_beside_the_others() -> None:
     site.run(mine.save(held, {key: encode_group(one) for key, one in both.items()}))
     found = site.run(BucketGroups(B).claim(0)).groups
     assert {key: decode_group(one) for key, one in found.items()} == both
+
+
+def test_a_group_says_who_made_it_and_one_of_before_is_written_as_it_was() -> None:
+    for before in (group("g"), consumer_group("n")):
+        text = encode_group(before)
+        assert b'"by"' not in text
+        made = replace(before, made_by="10.0.0.9")
+        assert b',"by":"10.0.0.9",' in encode_group(made)
+        assert decode_group(encode_group(made)) == made
+        assert decode_group(text) == before
 
 
 def test_a_group_that_an_older_version_stored_is_read() -> None:

@@ -60,6 +60,7 @@ async def offset_commit(
     event = Commit(
         member_id=request.member_id,
         instance_id=request.group_instance_id,
+        client_host=call.client_host,
         generation=request.generation_id_or_member_epoch,
         offsets=tuple(wanted),
         knows_missing=call.version >= KNOWS_MISSING_FROM,

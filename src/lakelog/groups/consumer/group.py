@@ -135,6 +135,8 @@ class ConsumerDurable:
     id: str
     roster: ConsumerRoster
     offsets: Offsets
+    made_by: str = ""
+    """As of a classic group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +153,7 @@ class ConsumerGroup:
     names: frozenset[str] = frozenset()
     """Those of the roster. They are asked for with every heartbeat."""
     patterns: frozenset[str] = frozenset()
+    made_by: str = ""
 
     def enrolled(self, roster: ConsumerRoster) -> "ConsumerGroup":
         """Return the group with another roster."""
@@ -170,7 +173,9 @@ class ConsumerGroup:
     @property
     def durable(self) -> ConsumerDurable:
         """What is to be stored."""
-        return ConsumerDurable(id=self.id, roster=self.roster, offsets=self.offsets)
+        return ConsumerDurable(
+            id=self.id, roster=self.roster, offsets=self.offsets, made_by=self.made_by
+        )
 
     @property
     def size_bytes(self) -> int:
@@ -190,6 +195,7 @@ def restore_consumer(durable: ConsumerDurable, now: Now, rules: GroupRules) -> C
     group = ConsumerGroup(
         id=durable.id,
         offsets=durable.offsets,
+        made_by=durable.made_by,
         sessions=dict.fromkeys(members, session_ms),
         revocations={
             one.id: now.boot_ms + one.rebalance_timeout_ms
