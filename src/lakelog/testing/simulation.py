@@ -185,6 +185,12 @@ def _performing(world: World) -> Callable[[Op], Any]:
     return perform
 
 
+ROUNDS_MAX = 5
+"""How often a healed town is given time. One is enough for most; where the store is too slow for
+large bundles for good, what has gathered in a broker that slept is halved until it is stored, and
+each half is tried for a while."""
+
+
 def _rest(_: Process) -> Work[None]:
     yield from ()
 
@@ -199,7 +205,10 @@ def _heal(town: Town, processes: list[Process]) -> None:
     for process in processes:
         if process not in brokers:
             process.stop()
-    world.run(world.now + 8 * town.rules.grace_ms)
+    for _ in range(ROUNDS_MAX):
+        world.run(world.now + 8 * town.rules.grace_ms)
+        if not _unanswered(town):
+            break
     _check_answered(town, "long after everything healed")
     for producer in town.producers:
         producer.next_batch()
@@ -221,9 +230,12 @@ def _cut_for_good(town: Town, processes: list[Process]) -> None:
     world.machine.cut()
 
 
+def _unanswered(town: Town) -> list[int]:
+    return [producer.number for producer in town.producers if producer.sent is not None]
+
+
 def _check_answered(town: Town, when: str) -> None:
-    stuck = [producer.number for producer in town.producers if producer.sent is not None]
-    if stuck:
+    if stuck := _unanswered(town):
         raise Anomaly(f"unseen: producers {stuck} have no answer {when}")
 
 
