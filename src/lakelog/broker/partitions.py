@@ -157,8 +157,8 @@ class Partition:
         start, end = found.bounds.log_start, found.bounds.end
         if isinstance(found, OutOfRange):
             return Part(ErrorCode.offset_out_of_range, end, start)
-        pieces: list[Bytes] = [found.body] if found.body else []
-        return Part(ErrorCode.none, end, start, pieces, len(found.body))
+        size = sum(map(len, found.pieces))
+        return Part(ErrorCode.none, end, start, list(found.pieces), size)
 
     def _is_known(self, offset: int) -> bool:
         """Say whether the lane need not be looked at again: what is read of the manifest comes

@@ -7,18 +7,14 @@ handed out, as sixteen bytes in front of the rest of it, so that nothing is copi
 oldest go first when there is no room, whatever partition they are of.
 """
 
-import struct
 from bisect import bisect_right
 from collections import deque
 
 from lakelog.formats import Bytes
 from lakelog.journal import Append, Place, Stored
+from lakelog.records import START_BYTES, placed_start
 
 __all__ = ["Recent"]
-
-_START = struct.Struct(">qii")
-_START_BYTES = _START.size
-_LENGTH_END = 12
 
 SPARSE = 8
 """A view of a buffer so many times larger is copied, so as not to hold all of it."""
@@ -108,8 +104,8 @@ class Recent:
             base, epoch, body = batch
             if pieces and size + len(body) > most:
                 break
-            pieces.append(_START.pack(base, len(body) - _LENGTH_END, epoch))
-            pieces.append(memoryview(body)[_START_BYTES:])
+            pieces.append(placed_start(base, len(body), epoch))
+            pieces.append(memoryview(body)[START_BYTES:])
             size += len(body)
         return pieces, size
 

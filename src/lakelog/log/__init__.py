@@ -36,6 +36,7 @@ from lakelog.log.listing import Marks, News, list_topics, news_of_topics
 from lakelog.log.live import LiveLog
 from lakelog.log.namespace import Namespace, make_namespace, open_namespace
 from lakelog.log.parts import Parcel, TaskParts
+from lakelog.log.placing import place_batches
 from lakelog.log.plan import Planned, plan_history, plan_partitions
 from lakelog.log.ranges import (
     Key,
@@ -53,7 +54,6 @@ from lakelog.log.read import (
     Known,
     OutOfRange,
     bounds,
-    place_batches,
     read,
     read_slice,
     refresh,

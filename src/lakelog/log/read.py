@@ -9,11 +9,9 @@ be in neither. A missing object means that the log moved on: start again, never 
 bundle are served only when the floor, looked at afterwards, has not passed it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
-
-from crc32c import crc32c
 
 from lakelog.errors import (
     CorruptError,
@@ -37,8 +35,9 @@ from lakelog.journal import (
     locate_run,
     read_bundle,
 )
+from lakelog.log.placing import Pieces, place_batches, share
 from lakelog.names import bundle_key, staged_key
-from lakelog.records import CRC_START, HEADER_BYTES, decode_header, rebase
+from lakelog.records import HEADER_BYTES, decode_header
 from lakelog.store import Fetched, GetRange, Many, Wait, Work, fetch
 
 __all__ = [
@@ -49,7 +48,6 @@ __all__ = [
     "OutOfRange",
     "bounds",
     "current",
-    "place_batches",
     "read",
     "read_slice",
     "refresh",
@@ -80,9 +78,15 @@ class Chunk:
     """Of the first batch, which may lie before the offset that was asked for; behind it, if the
     records there were compacted away."""
     next_offset: int
-    body: bytes = field(repr=False)
+    pieces: tuple[Bytes, ...] = field(default=(), repr=False)
+    """They may be views of what others read as well."""
     bounds: Bounds
     """As far as they are known; as they are now, if there is nothing to read."""
+
+    @property
+    def body(self) -> bytes:
+        """All of it in one."""
+        return b"".join(self.pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,22 +174,23 @@ def read(
             now = _bounds(lane.known, where, manifest)
         if not now.log_start <= offset <= now.end:
             return OutOfRange(now)
-        body: bytes | None = None
+        found: _Run | None = None
         at = offset
         try:
             if at < manifest.sealed_end:
                 at, body = yield from _sealed(where, manifest, at, size_bytes_max)
+                found = _run(body)
             if at >= manifest.sealed_end:
                 if at == now.end:
                     if not asked:
                         continue
-                    return Chunk(base_offset=at, next_offset=at, body=b"", bounds=now)
-                body = yield from _unsealed(lane, where, at, size_bytes_max)
+                    return Chunk(base_offset=at, next_offset=at, bounds=now)
+                found = yield from _unsealed(lane, where, at, size_bytes_max)
         except NotFoundError:
-            body = None
-        if body:
-            first, next_ = _span(body)
-            return Chunk(base_offset=first, next_offset=next_, body=body, bounds=now)
+            found = None
+        if found is not None:
+            first, next_, pieces = found
+            return Chunk(base_offset=first, next_offset=next_, pieces=tuple(pieces), bounds=now)
         lane.notes["read again"] += 1
         yield Wait(10 << min(start, 8))
     raise UnavailableError(f"{where.path}/{where.partition} at {offset}: it moves: retry")
@@ -203,19 +208,26 @@ def _bounds(known: Snapshot, where: Where, manifest: Manifest) -> Bounds:
     return Bounds(min(manifest.log_start, end), end)
 
 
-def _span(body: bytes) -> tuple[int, int]:
+_Run = tuple[int, int, Sequence[Bytes]]
+"""Where batches begin and end, and their bytes."""
+
+
+def _run(body: Bytes) -> _Run | None:
+    """Return batches that have their offsets as a run; None: there are none."""
+    if not body:
+        return None
     first = decode_header(body)
     at, last = first.size, first
     while at < len(body):
         last = decode_header(body, at)
         at += last.size
-    return first.base_offset, last.next_offset
+    return first.base_offset, last.next_offset, (body,)
 
 
 # ---------------------------------------------------------------------------- journal
 
 
-def _unsealed(lane: Lane, where: Where, offset: int, size_bytes_max: int) -> Work[bytes | None]:
+def _unsealed(lane: Lane, where: Where, offset: int, size_bytes_max: int) -> Work[_Run | None]:
     placed = yield from locate_run(lane, where.place, offset, size_bytes_max)
     if not placed:
         return None
@@ -225,18 +237,18 @@ def _unsealed(lane: Lane, where: Where, offset: int, size_bytes_max: int) -> Wor
         held = first.held or (yield from read_bundle(lane, first.seq))
         if held is None:
             return None
-        found = yield from read_slice(lane.number, held, first.slice, offset, size_bytes_max)
-        body = bytes(found)
+        body = yield from read_slice(lane.number, held, first.slice, offset, size_bytes_max)
+        found = _run(body)
     else:
-        body = yield from _whole_slices(lane, placed, offset, size_bytes_max)
+        found = yield from _whole_slices(lane, placed, offset, size_bytes_max)
     if not (yield from floor_holds(lane, first.seq)):
         return None
-    return body
+    return found
 
 
 def _whole_slices(
     lane: Lane, placed: list[Placed], offset: int, size_bytes_max: int
-) -> Work[bytes]:
+) -> Work[_Run | None]:
     """Return the batches of several slices, from the one that holds ``offset`` on."""
     here = list(takewhile(lambda one: one.slice.write < 0, placed))
     ops = tuple(
@@ -248,19 +260,19 @@ def _whole_slices(
         for one in here
     )
     answers: tuple[Fetched | LakelogError, ...] = yield Many(ops)
-    bodies: list[bytearray] = []
+    found = Pieces(offset, size_bytes_max)
     for one, answer in zip(here, answers, strict=True):
+        if found.is_full:
+            break
         if isinstance(answer, LakelogError):
-            if bodies:
+            if found.pieces:
                 break  # What came before it is good; whoever reads on finds out.
             raise answer
         key = answer.info.key
         if len(answer.body) != one.slice.length:
             raise CorruptError(f"{len(answer.body)} bytes of it", at=one.slice.position, where=key)
-        bodies.append(place_batches(answer.body, one.slice.base_offset, one.epoch, where=key))
-    body = b"".join(bodies)
-    start, end, _ = _whole(body, offset, size_bytes_max)
-    return body[start:end]
+        found.add(answer.body, one.slice.base_offset, one.epoch, where=key)
+    return (found.base_offset, found.next_offset, found.pieces) if found.size_bytes else None
 
 
 def read_slice(
@@ -287,26 +299,6 @@ def read_slice(
     return place_batches(found.body, base, held.bundle.epoch, where=key)
 
 
-def place_batches(body: Bytes, base_offset: int, epoch: int, *, where: str) -> bytearray:
-    """Return batches as they leave the journal: checked, with their offsets and leader epoch.
-
-    Raises:
-        CorruptError: they are not a run of good batches.
-    """
-    placed = bytearray(body)
-    view = memoryview(placed)
-    at = 0
-    while at < len(view):
-        header = decode_header(view, at, where=where)
-        batch = view[at : at + header.size]
-        if len(batch) < header.size or crc32c(batch[CRC_START:]) != header.crc:
-            raise CorruptError("a batch does not match its CRC", at=at, where=where)
-        rebase(batch, base_offset=base_offset, leader_epoch=epoch)
-        base_offset += header.last_offset_delta + 1
-        at += header.size
-    return placed
-
-
 def _wanted(held: Held, slice_: Slice, offset: int, size_bytes_max: int) -> tuple[int, int, int]:
     """Return where the wanted batches begin and end, and the offset of the first."""
     at, base = slice_.position, slice_.base_offset
@@ -328,7 +320,7 @@ def _wanted(held: Held, slice_: Slice, offset: int, size_bytes_max: int) -> tupl
 
 def _sealed(
     where: Where, manifest: Manifest, offset: int, size_bytes_max: int
-) -> Work[tuple[int, bytes]]:
+) -> Work[tuple[int, Bytes]]:
     """Return batches from ``offset`` on, or from the next segment that has any, and from where."""
     while offset < manifest.sealed_end:
         row = yield from find_row(where, manifest, offset)
@@ -339,7 +331,7 @@ def _sealed(
     return offset, b""
 
 
-def _in_segment(where: Where, row: SegmentRow, offset: int, size_bytes_max: int) -> Work[bytes]:
+def _in_segment(where: Where, row: SegmentRow, offset: int, size_bytes_max: int) -> Work[Bytes]:
     """Return batches of a segment from ``offset`` on; none, if those at its end are gone."""
     at = yield from _position(where, row, offset)
     if kafs.HEADER_BYTES < at < row.length - kafs.FOOTER_BYTES:
@@ -352,7 +344,7 @@ def _in_segment(where: Where, row: SegmentRow, offset: int, size_bytes_max: int)
     return (yield from _batches(where, row, kafs.HEADER_BYTES, offset, size_bytes_max))
 
 
-def _batches(where: Where, row: SegmentRow, at: int, offset: int, most: int) -> Work[bytes]:
+def _batches(where: Where, row: SegmentRow, at: int, offset: int, most: int) -> Work[Bytes]:
     """Return batches from the one that holds ``offset`` on; one of them begins at ``at``."""
     key = f"{where.prefix}{row.name}{kafs.FORMAT.suffix}"
     end = row.length - kafs.FOOTER_BYTES
@@ -365,9 +357,10 @@ def _batches(where: Where, row: SegmentRow, at: int, offset: int, most: int) -> 
             raise CorruptError(what, at=wanted.start, where=key)
         skip, cut, more = _whole(data, offset, most)
         if cut > skip:
-            for _ in batches.frames(data[skip:cut], where=key):
+            body = share(data, skip, cut)
+            for _ in batches.frames(body, where=key):
                 pass  # Every batch matches its CRC, and their offsets rise.
-            return data[skip:cut]
+            return body
         if at + len(data) >= end:
             if row.records < row.next_offset - row.base_offset:
                 return b""

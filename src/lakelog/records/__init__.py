@@ -34,8 +34,10 @@ from lakelog.records.header import (
     MAGIC_AT,
     OFFSET_MAX,
     RECORD_BYTES_MIN,
+    START_BYTES,
     BatchHeader,
     decode_header,
+    placed_start,
     rebase,
 )
 from lakelog.records.partitioning import hash_keys, murmur2, partition_of, sort_rows
@@ -53,6 +55,7 @@ __all__ = [
     "OFFSET_MAX",
     "RATIOS_MAX",
     "RECORD_BYTES_MIN",
+    "START_BYTES",
     "Batch",
     "BatchHeader",
     "Codec",
@@ -71,6 +74,7 @@ __all__ = [
     "hash_keys",
     "murmur2",
     "partition_of",
+    "placed_start",
     "rebase",
     "sort_rows",
 ]

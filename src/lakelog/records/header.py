@@ -38,6 +38,7 @@ __all__ = [
     "RECORD_BYTES_MIN",
     "BatchHeader",
     "decode_header",
+    "placed_start",
     "rebase",
 ]
 
@@ -48,6 +49,7 @@ and headers."""
 BATCH_BYTES_MAX = 128 * 1024 * 1024
 """The largest batch that is read, unless the caller says otherwise."""
 
+START_BYTES = 16
 LENGTH_END = 12  # Where the length field ends, and what it counts begins.
 MAGIC_AT = 16
 CRC_START = 21  # What the CRC covers begins with the attributes.
@@ -67,6 +69,7 @@ _unpack = HEADER.unpack_from
 _LENGTH_MIN = HEADER_BYTES - LENGTH_END
 _ATTRIBUTES = frozenset(bits for bits in range(KNOWN_BITS + 1) if bits & CODEC_MASK <= Codec.ZSTD)
 _I64 = struct.Struct(">q")
+_START = struct.Struct(">qii")
 _I32 = struct.Struct(">i")
 
 Bytes = bytes | bytearray | memoryview
@@ -192,6 +195,13 @@ def _other_magic(magic: int, at: int, where: str) -> UnsupportedError:
     else:
         what = f"magic {magic}, this reader knows {MAGIC}"
     return UnsupportedError(what, at=at + MAGIC_AT, where=where)
+
+
+def placed_start(base_offset: int, size: int, leader_epoch: int) -> bytes:
+    """Return the first 16 bytes of a batch of such a size that has its place in a log. All of it
+    that ``rebase`` changes is in there: with the rest as it is they are the batch.
+    """
+    return _START.pack(base_offset, size - LENGTH_END, leader_epoch)
 
 
 def rebase(batch: bytearray | memoryview, *, base_offset: int, leader_epoch: int) -> None:

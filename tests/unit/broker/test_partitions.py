@@ -6,6 +6,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker import Limits
+from lakelog.formats import Bytes
 from lakelog.history.manifests import change_manifest, changes
 from lakelog.host import SystemClock, new_id
 from lakelog.keep import SealSettings
@@ -50,6 +51,35 @@ async def read_all(client: Client, offset: int = 0, **options: int) -> list[byte
                 offset += 1
         if offset == row.high_watermark:
             return values
+
+
+def held_by(pieces: list[Bytes]) -> set[int]:
+    """Return the buffers that pieces are views of, by their names in this process."""
+    return {id(piece.obj) for piece in pieces if isinstance(piece, memoryview)}
+
+
+@story
+async def test_those_who_read_the_same_from_the_store_share_the_bytes_and_hold_no_copies() -> None:
+    site = Site()
+    site.create("t")
+    for at in range(3):
+        site.append("t", 0, batch(b"%d" % at * 100_000))
+    for is_sealed in (False, True):
+        if is_sealed:
+            seal(site)
+        async with broker(site) as running:
+            entry = running.services.catalog.entry("t", b"")
+            partition = None if entry is None else entry.partition(0)
+            assert partition is not None
+            answers = [await partition.read(0, 1 << 20) for _ in range(10)]
+            assert {one.size for one in answers} == {answers[0].size}
+            assert len(set.union(*(held_by(one.pieces) for one in answers))) == len(
+                held_by(answers[0].pieces)
+            )
+            copied = sum(len(one) for one in answers[0].pieces if type(one) is not memoryview)
+            assert copied < 100 < 300_000 <= answers[0].size
+            few = await partition.read(2, 1)
+            assert [at for at, _ in records(b"".join(few.pieces))] == [2]
 
 
 @story
