@@ -140,6 +140,11 @@ _ROWS = (
             ("lakelog.auto.create.topics.per.second", "auto_created_per_s"),
         )
     ),
+    _int(
+        "lakelog.address.percent", "limits.address_percent",
+        "The part of the memory, and of the room for groups, that the clients of one address may"
+        " have; 100 behind a proxy. Kafka has no such config.",
+    ),
 )  # fmt: skip
 
 BROKER_CONFIGS: Mapping[str, BrokerConfig] = {row.name: row for row in _ROWS}

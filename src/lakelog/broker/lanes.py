@@ -333,12 +333,12 @@ class LaneWriter:
     async def _flush(self) -> None:
         async with self._turnstile:
             await asyncio.sleep(0)  # One lane in a turn of the loop, and others between.
+        if self._outside:
+            async with self._room:
+                self._room.notify_all()  # They look when this has taken what it takes.
         taken = self._queue.take()
         if not taken:
             return  # All of it was late, and is gone.
-        if self._outside:
-            async with self._room:
-                self._room.notify_all()
         now_ms = self._now_ms()
         # Of the others nothing was sent, and nobody waits for them any more.
         waiting = [one for one in taken if one[1][1] >= now_ms]

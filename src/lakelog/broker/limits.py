@@ -92,7 +92,7 @@ class Limits:
         " groups that the clients of one address may have.",
         beyond="their sockets are not read, their fetches wait, and the groups that they made do"
         " not grow",
-        protects="clients of other addresses; raise it to 100 behind a proxy",
+        protects="clients of other addresses; behind a proxy, `lakelog.address.percent=100`",
     )
     connection_bytes: int = _limit(
         32 << 20,
@@ -241,6 +241,10 @@ class Limits:
             raise InvalidInputError(
                 f"socket.request.max.bytes is {self.request_bytes_max}: use 1 to "
                 f"{FRAME_LENGTH_MAX}, which is as long as a frame can say that it is"
+            )
+        if not 1 <= self.address_percent <= 100:
+            raise InvalidInputError(
+                f"lakelog.address.percent is {self.address_percent}: use 1 to 100"
             )
 
     def flaw(self, size: int, key: bytes | bytearray) -> str:

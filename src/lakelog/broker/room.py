@@ -81,7 +81,7 @@ class Room:
                 "address_percent",
                 f"clients of {made_by} made {made} groups of {mine} bytes in {where}, and have no"
                 f" room for {what}: delete those that nobody needs, by lakelog"
-                " kafka-consumer-groups --delete, or raise address_percent",
+                " kafka-consumer-groups --delete, or raise lakelog.address.percent",
             )
         return None
 

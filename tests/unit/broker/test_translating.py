@@ -81,6 +81,7 @@ def test_a_secret_is_not_shown() -> None:
         ("listeners", "PLAINTEXT://h:99999", "NAME://HOST:PORT"),
         ("num.partitions", "many", "a whole number"),
         ("num.partitions", "0", "a partition"),
+        ("lakelog.address.percent", "101", "use 1 to 100"),
         ("auto.create.topics.enable", "yes", "true or false"),
         ("log.retention.hours", "long", "a whole number"),
         ("log.cleanup.policy", "burn", "cleanup.policy"),
@@ -99,6 +100,8 @@ def test_a_setting_is_told_as_it_was_given(name: str) -> None:
         given = "6000000"
     if name in ("group.min.session.timeout.ms", "group.consumer.heartbeat.interval.ms"):
         given = "60"
+    if name == "lakelog.address.percent":
+        given = "100"
     settings = translate_kafka_config({name: given}, BrokerSettings()).settings
     assert row.get(settings) == given
     assert settings != BrokerSettings()

@@ -5,7 +5,9 @@ Behaviour
     topics of one must be looked for first. Offsets belong to a topic by its id: one that is deleted
     and made again begins without. Generation -1 and no member commits from outside of a group, as
     long as it has no members: consumers that assign themselves, and operators. In a group of the
-    newer protocol a member commits in the epoch it is in.
+    newer protocol a member commits in the epoch it is in. Offsets for partitions that a group has
+    not committed before need room: without it they are refused with INVALID_COMMIT_OFFSET_SIZE,
+    which clients tell their users.
 
 Not done
     A retention of its own for each commit (versions 2 to 4): the broker's counts. Version 10, in
