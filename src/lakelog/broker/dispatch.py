@@ -217,8 +217,8 @@ class Dispatcher:
         try:
             entries = await find_topics(self._services, request, self._complain)
             pending = Pending(header.version, answer)
-            client = connection.who
-            for _ in submitting(self._services, request, entries, pending, client):
+            who = connection.who
+            for _ in submitting(self._services, request, entries, pending, who):
                 await asyncio.sleep(0)  # Others want to go on, too.
         except Exception as error:  # noqa: BLE001 (it ends this connection, and no other)
             self._bug(header, slot, error)

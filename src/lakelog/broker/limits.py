@@ -13,9 +13,11 @@ from typing import NamedTuple
 from lakelog.broker.allowance import OPERATIONS_MAX
 from lakelog.broker.ledger import REWRITTEN_BYTES_PER_S
 from lakelog.broker.lookups import FRESH_MS, NAMES_MAX
+from lakelog.broker.scans import SCANS_MAX
 from lakelog.errors import InvalidInputError
 from lakelog.groups import EXPRESSIONS_MAX, REGEX_MAX
 from lakelog.meta import SHARD_BYTES_MAX
+from lakelog.records import DECOMPRESSED_BYTES_MAX
 from lakelog.wire import ELEMENTS_MAX, FRAME_BYTES_MIN, TAG_BYTES_MAX, TAGS_MAX, ApiKey
 
 __all__ = ["FIXED_LIMITS", "LIMITS", "Limit", "Limits"]
@@ -343,6 +345,21 @@ FIXED_LIMITS: tuple[Limit, ...] = (
         " all of it is written each time.",
         beyond="commits wait for the next time; that of a full shard comes after three seconds",
         protects="the store and the network from commits to large shards",
+    ),
+    Limit(
+        "SCANS_MAX",
+        SCANS_MAX,
+        "Addresses whose clients have batches looked into at the same time, for times and for keys:"
+        " each has one batch after the other.",
+        beyond="they wait for their turn",
+        protects="the loop and memory: what is decompressed counts as an answer",
+    ),
+    Limit(
+        "DECOMPRESSED_BYTES_MAX",
+        DECOMPRESSED_BYTES_MAX,
+        "Bytes that a batch may hold when it is decompressed.",
+        beyond="nobody reads it, and a compacted topic does not take it",
+        protects="memory from batches that hold much more than they seem to",
     ),
     Limit(
         "HTTP_CONNECTIONS_MAX",

@@ -34,6 +34,7 @@ from lakelog.broker.offset_records import (
     partition_of_group,
 )
 from lakelog.broker.partitions import Part, Partition
+from lakelog.broker.scans import RunScan
 from lakelog.broker.watches import Watch
 from lakelog.formats import Bytes
 from lakelog.groups import Committed, Offsets, Place, Roster
@@ -173,14 +174,25 @@ class _TailPartition(Partition):
     def producers(self) -> dict[int, Seen]:
         return {}  # Nobody can write it.
 
-    async def find(self, timestamp: int, *, is_fresh: bool = False) -> Found | None:  # noqa: ARG002
+    async def find(
+        self,
+        timestamp: int,
+        run_scan: RunScan,  # noqa: ARG002
+        *,
+        is_fresh: bool = False,  # noqa: ARG002
+    ) -> Found | None:
         tail = self._tail
         for base, time_ms in zip(tail.bases, tail.times, strict=True):
             if time_ms >= timestamp:
                 return Found(base, time_ms)
         return None
 
-    async def find_newest(self, *, is_fresh: bool = False) -> Found | None:  # noqa: ARG002
+    async def find_newest(
+        self,
+        run_scan: RunScan,  # noqa: ARG002
+        *,
+        is_fresh: bool = False,  # noqa: ARG002
+    ) -> Found | None:
         tail = self._tail
         return Found(tail.bases[-1], tail.times[-1]) if tail.bases else None
 

@@ -8,7 +8,8 @@ asking the lane and the manifest again.
 """
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
+from types import GeneratorType
 from typing import Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -17,6 +18,7 @@ from lakelog.broker.cache import ColdCache
 from lakelog.broker.codes import read_code
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.recent import Recent
+from lakelog.broker.scans import RunScan
 from lakelog.errors import LakelogError, UnavailableError
 from lakelog.formats import Bytes
 from lakelog.history.manifests import Manifest, change_manifest, changes, read_manifest
@@ -33,6 +35,7 @@ from lakelog.log import (
     offset_at,
     read,
 )
+from lakelog.records import Scan
 from lakelog.store import run_async, working_async
 
 __all__ = ["Part", "Partition"]
@@ -53,6 +56,12 @@ def _settled(lane: Lane) -> Generator[Any, Any, None]:
     if lane.snapshot is None:
         raise UnavailableError(f"lane {lane.number} is being learned: retry")
     yield from ()
+
+
+def _beside(scan: Scan[Found | None]) -> Generator[Any, Any, Found | None]:
+    """Have a scan run beside the loop: whoever performs what is asked for knows how."""
+    found: Found | None = yield scan
+    return found
 
 
 class Partition:
@@ -251,16 +260,23 @@ class Partition:
             if (topic_id, index) == self.place
         }
 
-    async def find(self, timestamp: int, *, is_fresh: bool = False) -> Found | None:
+    async def find(
+        self, timestamp: int, run_scan: RunScan, *, is_fresh: bool = False
+    ) -> Found | None:
         """Return the first record that is not older."""
         if not is_fresh:
             await self.lane.refresh()
-        flow = offset_at(self.lane.lane, self.where, timestamp, _settled)
-        return await run_async(flow, working_async(self._cold.perform))
+        flow = offset_at(self.lane.lane, self.where, timestamp, _settled, _beside)
+        return await run_async(flow, self._scanning(run_scan))
 
-    async def find_newest(self, *, is_fresh: bool = False) -> Found | None:
+    async def find_newest(self, run_scan: RunScan, *, is_fresh: bool = False) -> Found | None:
         """Return the first of the records with the highest timestamp."""
         if not is_fresh:
             await self.lane.refresh()
-        flow = newest(self.lane.lane, self.where, _settled)
-        return await run_async(flow, working_async(self._cold.perform))
+        flow = newest(self.lane.lane, self.where, _settled, _beside)
+        return await run_async(flow, self._scanning(run_scan))
+
+    def _scanning(self, run_scan: RunScan) -> Callable[[Any], Awaitable[Any]]:
+        """Return what performs work, and runs scans."""
+        perform = working_async(self._cold.perform)
+        return lambda wish: run_scan(wish) if isinstance(wish, GeneratorType) else perform(wish)

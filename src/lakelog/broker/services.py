@@ -11,6 +11,7 @@ from lakelog.broker.growth import Growth
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.metrics import Metrics
 from lakelog.broker.refusals import Refusals
+from lakelog.broker.scans import Scans
 from lakelog.broker.sessions import Sessions
 from lakelog.broker.settings import BrokerSettings
 from lakelog.broker.supervision import Supervisor
@@ -48,8 +49,10 @@ class Services:
     refusals: Refusals = field(default_factory=Refusals)
     growth: Growth = field(init=False)
     lags: "Lags" = field(init=False)
+    scans: Scans = field(init=False)
 
     def __post_init__(self) -> None:
+        self.scans = Scans(self.answers)
         self.growth = Growth(self.catalog, self.settings.limits, self.refusals, self.clock)
 
 

@@ -62,7 +62,7 @@ from lakelog.log.sizes import history_bytes, journal_bytes
 from lakelog.log.spans import Share, Span, plan_shares, sealed_spans, unsealed_spans
 from lakelog.log.staging import Identity, Staged, announce_write, read_identity
 from lakelog.log.survey import Extent, Member, Survey, open_survey
-from lakelog.log.times import Found, newest, offset_at
+from lakelog.log.times import Found, Look, newest, offset_at
 from lakelog.log.topics import (
     Topic,
     configure_topic,
@@ -100,6 +100,7 @@ __all__ = [
     "Key",
     "Known",
     "LiveLog",
+    "Look",
     "Losses",
     "Marks",
     "Member",

@@ -8,33 +8,41 @@
 Times need not rise. The answer is Kafka's: the first offset whose record is not older.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable, Generator
+from typing import Any
 
 from lakelog.errors import CorruptError, NotFoundError, UnavailableError, UnsupportedError
 from lakelog.formats import kafkalog
 from lakelog.history.manifests import Manifest, SegmentRow, Where, read_page
 from lakelog.journal import Lane, locate_run
 from lakelog.log.read import CatchUp, Known, OutOfRange, current, read, refresh
-from lakelog.records import decode_batches
+from lakelog.records import FoundRecord as Found
+from lakelog.records import Scan, finish, first_not_older
 from lakelog.store import GetRange, Wait, Work, fetch
 
-__all__ = ["Found", "newest", "offset_at"]
+__all__ = ["Found", "Look", "newest", "offset_at"]
 
 STARTS_MAX = 20
 CHUNK_BYTES = 1 << 20
 RUN_BYTES = 1 << 30
 """Slices that are looked at together; none of their bytes is read."""
 
+Look = Callable[[Scan[Found | None]], Generator[Any, Any, Found | None]]
+"""A flow that runs a scan: a broker does it beside its loop, and yields it to have it done."""
 
-class Found(NamedTuple):
-    """A record that was looked for by its time."""
 
-    offset: int
-    timestamp: int
+def _look_here(scan: Scan[Found | None]) -> Work[Found | None]:
+    """Run a scan at once."""
+    yield from ()
+    return finish(scan)
 
 
 def offset_at(
-    lane: Lane, where: Where, timestamp: int, catch_up: CatchUp = refresh
+    lane: Lane,
+    where: Where,
+    timestamp: int,
+    catch_up: CatchUp = refresh,
+    look: Look = _look_here,
 ) -> Work[Found | None]:
     """Return the first record that is not older than ``timestamp``; None: all are.
 
@@ -52,14 +60,16 @@ def offset_at(
             if offset is None:
                 return None
             first = max(offset, now.log_start)
-            return (yield from _first(lane, where, first, timestamp, catch_up))
+            return (yield from _first(lane, where, first, timestamp, catch_up, look))
         except NotFoundError:
             lane.notes["read again"] += 1
             yield Wait(10 << min(start, 8))
     raise UnavailableError(f"{where.path}/{where.partition} at {timestamp}: it moves: retry")
 
 
-def newest(lane: Lane, where: Where, catch_up: CatchUp = refresh) -> Work[Found | None]:
+def newest(
+    lane: Lane, where: Where, catch_up: CatchUp = refresh, look: Look = _look_here
+) -> Work[Found | None]:
     """Return the first of the records with the highest timestamp; None: there is none.
 
     What a batch says of its newest time is taken for true, as everywhere.
@@ -76,7 +86,7 @@ def newest(lane: Lane, where: Where, catch_up: CatchUp = refresh) -> Work[Found 
         offset = placed[-1].slice.next_offset
     if not times:
         return None
-    return (yield from offset_at(lane, where, max(times), catch_up))
+    return (yield from offset_at(lane, where, max(times), catch_up, look))
 
 
 def _sealed_from(where: Where, manifest: Manifest, timestamp: int) -> Work[int | None]:
@@ -120,7 +130,7 @@ def _unsealed_from(lane: Lane, where: Where, offset: int, timestamp: int) -> Wor
 
 
 def _first(
-    lane: Lane, where: Where, offset: int, timestamp: int, catch_up: CatchUp
+    lane: Lane, where: Where, offset: int, timestamp: int, catch_up: CatchUp, look: Look
 ) -> Work[Found | None]:
     """Return the first record from ``offset`` on that is late enough."""
     known = Known()
@@ -130,9 +140,7 @@ def _first(
             raise NotFoundError(f"offset {offset} has expired: look again")
         if not chunk.body:
             return None
-        for batch in decode_batches(chunk.body):
-            if batch.header.max_timestamp >= timestamp:
-                for record in batch.records:
-                    if record.offset >= offset and record.timestamp >= timestamp:
-                        return Found(record.offset, record.timestamp)
+        found = yield from look(first_not_older(chunk.body, offset, timestamp))
+        if found is not None:
+            return found
         offset = chunk.next_offset

@@ -3,6 +3,7 @@
 header       the 61 bytes that place and describe a batch
 batch        the plain codec, batch <-> records, and the judge of all others
 compression  the five codecs, each behind a cap
+scanning     looking for times and keys, without making records
 partitioning which partition a key goes to, as Kafka's clients choose it
 columns      the compiled codec, runs of batches <-> Arrow; imported only when asked for,
              because it brings NumPy, Arrow and LLVM
@@ -41,6 +42,7 @@ from lakelog.records.header import (
     rebase,
 )
 from lakelog.records.partitioning import hash_keys, murmur2, partition_of, sort_rows
+from lakelog.records.scanning import FoundRecord, Scan, finish, first_not_older, without_keys
 from lakelog.records.varint import decode_varint, decode_varlong, encode_varint
 
 __all__ = [
@@ -59,7 +61,9 @@ __all__ = [
     "Batch",
     "BatchHeader",
     "Codec",
+    "FoundRecord",
     "NewBatch",
+    "Scan",
     "compress",
     "compressor",
     "decode_batch",
@@ -71,10 +75,13 @@ __all__ = [
     "decompress",
     "encode_batch",
     "encode_varint",
+    "finish",
+    "first_not_older",
     "hash_keys",
     "murmur2",
     "partition_of",
     "placed_start",
     "rebase",
     "sort_rows",
+    "without_keys",
 ]

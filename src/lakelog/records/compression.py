@@ -12,11 +12,14 @@
 Compressed input is hostile until proven otherwise: a batch of a kilobyte can claim to hold a
 terabyte. So ``decompress`` never makes more than ``size_max`` bytes, whatever the input says, and
 stops with UnsupportedError there. Bytes behind the end of the compressed stream are damage.
+
+``decompress_pieces`` gives the same bytes a piece at a time, for whoever looks at them and keeps
+none: what it holds meanwhile is ``window_bytes``, however much comes out.
 """
 
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from functools import partial
 
@@ -33,6 +36,8 @@ __all__ = [
     "compress",
     "compressor",
     "decompress",
+    "decompress_pieces",
+    "window_bytes",
 ]
 
 DECOMPRESSED_BYTES_MAX = 512 * 1024 * 1024
@@ -47,6 +52,10 @@ _I32 = struct.Struct(">i")
 _GZIP_WBITS = 31
 _ZSTD_WINDOW_BYTES_MAX = 1 << 27
 _ZSTD_PIECE_BYTES = 1024
+_LZ4_WINDOW_BYTES = 8 << 20  # Two blocks of the largest size.
+_GZIP_WINDOW_BYTES = 64 << 10
+_TAKEN_BYTES = 16 << 10  # What libraries are given of the input at a time: they copy what is left.
+_PIECE_BYTES = 64 << 10
 _ZSTD_RATIO_FAST = 1000  # What a frame may claim and be believed at once.
 
 RATIOS_MAX = (1, 1032, 64, 255, 32_768)
@@ -124,6 +133,106 @@ def decompress(codec: Codec, data: _Bytes, *, size_max: int = DECOMPRESSED_BYTES
             return _decompress_zstd(data, size_max)
 
 
+def decompress_pieces(
+    codec: Codec, data: _Bytes, *, size_max: int = DECOMPRESSED_BYTES_MAX
+) -> Iterator[bytes]:
+    """Yield what ``decompress`` returns, in pieces of some kilobytes; of snappy in its blocks.
+
+    A stream that is cut short may merely end: whoever counts what should be in it notices.
+
+    Raises:
+        CorruptError: this is no stream of this codec.
+        UnsupportedError: it holds more than ``size_max`` bytes.
+    """
+    made = 0
+    for piece in _pieces(codec, memoryview(data).cast("B"), size_max):
+        made += len(piece)
+        if made > size_max:
+            raise _too_large(size_max)
+        yield piece
+
+
+def _pieces(codec: Codec, view: memoryview, size_max: int) -> Iterator[bytes]:
+    match codec:
+        case Codec.NONE:
+            return (bytes(one) for one in _cut(view, _PIECE_BYTES))
+        case Codec.GZIP:
+            return _gzip_pieces(view)
+        case Codec.SNAPPY:
+            return _snappy_blocks(view, size_max)
+        case Codec.LZ4:
+            return _lz4_pieces(view)
+        case Codec.ZSTD:
+            return _zstd_pieces(view)
+
+
+def window_bytes(codec: Codec, data: _Bytes) -> int:
+    """Return how much of what came out a codec holds, to repeat it, beside the newest piece."""
+    match codec:
+        case Codec.GZIP:
+            return _GZIP_WINDOW_BYTES
+        case Codec.LZ4:
+            return _LZ4_WINDOW_BYTES
+        case Codec.ZSTD:
+            try:
+                return int(zstandard.get_frame_parameters(data).window_size)
+            except zstandard.ZstdError:
+                return 0  # It is damaged, as whoever reads it will notice.
+        case _:
+            return 0
+
+
+def _cut(view: memoryview, size: int) -> Iterator[memoryview]:
+    for at in range(0, len(view), size):
+        yield view[at : at + size]
+
+
+def _gzip_pieces(view: memoryview) -> Iterator[bytes]:
+    member = zlib.decompressobj(_GZIP_WBITS)
+    try:
+        for taken in _cut(view, _TAKEN_BYTES):
+            rest: _Bytes = taken
+            while rest:
+                if member.eof:
+                    member = zlib.decompressobj(_GZIP_WBITS)
+                yield member.decompress(rest, _PIECE_BYTES)
+                rest = member.unused_data if member.eof else member.unconsumed_tail
+        while not member.eof and (piece := member.decompress(b"", _PIECE_BYTES)):
+            yield piece
+    except zlib.error as error:
+        raise CorruptError(f"gzip: {error}", at=0) from error
+
+
+def _lz4_pieces(view: memoryview) -> Iterator[bytes]:
+    frame = lz4.frame.LZ4FrameDecompressor()
+    for taken in _cut(view, _TAKEN_BYTES):
+        if frame.eof:
+            raise CorruptError("lz4: bytes after the frame", at=0)
+        rest: _Bytes = taken
+        while True:
+            try:
+                yield frame.decompress(rest, max_length=_PIECE_BYTES)
+            except RuntimeError as error:
+                raise CorruptError(f"lz4: {error}", at=0) from error
+            if frame.eof or frame.needs_input:
+                break
+            rest = b""
+    if frame.unused_data:
+        raise CorruptError("lz4: bytes after the frame", at=0)
+
+
+def _zstd_pieces(view: memoryview) -> Iterator[bytes]:
+    # A frame that says how large it is has a window of that size.
+    window = min(window_bytes(Codec.ZSTD, view), DECOMPRESSED_BYTES_MAX)
+    codec = zstandard.ZstdDecompressor(max_window_size=max(window, _ZSTD_WINDOW_BYTES_MAX))
+    try:
+        with codec.stream_reader(view, read_across_frames=True) as frames:
+            while piece := frames.read(_PIECE_BYTES):
+                yield piece
+    except zstandard.ZstdError as error:
+        raise CorruptError(f"zstd: {error}", at=0) from error
+
+
 def _too_large(size_max: int) -> UnsupportedError:
     return UnsupportedError(f"decompresses to more than the limit of {size_max} bytes", at=0)
 
@@ -197,9 +306,22 @@ def _decompress_zstd(data: _Bytes, size_max: int) -> bytes:
 
 
 def _decompress_snappy(data: memoryview, size_max: int) -> bytes:
+    return b"".join(_snappy_blocks(data, size_max))
+
+
+def _snappy_blocks(data: memoryview, size_max: int) -> Iterator[bytes]:
+    held = 0
+    for at, block in _snappy_frames(data):
+        found = _decompress_snappy_block(block, at, held, size_max)
+        held += len(found)
+        yield found
+
+
+def _snappy_frames(data: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Yield the blocks of a stream as they are, and where they stand."""
     if data[:8] != _XERIAL_MAGIC:
-        return _decompress_snappy_block(data, 0, 0, size_max)
-    out = bytearray()
+        yield 0, data
+        return
     at = 0
     while at < len(data):
         # Streams may follow one another: each begins with the header again.
@@ -214,9 +336,8 @@ def _decompress_snappy(data: memoryview, size_max: int) -> bytes:
         at += _I32.size
         if not 0 <= length <= len(data) - at:
             raise CorruptError(f"snappy: a block of {length} bytes, {len(data) - at} left", at=at)
-        out += _decompress_snappy_block(data[at : at + length], at, len(out), size_max)
+        yield at, data[at : at + length]
         at += length
-    return bytes(out)
 
 
 def _decompress_snappy_block(block: memoryview, at: int, held: int, size_max: int) -> bytes:

@@ -3,16 +3,21 @@
 Behaviour
     -1 latest, after a look at the lane that begins with the request, one for all that ask; -2 and
     -4 earliest; -3 the record with the highest timestamp; -5 the last offset in history, -6 the
-    first that is not; else the first record that is not older than the timestamp. A partition that
+    first that is not; else the first record that is not older than the timestamp. Batches are
+    looked into beside the loop, and not at all if they say that they are older. A partition that
     is named twice is refused with INVALID_REQUEST, as by Kafka. What the store would be asked for
     beyond the operations of one request is LEADER_NOT_AVAILABLE: clients ask again.
 """
 
+from functools import partial
+
 from kio.schema.errors import ErrorCode
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest
 
+from lakelog.broker.budget import address_of
 from lakelog.broker.catalog import Entry
 from lakelog.broker.codes import read_code
+from lakelog.broker.scans import RunScan
 from lakelog.broker.services import Call, Services
 from lakelog.broker.slices import Looks, ask_partitions
 from lakelog.errors import LakelogError
@@ -26,16 +31,19 @@ LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, 
 async def list_offsets(services: Services, call: Call, request: ListOffsetsRequest) -> Fields:
     """Say where partitions begin and end, and what was written when."""
     looks = Looks()
+    run_scan = partial(services.scans.run, who=address_of(call.client_host))
 
     async def ask(entry: Entry | None, one: ListOffsetsPartition) -> Fields:
-        return await _ask(looks, entry, one)
+        return await _ask(looks, run_scan, entry, one)
 
     twice = ErrorCode.invalid_request
     rows = await ask_partitions(services, request.topics, ask, _row, named_twice=twice)
     return {"topics": rows}
 
 
-async def _ask(looks: Looks, entry: Entry | None, one: ListOffsetsPartition) -> Fields:
+async def _ask(
+    looks: Looks, run_scan: RunScan, entry: Entry | None, one: ListOffsetsPartition
+) -> Fields:
     partition = None if entry is None else entry.partition(one.partition_index)
     if partition is None:
         return _row(one, ErrorCode.unknown_topic_or_partition)
@@ -44,9 +52,9 @@ async def _ask(looks: Looks, entry: Entry | None, one: ListOffsetsPartition) -> 
         if one.timestamp == LATEST:
             return _row(one, offset=await partition.latest(is_fresh=True))
         if one.timestamp >= 0:
-            found = await partition.find(one.timestamp, is_fresh=True)
+            found = await partition.find(one.timestamp, run_scan, is_fresh=True)
         elif one.timestamp == NEWEST:
-            found = await partition.find_newest(is_fresh=True)
+            found = await partition.find_newest(run_scan, is_fresh=True)
         elif one.timestamp in (EARLIEST, EARLIEST_LOCAL):
             return _row(one, offset=(await partition.bounds(is_fresh=True)).log_start)
         elif one.timestamp in (LATEST_TIERED, EARLIEST_PENDING):

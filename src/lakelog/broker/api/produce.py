@@ -5,7 +5,7 @@ Behaviour
     acks=1 and acks=all both wait until the bundle is stored.
     One batch for each partition, as Kafka since version 3. It is stored as it came. Its CRC and
     header are checked, and that its bytes can hold the records that it claims; its records are not
-    looked at, except for their keys on compacted topics, off the loop.
+    looked at, except that they have keys on compacted topics, beside the loop and in turns.
     A second copy of an idempotent batch is answered with the offset of the first.
     When nothing is known of the outcome the answer is REQUEST_TIMED_OUT, on which clients retry.
 
@@ -14,7 +14,6 @@ Not done
     pipeline's business.
 """
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -30,7 +29,7 @@ from lakelog.broker.services import Services
 from lakelog.errors import LakelogError, UnavailableError
 from lakelog.journal import Append, Outcome, Refused, Stored, Unknown, new_append
 from lakelog.model import TimestampType
-from lakelog.records import CRC_START, LENGTH_END, decode_batches
+from lakelog.records import CRC_START, LENGTH_END, without_keys
 from lakelog.wire import (
     Produced,
     ProduceRequest,
@@ -156,7 +155,7 @@ def produce_again(
     records: memoryview,
     reply: Reply,
     refuse: Callable[[Produced], None],
-    client: str,
+    who: str,
 ) -> One | None:
     """Hand one batch to its lane, if the request is like one before; None: see ``produce``."""
     (topic,) = shape.request.topics
@@ -177,12 +176,12 @@ def produce_again(
     now_ms = services.clock.boot_ms()
     deadline_ms = now_ms + min(max(shape.request.timeout_ms, 0), TIMEOUT_MS_MAX)
     one = One(partition, counters, stamp, deadline_ms, reply, refuse)
-    partition.lane.submit(append, one, now_ms, deadline_ms, client)
+    partition.lane.submit(append, one, now_ms, deadline_ms, who)
     return one
 
 
 def produce(
-    services: Services, version: int, request: ProduceRequest, answer: Answer, client: str
+    services: Services, version: int, request: ProduceRequest, answer: Answer, who: str
 ) -> Pending | None:
     """Hand batches to their lanes; ``answer`` is called when all is known.
 
@@ -192,7 +191,7 @@ def produce(
     if None in entries or sum(len(topic.partitions) for topic in request.topics) > AT_ONCE:
         return None
     pending = Pending(version, answer)
-    for _ in submitting(services, request, entries, pending, client):
+    for _ in submitting(services, request, entries, pending, who):
         pass
     return pending
 
@@ -216,9 +215,11 @@ def submitting(
     request: ProduceRequest,
     entries: Sequence[Entry | ErrorCode | None],
     pending: Pending,
-    client: str,
+    who: str,
 ) -> Iterator[None]:
-    """Check batches and hand them to their lanes; yields when others should have their turn."""
+    """Check batches of an address and hand them to their lanes; yields when others should have
+    their turn.
+    """
     timeout_ms = min(max(request.timeout_ms, 0), TIMEOUT_MS_MAX)
     now_ms = services.clock.boot_ms()
     deadline_ms = pending.deadline_ms = now_ms + timeout_ms
@@ -254,10 +255,10 @@ def submitting(
             counters.bytes_in += len(records)
             done = partial(_done, pending, rows, at, partition, entry.counters, stamp)
             if entry.configs.is_compacted:
-                work = _keyed(partition, append, done, now_ms, deadline_ms, client)
+                work = _keyed(services, who, partition, append, done, now_ms, deadline_ms)
                 services.tasks.once("Produce of keys", work)
             else:
-                partition.lane.submit(append, done, now_ms, deadline_ms, client)
+                partition.lane.submit(append, done, now_ms, deadline_ms, who)
     pending.settle()
 
 
@@ -332,17 +333,18 @@ def _stamp(records: memoryview, append: Append, stamp: int) -> None:
 
 
 async def _keyed(
+    services: Services,
+    who: str,
     partition: Partition,
     append: Append,
     done: Callable[[Outcome | LakelogError | Produced], None],
     now_ms: int,
     deadline_ms: int,
-    client: str,
 ) -> None:
     """Store batches of a compacted topic if every record has a key; in the order they came."""
     async with partition.in_turn:
         try:
-            blamed = await asyncio.to_thread(_without_keys, append)
+            blamed = await services.scans.run(without_keys(append.body, BLAMED_MAX), who)
         except LakelogError as error:
             done(error)
             return
@@ -351,20 +353,14 @@ async def _keyed(
             raise
         if blamed:
             what = "a record without a key, and the topic is compacted: give it one"
-            told = tuple((at, what) for at in blamed[:BLAMED_MAX])
+            told = tuple((at, what) for at in blamed)
             done(
                 Produced(
                     partition.index, ErrorCode.invalid_record, message=what, record_errors=told
                 )
             )
             return
-        partition.lane.submit(append, done, now_ms, deadline_ms, client)
-
-
-def _without_keys(append: Append) -> list[int]:
-    """Return which records have none."""
-    records = (record for batch in decode_batches(append.body) for record in batch.records)
-    return [at for at, record in enumerate(records) if record.key is None]
+        partition.lane.submit(append, done, now_ms, deadline_ms, who)
 
 
 def _done(
