@@ -36,7 +36,7 @@ from lakelog.wire import (
     find_api,
     response_start,
 )
-from lakelog.wire.control import ELEMENTS_MAX
+from lakelog.wire.apis import ELEMENTS_MAX
 from lakelog.wire.repeats import match_produce, shape_of
 from tests.property.messages import (
     messages,

@@ -63,8 +63,11 @@ from lakelog.wire import (
 
 __all__ = ["Dispatcher"]
 
-LARGE_BYTES = 32 << 10
-"""A request over this size is decoded, and its answer encoded, beside the loop."""
+LARGE_BYTES = 4 << 10
+"""A request over this size is decoded beside the loop: an element of it may take a byte."""
+
+LARGE_ELEMENTS = 500
+"""An answer with more is encoded there."""
 
 _CORRELATION_AT, _CORRELATION_END = 4, 8
 _FETCHED_BYTES = 100
@@ -299,7 +302,6 @@ class Dispatcher:
         before: tuple[asyncio.Task[None], ...],
     ) -> None:
         key, version, name = int(header.api.key), header.version, header.api.name
-        is_large = len(frame) - header.body_at > LARGE_BYTES
         begin_request()
         try:
             async with connection.in_turn if key in CHANGING else _behind(before):
@@ -310,7 +312,7 @@ class Dispatcher:
                 fields = await fields
             if isinstance(fields, bytes):
                 answer = fields
-            elif is_large:
+            elif _count(fields, LARGE_ELEMENTS) > LARGE_ELEMENTS:
                 answer = await asyncio.to_thread(encode_response, key, version, fields)
             else:
                 answer = encode_response(key, version, fields)
@@ -360,6 +362,23 @@ def _kept(request: FetchRequest) -> int:
     topics = sum(len(one.name) + _FETCHED_BYTES * len(one.partitions) for one in request.topics)
     forgotten = sum(len(name) + _FETCHED_BYTES * len(few) for name, _, few in request.forgotten)
     return _FETCHED_BYTES + topics + forgotten + len(request.rack)
+
+
+def _count(fields: Any, most: int) -> int:
+    """Return how many elements an answer has; with more than so many the rest is not counted."""
+    count = 0
+    for value in fields.values():
+        if isinstance(value, dict):
+            count += _count(value, most - count)
+        elif isinstance(value, list | tuple):
+            count += len(value)
+            for one in value:
+                if count > most or not isinstance(one, dict):
+                    break
+                count += _count(one, most - count)
+        if count > most:
+            break
+    return count
 
 
 def _error(fields: dict[str, Any]) -> str:

@@ -18,7 +18,15 @@ from lakelog.errors import InvalidInputError
 from lakelog.groups import EXPRESSIONS_MAX, REGEX_MAX
 from lakelog.meta import SHARD_BYTES_MAX
 from lakelog.records import DECOMPRESSED_BYTES_MAX
-from lakelog.wire import ELEMENTS_MAX, FRAME_BYTES_MIN, TAG_BYTES_MAX, TAGS_MAX, ApiKey
+from lakelog.wire import (
+    ELEMENTS_MAX,
+    FRAME_BYTES_MIN,
+    PARTITION_ELEMENTS_MAX,
+    PRODUCE_ELEMENTS_MAX,
+    TAG_BYTES_MAX,
+    TAGS_MAX,
+    ApiKey,
+)
 
 __all__ = ["FIXED_LIMITS", "LIMITS", "Limit", "Limits"]
 
@@ -312,9 +320,25 @@ FIXED_LIMITS: tuple[Limit, ...] = (
     Limit(
         "ELEMENTS_MAX",
         ELEMENTS_MAX,
-        "Elements of all arrays of a request other than Produce and Fetch.",
+        "Elements of all arrays of a request: topics and partitions, groups, configs.",
         beyond="the connection is closed",
-        protects="memory: an element becomes an object that is larger than its bytes",
+        protects="memory and the loop: an element becomes an object that is larger than its bytes",
+    ),
+    Limit(
+        "PARTITION_ELEMENTS_MAX",
+        PARTITION_ELEMENTS_MAX,
+        "The same, of requests that tools send for all partitions at once: Metadata, ListOffsets,"
+        " DeleteRecords, OffsetCommit, OffsetFetch, OffsetDelete, OffsetForLeaderEpoch,"
+        " DescribeProducers, DescribeLogDirs, DescribeTopicPartitions.",
+        beyond="the connection is closed",
+        protects="the same",
+    ),
+    Limit(
+        "PRODUCE_ELEMENTS_MAX",
+        PRODUCE_ELEMENTS_MAX,
+        "The same, of Produce: topics and partitions of a request.",
+        beyond="the connection is closed",
+        protects="the loop from a request of 100 MiB that has nothing but topics",
     ),
     Limit(
         "TAGS_MAX",

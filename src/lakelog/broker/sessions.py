@@ -4,7 +4,8 @@
     epoch 0             everything is said: begin a session
     epoch 1, 2, 3, ...  the next one of this session: only what changed is said, and answered
 
-Sessions are a convenience: any may be forgotten, and the consumer begins anew.
+Sessions are a convenience: any may be forgotten, and the consumer begins anew. One that has come to
+want more than a request may name at once is forgotten, too.
 """
 
 from collections import OrderedDict
@@ -13,13 +14,15 @@ from typing import NamedTuple
 from kio.schema.errors import ErrorCode
 
 from lakelog.ports import Ids
-from lakelog.wire import FetchedTopic, FetchPartition, FetchRequest, FetchTopic
+from lakelog.wire import APIS, ApiKey, FetchedTopic, FetchPartition, FetchRequest, FetchTopic
 
 __all__ = ["Session", "Sessions", "Wanted", "wanted_of"]
 
 EPOCH_MAX = 0x7FFFFFFF
 IDLE_MS = 120_000
 """A session in use is not given up for another one."""
+
+_WANTED_MAX = APIS[ApiKey.FETCH].elements_max
 
 _Key = tuple[str, bytes, int]
 
@@ -122,6 +125,9 @@ class Sessions:
         self._sessions.move_to_end(session.id)
         session.forget(request.forgotten)
         session.want(request.topics)
+        if len(session.wanted) > _WANTED_MAX:
+            del self._sessions[session.id]
+            return ErrorCode.fetch_session_id_not_found
         return session
 
     def _begin(self, request: FetchRequest, now_ms: int, *, has_ids: bool) -> Session | None:

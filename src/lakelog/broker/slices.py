@@ -17,6 +17,7 @@ from lakelog.broker.codes import read_code
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.services import Services
 from lakelog.broker.supervision import awaited
+from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError
 from lakelog.wire import Fields
 
@@ -59,14 +60,14 @@ async def ask_partitions(
     """
     wanted: dict[str, dict[int, Any]] = {}
     again: set[tuple[str, int]] = set()
-    for topic in topics:
+    async for topic in in_turns(topics):
         named = wanted.setdefault(str(topic.name), {})
         for one in topic.partitions:
             if one.partition_index in named and named_twice is not ErrorCode.none:
                 again.add((str(topic.name), one.partition_index))
             named[one.partition_index] = one
     found: list[Fields] = []
-    for name, named in wanted.items():
+    async for name, named in in_turns(wanted.items()):
         partitions = list(named.values())
         rows: list[Fields] = []
         try:

@@ -8,8 +8,17 @@ produce, fetch, metadata
 repeats   requests to produce that are like the one before
 """
 
-from lakelog.wire.apis import ADVERTISED, APIS, Api, ApiKey, find_api
-from lakelog.wire.control import ELEMENTS_MAX, Fields, decode_request, encode_response
+from lakelog.wire.apis import (
+    ADVERTISED,
+    APIS,
+    ELEMENTS_MAX,
+    PARTITION_ELEMENTS_MAX,
+    PRODUCE_ELEMENTS_MAX,
+    Api,
+    ApiKey,
+    find_api,
+)
+from lakelog.wire.control import Fields, decode_request, encode_response
 from lakelog.wire.fetch import (
     FetchedPartition,
     FetchedTopic,
@@ -42,6 +51,8 @@ __all__ = [
     "APIS",
     "ELEMENTS_MAX",
     "FRAME_BYTES_MIN",
+    "PARTITION_ELEMENTS_MAX",
+    "PRODUCE_ELEMENTS_MAX",
     "TAGS_MAX",
     "TAG_BYTES_MAX",
     "Api",

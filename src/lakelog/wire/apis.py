@@ -8,7 +8,25 @@ as Kafka 4 does it: some clients take a broker that does not name them for one t
 from enum import IntEnum
 from typing import NamedTuple
 
-__all__ = ["ADVERTISED", "APIS", "Api", "ApiKey", "find_api"]
+__all__ = [
+    "ADVERTISED",
+    "APIS",
+    "ELEMENTS_MAX",
+    "PARTITION_ELEMENTS_MAX",
+    "PRODUCE_ELEMENTS_MAX",
+    "Api",
+    "ApiKey",
+    "find_api",
+]
+
+ELEMENTS_MAX = 1 << 15
+"""In all arrays of a request: each becomes an object that is much larger than its bytes."""
+
+PARTITION_ELEMENTS_MAX = 1 << 16
+"""The same, of requests that tools send for all partitions of a cluster at once."""
+
+PRODUCE_ELEMENTS_MAX = 1 << 14
+"""The same, of Produce, which is read on the loop and may be large."""
 
 
 class ApiKey(IntEnum):
@@ -57,6 +75,8 @@ class Api(NamedTuple):
     max_version: int
     flexible_from: int
     note: str = ""
+    elements_max: int = ELEMENTS_MAX
+    """See ``ELEMENTS_MAX``."""
 
     def is_flexible(self, version: int) -> bool:
         return version >= self.flexible_from
@@ -97,7 +117,27 @@ _TABLE = (
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", 0, 0, 0),
 )
 
-APIS = {int(api.key): api for api in _TABLE}
+_OF_PARTITIONS = (
+    ApiKey.LIST_OFFSETS,
+    ApiKey.METADATA,
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.OFFSET_FETCH,
+    ApiKey.DELETE_RECORDS,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    ApiKey.DESCRIBE_LOG_DIRS,
+    ApiKey.OFFSET_DELETE,
+    ApiKey.DESCRIBE_PRODUCERS,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+)
+_ELEMENTS_MAX = {
+    ApiKey.PRODUCE: PRODUCE_ELEMENTS_MAX,
+    **dict.fromkeys(_OF_PARTITIONS, PARTITION_ELEMENTS_MAX),
+}
+
+APIS = {
+    int(api.key): api._replace(elements_max=_ELEMENTS_MAX.get(api.key, ELEMENTS_MAX))
+    for api in _TABLE
+}
 
 ADVERTISED = tuple(
     (int(api.key), 0 if api.key is ApiKey.PRODUCE else api.min_version, api.max_version)

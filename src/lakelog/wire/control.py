@@ -37,9 +37,6 @@ __all__ = ["Fields", "decode_request", "encode_response"]
 Fields = dict[str, Any]
 """A response by kio's names; nested ones in lists."""
 
-ELEMENTS_MAX = 1 << 18
-"""In all arrays of a request: each becomes an object that is much larger than its bytes."""
-
 
 def decode_request(key: int, version: int, body: memoryview) -> Any:
     """Return a request as one of the newest version.
@@ -50,7 +47,7 @@ def decode_request(key: int, version: int, body: memoryview) -> Any:
     Raises:
         CorruptError: this is no such request.
     """
-    data = _checked(load_request_schema(key, version), bytes(body))
+    data = _checked(load_request_schema(key, version), bytes(body), APIS[key].elements_max)
     try:
         request, _ = _reader(key, version)(data, 0)
     except Exception as error:  # Whatever a library makes of hostile bytes.
@@ -229,14 +226,14 @@ def _is_array(hint: Any) -> bool:
     return get_origin(hint) is tuple or any(get_origin(one) is tuple for one in get_args(hint))
 
 
-def _checked(kind: Any, body: bytes) -> bytes:
+def _checked(kind: Any, body: bytes, elements_max: int) -> bytes:
     """Return a request whose arrays have as many elements as they say, without its tags.
 
     Tags are how later versions say more: whoever does not know one passes over it. kio does not.
     """
     tags: list[tuple[int, int]] = []
     try:
-        _walk(_steps(kind), kind.__flexible__, body, 0, [ELEMENTS_MAX], tags)
+        _walk(_steps(kind), kind.__flexible__, body, 0, [elements_max], tags)
     except struct.error as error:
         raise CorruptError(f"{kind.__name__} is cut short", at=len(body)) from error
     if not tags:
@@ -291,7 +288,7 @@ def _walk(
             continue
         left[0] -= count
         if left[0] < 0:
-            raise CorruptError(f"more than {ELEMENTS_MAX} elements", at=at)
+            raise CorruptError("more elements than are taken: ask for fewer at once", at=at)
         for _ in range(count):
             at = _walk(element, flexible, body, at, left, tags)
     return at

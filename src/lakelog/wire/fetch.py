@@ -15,7 +15,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from lakelog.errors import CorruptError
+from lakelog.wire.apis import APIS, ApiKey
 from lakelog.wire.frames import (
+    Elements,
     read_string,
     read_uvarint,
     skip_tags,
@@ -38,6 +40,7 @@ FLEXIBLE_FROM = 12
 IDS_FROM = 13
 REPLICA_STATE_FROM = 15
 _REPLICA_STATE = 1
+_ELEMENTS_MAX = APIS[ApiKey.FETCH].elements_max
 
 _I32 = struct.Struct(">i")
 _I64 = struct.Struct(">q")
@@ -116,6 +119,7 @@ def decode_fetch(frame: memoryview, at: int, version: int) -> FetchRequest:
     flexible = version >= FLEXIBLE_FROM
     replica_id, session_id, session_epoch, rack = -1, 0, -1, ""
     forgotten: list[tuple[str, bytes, list[int]]] = []
+    elements = Elements(_ELEMENTS_MAX)
     try:
         if version < REPLICA_STATE_FROM:
             (replica_id,) = _I32.unpack_from(frame, at)
@@ -125,9 +129,9 @@ def decode_fetch(frame: memoryview, at: int, version: int) -> FetchRequest:
         if version >= 7:
             session_id, session_epoch = _SESSION.unpack_from(frame, at)
             at += _SESSION.size
-        topics, at = _topics(frame, at, version)
+        topics, at = _topics(frame, at, version, elements)
         if version >= 7:
-            forgotten, at = _forgotten(frame, at, version)
+            forgotten, at = _forgotten(frame, at, version, elements)
         if version >= 11:
             found, at = read_string(frame, at, flexible=flexible)
             rack = found or ""
@@ -142,14 +146,16 @@ def decode_fetch(frame: memoryview, at: int, version: int) -> FetchRequest:
     return FetchRequest(replica_id, *limits, session_id, session_epoch, topics, forgotten, rack)
 
 
-def _topics(frame: memoryview, at: int, version: int) -> tuple[list[FetchTopic], int]:
+def _topics(
+    frame: memoryview, at: int, version: int, elements: Elements
+) -> tuple[list[FetchTopic], int]:
     flexible = version >= FLEXIBLE_FROM
     topics: list[FetchTopic] = []
-    count, at = _count(frame, at, flexible=flexible)
+    count, at = _count(frame, at, elements, flexible=flexible)
     for _ in range(count):
         name, topic_id, at = _topic_name(frame, at, version)
         partitions: list[FetchPartition] = []
-        inner, at = _count(frame, at, flexible=flexible)
+        inner, at = _count(frame, at, elements, flexible=flexible)
         for _ in range(inner):
             epoch = last = -1
             if version >= 12:
@@ -172,17 +178,16 @@ def _topics(frame: memoryview, at: int, version: int) -> tuple[list[FetchTopic],
 
 
 def _forgotten(
-    frame: memoryview, at: int, version: int
+    frame: memoryview, at: int, version: int, elements: Elements
 ) -> tuple[list[tuple[str, bytes, list[int]]], int]:
     flexible = version >= FLEXIBLE_FROM
     forgotten: list[tuple[str, bytes, list[int]]] = []
-    count, at = _count(frame, at, flexible=flexible)
+    count, at = _count(frame, at, elements, flexible=flexible)
     for _ in range(count):
         name, topic_id, at = _topic_name(frame, at, version)
-        inner, at = _count(frame, at, flexible=flexible)
-        wanted = 4 * max(inner, 0)
+        inner, at = _count(frame, at, elements, flexible=flexible)
         indexes = struct.unpack_from(f">{max(inner, 0)}i", frame, at)
-        at += wanted
+        at += 4 * max(inner, 0)
         if flexible:
             at = skip_tags(frame, at)
         forgotten.append((name, topic_id, list(indexes)))
@@ -212,17 +217,14 @@ def _replica_tag(frame: memoryview, at: int) -> tuple[int, int]:
     return replica_id, end
 
 
-def _count(frame: memoryview, at: int, *, flexible: bool) -> tuple[int, int]:
-    """Return the length of an array, every element of which takes a byte at least."""
+def _count(frame: memoryview, at: int, elements: Elements, *, flexible: bool) -> tuple[int, int]:
     if flexible:
         count, at = read_uvarint(frame, at)
         count -= 1
     else:
         (count,) = _I32.unpack_from(frame, at)
         at += 4
-    if not -1 <= count <= len(frame) - at:
-        raise CorruptError(f"{count} elements in {len(frame) - at} bytes", at=at)
-    return count, at
+    return elements.count(count, at, len(frame)), at
 
 
 def encode_fetch_response(

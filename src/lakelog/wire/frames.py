@@ -20,6 +20,7 @@ from lakelog.wire.apis import Api, ApiKey, find_api
 
 __all__ = [
     "FRAME_BYTES_MIN",
+    "Elements",
     "RequestHeader",
     "decode_request_header",
     "read_string",
@@ -111,6 +112,30 @@ def read_uvarint(view: memoryview | bytes, at: int) -> tuple[int, int]:
     except IndexError:
         pass
     raise CorruptError("a varint is cut short, or too long", at=at)
+
+
+class Elements:
+    """Counts the elements of all arrays of a request, before anything is made of them."""
+
+    __slots__ = ("_left", "_most")
+
+    def __init__(self, most: int) -> None:
+        self._left = self._most = most
+
+    def count(self, count: int, at: int, end: int) -> int:
+        """Return the length of an array behind which so many bytes are; an element takes one at
+        least.
+
+        Raises:
+            CorruptError: there cannot be so many, or there are more than are taken.
+        """
+        if not -1 <= count <= end - at:
+            raise CorruptError(f"{count} elements in {end - at} bytes", at=at)
+        if count > self._left:
+            what = f"more than {self._most} topics and partitions: send fewer at once"
+            raise CorruptError(what, at=at)
+        self._left -= max(count, 0)
+        return count
 
 
 def skip_tags(view: memoryview | bytes, at: int) -> int:

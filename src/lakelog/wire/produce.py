@@ -12,7 +12,9 @@ import struct
 from typing import NamedTuple
 
 from lakelog.errors import CorruptError
+from lakelog.wire.apis import APIS, ApiKey
 from lakelog.wire.frames import (
+    Elements,
     read_string,
     read_uvarint,
     skip_tags,
@@ -30,6 +32,8 @@ __all__ = [
 
 IDS_FROM = 13
 FLEXIBLE_FROM = 9
+
+_ELEMENTS_MAX = APIS[ApiKey.PRODUCE].elements_max
 
 _ACKS = struct.Struct(">hi")
 _I32 = struct.Struct(">i")
@@ -96,8 +100,9 @@ def _flexible(frame: memoryview, at: int, end: int, *, ids: bool) -> tuple[Produ
         at += 1
     acks, timeout_ms = _ACKS.unpack_from(frame, at)
     topics: list[ProduceTopic] = []
+    elements = Elements(_ELEMENTS_MAX)
     count, at = read_uvarint(frame, at + 6)
-    for _ in range(_sound(count - 1, at, end)):
+    for _ in range(elements.count(count - 1, at, end)):
         name: str | None = ""
         topic_id = b""
         if ids:
@@ -107,7 +112,7 @@ def _flexible(frame: memoryview, at: int, end: int, *, ids: bool) -> tuple[Produ
             name, at = read_string(frame, at, flexible=True)
         partitions: list[tuple[int, memoryview | None]] = []
         count, at = read_uvarint(frame, at)
-        for _ in range(_sound(count - 1, at, end)):
+        for _ in range(elements.count(count - 1, at, end)):
             (index,) = _I32.unpack_from(frame, at)
             size, at = read_uvarint(frame, at + 4)
             if size:
@@ -130,14 +135,15 @@ def _plain(frame: memoryview, at: int, end: int) -> tuple[ProduceRequest, int]:
     transactional_id, at = read_string(frame, at, flexible=False)
     acks, timeout_ms = _ACKS.unpack_from(frame, at)
     topics: list[ProduceTopic] = []
+    elements = Elements(_ELEMENTS_MAX)
     (count,) = _I32.unpack_from(frame, at + 6)
     at += 10
-    for _ in range(_sound(count, at, end)):
+    for _ in range(elements.count(count, at, end)):
         name, at = read_string(frame, at, flexible=False)
         partitions: list[tuple[int, memoryview | None]] = []
         (count,) = _I32.unpack_from(frame, at)
         at += 4
-        for _ in range(_sound(count, at, end)):
+        for _ in range(elements.count(count, at, end)):
             index, size = _PARTITION.unpack_from(frame, at)
             at += 8
             if size < 0:
@@ -149,13 +155,6 @@ def _plain(frame: memoryview, at: int, end: int) -> tuple[ProduceRequest, int]:
             at += size
         topics.append(ProduceTopic(name or "", b"", partitions))
     return ProduceRequest(transactional_id, acks, timeout_ms, topics), at
-
-
-def _sound(count: int, at: int, end: int) -> int:
-    """Return the length of an array, every element of which takes a byte at least."""
-    if not -1 <= count <= end - at:
-        raise CorruptError(f"{count} elements in {end - at} bytes", at=at)
-    return count
 
 
 def encode_produce_response(

@@ -5,7 +5,15 @@ from itertools import count
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker.sessions import EPOCH_MAX, IDLE_MS, Session, Sessions
-from lakelog.wire import FetchedPartition, FetchedTopic, FetchPartition, FetchRequest, FetchTopic
+from lakelog.wire import (
+    APIS,
+    ApiKey,
+    FetchedPartition,
+    FetchedTopic,
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+)
 
 _numbers = count(1)
 
@@ -40,6 +48,16 @@ def test_what_is_said_adds_up_and_what_is_forgotten_goes() -> None:
     assert wanted(session) == [1, 2, 3]
     assert sessions.find(request(session.id, 2, forgotten=(1, 9)), 0, has_ids=False) is session
     assert wanted(session) == [2, 3]
+
+
+def test_a_session_does_not_want_more_than_a_request_may_name() -> None:
+    sessions = Sessions(10, ids)
+    most = APIS[ApiKey.FETCH].elements_max
+    session = begun(sessions, 0, *range(most - 1))
+    assert sessions.find(request(session.id, 1, 0, most - 1), 0, has_ids=False) is session
+    gone = ErrorCode.fetch_session_id_not_found
+    assert sessions.find(request(session.id, 2, most), 0, has_ids=False) is gone
+    assert len(sessions) == 0
 
 
 def test_epochs_rise_by_one_and_begin_again_at_1() -> None:

@@ -3,12 +3,21 @@
 import struct
 import subprocess
 import sys
+import tracemalloc
 
 import pytest
 
 from lakelog.errors import CorruptError
-from lakelog.wire import ApiKey, decode_fetch, decode_produce, decode_request
-from lakelog.wire.control import ELEMENTS_MAX
+from lakelog.wire import (
+    APIS,
+    ELEMENTS_MAX,
+    PARTITION_ELEMENTS_MAX,
+    PRODUCE_ELEMENTS_MAX,
+    ApiKey,
+    decode_fetch,
+    decode_produce,
+    decode_request,
+)
 
 # transactional_id acks timeout [name [index records]]
 PRODUCE_3 = b"\xff\xff\0\1" + bytes(4) + b"\0\0\0\1\0\1t\0\0\0\1\0\0\0\7\0\0\0\2xy"
@@ -102,6 +111,114 @@ def test_a_request_that_is_wrong_is_refused(
 def test_an_absent_list_is_told_from_an_empty_one() -> None:
     assert decode_request(ApiKey.METADATA, 1, memoryview(b"\xff\xff\xff\xff")).topics is None
     assert decode_request(ApiKey.METADATA, 1, memoryview(bytes(4))).topics == ()
+
+
+def produce_body(version: int, topics: int, partitions: int) -> bytes:
+    """Return a request of topics without a name, each with partitions without records."""
+    if version >= 9:
+        topic = b"\1" + _uvarint(partitions + 1) + (bytes(4) + b"\0\0") * partitions + b"\0"
+        return b"\0\0\1" + bytes(4) + _uvarint(topics + 1) + topic * topics + b"\0"
+    topic = bytes(2) + struct.pack(">i", partitions) + struct.pack(">ii", 0, -1) * partitions
+    return b"\xff\xff\0\1" + bytes(4) + struct.pack(">i", topics) + topic * topics
+
+
+def fetch_body(version: int, topics: int, partitions: int, forgotten: int = 0) -> bytes:
+    start = struct.pack(">i", -1) + LIMITS
+    if version >= 12:
+        row = struct.pack(">iiqiqi", 0, 1, 0, 2, 3, 50) + b"\0"
+        topic = b"\1" + _uvarint(partitions + 1) + row * partitions + b"\0"
+        gone = b"\2\1" + _uvarint(forgotten + 1) + bytes(4 * forgotten) + b"\0"
+        body = _uvarint(topics + 1) + topic * topics + (gone if forgotten else b"\1")
+        return start + bytes(8) + body + b"\1\0"
+    topic = bytes(2) + struct.pack(">i", partitions) + struct.pack(">iqi", 0, 0, 50) * partitions
+    return start + struct.pack(">i", topics) + topic * topics
+
+
+def _uvarint(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+FETCH_MAX = APIS[ApiKey.FETCH].elements_max
+
+
+@pytest.mark.parametrize("version", [3, 9])
+@pytest.mark.parametrize(
+    ("topics", "partitions", "is_taken"),
+    [
+        (PRODUCE_ELEMENTS_MAX, 0, True),
+        (PRODUCE_ELEMENTS_MAX + 1, 0, False),
+        (1, PRODUCE_ELEMENTS_MAX - 1, True),
+        (1, PRODUCE_ELEMENTS_MAX, False),
+        (PRODUCE_ELEMENTS_MAX // 2, 1, True),
+        (PRODUCE_ELEMENTS_MAX // 2 + 1, 1, False),
+    ],
+)
+def test_a_produce_request_has_so_many_topics_and_partitions_and_no_more(
+    version: int, topics: int, partitions: int, is_taken: bool
+) -> None:
+    body = memoryview(produce_body(version, topics, partitions))
+    if is_taken:
+        assert len(decode_produce(body, 0, version).topics) == topics
+    else:
+        with pytest.raises(CorruptError, match="topics and partitions: send fewer"):
+            decode_produce(body, 0, version)
+
+
+@pytest.mark.parametrize("version", [4, 12])
+@pytest.mark.parametrize(
+    ("topics", "partitions", "is_taken"),
+    [
+        (FETCH_MAX, 0, True),
+        (FETCH_MAX + 1, 0, False),
+        (1, FETCH_MAX - 1, True),
+        (1, FETCH_MAX, False),
+        (10_000, 1, True),
+    ],
+)
+def test_a_fetch_request_has_so_many_topics_and_partitions_and_no_more(
+    version: int, topics: int, partitions: int, is_taken: bool
+) -> None:
+    body = memoryview(fetch_body(version, topics, partitions))
+    if is_taken:
+        assert len(decode_fetch(body, 0, version).topics) == topics
+    else:
+        with pytest.raises(CorruptError, match="topics and partitions: send fewer"):
+            decode_fetch(body, 0, version)
+
+
+def test_what_a_fetch_forgets_counts_as_well() -> None:
+    body = memoryview(fetch_body(12, 1, FETCH_MAX - 10, forgotten=8))
+    assert len(decode_fetch(body, 0, 12).forgotten[0][2]) == 8
+    with pytest.raises(CorruptError, match="send fewer"):
+        decode_fetch(memoryview(fetch_body(12, 1, FETCH_MAX - 10, forgotten=9)), 0, 12)
+
+
+@pytest.mark.parametrize("version", [3, 9])
+def test_elements_are_counted_before_anything_is_made_of_them(version: int) -> None:
+    topics = memoryview(produce_body(version, 200_000, 0))
+    fetched = memoryview(fetch_body(version + 3, 200_000, 0))
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptError):
+            decode_produce(topics, 0, version)
+        with pytest.raises(CorruptError):
+            decode_fetch(fetched, 0, version + 3)
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_tools_may_ask_for_ten_thousand_partitions_at_once() -> None:
+    """In as many topics: then there are twice as many elements."""
+    for key in (ApiKey.METADATA, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH):
+        assert APIS[key].elements_max == PARTITION_ELEMENTS_MAX >= 3 * 10_000
+    topic = bytes(2) + struct.pack(">i", 1) + struct.pack(">iq", 0, -1)
+    body = struct.pack(">ii", -1, 10_000) + topic * 10_000
+    assert len(decode_request(ApiKey.LIST_OFFSETS, 1, memoryview(body)).topics) == 10_000
 
 
 HOSTILE = """

@@ -17,6 +17,7 @@ from lakelog.broker.allowance import SPENT, is_spent
 from lakelog.broker.api.describe_configs import BROKER, TOPIC
 from lakelog.broker.codes import read_code
 from lakelog.broker.services import Call, Services
+from lakelog.broker.turns import in_turns
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.log import Change, Operation, alter_configs, check_configs
 from lakelog.wire import Fields
@@ -58,7 +59,7 @@ def _change(one: Any) -> Change:
 async def _each(services: Services, request: Any, altering: Callable[[Any], Alter]) -> Fields:
     named = Counter((one.resource_type, str(one.resource_name)) for one in request.resources)
     rows: list[Fields] = []
-    for resource in request.resources:
+    async for resource in in_turns(request.resources):
         if named[resource.resource_type, str(resource.resource_name)] > 1:
             code, message = ErrorCode.invalid_request, "Each resource must appear at most once."
         elif is_spent():

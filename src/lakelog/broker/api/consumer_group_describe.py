@@ -17,6 +17,7 @@ from kio.schema.errors import ErrorCode
 
 from lakelog.broker.api.consumer_group_heartbeat import by_topic
 from lakelog.broker.services import Call, Services
+from lakelog.broker.turns import in_turns
 from lakelog.groups import Code, ConsumerGroup, ConsumerMember, Place, preferred_assignor
 from lakelog.wire import Fields
 
@@ -29,8 +30,8 @@ async def consumer_group_describe(
     services: Services, _: Call, request: ConsumerGroupDescribeRequest
 ) -> Fields:
     """Return what operators may know of some groups."""
-    group_ids = dict.fromkeys(map(str, request.group_ids))
-    return {"groups": [_one(services, group_id) for group_id in group_ids]}
+    group_ids = in_turns(dict.fromkeys(map(str, request.group_ids)))
+    return {"groups": [_one(services, group_id) async for group_id in group_ids]}
 
 
 def _one(services: Services, group_id: str) -> Fields:

@@ -23,6 +23,7 @@ from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbea
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker.services import Call, Services, then
+from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError
 from lakelog.groups import Code, ConsumerAnswer, ConsumerHeartbeat, Place, TopicShape
 from lakelog.wire import Fields
@@ -72,7 +73,7 @@ async def consumer_group_heartbeat(
 
 async def _look_for(services: Services, names: tuple[str, ...]) -> None:
     """Ask the store for topics that are not known. What it does not answer is not there yet."""
-    for name in names:
+    async for name in in_turns(names):
         if services.catalog.known(name) is None:
             try:
                 await services.catalog.topic(name)

@@ -14,6 +14,7 @@ from lakelog.broker.allowance import SPENT, is_spent
 from lakelog.broker.api.create_topics import PARTITIONS_MAX
 from lakelog.broker.codes import read_code
 from lakelog.broker.services import Call, Services
+from lakelog.broker.turns import in_turns
 from lakelog.errors import ConflictError, LakelogError
 from lakelog.wire import Fields
 
@@ -26,7 +27,7 @@ async def create_partitions(
     """Let topics have more partitions."""
     names = Counter(str(topic.name) for topic in request.topics)
     rows: list[Fields] = []
-    for topic in request.topics:
+    async for topic in in_turns(request.topics):
         code, message = ErrorCode.invalid_request, "Duplicate topic name."
         if is_spent():
             code, message = ErrorCode.policy_violation, SPENT

@@ -15,6 +15,7 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker.allowance import SPENT, is_spent
 from lakelog.broker.codes import read_code
 from lakelog.broker.services import Call, Services
+from lakelog.broker.turns import in_turns
 from lakelog.errors import ConflictError, InvalidInputError, LakelogError
 from lakelog.log import check_configs, describe_configs
 from lakelog.names import is_topic_name
@@ -30,7 +31,7 @@ async def create_topics(services: Services, call: Call, request: CreateTopicsReq
     """Make topics."""
     names = Counter(str(topic.name) for topic in request.topics)
     rows: list[Fields] = []
-    for topic in request.topics:
+    async for topic in in_turns(request.topics):
         if names[str(topic.name)] > 1:
             what = "it is named twice in one request"
             rows.append(_refused(topic, ErrorCode.invalid_request, what))

@@ -8,6 +8,7 @@ from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker.services import Call, Services
+from lakelog.broker.turns import in_turns
 from lakelog.wire import Fields
 
 __all__ = ["delete_groups"]
@@ -16,7 +17,7 @@ __all__ = ["delete_groups"]
 async def delete_groups(services: Services, call: Call, request: DeleteGroupsRequest) -> Fields:
     """Delete groups."""
     rows: list[Fields] = []
-    for group_id in dict.fromkeys(request.groups_names):
+    async for group_id in in_turns(dict.fromkeys(request.groups_names)):
         code = await services.coordinator.delete(str(group_id))
         rows.append({"group_id": group_id, "error_code": ErrorCode(code)})
     return {"results": rows}

@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker.allowance import SPENT, is_spent
 from lakelog.broker.codes import read_code
 from lakelog.broker.services import Call, Services
+from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError
 from lakelog.log import Topic
 from lakelog.wire import Fields
@@ -22,7 +23,7 @@ __all__ = ["delete_topics"]
 
 async def delete_topics(services: Services, call: Call, request: DeleteTopicsRequest) -> Fields:
     """Delete topics."""
-    return {"responses": [await _delete(services, one) for one in request.topics]}
+    return {"responses": [await _delete(services, one) async for one in in_turns(request.topics)]}
 
 
 async def _delete(services: Services, one: DeleteTopicState) -> Fields:

@@ -5,8 +5,6 @@ Behaviour
     thousand times as long as a name.
 """
 
-import asyncio
-
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.errors import ErrorCode
 
@@ -14,6 +12,7 @@ from lakelog.broker.codes import read_code
 from lakelog.broker.config_table import BROKER_CONFIGS, TOPIC_DEFAULTS
 from lakelog.broker.services import Call, Services
 from lakelog.broker.settings import BrokerSettings
+from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError
 from lakelog.log import (
     TOPIC_CONFIGS,
@@ -28,8 +27,6 @@ from lakelog.wire import Fields
 __all__ = ["describe_broker_configs"]
 
 TOPIC, BROKER = 2, 4
-AT_ONCE = 50
-"""Resources that are described without a break."""
 
 
 async def describe_broker_configs(
@@ -40,9 +37,7 @@ async def describe_broker_configs(
     """Say how topics and brokers are configured."""
     rows: list[Fields] = []
     wanted = {(one.resource_type, str(one.resource_name)): one for one in request.resources}
-    for number, resource in enumerate(wanted.values(), 1):
-        if not number % AT_ONCE:
-            await asyncio.sleep(0)  # Others want to go on, too.
+    async for resource in in_turns(wanted.values()):
         code, message, configs = await _configs(services, resource)
         rows.append(
             {

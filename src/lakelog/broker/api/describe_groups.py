@@ -16,6 +16,7 @@ from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker.services import Call, Services
+from lakelog.broker.turns import in_turns
 from lakelog.groups import Code, ConsumerGroup, State
 from lakelog.wire import Fields
 
@@ -26,9 +27,8 @@ SAYS_MISSING_FROM = 6
 
 async def describe_groups(services: Services, call: Call, request: DescribeGroupsRequest) -> Fields:
     """Return what operators may know of some groups."""
-    return {
-        "groups": [_one(services, call, group_id) for group_id in dict.fromkeys(request.groups)]
-    }
+    group_ids = in_turns(dict.fromkeys(request.groups))
+    return {"groups": [_one(services, call, group_id) async for group_id in group_ids]}
 
 
 def _one(services: Services, call: Call, group_id: str) -> Fields:

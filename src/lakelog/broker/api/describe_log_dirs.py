@@ -14,6 +14,7 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker.allowance import SPENT, is_spent
 from lakelog.broker.catalog import Entry
 from lakelog.broker.services import Call, Services
+from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError, NotFoundError, UnavailableError
 from lakelog.wire import Fields
 
@@ -36,7 +37,7 @@ async def describe_log_dirs(
                 (entry, list(range(entry.topic.partitions))) for entry in services.catalog.entries()
             ]
         else:
-            for one in request.topics:
+            async for one in in_turns(request.topics):
                 await services.catalog.topic(str(one.topic))
                 entry = services.catalog.known(str(one.topic))
                 if entry is not None:

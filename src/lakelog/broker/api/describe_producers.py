@@ -6,14 +6,13 @@ Behaviour
     is answered once.
 """
 
-import asyncio
-
 from kio.schema.describe_producers.v0.request import DescribeProducersRequest
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker.codes import read_code
 from lakelog.broker.services import Call, Services
 from lakelog.broker.slices import Looks
+from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError
 from lakelog.wire import Fields
 
@@ -29,14 +28,11 @@ async def describe_producers(
     """Say who writes to partitions."""
     looks = Looks()
     wanted: dict[str, dict[int, None]] = {}
-    for topic in request.topics:
+    async for topic in in_turns(request.topics):
         wanted.setdefault(str(topic.name), {}).update(dict.fromkeys(topic.partition_indexes))
     topics: list[Fields] = []
     for name, indexes in wanted.items():
-        rows: list[Fields] = []
-        for index in indexes:
-            rows.append(await _producers(services, looks, name, index))
-            await asyncio.sleep(0)  # All producers of a lane were gone through.
+        rows = [await _producers(services, looks, name, at) async for at in in_turns(indexes)]
         topics.append({"name": name, "partitions": rows})
     return {"topics": topics}
 

@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from lakelog.broker.codes import read_code
 from lakelog.broker.services import Call, Services
+from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError
 from lakelog.log import Topic
 from lakelog.names import is_topic_name
@@ -35,7 +36,7 @@ async def describe_topic_partitions(
         names = [topic.name for topic in services.catalog.topics()]
     left = max(1, min(int(request.response_partition_limit), PARTITIONS_MAX))
     rows: list[Fields] = []
-    for name in names:
+    async for name in in_turns(names):
         if name < first:
             continue
         if not left:

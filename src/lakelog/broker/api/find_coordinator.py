@@ -16,6 +16,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 
 from lakelog.broker.services import Call, Services
+from lakelog.broker.turns import in_turns
 from lakelog.wire import Fields
 
 __all__ = ["find_coordinator"]
@@ -27,9 +28,8 @@ async def find_coordinator(
     services: Services, call: Call, request: FindCoordinatorRequest
 ) -> Fields:
     """Say who coordinates each of some groups."""
-    return {
-        "coordinators": [_one(services, call, request, key) for key in request.coordinator_keys]
-    }
+    keys = in_turns(request.coordinator_keys)
+    return {"coordinators": [_one(services, call, request, key) async for key in keys]}
 
 
 def _one(services: Services, call: Call, request: FindCoordinatorRequest, key: str) -> Fields:

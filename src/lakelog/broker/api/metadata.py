@@ -15,6 +15,7 @@ from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopi
 
 from lakelog.broker.codes import read_code
 from lakelog.broker.services import Call, Services
+from lakelog.broker.turns import in_turns
 from lakelog.errors import ConflictError, InvalidInputError, LakelogError
 from lakelog.names import is_topic_name
 from lakelog.wire import encode_metadata, encode_metadata_topic
@@ -67,7 +68,7 @@ async def _named(
     found: list[bytes] = []
     epochs = services.catalog.epochs()
     left = services.settings.limits.auto_created_per_s if create else 0
-    for name, topic_id in dict.fromkeys(map(_key, wanted)):
+    async for name, topic_id in in_turns(dict.fromkeys(map(_key, wanted))):
         if name is None:
             code, entry = ErrorCode.unknown_topic_id, None
             try:

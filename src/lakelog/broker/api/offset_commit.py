@@ -24,6 +24,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.offset_commit.v9.request import OffsetCommitRequest
 
 from lakelog.broker.services import Call, Services, then
+from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError
 from lakelog.groups import Commit, CommitAnswer, NewOffset, Place
 from lakelog.log import Topic
@@ -43,10 +44,10 @@ async def offset_commit(
     topics: list[Fields] = []
     rows: list[Fields] = []
     """Of the answer, in the order of ``wanted``."""
-    for given in request.topics:
+    async for given in in_turns(request.topics):
         found = await find_topic(services, given.name)
         partitions: list[Fields] = []
-        for one in given.partitions:
+        async for one in in_turns(given.partitions):
             row: Fields = {"partition_index": one.partition_index}
             partitions.append(row)
             if isinstance(found, ErrorCode):

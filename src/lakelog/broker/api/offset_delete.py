@@ -10,6 +10,7 @@ from kio.schema.offset_delete.v0.request import OffsetDeleteRequest
 
 from lakelog.broker.codes import read_code
 from lakelog.broker.services import Call, Services
+from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError
 from lakelog.groups import Code, Place
 from lakelog.wire import Fields
@@ -22,7 +23,7 @@ async def offset_delete(services: Services, call: Call, request: OffsetDeleteReq
     places: dict[tuple[str, int], Place] = {}
     codes: dict[tuple[str, int], ErrorCode] = {}
     names: dict[bytes, str] = {}
-    for topic in request.topics:
+    async for topic in in_turns(request.topics):
         name = str(topic.name)
         try:
             found = await services.catalog.topic(name)

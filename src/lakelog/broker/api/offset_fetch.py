@@ -26,6 +26,7 @@ from kio.schema.offset_fetch.v9.request import (
 
 from lakelog.broker.api.offset_commit import find_topic
 from lakelog.broker.services import Call, Services
+from lakelog.broker.turns import in_turns
 from lakelog.groups import Code, Offsets, Place
 from lakelog.wire import Fields
 
@@ -35,7 +36,7 @@ __all__ = ["offset_fetch"]
 async def offset_fetch(services: Services, _: Call, request: OffsetFetchRequest) -> Fields:
     """Say how far groups have come."""
     groups = {given.group_id: given for given in request.groups}
-    found = [(given, await _group(services, given)) for given in groups.values()]
+    found = [(one, await _group(services, one)) async for one in in_turns(groups.values())]
     # That there is no offset sends a consumer to the beginning or the end: it must be so.
     codes = await services.coordinator.confirm(
         given.group_id for given, row in found if _lacks(given, row)
@@ -68,7 +69,7 @@ async def _group(services: Services, given: OffsetFetchRequestGroup) -> Fields:
     if given.topics is None:
         topics = _all(services, offsets)
     else:
-        topics = [await _topic(services, offsets, one) for one in given.topics]
+        topics = [await _topic(services, offsets, one) async for one in in_turns(given.topics)]
     return {"group_id": given.group_id, "topics": topics}
 
 

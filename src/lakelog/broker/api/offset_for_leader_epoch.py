@@ -13,6 +13,7 @@ from lakelog.broker.allowance import is_spent
 from lakelog.broker.codes import read_code
 from lakelog.broker.services import Call, Services
 from lakelog.broker.slices import Looks
+from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError
 from lakelog.wire import Fields
 
@@ -29,9 +30,9 @@ async def offset_for_leader_epoch(
     ends: dict[tuple[str, int], int | ErrorCode] = {}
     """Of each partition, however often it is named."""
     topics: list[Fields] = []
-    for topic in request.topics:
+    async for topic in in_turns(request.topics):
         rows: list[Fields] = []
-        for one in topic.partitions:
+        async for one in in_turns(topic.partitions):
             place = str(topic.topic), int(one.partition)
             if place not in ends:
                 ends[place] = await _end(services, looks, *place)

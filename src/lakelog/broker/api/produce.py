@@ -26,6 +26,7 @@ from lakelog.broker.codes import REFUSALS, batch_code, read_code
 from lakelog.broker.metrics import TopicCounters
 from lakelog.broker.partitions import Partition
 from lakelog.broker.services import Services
+from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError, UnavailableError
 from lakelog.journal import Append, Outcome, Refused, Stored, Unknown, new_append
 from lakelog.model import TimestampType
@@ -42,7 +43,7 @@ __all__ = ["Answer", "One", "Pending", "find_topics", "produce", "produce_again"
 
 TIMEOUT_MS_MAX = 600_000
 AT_ONCE = 200
-"""Partitions of a request that are checked before others have their turn on the loop."""
+"""Topics and partitions of a request that are checked before others have their turn."""
 
 _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT, _CRC_AT = 21, 35, 17
 _APPEND_TIME_BIT = 0x08
@@ -187,8 +188,10 @@ def produce(
 
     None: a topic is not known here, or they are many. Ask for it (``find_topics``) and come again.
     """
+    if sum(1 + len(topic.partitions) for topic in request.topics) > AT_ONCE:
+        return None
     entries = [services.catalog.entry(topic.name, topic.id) for topic in request.topics]
-    if None in entries or sum(len(topic.partitions) for topic in request.topics) > AT_ONCE:
+    if None in entries:
         return None
     pending = Pending(version, answer)
     for _ in submitting(services, request, entries, pending, who):
@@ -201,7 +204,7 @@ async def find_topics(
 ) -> list[Entry | ErrorCode | None]:
     """Return the topics of a request; None: there is none; a code: whether there is is unknown."""
     found: list[Entry | ErrorCode | None] = []
-    for topic in request.topics:
+    async for topic in in_turns(request.topics):
         try:
             found.append(await services.catalog.find_entry(topic.name, topic.id))
         except LakelogError as error:
@@ -224,8 +227,13 @@ def submitting(
     now_ms = services.clock.boot_ms()
     deadline_ms = pending.deadline_ms = now_ms + timeout_ms
     refused = _refused(request)
+    since = 0
     for topic, entry in zip(request.topics, entries, strict=True):
         rows = pending.add_topic(topic)
+        since += 1
+        if since >= AT_ONCE:
+            since = 0
+            yield
         if entry is None or isinstance(entry, ErrorCode) or refused is not None:
             unknown = ErrorCode.unknown_topic_id if topic.id else _UNKNOWN
             code = refused or (entry if isinstance(entry, ErrorCode) else unknown)
@@ -235,7 +243,9 @@ def submitting(
         counters = entry.counters
         counters.produce_requests += 1
         for at, (index, records) in enumerate(topic.partitions):
-            if at % AT_ONCE == AT_ONCE - 1:
+            since += 1
+            if since >= AT_ONCE:
+                since = 0
                 yield
             partition = entry.partition(index)
             if partition is None or records is None:
