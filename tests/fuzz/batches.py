@@ -1,10 +1,22 @@
 """Record batches, read by the plain codec, and the compression codecs inside them."""
 
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.records import Batch, Codec, NewBatch, compress, decode_batch, decompress, encode_batch
+from lakelog.records import (
+    Batch,
+    Codec,
+    NewBatch,
+    compress,
+    decode_batch,
+    decompress,
+    encode_batch,
+    finish,
+    without_keys,
+)
+from lakelog.records.compression import decompress_pieces
 from tests.fuzz.reseal import reseal_run
 from tests.fuzz.targets import Target
 
@@ -29,7 +41,12 @@ def plain_outcome(run: bytes) -> tuple[list[Batch], CorruptError | UnsupportedEr
 
 def _record_batch(data: bytes) -> bool:
     """The first byte says whether checksums are made right; the rest is a run of batches."""
-    batches, error = plain_outcome(reseal_run(data[1:]) if data[:1] == b"\1" else data[1:])
+    run = reseal_run(data[1:]) if data[:1] == b"\1" else data[1:]
+    batches, error = plain_outcome(run)
+    if error is None:
+        keys = [record.key for batch in batches for record in batch.records]
+        missing = [at for at, key in enumerate(keys) if key is None]
+        assert finish(without_keys(run, len(keys) + 1)) == missing
     for batch in batches:
         header, records = batch.header, batch.records
         assert len(records) == header.count
@@ -54,7 +71,11 @@ def _codec(codec: Codec, data: bytes) -> bool:
     try:
         plain = decompress(codec, data, size_max=DECOMPRESSED_BYTES_MAX)
     except (CorruptError, UnsupportedError):
+        with suppress(CorruptError, UnsupportedError):
+            for _ in decompress_pieces(codec, data, size_max=DECOMPRESSED_BYTES_MAX):
+                pass
         return False
+    assert b"".join(decompress_pieces(codec, data, size_max=len(plain))) == plain
     assert len(plain) <= DECOMPRESSED_BYTES_MAX
     assert decompress(codec, data, size_max=len(plain)) == plain
     assert decompress(codec, compress(codec, plain), size_max=len(plain)) == plain

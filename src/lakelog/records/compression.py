@@ -280,7 +280,8 @@ def _decompress_lz4(data: _Bytes, size_max: int) -> bytes:
 def _decompress_zstd(data: _Bytes, size_max: int) -> bytes:
     codec = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)
     try:
-        if 0 <= zstandard.frame_content_size(data) <= min(size_max, len(data) * _ZSTD_RATIO_FAST):
+        # Of a frame that says that it is empty the library reads nothing more.
+        if 0 < zstandard.frame_content_size(data) <= min(size_max, len(data) * _ZSTD_RATIO_FAST):
             return codec.decompress(data, allow_extra_data=False)
     except zstandard.ZstdError:
         pass  # Several frames, or damage: the careful way below tells which.

@@ -72,6 +72,12 @@ def test_zstd_of_several_frames_is_one_stream() -> None:
     assert decompress(Codec.ZSTD, frame(b"one ") + frame(b"two")) == b"one two"
 
 
+def test_zstd_that_says_that_it_is_empty_is_looked_at_nevertheless() -> None:
+    assert decompress(Codec.ZSTD, compress(Codec.ZSTD, b"")) == b""
+    with pytest.raises(CorruptError, match="zstd"):
+        decompress(Codec.ZSTD, bytes.fromhex("28b52ffd2000fe0000"))
+
+
 def test_zstd_without_a_content_size_is_read() -> None:
     stream = zstandard.ZstdCompressor(write_content_size=False).compressobj()
     assert decompress(Codec.ZSTD, stream.compress(TEXT) + stream.flush()) == TEXT
