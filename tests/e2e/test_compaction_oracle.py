@@ -28,7 +28,7 @@ from lakelog.records.keeping import Rules, last_batches
 from lakelog.records.offset_map import OffsetMap
 from tests.parts.jvm import QUICK
 from tests.parts.kafka import Kafka, copy_directory, running_kafka
-from tests.patience import in_time
+from tests.patience import heard, in_time
 
 pytestmark = pytest.mark.kafka
 
@@ -228,8 +228,7 @@ def _let_clean(kafka: Kafka, allowed: bool) -> None:
         ConfigResource(ResourceType.TOPIC, topic.name, incremental_configs=entries)
         for topic in TOPICS
     ]
-    for done in admin.incremental_alter_configs(resources).values():
-        done.result(timeout=30)
+    heard(admin.incremental_alter_configs(resources).values())
 
 
 def _wait_for_cleaner(kafka: Kafka) -> None:

@@ -21,7 +21,7 @@ from tests.e2e.live.twins import (
     running_namespace,
 )
 from tests.parts.kafka import Kafka, read_all
-from tests.patience import LateError, in_time
+from tests.patience import HANGS_S, LateError, in_time
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -155,7 +155,7 @@ def test_a_topic_that_is_created_again_stops_the_query_with_both_ids(
     until(query, lambda: latest(query) == {"again": {"0": 5}})
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     for done in admin.delete_topics(["again"]).values():
-        done.result(timeout=30)
+        done.result(timeout=HANGS_S)
     create_topic(bootstrap, "again", 1)
     produce(bootstrap, "again", records(0, 9, 1))
     # Which it notices first depends on when it looks.

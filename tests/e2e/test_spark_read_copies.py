@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from tests.parts.kafka import read_all
 from tests.parts.kafka_cluster import KafkaCluster
-from tests.patience import in_time
+from tests.patience import heard, in_time
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -56,8 +56,7 @@ def lose_a_tail(cluster: KafkaCluster) -> None:
 def delete_records(cluster: KafkaCluster, partition: int, before: int) -> Callable[[], bool]:
     """Delete records; returns whether every broker has noted it on its disk."""
     admin = cluster.admin()
-    for done in admin.delete_records([TopicPartition(TOPIC, partition, before)]).values():
-        done.result(timeout=30)
+    heard(admin.delete_records([TopicPartition(TOPIC, partition, before)]).values())
     notes = [node.data_dir / "log-start-offset-checkpoint" for node in cluster.nodes]
     return lambda: all(f"{TOPIC} {partition} {before}\n" in note.read_text() for note in notes)
 

@@ -30,7 +30,7 @@ from tests.parts.process import (
     free_ports,
     mortal,
 )
-from tests.patience import LateError
+from tests.patience import LateError, heard
 
 _QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 _CLUSTER_ID = "bGFrZWxvZy10ZXN0cy0xIQ"
@@ -162,8 +162,7 @@ class Kafka:
         """Create a topic; `segment_bytes=1048576` sets `segment.bytes`."""
         topic = NewTopic(name, partitions, 1, config=_dotted(configs))
         admin = self._admin()  # A client that is garbage before the answer comes cancels it.
-        for done in admin.create_topics([topic]).values():
-            done.result(timeout=30)
+        heard(admin.create_topics([topic]).values())
 
     def partition_dir(self, topic: str, partition: int) -> Path:
         return self.data_dir / f"{topic}-{partition}"

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.parts.kafka import Kafka
 from tests.parts.process import LOOPBACK
-from tests.patience import LateError
+from tests.patience import LateError, heard
 
 NODES = 3
 _CONTROLLER = 1
@@ -110,8 +110,7 @@ class KafkaCluster:
             name, len(replicas), replica_assignment=[list(one) for one in replicas], config=config
         )
         admin = self.admin()  # A client that is garbage before the answer comes cancels it.
-        for done in admin.create_topics([topic]).values():
-            done.result(timeout=30)
+        heard(admin.create_topics([topic]).values())
         self.wait_until(lambda: all(self.leader(name, p) > 0 for p in range(len(replicas))))
 
     def admin(self) -> AdminClient:

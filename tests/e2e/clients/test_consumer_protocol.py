@@ -25,7 +25,7 @@ from tests.parts.jvm import QUICK, java
 from tests.parts.kafka import TOOL_CLASSES, Cluster, Kafka, running_kafka, tool
 from tests.parts.lakelog import Lakelog, running_lakelog
 from tests.parts.process import mortal
-from tests.patience import in_time
+from tests.patience import HANGS_S, in_time
 
 PATIENCE_S = 120
 PARTITIONS = 6
@@ -63,7 +63,7 @@ def create(cluster: Cluster, partitions: int) -> str:
     topic = f"t-{new_id().hex()[:8]}"
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     for done in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
-        done.result(timeout=30)
+        done.result(timeout=HANGS_S)
     wait_until(lambda: topic in admin.list_topics(timeout=10).topics, lambda: f"no {topic}")
     return topic
 

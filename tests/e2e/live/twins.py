@@ -26,7 +26,7 @@ from lakelog.model import Rules
 from lakelog.store import StoreSpec, retrying, run, working
 from tests.parts.kafka import Kafka
 from tests.parts.lakelog import Lakelog, running_lakelog
-from tests.patience import in_time
+from tests.patience import HANGS_S, heard, in_time
 
 START_MS = time.time_ns() // 1_000_000 - 3_600_000
 """An hour ago: Kafka expires what is old, and refuses what is from the future."""
@@ -98,7 +98,7 @@ def create_topic(bootstrap: str, name: str, partitions: int, **configs: str) -> 
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     topic = NewTopic(name, partitions, 1, config=configs)
     for done in admin.create_topics([topic]).values():
-        done.result(timeout=30)
+        done.result(timeout=HANGS_S)
 
 
 def produce(bootstrap: str, topic: str, records: Iterable[Sent], codec: str = "none") -> None:
@@ -141,8 +141,7 @@ class Twins:
 
     def delete_records(self, topic: str, offset: int) -> None:
         admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap, "log_level": 0})
-        for done in admin.delete_records([TopicPartition(topic, 0, offset)]).values():
-            done.result(timeout=30)
+        heard(admin.delete_records([TopicPartition(topic, 0, offset)]).values())
         self.namespace.delete_records(topic, offset)
 
     def options(self, source: str) -> dict[str, str]:

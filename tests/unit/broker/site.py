@@ -6,7 +6,7 @@ client    one socket: requests written by kio, answers read by kio, pipelined at
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -21,26 +21,41 @@ from kio.serial import entity_reader, entity_writer
 from lakelog.broker import Broker, BrokerSettings, CoordinatorSettings, Limits, Listener, run_broker
 from lakelog.errors import UnavailableError
 from lakelog.groups import GroupRules
-from lakelog.host import SystemClock, new_id
+from lakelog.host import new_id
 from lakelog.journal import FlushSettings, Lane, append, new_run, probe
 from lakelog.log import create_topic, delete_topic, make_namespace, open_namespace, read_topic
 from lakelog.model import Record, Rules
 from lakelog.ports import Clock
 from lakelog.records import Codec, NewBatch, decode_batches, encode_batch
 from lakelog.store import MemoryStore, Op, Work, run, working
+from tests.patience import HANGS_S
+from tests.virtual_time import VirtualClock, run_virtually
 
-__all__ = ["NOON", "Client", "Site", "batch", "broker", "connect", "records", "story"]
+__all__ = [
+    "NOON",
+    "Client",
+    "Site",
+    "batch",
+    "broker",
+    "connect",
+    "records",
+    "story",
+    "virtual_story",
+]
 
 NOON = 1_700_000_000_000
 
 _SIZE = struct.Struct(">i")
+
+STORY_S = 5 * HANGS_S
+"""A story that has not ended by then hangs."""
 
 
 class Site(MemoryStore):
     """A store with a namespace in it."""
 
     def __init__(self, lanes: int = 1, *, clock: Clock | None = None, **rules: int) -> None:
-        super().__init__(now_ms=(clock or SystemClock()).now_ms)
+        super().__init__(now_ms=(clock or VirtualClock()).now_ms)
         self.ops: list[Op] = []
         self.log: list[dict[str, Any]] = []
         self.open = asyncio.Event()
@@ -77,7 +92,7 @@ class Site(MemoryStore):
         if number not in self._lanes:
             rules = self.do(open_namespace()).rules
             self._lanes[number] = Lane(
-                number=number, rules=rules, clock=SystemClock(), ids=new_id, writer=new_id()
+                number=number, rules=rules, clock=VirtualClock(), ids=new_id, writer=new_id()
             )
         return self._lanes[number]
 
@@ -135,7 +150,7 @@ def batch(
 ) -> bytes:
     """Return a batch as a producer sends it: offsets from 0."""
     keys = keys or [key] * len(values)
-    now_ms = SystemClock().now_ms()
+    now_ms = VirtualClock().now_ms()
     found = [
         Record(offset=at, timestamp=times[at] if times else now_ms, key=keys[at], value=value)
         for at, value in enumerate(values)
@@ -202,14 +217,14 @@ class Client:
     async def ask(self, key: int, version: int, /, **fields: Any) -> Any:
         """Send a request and return its answer, which must be the next one."""
         number = self.send(key, version, **fields)
-        answered, found = await asyncio.wait_for(self.answer(), 20)
+        answered, found = await asyncio.wait_for(self.answer(), HANGS_S)
         assert answered == number
         return found
 
     async def is_closed(self) -> bool:
         """Say whether the broker has ended the connection; waits for it."""
         try:
-            return await asyncio.wait_for(self.reader.read(1), 10) == b""
+            return await asyncio.wait_for(self.reader.read(1), HANGS_S) == b""
         except ConnectionError:
             return True
 
@@ -255,7 +270,7 @@ class Client:
     async def produce(self, name: str, partition: int, body: bytes, **options: Any) -> Any:
         """Produce to one partition, and return its row of the answer."""
         number = self.send_produce({(name, partition): body}, **options)
-        answered, found = await asyncio.wait_for(self.answer(), 20)
+        answered, found = await asyncio.wait_for(self.answer(), HANGS_S)
         assert answered == number
         return found.responses[0].partition_responses[0]
 
@@ -309,7 +324,7 @@ class Client:
     async def fetch(self, wanted: dict[tuple[str, int], int], **options: Any) -> Any:
         """Fetch, and return the answer."""
         number = self.send_fetch(wanted, **options)
-        answered, found = await asyncio.wait_for(self.answer(), 20)
+        answered, found = await asyncio.wait_for(self.answer(), HANGS_S)
         assert answered == number
         return found
 
@@ -415,7 +430,7 @@ async def broker(
         processors=[note],
         wrapper_class=structlog.make_filtering_bound_logger(0),
     )
-    async with run_broker(site, told, log, clock=clock) as running:
+    async with run_broker(site, told, log, clock=clock or VirtualClock()) as running:
         yield running
     assert not [event for event in site.log if event["event"] == "a bug"], site.log
 
@@ -434,15 +449,19 @@ async def connect(
     return Client(reader, writer)
 
 
-def story(run_: Callable[[], Awaitable[None]]) -> Callable[[], None]:
-    """Make a test of a coroutine, which takes a minute at most, on the loop of real brokers.
+def story(run_: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    """Make a test of a coroutine, on the loop of real brokers.
 
     Tests with parameters use asyncio's own, so that both are tried.
     """
+    return _test(run_, lambda: uvloop.run(asyncio.wait_for(run_(), STORY_S)))
 
-    def test() -> None:
-        uvloop.run(asyncio.wait_for(run_(), 60))
 
-    test.__name__ = run_.__name__
-    test.__doc__ = run_.__doc__
+def virtual_story(run_: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    """Make a test of a coroutine in which time passes; that takes none."""
+    return _test(run_, lambda: run_virtually(run_()))
+
+
+def _test(told: Callable[[], object], test: Callable[[], None]) -> Callable[[], None]:
+    test.__name__, test.__doc__, test.__module__ = told.__name__, told.__doc__, told.__module__
     return test

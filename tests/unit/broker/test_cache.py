@@ -8,7 +8,8 @@ import pytest
 from lakelog.broker.cache import GAP_BYTES_MAX, ColdCache
 from lakelog.errors import NotFoundError, UnavailableError
 from lakelog.store import Fetched, Get, GetRange, MemoryStore, Op, PutIfAbsent
-from tests.unit.broker.site import story
+from tests.unit.broker.site import virtual_story
+from tests.virtual_time import pass_time
 
 KEY = "a/1.bundle"
 BODY = bytes(range(256)) * 2_000
@@ -24,7 +25,7 @@ class Store(MemoryStore):
 
     async def perform_async(self, op: Op) -> Any:
         self.asked.append(op)
-        await asyncio.sleep(0.01)
+        await pass_time(0.01)
         if self.fails:
             raise UnavailableError("no answer: retry")
         return self.perform(op)
@@ -39,7 +40,7 @@ async def read(cache: ColdCache, *spans: tuple[int, int], key: str = KEY) -> lis
     return [one.body for one in found]
 
 
-@story
+@virtual_story
 async def test_neighbours_are_one_request_and_far_ones_are_not() -> None:
     store = Store()
     cache = ColdCache(store.perform_async, 1 << 20)
@@ -49,7 +50,7 @@ async def test_neighbours_are_one_request_and_far_ones_are_not() -> None:
     assert cache.fetched_bytes == 449
 
 
-@story
+@virtual_story
 async def test_what_was_read_is_not_asked_for_again_and_cells_are() -> None:
     store = Store()
     cache = ColdCache(store.perform_async, 1 << 20)
@@ -61,20 +62,20 @@ async def test_what_was_read_is_not_asked_for_again_and_cells_are() -> None:
     assert len(store.asked) == 2 + 4
 
 
-@story
+@virtual_story
 async def test_who_asks_while_it_is_on_its_way_waits_for_it_and_may_give_up() -> None:
     store = Store()
     cache = ColdCache(store.perform_async, 1 << 20)
     first = asyncio.create_task(cache.perform(GetRange(KEY, 0, 100)))
-    await asyncio.sleep(0.003)
+    await pass_time(0.003)
     second = asyncio.create_task(cache.perform(GetRange(KEY, 0, 100)))
-    await asyncio.sleep(0.001)
+    await pass_time(0.001)
     first.cancel()
     assert (await second).body == BODY[:100]
     assert len(store.asked) == 1
 
 
-@story
+@virtual_story
 async def test_an_error_is_told_to_all_and_kept_by_nobody() -> None:
     store = Store()
     store.fails = True
@@ -88,7 +89,7 @@ async def test_an_error_is_told_to_all_and_kept_by_nobody() -> None:
         await cache.perform(GetRange("a/none.bundle", 0, 100))
 
 
-@story
+@virtual_story
 async def test_it_is_bounded_and_the_longest_unused_goes_first() -> None:
     store = Store()
     cache = ColdCache(store.perform_async, 300)
@@ -106,7 +107,7 @@ async def test_it_is_bounded_and_the_longest_unused_goes_first() -> None:
     assert cache.size_bytes <= 300
 
 
-@story
+@virtual_story
 async def test_a_range_behind_the_end_is_empty() -> None:
     cache = ColdCache(Store().perform_async, 1 << 20)
     assert await read(cache, (len(BODY) - 10, len(BODY) + 10), (len(BODY) - 5, len(BODY) + 90))

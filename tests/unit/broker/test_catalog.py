@@ -6,13 +6,13 @@ import pytest
 
 from lakelog.broker.lookups import FRESH_MS, NAMES_MAX
 from lakelog.errors import ConflictError, NotFoundError, UnavailableError
-from lakelog.host import SystemClock
 from lakelog.store import Get, ListPage
 from tests.patience import in_time
-from tests.unit.broker.site import Site, broker, story
+from tests.unit.broker.site import Site, broker, virtual_story
+from tests.virtual_time import VirtualClock, pass_time
 
 
-@story
+@virtual_story
 async def test_a_known_topic_costs_nothing_and_an_unknown_one_a_question() -> None:
     site = Site()
     site.create("t")
@@ -31,7 +31,7 @@ async def test_a_known_topic_costs_nothing_and_an_unknown_one_a_question() -> No
         assert len(site.ops) == before + 1, "there can be none"
 
 
-class Hands(SystemClock):
+class Hands(VirtualClock):
     """A clock that can be moved on."""
 
     passed_ms = 0
@@ -40,7 +40,7 @@ class Hands(SystemClock):
         return super().boot_ms() + self.passed_ms
 
 
-@story
+@virtual_story
 async def test_a_topic_that_somebody_else_makes_is_seen_within_a_second() -> None:
     site, hands = Site(), Hands()
     async with broker(site, clock=hands) as running:
@@ -61,7 +61,7 @@ async def test_a_topic_that_somebody_else_makes_is_seen_within_a_second() -> Non
         assert catalog.known_id(other) is None
 
 
-@story
+@virtual_story
 async def test_a_topic_that_is_made_here_is_seen_at_once() -> None:
     async with broker(Site()) as running:
         catalog = running.services.catalog
@@ -70,7 +70,7 @@ async def test_a_topic_that_is_made_here_is_seen_at_once() -> None:
         assert await catalog.topic("new") == made
 
 
-@story
+@virtual_story
 async def test_names_that_are_made_up_cost_a_listing_and_not_a_read_each() -> None:
     site = Site()
     async with broker(site) as running:
@@ -83,7 +83,7 @@ async def test_names_that_are_made_up_cost_a_listing_and_not_a_read_each() -> No
         assert len(asked) <= 3 * (NAMES_MAX + 1), "however slow this machine is"
 
 
-@story
+@virtual_story
 async def test_ids_that_are_made_up_cost_one_listing() -> None:
     site = Site()
     async with broker(site) as running:
@@ -94,7 +94,7 @@ async def test_ids_that_are_made_up_cost_one_listing() -> None:
         in_time([type(op) for op in site.ops[before:]] == [ListPage], site.ops[before:])
 
 
-@story
+@virtual_story
 async def test_there_is_one_listing_on_its_way_at_most() -> None:
     site = Site()
     async with broker(site) as running:
@@ -105,16 +105,16 @@ async def test_there_is_one_listing_on_its_way_at_most() -> None:
         early = [
             asyncio.create_task(catalog.entry_by_id(at.to_bytes(16, "big"))) for at in range(10)
         ]
-        await asyncio.sleep(0.01)
+        await pass_time(0.01)
         late = [asyncio.create_task(catalog.refresh()) for _ in range(10)]
-        await asyncio.sleep(0.01)
+        await pass_time(0.01)
         assert site.count(ListPage) == before + 1
         site.open.set()
         await asyncio.gather(*early, *late)
         assert site.count(ListPage) == before + 2, "who refreshes shares the next one"
 
 
-@story
+@virtual_story
 async def test_who_asks_for_a_name_within_a_second_shares_a_question() -> None:
     site, hands = Site(), Hands()
     async with broker(site, clock=hands) as running:
@@ -123,17 +123,17 @@ async def test_who_asks_for_a_name_within_a_second_shares_a_question() -> None:
         site.open.clear()
         before = len(site.ops)
         early = [asyncio.create_task(catalog.topic("new")) for _ in range(10)]
-        await asyncio.sleep(0.01)
+        await pass_time(0.01)
         assert len(site.ops) == before + 1
         hands.passed_ms += FRESH_MS + 1
         late = asyncio.create_task(catalog.topic("new"))
-        await asyncio.sleep(0.01)
+        await pass_time(0.01)
         site.open.set()
         assert set(await asyncio.gather(*early, late)) == {None}
         assert len(site.ops) == before + 2, "who comes later needs a question that began later"
 
 
-@story
+@virtual_story
 async def test_a_question_without_an_answer_is_no_answer() -> None:
     site = Site()
     async with broker(site) as running:
@@ -148,7 +148,7 @@ async def test_a_question_without_an_answer_is_no_answer() -> None:
         assert await catalog.entry_by_id(bytes(16)) is None
 
 
-@story
+@virtual_story
 async def test_a_new_incarnation_replaces_the_old_and_never_the_other_way_round() -> None:
     site = Site()
     old_id = site.create("t")
@@ -168,7 +168,7 @@ async def test_a_new_incarnation_replaces_the_old_and_never_the_other_way_round(
         assert await catalog.topic("t") == new
 
 
-@story
+@virtual_story
 async def test_a_topic_is_made_once_and_deleted_once() -> None:
     site = Site(lanes=3)
     async with broker(site) as running:
@@ -189,7 +189,7 @@ async def test_a_topic_is_made_once_and_deleted_once() -> None:
         assert await catalog.topic("t") == again
 
 
-@story
+@virtual_story
 async def test_a_refresh_is_one_listing_and_a_read_for_each_topic_that_changed() -> None:
     site = Site()
     for at in range(30):
@@ -207,7 +207,7 @@ async def test_a_refresh_is_one_listing_and_a_read_for_each_topic_that_changed()
         assert "t3" not in names
 
 
-@story
+@virtual_story
 async def test_names_are_one_tuple_until_a_topic_comes_or_goes() -> None:
     site = Site()
     for name in ("b", "a", "gone"):
@@ -229,7 +229,7 @@ async def test_names_are_one_tuple_until_a_topic_comes_or_goes() -> None:
         assert catalog.names() == ("a", "b")
 
 
-@story
+@virtual_story
 async def test_metadata_is_made_again_when_epochs_change() -> None:
     site = Site()
     site.create("t", 2)

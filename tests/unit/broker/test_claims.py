@@ -1,7 +1,7 @@
 """Two brokers on one storage: who has the groups, who says so, and who has them in the end."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -13,11 +13,13 @@ from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.ledger import CoordinatorSettings
 from lakelog.errors import CorruptError, FencedError, UnavailableError
 from lakelog.groups import Code, Commit, GroupRules, NewOffset, Offsets, Place
-from lakelog.host import SystemClock, new_id
+from lakelog.host import new_id
 from lakelog.meta import BucketGroups, MemoryGroups
 from lakelog.names import BROKERS_PREFIX, GROUPS_PREFIX, pulse_key
 from lakelog.store import ListPage, MemoryStore, Op, PutIfAbsent, PutIfMatch, run, working
+from tests.patience import until
 from tests.unit.broker.site import Site, batch, broker, connect, story
+from tests.virtual_time import VirtualClock, pass_time, run_virtually
 
 QUICK = CoordinatorSettings(
     commit_interval_ms=0,
@@ -39,12 +41,6 @@ def offset_of(coordinator: Coordinator) -> int:
     return found.rows[Place(TOPIC, 0)].offset
 
 
-async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
-        while not await is_so():
-            await asyncio.sleep(0.01)
-
-
 class Machine:
     """A broker's machine, from which the plug can be pulled: nothing it sends arrives any more."""
 
@@ -53,15 +49,15 @@ class Machine:
         self.is_dead = False
 
     async def perform(self, op: Op) -> Any:
-        while self.is_dead:
-            await asyncio.sleep(3600)
+        if self.is_dead:
+            await asyncio.Event().wait()
         return self.store.perform(op)
 
     def coordinator(self, settings: CoordinatorSettings = QUICK) -> Coordinator:
         return Coordinator(
             BucketGroups(new_id(), shards=2),
             self.perform,
-            clock=SystemClock(),
+            clock=VirtualClock(),
             ids=new_id,
             settings=replace(settings, drain_ms=50),
         )
@@ -95,12 +91,12 @@ def test_a_broker_whose_groups_were_taken_says_by_whom_and_does_not_take_them_ba
         async with two(MemoryStore()) as (first, second, _):
             assert "another broker at elsewhere:9092 (it started at 20" in first.trouble()
             assert "stop one of the two" in first.trouble()
-            await asyncio.sleep(2 * QUICK.gone_ms / 1000)
+            await pass_time(2 * QUICK.gone_ms / 1000)
             assert (await first.commit("g", commit(4))).codes == (Code.NOT_COORDINATOR,)
             assert (await second.commit("g", commit(5))).codes == (Code.NONE,)
             assert second.trouble() == ""
 
-    asyncio.run(main())
+    run_virtually(main())
 
 
 def test_a_broker_that_took_groups_and_was_killed_gives_them_back_within_a_bound() -> None:
@@ -116,7 +112,7 @@ def test_a_broker_that_took_groups_and_was_killed_gives_them_back_within_a_bound
             await until(is_back)
             assert offset_of(first) == 6
 
-    asyncio.run(main())
+    run_virtually(main())
 
 
 def test_a_broker_that_took_groups_and_stops_gives_them_back_at_once() -> None:
@@ -137,7 +133,7 @@ def test_a_broker_that_took_groups_and_stops_gives_them_back_at_once() -> None:
             assert offset_of(first) == 5
         assert not store.perform(ListPage(BROKERS_PREFIX)).objects
 
-    asyncio.run(main())
+    run_virtually(main())
 
 
 def test_a_broker_that_slept_while_its_groups_were_taken_back_changes_nothing() -> None:
@@ -160,7 +156,7 @@ def test_a_broker_that_slept_while_its_groups_were_taken_back_changes_nothing() 
             assert before == after
             assert (await first.commit("g", commit(7))).codes == (Code.NONE,)
 
-    asyncio.run(main())
+    run_virtually(main())
 
 
 def test_groups_in_memory_are_taken_back_as_well() -> None:
@@ -172,7 +168,7 @@ def test_groups_in_memory_are_taken_back_as_well() -> None:
             Coordinator(
                 MemoryGroups(name * 16, shared, pulses),
                 perform,
-                clock=SystemClock(),
+                clock=VirtualClock(),
                 ids=new_id,
                 settings=QUICK,
             )
@@ -189,7 +185,7 @@ def test_groups_in_memory_are_taken_back_as_well() -> None:
 
             await until(is_back)
 
-    asyncio.run(main())
+    run_virtually(main())
 
 
 def test_a_pulse_that_is_none_is_said_to_be() -> None:

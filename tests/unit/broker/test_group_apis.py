@@ -1,8 +1,7 @@
 """The APIs of groups, from bytes to bytes: every version of each tells the same story."""
 
-import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from io import BytesIO
@@ -23,11 +22,12 @@ from lakelog.broker.services import Call
 from lakelog.broker.shards import CoordinatorSettings
 from lakelog.errors import UnavailableError
 from lakelog.groups import EXPRESSIONS_MAX, GroupRules
-from lakelog.host import SystemClock, new_id
+from lakelog.host import new_id
 from lakelog.log import Topic
 from lakelog.meta import MemoryGroups
 from lakelog.store import MemoryStore
 from lakelog.wire import APIS, ApiKey, control, decode_request, encode_response
+from tests.virtual_time import VirtualClock, run_virtually
 
 ORDERS = Topic(name="orders", id=new_id(), partitions=2, lanes=1)
 NAMES = ("orders", *(f"other-{at}" for at in range(999)))
@@ -155,7 +155,7 @@ async def client(
     coordinator = Coordinator(
         MemoryGroups(new_id()),
         MemoryStore().perform_async,
-        clock=SystemClock(),
+        clock=VirtualClock(),
         ids=new_id,
         settings=settings,
         patterns=Patterns(matches),
@@ -167,12 +167,8 @@ async def client(
         yield Client(services, version)
 
 
-def play(story: Awaitable[None]) -> None:
-    async def within() -> None:
-        async with asyncio.timeout(20):
-            await story
-
-    asyncio.run(within())
+def play(story: Coroutine[Any, Any, None]) -> None:
+    run_virtually(story)
 
 
 every_version = pytest.mark.parametrize("version", range(10))

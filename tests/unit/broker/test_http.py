@@ -11,6 +11,8 @@ from lakelog.broker.limits import HTTP_CONNECTIONS_MAX
 from lakelog.broker.metrics import Metrics
 from lakelog.errors import UnavailableError
 from tests.hostile import attacks
+from tests.patience import HANGS_S
+from tests.virtual_time import pass_time, run_virtually
 
 Talk = Callable[[bytes], Awaitable[tuple[int, dict[str, str], bytes]]]
 
@@ -45,7 +47,7 @@ def served(
 
             await story(server, talk)
 
-    asyncio.run(run())
+    run_virtually(run())
 
 
 async def hang_up(writer: asyncio.StreamWriter) -> None:
@@ -130,7 +132,7 @@ def test_who_is_slow_is_not_waited_for() -> None:
     async def story(server: HttpServer, talk: Talk) -> None:
         reader, writer = await asyncio.open_connection(*server.address)
         writer.write(b"GET /heal")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANGS_S):
             assert await reader.read() == b""
         await hang_up(writer)
         assert (await talk(get("/healthz")))[0] == 200
@@ -141,7 +143,7 @@ def test_who_is_slow_is_not_waited_for() -> None:
 def test_a_probe_gets_in_however_many_say_nothing() -> None:
     async def story(server: HttpServer, talk: Talk) -> None:
         silent = attacks.silence(*server.address, 3 * HTTP_CONNECTIONS_MAX)
-        await asyncio.sleep(0.1)
+        await pass_time(0.1)
         for _ in range(HTTP_CONNECTIONS_MAX):
             assert (await talk(get("/healthz")))[0] == 200
         ends = [
@@ -156,7 +158,7 @@ def test_a_probe_gets_in_however_many_say_nothing() -> None:
 def test_who_has_asked_is_answered_before_who_is_silent_gets_in() -> None:
     async def story(server: HttpServer, talk: Talk) -> None:
         idle = [await asyncio.open_connection(*server.address) for _ in range(HTTP_CONNECTIONS_MAX)]
-        await asyncio.sleep(0.05)  # The last of them may not have been accepted yet.
+        await pass_time(0.05)  # The last of them may not have been accepted yet.
         assert (await talk(get("/healthz")))[0] == 200
         assert await idle[0][0].read() == b"", "the oldest had to go"
         for reader, writer in idle[1:]:
@@ -173,7 +175,7 @@ def test_closing_ends_what_is_open() -> None:
 
     async def story(server: HttpServer, _: Talk) -> None:
         left.append(await asyncio.open_connection(*server.address))
-        await asyncio.sleep(0.05)  # Let it be accepted.
+        await pass_time(0.05)  # Let it be accepted.
         async with asyncio.timeout(1):
             await server.close()
         assert await left[0][0].read() == b""

@@ -3,8 +3,8 @@
 import asyncio
 import multiprocessing
 import os
+import signal
 import time
-from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from lakelog.log import create_topic, make_namespace
 from lakelog.model import Rules
 from lakelog.store import StoreSpec, run, working
 from lakelog.testing import make_batch
-from tests.patience import in_time
+from tests.patience import in_time, until
 
 SOON = KeepSettings(every_s=0.05)
 
@@ -41,12 +41,6 @@ def log(tmp_path: Path) -> StoreSpec:
     return spec
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not holds():
-            await asyncio.sleep(0.01)
-
-
 def is_gone(process_id: int) -> bool:
     try:
         os.kill(process_id, 0)
@@ -58,7 +52,7 @@ def is_gone(process_id: int) -> bool:
 def sleeper(spec: StoreSpec, settings: KeepSettings, pipe: Connection) -> None:
     """Hang, as a store may."""
     pipe.send_bytes(b"{}")
-    time.sleep(60)  # noqa: TID251
+    signal.pause()
 
 
 def failing(spec: StoreSpec, settings: KeepSettings, pipe: Connection) -> None:

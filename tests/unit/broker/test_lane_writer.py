@@ -16,6 +16,8 @@ from lakelog.model import Rules
 from lakelog.names import bundle_key
 from lakelog.store import Get, GetSuffix, MemoryStore, Op, PutIfAbsent, run, working
 from lakelog.testing import make_batch
+from tests.patience import until
+from tests.virtual_time import pass_time, run_virtually
 
 TOPIC = b"a topic of tests"
 RULES = Rules(lanes=1, checkpoint_every=4)
@@ -41,7 +43,7 @@ def test_requests_that_come_together_are_one_bundle() -> None:
         async with LaneWriter(lane_in(store), store.perform_async, settings) as writer:
             return await asyncio.gather(*(writer.append(request(n, n % 7)) for n in range(50)))
 
-    outcomes = asyncio.run(story())
+    outcomes = run_virtually(story())
     assert all(isinstance(outcome, Stored) for outcome in outcomes)
     assert {outcome.seq for outcome in outcomes} == {0}
 
@@ -58,7 +60,7 @@ def test_enough_bytes_do_not_wait_for_the_interval() -> None:
             waiting = [writer.append(request(number)) for number in range(8)]
             return await asyncio.wait_for(asyncio.gather(*waiting), 20)
 
-    assert {outcome.seq for outcome in asyncio.run(story())} == {0, 1}
+    assert {outcome.seq for outcome in run_virtually(story())} == {0, 1}
 
 
 def test_a_full_queue_makes_producers_wait_and_nothing_is_lost() -> None:
@@ -79,7 +81,7 @@ def test_a_full_queue_makes_producers_wait_and_nothing_is_lost() -> None:
 
             return await asyncio.gather(*(perform(number) for number in range(40)))
 
-    outcomes = asyncio.run(story())
+    outcomes = run_virtually(story())
     assert sorted(outcome.base_offset for outcome in outcomes) == list(range(40))
     assert most[0] <= 3 * one
 
@@ -98,7 +100,7 @@ def test_closing_flushes_what_was_accepted_and_accepts_no_more() -> None:
             await writer.append(request(9))
         return await asyncio.gather(*tasks)
 
-    assert all(isinstance(outcome, Stored) for outcome in asyncio.run(story()))
+    assert all(isinstance(outcome, Stored) for outcome in run_virtually(story()))
 
 
 def test_a_failed_flush_answers_everybody_with_unknown_and_the_next_one_works() -> None:
@@ -118,7 +120,7 @@ def test_a_failed_flush_answers_everybody_with_unknown_and_the_next_one_works() 
             first = await asyncio.gather(*(writer.append(request(number)) for number in range(3)))
             return first, await writer.append(request(7))
 
-    first, last = asyncio.run(story())
+    first, last = run_virtually(story())
     assert first == [Unknown()] * 3
     assert isinstance(last, Stored)
     assert len(complaints) == 1
@@ -142,7 +144,7 @@ def test_a_bug_in_a_flush_leaves_nobody_waiting() -> None:
         assert not lane.is_sure
         return answers
 
-    assert all(isinstance(answer, UnavailableError) for answer in asyncio.run(story()))
+    assert all(isinstance(answer, UnavailableError) for answer in run_virtually(story()))
 
 
 def test_a_client_that_gave_up_does_not_keep_the_others_from_their_answers() -> None:
@@ -153,11 +155,11 @@ def test_a_client_that_gave_up_does_not_keep_the_others_from_their_answers() -> 
         async with LaneWriter(lane_in(store), store.perform_async, settings) as writer:
             gone = asyncio.create_task(writer.append(request(1)))
             stays = asyncio.create_task(writer.append(request(2)))
-            await asyncio.sleep(0.005)
+            await pass_time(0.005)
             gone.cancel()
             return await stays
 
-    assert isinstance(asyncio.run(story()), Stored)
+    assert isinstance(run_virtually(story()), Stored)
 
 
 def test_checkpoints_are_written_beside_the_flushes() -> None:
@@ -168,7 +170,7 @@ def test_checkpoints_are_written_beside_the_flushes() -> None:
             for number in range(9):
                 await writer.append(request(number))
 
-    asyncio.run(story())
+    run_virtually(story())
     keys = [key for key in store._keys if key.endswith(".checkpoint")]
     assert [int(key[-31:-11]) for key in keys] == [3, 7]
     assert store.perform(GetSuffix(bundle_key(0, 8), 1)).body == b"K"
@@ -192,17 +194,14 @@ def test_a_busy_lane_learns_soon_that_its_floor_has_risen() -> None:
             await writer.refresh()
             before = lane.last_look
             watching = asyncio.create_task(writer.watch_floor(1))
-            while lane.last_look is before:
-                await asyncio.sleep(0.001)
+            await until(lambda: lane.last_look is not before)
             fails = True
-            while not said:
-                await asyncio.sleep(0.001)
+            await until(lambda: said)
             fails, before = False, lane.last_look
-            while lane.last_look is before:
-                await asyncio.sleep(0.001)
+            await until(lambda: lane.last_look is not before)
             watching.cancel()
 
-    asyncio.run(asyncio.wait_for(story(), 30))
+    run_virtually(story())
 
 
 def test_what_was_accepted_is_flushed_while_closing_though_somebody_else_is_late() -> None:
@@ -225,7 +224,7 @@ def test_what_was_accepted_is_flushed_while_closing_though_somebody_else_is_late
         writer.drop_late(now_ms)
         await closing
 
-    asyncio.run(story())
+    run_virtually(story())
     assert answers.pop(1) == Unknown()
     assert [one.base_offset for one in answers.values()] == [0, 1, 2]
 
@@ -275,7 +274,7 @@ def test_a_lane_says_what_keeps_it_from_storing_anything() -> None:
         said.append(writer.trouble())
         return said
 
-    well, putting, stuck, again, failing, better, closed = asyncio.run(story())
+    well, putting, stuck, again, failing, better, closed = run_virtually(story())
     assert (well, putting, again, better) == ("", "", "", "")
     assert "lane 0 has waited 20 s for the store" in stuck
     assert "read-only" in failing

@@ -9,7 +9,9 @@ from lakelog.broker.handlers import CHANGING, HANDLERS
 from lakelog.names import topic_key
 from lakelog.store import Get, PutIfMatch
 from lakelog.wire import ApiKey
-from tests.unit.broker.site import Client, Site, broker, connect, story
+from tests.patience import HANGS_S, until
+from tests.unit.broker.site import Client, Site, broker, connect, story, virtual_story
+from tests.virtual_time import pass_time
 
 
 def send_commit(client: Client, offset: int, *names: str, group: str = "g") -> int:
@@ -53,7 +55,7 @@ def send_join(client: Client, group: str, member_id: str = "") -> int:
 
 
 async def several(client: Client, count: int) -> list[Any]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANGS_S):
         return [(await client.answer())[1] for _ in range(count)]
 
 
@@ -63,7 +65,7 @@ def freeze_topic(site: Site, name: str) -> None:
     site.open.clear()
 
 
-@story
+@virtual_story
 async def test_an_older_commit_that_must_look_for_its_topic_does_not_undo_a_newer_one() -> None:
     site = Site()
     site.create("orders")
@@ -73,7 +75,7 @@ async def test_an_older_commit_that_must_look_for_its_topic_does_not_undo_a_newe
         freeze_topic(site, "new")
         send_commit(client, 5, "new", "orders")
         send_commit(client, 9, "orders")
-        await asyncio.sleep(0.1)
+        await pass_time(0.1)
         site.open.set()
         for answer in await several(client, 2):
             codes = [row.error_code for topic in answer.topics for row in topic.partitions]
@@ -98,7 +100,7 @@ async def test_what_is_read_behind_a_commit_is_what_was_committed() -> None:
         await client.close()
 
 
-@story
+@virtual_story
 async def test_commits_that_come_together_are_stored_together() -> None:
     """They take effect one after the other, and do not wait for the store one after the other."""
     site = Site()
@@ -112,7 +114,7 @@ async def test_commits_that_come_together_are_stored_together() -> None:
         site.open.clear()
         for offset in range(2, 52):
             send_commit(client, offset, "orders")
-        await asyncio.sleep(0.2)
+        await pass_time(0.2)
         site.open.set()
         await several(client, 50)
         assert site.count(PutIfMatch) - before <= 3
@@ -132,13 +134,13 @@ async def test_who_waits_for_a_group_does_not_keep_its_own_commits_from_taking_e
         (joined,) = await several(first, 1)
         send_join(second, "busy")  # It waits until the first has joined again.
         send_commit(second, 7, "orders")
-        async with asyncio.timeout(10):
-            while True:
-                send_offset(first)
-                (found,) = await several(first, 1)
-                if offset_in(found) == 7:
-                    break
-                await asyncio.sleep(0.01)
+
+        async def is_committed() -> bool:
+            send_offset(first)
+            (found,) = await several(first, 1)
+            return offset_in(found) == 7
+
+        await until(is_committed)
         send_join(first, "busy", joined.member_id)
         await several(first, 1)
         assert len(await several(second, 2)) == 2
@@ -146,7 +148,7 @@ async def test_who_waits_for_a_group_does_not_keep_its_own_commits_from_taking_e
         await second.close()
 
 
-@story
+@virtual_story
 async def test_a_topic_that_is_made_and_changed_in_one_breath_is_changed() -> None:
     site = Site()
     async with broker(site) as running:
@@ -169,7 +171,7 @@ async def test_a_topic_that_is_made_and_changed_in_one_breath_is_changed() -> No
             timeout=10_000,
             validate_only=False,
         )
-        await asyncio.sleep(0.1)
+        await pass_time(0.1)
         site.open.set()
         made, grown = await several(client, 2)
         assert made.topics[0].error_code is ErrorCode.none

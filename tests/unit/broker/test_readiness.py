@@ -11,27 +11,22 @@ from lakelog.broker.server import Broker
 from lakelog.cli.running import _health
 from lakelog.errors import InvalidInputError
 from lakelog.groups import Commit, NewOffset, Place
-from lakelog.host import SystemClock
 from lakelog.names import GROUPS_PREFIX, TOPICS_PREFIX
 from lakelog.store import Op, PutIfAbsent, PutIfMatch, StoreSpec
-from tests.unit.broker.site import Site, batch, broker, connect, story
+from tests.patience import until
+from tests.unit.broker.site import Site, batch, broker, connect, story, virtual_story
+from tests.virtual_time import VirtualClock, pass_time, run_virtually
 
 READY = (True, "ready")
 
 
-class Clock(SystemClock):
+class Clock(VirtualClock):
     """A clock that can be put forward."""
 
     ahead_ms = 0
 
     def boot_ms(self) -> int:
         return super().boot_ms() + self.ahead_ms
-
-
-async def until(is_so: Callable[[], object]) -> None:
-    async with asyncio.timeout(30):
-        while not is_so():
-            await asyncio.sleep(0.01)
 
 
 def is_bundle(op: Op) -> bool:
@@ -90,11 +85,11 @@ async def test_a_shard_for_which_the_store_has_not_answered_for_long_shows() -> 
         assert running.is_ready() == READY
 
 
-@story
+@virtual_story
 async def test_topics_that_could_not_be_refreshed_for_long_show() -> None:
     site, clock = Site(), Clock()
     async with broker(site, clock=clock, topics_refresh_ms=20) as running:
-        await asyncio.sleep(0.1)
+        await pass_time(0.1)
         site.fails = lambda op: getattr(op, "prefix", "") == TOPICS_PREFIX
         clock.ahead_ms += 29_000
         assert running.is_ready() == READY
@@ -117,13 +112,13 @@ def test_a_lane_that_failed_is_tried_again_also_when_no_client_comes_any_more(
             site.fails = full(is_bundle)
             assert (await client.produce("t", 0, batch(b"x"))).error_code == 7
             assert "lane 0 cannot store anything: No space left" in running.is_ready()[1]
-            await asyncio.sleep(0.1)
+            await pass_time(0.1)
             assert not running.is_ready()[0]
             site.fails = lambda _: False
             await until(lambda: running.is_ready() == READY)
             await client.close()
 
-    asyncio.run(main())
+    run_virtually(main())
 
 
 def test_a_task_that_is_dead_for_the_moment_is_named_and_clients_may_come() -> None:
@@ -229,7 +224,7 @@ async def test_the_log_says_what_producers_were_told_once_for_each_cause() -> No
     assert all("No space left on device" in one["cause"] for one in said)
 
 
-@story
+@virtual_story
 async def test_a_broker_whose_store_fails_every_put_stops_soon_as_well() -> None:
     site = Site()
     site.create("t")
@@ -245,7 +240,7 @@ async def test_a_broker_whose_store_fails_every_put_stops_soon_as_well() -> None
     await client.close()
 
 
-@story
+@virtual_story
 async def test_a_broker_on_a_full_disk_stops_soon_and_says_what_was_not_stored() -> None:
     site = Site()
     topic = site.create("t")

@@ -14,7 +14,8 @@ from lakelog.broker.scans import Scans
 from lakelog.errors import CorruptError
 from lakelog.records import HEADER_BYTES, Codec, Scan, compress, encode_varint
 from tests.patience import in_time
-from tests.unit.broker.site import Site, batch, broker, connect, story
+from tests.unit.broker.site import Site, batch, broker, connect, story, virtual_story
+from tests.virtual_time import pass_time
 
 HEADERS = 300_000
 
@@ -86,21 +87,21 @@ async def test_what_a_scan_raises_is_raised_and_it_holds_nothing_then() -> None:
     assert answers.used == 0
 
 
-@story
+@virtual_story
 async def test_a_scan_waits_until_there_is_room_and_holds_up_no_other_address() -> None:
     answers = Budget(1_000, share=500)
     scans = Scans(answers)
     seen: list[str] = []
     answers.take(500, "here")
     waiting = asyncio.create_task(scans.run(scan(1, 1, seen, "here"), "here"))
-    await asyncio.sleep(0.02)
+    await pass_time(0.02)
     assert await scans.run(scan(1, 1, seen, "there"), "there") == "found"
     assert seen == ["there"]
     answers.give(500, "here")
     assert await waiting == "found"
     answers.take(500, "here")
     gone = asyncio.create_task(scans.run(scan(1, 1, seen, "here"), "here"))
-    await asyncio.sleep(0.02)
+    await pass_time(0.02)
     gone.cancel()
     await asyncio.wait((gone,))
     assert answers.waiting == 0

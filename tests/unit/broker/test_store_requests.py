@@ -16,7 +16,8 @@ from lakelog.host import new_id
 from lakelog.log import list_topics
 from lakelog.store import Get, GetRange, GetSuffix, Head, ListPage, Op, PutIfAbsent
 from tests.patience import in_time
-from tests.unit.broker.site import Client, Site, batch, broker, connect, story
+from tests.unit.broker.site import Client, Site, batch, broker, connect, story, virtual_story
+from tests.virtual_time import pass_time
 
 NONE = ErrorCode.none
 EARLIEST = -2
@@ -95,7 +96,7 @@ async def test_a_name_that_is_said_twice_is_answered_once() -> None:
         await client.close()
 
 
-@story
+@virtual_story
 async def test_naming_topics_makes_few_of_them_and_the_rest_when_they_are_named_again() -> None:
     site = Site()
     limits = Limits(auto_created_per_s=5, drain_ms=1_000)
@@ -111,7 +112,7 @@ async def test_naming_topics_makes_few_of_them_and_the_rest_when_they_are_named_
             rows = await client.metadata(*names[:8], create=True)
             if {row.error_code for row in rows} == {NONE}:
                 break
-            await asyncio.sleep(0.1)
+            await pass_time(0.1)
         assert {row.error_code for row in rows} == {NONE}, "clients get there"
         clients = [await connect(running) for _ in range(10)]
         with asked(site) as ops:

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -28,7 +27,9 @@ from lakelog.journal import new_append
 from lakelog.names import bundle_key
 from lakelog.store import PutIfAbsent, StoreSpec
 from lakelog.wire import ApiKey
+from tests.patience import until
 from tests.unit.broker.site import Client, Site, batch, broker, connect, story
+from tests.virtual_time import run_virtually
 
 
 def supervisor(seen: list[dict[str, Any]]) -> tuple[Supervisor, Metrics]:
@@ -43,13 +44,6 @@ def supervisor(seen: list[dict[str, Any]]) -> tuple[Supervisor, Metrics]:
     )
     metrics = Metrics()
     return Supervisor(log, metrics), metrics
-
-
-async def until(is_so: Callable[[], object]) -> None:
-    """Wait for what comes by itself."""
-    async with asyncio.timeout(20):
-        while not is_so():
-            await asyncio.sleep(0.005)
 
 
 def deaths(site: Site) -> list[dict[str, Any]]:
@@ -75,7 +69,7 @@ def test_a_task_that_dies_begins_again_later_each_time_and_is_told_of_with_its_c
         assert tasks.troubles() == []
         return metrics
 
-    metrics = asyncio.run(main())
+    metrics = run_virtually(main())
     assert metrics.task_deaths == {"a task": 3}
     assert [(one["task"], one["error"]) for one in seen] == [
         ("a task", "ZeroDivisionError('no parts')")
@@ -104,7 +98,7 @@ def test_a_task_whose_question_was_cancelled_by_somebody_else_begins_again() -> 
         await tasks.keep("a task", work)
         assert len(lives) == 2
 
-    asyncio.run(main())
+    run_virtually(main())
     assert "CancelledError" in seen[0]["error"]
 
 
@@ -113,13 +107,14 @@ def test_a_task_that_is_cancelled_ends_and_nobody_calls_it_a_death() -> None:
 
     async def main() -> None:
         tasks, _ = supervisor(seen)
-        one = tasks.keep("a task", lambda: asyncio.sleep(3600))
-        other = tasks.once("another", asyncio.sleep(3600))
+        never = asyncio.Event()
+        one = tasks.keep("a task", never.wait)
+        other = tasks.once("another", never.wait())
         await asyncio.sleep(0)
         await tasks.close()
         assert (one.cancelled(), other.cancelled()) == (True, True)
 
-    asyncio.run(main())
+    run_virtually(main())
     assert seen == []
 
 
@@ -138,7 +133,7 @@ def test_work_that_nobody_waits_for_is_told_of_when_it_dies() -> None:
         await asyncio.sleep(0)
         return metrics
 
-    assert asyncio.run(main()).task_deaths == {"an answer": 1}
+    assert run_virtually(main()).task_deaths == {"an answer": 1}
     assert len(seen) == 1
 
 
@@ -150,10 +145,10 @@ def test_a_callback_of_the_loop_that_raises_is_logged_and_counted() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(tasks.unhandled)
         loop.call_soon(lambda: 1 // 0)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
         return metrics
 
-    assert asyncio.run(main()).callback_failures == {"loop": 1}
+    assert run_virtually(main()).callback_failures == {"loop": 1}
     assert isinstance(seen[0]["exc_info"], ZeroDivisionError)
 
 
@@ -201,7 +196,7 @@ def test_every_task_of_a_broker_lives_again_and_the_others_never_noticed(
         assert (death["task"], death["error"]) == (name, "ZeroDivisionError('a bug')")
         assert isinstance(death["exc_info"], ZeroDivisionError)
 
-    asyncio.run(main())
+    run_virtually(main())
 
 
 @story
@@ -292,15 +287,13 @@ def test_a_shard_whose_writer_dies_is_loaded_again_and_the_others_never_noticed(
             async def commits() -> bool:
                 return (await coordinator.commit("g", Commit(offsets=new))).codes == (Code.NONE,)
 
-            async with asyncio.timeout(20):
-                while not await commits():
-                    await asyncio.sleep(0.01)
+            await until(commits)
             deaths_ = running.services.metrics.task_deaths
             assert sum(deaths_.values()) == 1
             assert all(name.startswith("shard ") for name in deaths_)
         assert "ZeroDivisionError" in deaths(site)[0]["error"]
 
-    asyncio.run(main())
+    run_virtually(main())
 
 
 # ---------------------------------------------------------------------------- connections
@@ -336,7 +329,7 @@ def test_a_bug_in_a_handler_ends_one_connection_and_says_who_asked_for_what(
             assert api.errors["UNKNOWN_SERVER_ERROR"] == 1
             site.log.remove(said)
 
-    asyncio.run(main())
+    run_virtually(main())
 
 
 def send(client: Client, key: ApiKey) -> None:
@@ -367,7 +360,7 @@ def test_a_bug_behind_http_ends_one_answer_and_the_next_is_given() -> None:
             assert (await get(server.address)).startswith(b"HTTP/1.1 200")
         assert metrics.task_deaths == {"HTTP": 1}
 
-    asyncio.run(main())
+    run_virtually(main())
     assert seen[0]["task"] == "HTTP"
 
 
@@ -394,7 +387,7 @@ def test_a_bug_beside_the_keeper_starts_it_again() -> None:
             lives.append(1)
             if len(lives) == 1:
                 raise ZeroDivisionError("a bug")
-            await asyncio.sleep(3600)
+            await asyncio.Event().wait()
             return 0
 
         keeper._one = one  # type: ignore[method-assign]
@@ -402,7 +395,7 @@ def test_a_bug_beside_the_keeper_starts_it_again() -> None:
             await until(lambda: len(lives) == 2)
         assert metrics.task_deaths == {"keeper": 1}
 
-    asyncio.run(main())
+    run_virtually(main())
 
 
 def test_whoever_is_told_of_a_pass_and_raises_does_not_end_the_keeper() -> None:
@@ -418,4 +411,4 @@ def test_whoever_is_told_of_a_pass_and_raises_does_not_end_the_keeper() -> None:
         keeper._take(KeepReport())
         assert metrics.callback_failures == {"keeper": 1}
 
-    asyncio.run(main())
+    run_virtually(main())

@@ -1,7 +1,5 @@
 """A broker whose clock is wrong does not start, or stops appending, and says why."""
 
-import asyncio
-from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -11,10 +9,11 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker import timekeeper
 from lakelog.broker.server import Broker
 from lakelog.errors import InvalidInputError, UnavailableError
-from lakelog.host import SystemClock
 from lakelog.records import decode_batches
 from lakelog.store import Op, PutIfAbsent
+from tests.patience import until
 from tests.unit.broker.site import NOON, Client, Site, batch, broker, connect, story
+from tests.virtual_time import VirtualClock
 
 YEAR_MS = 365 * 86_400_000
 YEARS_MS = 77 * YEAR_MS
@@ -28,21 +27,15 @@ class Watch:
         self.passed_ms = 0
 
     def now_ms(self) -> int:
-        return SystemClock().now_ms() + self.wall_ms + self.passed_ms
+        return VirtualClock().now_ms() + self.wall_ms + self.passed_ms
 
     def boot_ms(self) -> int:
-        return SystemClock().boot_ms() + self.passed_ms
+        return VirtualClock().boot_ms() + self.passed_ms
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timekeeper, "LOOK_MS", 10)
-
-
-async def until(done: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not done():
-            await asyncio.sleep(0.005)
 
 
 def says(site: Site, event: str) -> list[dict[str, object]]:
@@ -118,7 +111,7 @@ async def test_a_clock_that_jumps_stops_the_producers_until_it_is_right_again() 
         assert len(says(site, "nothing is appended")) == 1
         assert len(says(site, "the clock is right again")) == 1
         fold = _fold_ms(running)
-        assert abs(fold - SystemClock().now_ms()) < 60_000
+        assert abs(fold - VirtualClock().now_ms()) < 60_000
         await client.close()
 
 
@@ -139,8 +132,8 @@ async def test_a_jump_that_nobody_has_noticed_yet_is_in_no_stamp() -> None:
         row = await client.produce("t", 0, batch(b"x"))
         # It is stored by the store's clock, or refused: the jump may have been found by then.
         if row.error_code is ErrorCode.none:
-            assert abs(appended_ms(row) - SystemClock().now_ms()) < 60_000
-        assert abs(_fold_ms(running) - SystemClock().now_ms()) < 60_000 or not bundles(site)
+            assert abs(appended_ms(row) - VirtualClock().now_ms()) < 60_000
+        assert abs(_fold_ms(running) - VirtualClock().now_ms()) < 60_000 or not bundles(site)
         await client.close()
 
 
@@ -151,7 +144,7 @@ async def test_records_are_stamped_by_the_clock_of_the_store() -> None:
     async with broker(site, clock=watch) as running:
         client = await connect(running)
         row = await client.produce("t", 0, batch(b"x"))
-        assert abs(appended_ms(row) - SystemClock().now_ms()) < 60_000
+        assert abs(appended_ms(row) - VirtualClock().now_ms()) < 60_000
         found = await client.fetch_one("t", 0, 0)
         (stored,) = decode_batches(bytes(found.records))
         assert [record.timestamp for record in stored.records] == [appended_ms(row)]

@@ -9,7 +9,16 @@ from kio.schema.errors import ErrorCode
 from lakelog.history.manifests import read_manifest
 from lakelog.log import read_topic
 from lakelog.store import PutIfMatch
-from tests.unit.broker.site import Client, Site, batch, broker, connect, records, story
+from tests.patience import until
+from tests.unit.broker.site import (
+    Client,
+    Site,
+    batch,
+    broker,
+    connect,
+    records,
+    story,
+)
 
 NONE = ErrorCode.none
 TOPIC, BROKER = 2, 4
@@ -237,8 +246,7 @@ async def test_two_brokers_that_change_different_configs_both_have_their_way() -
             asyncio.create_task(alter(first, "t", ("retention.ms", SET, "1"))),
             asyncio.create_task(alter(second, "t", ("retention.bytes", SET, "2"))),
         ]
-        while site.count(PutIfMatch, "topics/t") < 2:
-            await asyncio.sleep(0.01)
+        await until(lambda: site.count(PutIfMatch, "topics/t") == 2)
         site.open.set()
         assert [row.error_code for row in await asyncio.gather(*both)] == [NONE, NONE]
         configs = site.do(read_topic("t")).configs

@@ -11,7 +11,17 @@ from lakelog.broker.lookups import FRESH_MS
 from lakelog.records import decode_batches
 from lakelog.store import GetRange, GetSuffix, ListPage, Op
 from tests.patience import in_time
-from tests.unit.broker.site import Client, Site, batch, broker, connect, records, story
+from tests.unit.broker.site import (
+    Client,
+    Site,
+    batch,
+    broker,
+    connect,
+    records,
+    story,
+    virtual_story,
+)
+from tests.virtual_time import pass_time
 
 NO_MEMORY = Limits(cache_bytes=0, drain_ms=3_000)
 """Nothing that was written is kept: every read is a cold one, and twice the same are two."""
@@ -114,7 +124,7 @@ async def test_a_fetch_waits_for_as_long_as_it_may_and_no_longer() -> None:
         await client.close()
 
 
-@story
+@virtual_story
 async def test_a_waiting_fetch_is_woken_by_a_producer() -> None:
     site = Site(lanes=2)
     site.create("t", 4)
@@ -124,11 +134,11 @@ async def test_a_waiting_fetch_is_woken_by_a_producer() -> None:
         await consumer.fetch(wanted)
         loop = asyncio.get_running_loop()
         consumer.send_fetch(wanted, wait_ms=10_000)
-        await asyncio.sleep(0.1)
+        await pass_time(0.1)
         began = loop.time()
         await producer.produce("t", 2, batch(b"a"))
         _, found = await consumer.answer()
-        in_time(loop.time() - began < 0.5, loop.time() - began)
+        assert loop.time() - began < 0.5
         assert [len(records(part.records)) for part in found.responses[0].partitions] == [
             0,
             0,
@@ -139,7 +149,7 @@ async def test_a_waiting_fetch_is_woken_by_a_producer() -> None:
             await client.close()
 
 
-@story
+@virtual_story
 async def test_a_waiting_fetch_waits_until_there_is_as_much_as_it_wants() -> None:
     site = Site()
     site.create("t", 2)
@@ -149,7 +159,7 @@ async def test_a_waiting_fetch_waits_until_there_is_as_much_as_it_wants() -> Non
         consumer.send_fetch({("t", 0): 0, ("t", 1): 0}, wait_ms=10_000, min_bytes=3 * len(body))
         answer = asyncio.create_task(consumer.answer())
         for at in range(3):
-            await asyncio.sleep(0.05)
+            await pass_time(0.05)
             assert not answer.done()
             await producer.produce("t", at % 2, body)
         _, found = await asyncio.wait_for(answer, 5)
@@ -158,7 +168,7 @@ async def test_a_waiting_fetch_waits_until_there_is_as_much_as_it_wants() -> Non
             await client.close()
 
 
-@story
+@virtual_story
 async def test_an_append_of_another_process_is_found_by_one_request_a_second() -> None:
     site = Site()
     site.create("t", 50)
@@ -168,9 +178,9 @@ async def test_an_append_of_another_process_is_found_by_one_request_a_second() -
         for client in clients:
             await client.fetch(wanted)
             client.send_fetch(wanted, wait_ms=20_000)
-        await asyncio.sleep(0.3)
+        await pass_time(0.3)
         before = len(site.ops)
-        await asyncio.sleep(2.5)
+        await pass_time(2.5)
         assert 2 <= len(site.ops) - before <= 4, site.ops[before:]
         site.append("t", 33, batch(b"from afar"))
         loop = asyncio.get_running_loop()
@@ -180,10 +190,10 @@ async def test_an_append_of_another_process_is_found_by_one_request_a_second() -
             parts = found.responses[0].partitions
             assert records(parts[33].records) == [(0, b"from afar")]
             await client.close()
-        in_time(loop.time() - began < 1.8, loop.time() - began)
+        assert loop.time() - began < 1.8
 
 
-@story
+@virtual_story
 async def test_a_lane_for_which_nobody_waits_is_not_looked_at() -> None:
     site = Site(lanes=4)
     site.create("t", 4)
@@ -192,14 +202,14 @@ async def test_a_lane_for_which_nobody_waits_is_not_looked_at() -> None:
         wanted = {("t", partition): 0 for partition in range(4)}
         await client.fetch(wanted, wait_ms=100)
         before = len(site.ops)
-        await asyncio.sleep(1.5)
+        await pass_time(1.5)
         assert len(site.ops) == before
         client.send_fetch(wanted, wait_ms=20_000)
-        await asyncio.sleep(0.1)
+        await pass_time(0.1)
         await client.close()
-        await asyncio.sleep(0.2)
+        await pass_time(0.2)
         before = len(site.ops)
-        await asyncio.sleep(1.5)
+        await pass_time(1.5)
         assert len(site.ops) == before, "its consumer is gone"
 
 
@@ -224,7 +234,7 @@ async def test_out_of_range_is_said_only_after_a_look() -> None:
         await client.close()
 
 
-@story
+@virtual_story
 async def test_when_the_store_does_not_answer_nothing_is_said_to_be_out_of_range() -> None:
     site = Site()
     site.create("t")
@@ -234,7 +244,7 @@ async def test_when_the_store_does_not_answer_nothing_is_said_to_be_out_of_range
         site.fails = lambda op: not isinstance(op, ListPage)
         client.send_fetch({("t", 0): 7})
         number = asyncio.create_task(client.answer())
-        await asyncio.sleep(0.5)
+        await pass_time(0.5)
         if number.done():
             row = number.result()[1].responses[0].partitions[0]
             assert row.error_code is not ErrorCode.offset_out_of_range
@@ -288,7 +298,7 @@ async def test_a_fetch_of_a_replica_is_not_answered() -> None:
         await client.close()
 
 
-@story
+@virtual_story
 async def test_what_was_deleted_is_not_read_any_more() -> None:
     site = Site()
     site.create("t")
@@ -299,7 +309,7 @@ async def test_what_was_deleted_is_not_read_any_more() -> None:
         row = await client.fetch_one("t", 0, 0, wait_ms=5_000)
         assert row.error_code is ErrorCode.unknown_topic_or_partition
         site.create("t")
-        await asyncio.sleep(FRESH_MS / 1000)  # For so long it is believed that there is none.
+        await pass_time(FRESH_MS / 1000)  # For so long it is believed that there is none.
         made = await client.produce("t", 0, batch(b"new"))
         assert made.base_offset == 0
         row = await client.fetch_one("t", 0, 0)
@@ -471,7 +481,7 @@ async def test_a_session_that_is_not_there_is_an_error_of_the_whole_fetch() -> N
         await client.close()
 
 
-@story
+@virtual_story
 async def test_a_waiting_session_is_woken_for_a_partition_that_was_not_named_again() -> None:
     site = Site()
     site.create("t", 3)
@@ -479,7 +489,7 @@ async def test_a_waiting_session_is_woken_for_a_partition_that_was_not_named_aga
         client, producer = await connect(running), await connect(running)
         found = await client.fetch({("t", one): 0 for one in range(3)}, session=(0, 0))
         client.send_fetch({}, session=(found.session_id, 1), wait_ms=10_000)
-        await asyncio.sleep(0.05)
+        await pass_time(0.05)
         await producer.produce("t", 1, batch(b"b"))
         _, found = await asyncio.wait_for(client.answer(), 5)
         (part,) = found.responses[0].partitions

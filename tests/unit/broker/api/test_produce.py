@@ -12,7 +12,8 @@ from lakelog.log import TOPIC_CONFIGS
 from lakelog.records import BATCH_BYTES_MAX, Codec, decode_batches, decode_header
 from lakelog.store import PutIfAbsent
 from tests.patience import in_time
-from tests.unit.broker.site import NOON, Site, batch, broker, connect, records, story
+from tests.unit.broker.site import NOON, Site, batch, broker, connect, records, story, virtual_story
+from tests.virtual_time import pass_time
 
 HOUR_MS = 3_600_000
 
@@ -305,7 +306,7 @@ async def test_log_append_time_stamps_batches_under_a_good_crc_and_never_goes_ba
         await client.close()
 
 
-@story
+@virtual_story
 async def test_log_append_times_do_not_go_back_within_one_flush() -> None:
     site = Site()
     site.create("t", message_timestamp_type="LogAppendTime")
@@ -318,7 +319,7 @@ async def test_log_append_times_do_not_go_back_within_one_flush() -> None:
             watch.ms += step
             client.send_produce({("t", 0): batch(b"a")})
             await client.writer.drain()
-            await asyncio.sleep(0.02)
+            await pass_time(0.02)
         site.open.set()
         for _ in range(5):
             await client.answer()
@@ -410,7 +411,7 @@ async def test_a_frozen_store_is_told_as_a_time_out_and_the_batch_is_not_stored_
     assert site.stored("t") == [b"a", b"b"]
 
 
-@story
+@virtual_story
 async def test_what_nobody_waits_for_any_more_is_not_sent() -> None:
     site = Site()
     site.create("t")
@@ -421,7 +422,7 @@ async def test_what_nobody_waits_for_any_more_is_not_sent() -> None:
         for value in (b"in flight", b"queued"):
             client.send_produce({("t", 0): batch(value)}, timeout_ms=200)
             await client.writer.drain()
-            await asyncio.sleep(0.05)
+            await pass_time(0.05)
         for _ in range(2):
             _, found = await client.answer()
             row = found.responses[0].partition_responses[0]
@@ -433,7 +434,7 @@ async def test_what_nobody_waits_for_any_more_is_not_sent() -> None:
     assert site.stored("t") == [b"first", b"in flight", b"last"]
 
 
-@story
+@virtual_story
 async def test_producers_of_many_connections_share_bundles() -> None:
     site = Site()
     site.create("t", 8)
@@ -443,7 +444,7 @@ async def test_producers_of_many_connections_share_bundles() -> None:
         site.open.clear()
         for at, client in enumerate(clients):
             client.send_produce({("t", at % 8): batch(b"%d" % at)})
-        await asyncio.sleep(0.1)
+        await pass_time(0.1)
         before = site.count(PutIfAbsent, ".bundle")
         site.open.set()
         for client in clients:
