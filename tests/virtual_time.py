@@ -69,7 +69,9 @@ class _Loop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self.virtual.now_s
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> Any:
         future = super().run_in_executor(executor, func, *args)
         self.virtual.threads += 1
         future.add_done_callback(self._answered)

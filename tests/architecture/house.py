@@ -40,7 +40,18 @@ class Module:
     def tree(self) -> ast.Module:
         return ast.parse(self.text)
 
-    @property
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of the tree."""
+        return tuple(ast.walk(self.tree))
+
+    @cached_property
+    def used(self) -> frozenset[str]:
+        """Names and attributes that it speaks of."""
+        names = {node.id for node in self.nodes if isinstance(node, ast.Name)}
+        return frozenset(names | {n.attr for n in self.nodes if isinstance(n, ast.Attribute)})
+
+    @cached_property
     def listed(self) -> list[str] | None:
         """What ``__all__`` lists, if there is one."""
         for node in self.tree.body:
@@ -57,7 +68,7 @@ class Module:
 
     def functions(self) -> Iterator[ast.FunctionDef]:
         """Functions and methods, at any depth."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.FunctionDef):
                 yield node
 
@@ -77,7 +88,7 @@ class Module:
 
     def imports(self) -> Iterator[str]:
         """Every module that is imported anywhere in it, by its full name."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 yield from (alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module is not None:

@@ -82,7 +82,7 @@ def test_whoever_may_append_to_a_lane_stamps_by_the_stores_clock() -> None:
     for module in MODULES:
         if module.name.startswith("lakelog.testing"):
             continue
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "Lane":
                 given = {word.arg: ast.unparse(word.value) for word in node.keywords}
                 assert "time" in given or given["writer"] == "bytes(16)", (
@@ -128,9 +128,7 @@ def test_only_the_supervisor_starts_tasks(module: Module) -> None:
     """A task that anybody may start nobody owns, and it dies without a word."""
     if module.name == "lakelog.broker.supervision":
         return
-    names = {node.attr for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)}
-    names |= {node.id for node in ast.walk(module.tree) if isinstance(node, ast.Name)}
-    assert not names & STARTERS, "start it with Supervisor.keep, Supervisor.once or awaited"
+    assert not module.used & STARTERS, "start it with Supervisor.keep, Supervisor.once or awaited"
 
 
 @every_module
@@ -143,8 +141,6 @@ def test_only_a_broker_asks_stores_from_an_event_loop(module: Module) -> None:
     floor = module.name.split(".")[1:2]
     if floor in (["broker"], ["store"], ["testing"]):
         return
-    names = {node.id for node in ast.walk(module.tree) if isinstance(node, ast.Name)}
-    names |= {node.attr for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)}
-    assert not names & {"perform_async", "retrying_async"}, "use lakelog.log.Driver"
-    if "run_plan" in names and module.name != "lakelog.cli.demo":
-        assert "leave_process" in names, "end the process with lakelog.host.leave_process"
+    assert not module.used & {"perform_async", "retrying_async"}, "use lakelog.log.Driver"
+    if "run_plan" in module.used and module.name != "lakelog.cli.demo":
+        assert "leave_process" in module.used, "end the process with lakelog.host.leave_process"

@@ -3,9 +3,7 @@
 import asyncio
 import multiprocessing
 import os
-import signal
 import time
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -21,6 +19,7 @@ from lakelog.model import Rules
 from lakelog.store import StoreSpec, run, working
 from lakelog.testing import make_batch
 from tests.patience import in_time, until
+from tests.unit.broker.keepers import failing, greedy, sleeper
 
 SOON = KeepSettings(every_s=0.05)
 
@@ -47,26 +46,6 @@ def is_gone(process_id: int) -> bool:
     except ProcessLookupError:
         return True
     return False
-
-
-def sleeper(spec: StoreSpec, settings: KeepSettings, pipe: Connection) -> None:
-    """Hang, as a store may."""
-    pipe.send_bytes(b"{}")
-    signal.pause()
-
-
-def failing(spec: StoreSpec, settings: KeepSettings, pipe: Connection) -> None:
-    os._exit(3)
-
-
-def greedy(spec: StoreSpec, settings: KeepSettings, pipe: Connection) -> None:
-    """Take four times as much as is allowed."""
-    keeping._cap(settings.memory_bytes)
-    bytearray(settings.memory_bytes // 4)
-    try:
-        bytearray(settings.memory_bytes * 4)
-    except MemoryError:
-        os._exit(keeping.EXIT_MEMORY)
 
 
 def test_a_broker_has_its_namespace_kept(log: StoreSpec, tmp_path: Path) -> None:

@@ -107,9 +107,12 @@ def test_a_task_that_is_cancelled_ends_and_nobody_calls_it_a_death() -> None:
 
     async def main() -> None:
         tasks, _ = supervisor(seen)
-        never = asyncio.Event()
-        one = tasks.keep("a task", never.wait)
-        other = tasks.once("another", never.wait())
+
+        async def never() -> None:
+            await asyncio.Event().wait()
+
+        one = tasks.keep("a task", never)
+        other = tasks.once("another", never())
         await asyncio.sleep(0)
         await tasks.close()
         assert (one.cancelled(), other.cancelled()) == (True, True)

@@ -90,17 +90,17 @@ def test_an_index_without_its_log_is_ignored_but_a_snapshot_is_not() -> None:
     assert plan.ignored == ("00000000000000000005.index",)
 
 
-def test_a_million_files_are_planned_in_a_moment() -> None:
+def test_a_hundred_thousand_files_are_planned_in_a_moment() -> None:
     names = [
         (f"{1000 * n:020}{suffix}", n)
-        for n in range(333_334, 0, -1)
+        for n in range(33_334, 0, -1)
         for suffix in (".log", ".index", ".timeindex")
     ]
     began = perf_counter()
     plan = plan_directory(names)
-    in_time(perf_counter() - began < 30, "a walk")
-    assert len(plan.segments) == 333_334
-    assert [plan.segments[i].base_offset for i in (0, -1)] == [1000, 333_334_000]
+    in_time(perf_counter() - began < 3, "a walk")
+    assert len(plan.segments) == 33_334
+    assert [plan.segments[i].base_offset for i in (0, -1)] == [1000, 33_334_000]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,31 @@
+"""Keepers that misbehave. Each is a process of its own, and imports little."""
+
+import os
+import signal
+from multiprocessing.connection import Connection
+
+from lakelog.broker import keeping
+from lakelog.broker.keeping import KeepSettings
+from lakelog.store import StoreSpec
+
+__all__ = ["failing", "greedy", "sleeper"]
+
+
+def sleeper(spec: StoreSpec, settings: KeepSettings, pipe: Connection) -> None:
+    """Hang, as a store may."""
+    pipe.send_bytes(b"{}")
+    signal.pause()
+
+
+def failing(spec: StoreSpec, settings: KeepSettings, pipe: Connection) -> None:
+    os._exit(3)
+
+
+def greedy(spec: StoreSpec, settings: KeepSettings, pipe: Connection) -> None:
+    """Take four times as much as is allowed."""
+    keeping._cap(settings.memory_bytes)
+    bytearray(settings.memory_bytes // 4)
+    try:
+        bytearray(settings.memory_bytes * 4)
+    except MemoryError:
+        os._exit(keeping.EXIT_MEMORY)
