@@ -94,6 +94,7 @@ writers: setup ## eight processes on one lane of SeaweedFS for five minutes, kil
 
 nightly: setup ## the laws with many more examples, and an hour of fuzzing
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest tests/property --timeout 3600
+	LAKELOG_KEY_MAP_OPERATIONS=2000000 $(BIN)/python -m pytest tests/unit/records/test_key_map.py
 	$(BIN)/python -m tests.fuzz --seconds 3600
 
 oracle: setup ## the comparison with a real Kafka, by hand and by Spark, over a million records

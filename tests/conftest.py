@@ -28,7 +28,7 @@ _NO_CLOCKS = hypothesis.settings(
     deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 set_hypothesis_home_dir(cache() / "hypothesis")
-hypothesis.settings.register_profile("dev", _NO_CLOCKS, max_examples=25)
+hypothesis.settings.register_profile("dev", _NO_CLOCKS, max_examples=20)
 hypothesis.settings.register_profile(
     "ci", _NO_CLOCKS, max_examples=40, derandomize=True, print_blob=True
 )

@@ -1,4 +1,4 @@
-"""Compaction of millions of records, against a dictionary.
+"""Compaction of many records, against a dictionary; of millions by night.
 
 Rounds of random operations on many keys: a value, or a deletion. After each round the log is
 cleaned, with a map that holds all keys or only a part of them. What is left must be what a
@@ -17,7 +17,7 @@ from lakelog.records.encoder import BatchEncoder
 from lakelog.records.keeping import Rules
 from lakelog.records.offset_map import BYTES_PER_KEY, OffsetMap
 
-OPERATIONS = int(os.environ.get("LAKELOG_KEY_MAP_OPERATIONS", "2000000"))  # noqa: TID251
+OPERATIONS = int(os.environ.get("LAKELOG_KEY_MAP_OPERATIONS", "500000"))  # noqa: TID251
 ROUNDS = 5
 KEYS = 100_000
 TIME_MS = 1_700_000_000_000
