@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import tomllib
 from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
@@ -102,3 +103,12 @@ def test_pages_name_files_that_exist() -> None:
         if not (ROOT / name).is_file()
     ]
     assert missing == []
+
+
+def test_what_the_linter_points_to_is_there() -> None:
+    """A message that sends its reader to a file names one that exists."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
+    said = [one["msg"] for one in settings["flake8-tidy-imports"]["banned-api"].values()]
+    named = re.findall(r"[\w/]+\.py\b", " ".join(said))
+    assert named
+    assert [name for name in named if not (ROOT / "src/lakelog" / name).is_file()] == []
