@@ -309,7 +309,7 @@ async def test_what_was_deleted_is_not_read_any_more() -> None:
         row = await client.fetch_one("t", 0, 0, wait_ms=5_000)
         assert row.error_code is ErrorCode.unknown_topic_or_partition
         site.create("t")
-        await pass_time(FRESH_MS / 1000)  # For so long it is believed that there is none.
+        await pass_time(FRESH_MS / 1000 + 0.001)  # For so long it is believed that there is none.
         made = await client.produce("t", 0, batch(b"new"))
         assert made.base_offset == 0
         row = await client.fetch_one("t", 0, 0)
