@@ -92,6 +92,9 @@ fsck: setup ## a thousand damages in a GiB, each by itself; a minute of verify b
 writers: setup ## eight processes on one lane of SeaweedFS for five minutes, killed and stopped
 	LAKELOG_WRITERS_SECONDS=300 $(BIN)/python -m pytest tests/e2e/writers -s --timeout 900
 
+soak: setup ## a broker for an hour at 2,000 requests a second, on a store that fails 5 % of its requests
+	LAKELOG_SOAK_SECONDS=$${LAKELOG_SOAK_SECONDS:-3600} $(BIN)/python -m pytest tests/e2e/soak -s --reruns 0
+
 nightly: setup ## the laws with many more examples, and an hour of fuzzing
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest tests/property --timeout 3600
 	LAKELOG_KEY_MAP_OPERATIONS=2000000 $(BIN)/python -m pytest tests/unit/records/test_key_map.py
@@ -115,4 +118,4 @@ bench-quick: setup ## every figure, in its short form
 bench-ci: setup ## three figures in their short form, others with each commit
 	$(BIN)/python -m benchmarks --quick --some 3 --seed $(SEED)
 
-.PHONY: help setup lock check format test e2e e2e-all sim sim-quick sim-ci model skeleton live upkeep once clients compat durability power scale fsck writers nightly oracle fuzz fuzz-ci bench bench-quick bench-ci
+.PHONY: help setup lock check format test e2e e2e-all sim sim-quick sim-ci model skeleton live upkeep once clients compat durability power scale fsck writers soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci

@@ -117,6 +117,7 @@ def produce_frame(topic: str, records: bytes, *, acks: int = -1, partition: int 
 def fetch_frame(
     topic: str,
     *,
+    partition: int = 0,
     wait_ms: int = 0,
     max_bytes: int = 1 << 30,
     offset: int = 0,
@@ -127,7 +128,7 @@ def fetch_frame(
     name = topic.encode()
     body = struct.pack(">iiiibii", -1, wait_ms, 1, max_bytes, 0, 0, -1)
     body += b"\x02" + _uvarint(len(name) + 1) + name
-    body += b"\x02" + struct.pack(">iiqiqi", 0, -1, offset, -1, -1, max_bytes) + b"\0\0"
+    body += b"\x02" + struct.pack(">iiqiqi", partition, -1, offset, -1, -1, max_bytes) + b"\0\0"
     body += b"\x01" + _uvarint(len(rack) + 1) + rack
     body += b"\x01" + _uvarint(9_999) + _uvarint(len(tag)) + tag if tag else b"\0"
     return frame(FETCH, 12, body)

@@ -4,15 +4,20 @@ from pathlib import Path
 
 from tests.parts.lakelog import Lakelog
 
-__all__ = ["metric", "rss_bytes"]
+__all__ = ["metric", "metrics", "rss_bytes"]
+
+
+def metrics(broker: Lakelog) -> dict[str, float]:
+    """Return all metrics, by name and labels as they are written."""
+    status, text = broker.get("/metrics")
+    assert status == 200, text
+    lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
+    return {what: float(value) for what, _, value in lines}
 
 
 def metric(broker: Lakelog, name: str) -> float:
     """Return a metric, over all its labels."""
-    status, text = broker.get("/metrics")
-    assert status == 200, text
-    lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
-    found = [float(value) for what, _, value in lines if what.partition("{")[0] == name]
+    found = [value for what, value in metrics(broker).items() if what.partition("{")[0] == name]
     assert found, f"there is no {name}"
     return sum(found)
 

@@ -39,6 +39,7 @@ __all__ = [
     "broker",
     "connect",
     "records",
+    "request_frame",
     "story",
     "virtual_story",
 ]
@@ -178,6 +179,21 @@ def records(data: bytes | None) -> list[tuple[int, bytes | None]]:
 # ---------------------------------------------------------------------------- the client
 
 
+def request_frame(
+    key: int, version: int, /, *, number: int = 1, client_id: str = "site", **fields: Any
+) -> bytes:
+    """Return a request as it stands in a stream, written by kio out of plain fields."""
+    kind: Any = load_request_schema(key, version)
+    header = kind.__header_schema__(
+        request_api_key=key,
+        request_api_version=version,
+        correlation_id=number,
+        client_id=client_id,
+    )
+    body = _written(header) + _written(_built(kind, fields))
+    return _SIZE.pack(len(body)) + body
+
+
 @dataclass(slots=True)
 class Client:
     """One connection."""
@@ -190,16 +206,8 @@ class Client:
 
     def send(self, key: int, version: int, /, **fields: Any) -> int:
         """Write a request; return its number."""
-        kind: Any = load_request_schema(key, version)
         self._next += 1
-        header = kind.__header_schema__(
-            request_api_key=key,
-            request_api_version=version,
-            correlation_id=self._next,
-            client_id="site",
-        )
-        body = _written(header) + _written(_built(kind, fields))
-        self.writer.write(_SIZE.pack(len(body)) + body)
+        self.writer.write(request_frame(key, version, number=self._next, **fields))
         self._owed[self._next] = key, version
         return self._next
 

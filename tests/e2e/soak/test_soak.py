@@ -1,0 +1,144 @@
+"""A broker under a steady load for as long as one wants, on a store that fails 5 % of the time.
+
+    load (a process) --2,000 requests/s--> broker (a process) --> flaky proxy --> SeaweedFS
+                                              |  seals and retains, as it does unasked
+    here: its memory, once a second
+
+Whatever is wrong only after a long time shows here: memory that grows, a task that died and was
+never missed, a request that nobody answers. ``make soak`` runs an hour; LAKELOG_SOAK_SECONDS says
+how long. Memory is judged only where there was time enough for it to become flat.
+
+The slope is that of a line through all samples but those of the first quarter, in which caches
+fill and code is loaded. It may be up to 1 % of what the broker may use, in an hour.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from lakelog.broker import Limits
+from lakelog.host import new_id
+from tests.e2e.broker.readings import metrics, rss_bytes
+from tests.e2e.soak.load import PARTITIONS, PATIENCE_S, TOPIC
+from tests.parts.flaky_proxy import Trouble, running_flaky_proxy
+from tests.parts.lakelog import Lakelog, running_lakelog
+from tests.parts.process import mortal
+from tests.parts.seaweedfs import SeaweedFS
+from tests.patience import in_time
+
+SECONDS = float(os.environ.get("LAKELOG_SOAK_SECONDS", "30"))  # noqa: TID251
+RATE = float(os.environ.get("LAKELOG_SOAK_RATE", "2000"))  # noqa: TID251
+"""Requests in a second."""
+RATE_SHARE = 0.99
+"""How much of it must be reached: the client may be late by a tick."""
+
+FAILING = 0.05
+"""The part of requests to the store that fail."""
+
+JUDGED_S = 1800.0
+"""A run shorter than this tells nothing of memory."""
+
+MEMORY_BYTES, CACHE_BYTES = 64 << 20, 16 << 20
+BUDGET_BYTES = MEMORY_BYTES + CACHE_BYTES + Limits().answer_bytes
+SLOPE_BYTES_MAX = BUDGET_BYTES // 100
+"""In an hour."""
+
+
+class Sampler:
+    """Notes the memory of a broker once a second, and says now and then how it goes."""
+
+    TOLD_S = 60.0
+
+    def __init__(self, broker: Lakelog) -> None:
+        self._broker = broker
+        self._begun = time.monotonic()
+        self.samples: list[tuple[float, int]] = []
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sampler")
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        told = self._begun
+        while not self._stopped.wait(1.0):
+            now = time.monotonic()
+            self.samples.append((now - self._begun, rss_bytes(self._broker)))
+            if now - told >= self.TOLD_S:
+                told = now
+                seconds, size = self.samples[-1]
+                print(f"{seconds:5.0f} s: {size / (1 << 20):.1f} MiB", flush=True)  # noqa: T201
+
+    def slope(self) -> float:
+        """Return by how many bytes it grows in an hour, without the first quarter."""
+        last, _ = self.samples[-1]
+        settled = [row for row in self.samples if row[0] >= last / 4]
+        return statistics.linear_regression(*zip(*settled, strict=True)).slope * 3600
+
+
+@pytest.mark.seaweedfs
+@pytest.mark.timeout(SECONDS + PATIENCE_S + 240)
+def test_a_broker_stays_as_it_is_however_long_it_works(seaweedfs: SeaweedFS) -> None:
+    url = f"s3://{seaweedfs.bucket('soak')}/{new_id().hex()}"
+    arguments = ["--init", "--flush-interval-ms", "50"]
+    arguments += ["--memory-bytes", str(MEMORY_BYTES), "--cache-bytes", str(CACHE_BYTES)]
+    with ExitStack() as stack:
+        proxy = stack.enter_context(running_flaky_proxy(seaweedfs.endpoint))
+        options = {**seaweedfs.options, "endpoint": proxy.endpoint}
+        broker = stack.enter_context(running_lakelog(url, options, arguments))
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        kept = {"retention.ms": "600000"}
+        made = admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config=kept)])
+        made[TOPIC].result(timeout=60)
+        proxy.tally()
+        proxy.fail(FAILING)
+        sampler = Sampler(broker)
+        stack.callback(sampler.stop)
+        port = broker.bootstrap.rpartition(":")[2]
+        program = [sys.executable, "-m", "tests.e2e.soak.load", port, str(RATE), str(SECONDS)]
+        ran = subprocess.run(mortal(program), capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr
+        sampler.stop()
+        proxy.heal()
+        report, troubles = json.loads(ran.stdout.splitlines()[-1]), proxy.tally().troubles
+        said = metrics(broker)
+        dead = {name: count for name, count in said.items() if _is_death(name) and count}
+        stuck = broker.get("/readyz")
+    failed = 1 - troubles[Trouble.NONE] / troubles.total()
+    rate, slope = report["answered"] / report["seconds"], sampler.slope()
+    print(  # noqa: T201 (what -s shows)
+        f"\n{report['seconds']:.0f} s: {report['answered']:,} requests, {rate:.0f} in a second, "
+        f"{report['unanswered']} unanswered, {report['closed']} connections closed; "
+        f"{failed:.1%} of {troubles.total():,} store requests failed; "
+        f"{sum(dead.values()):.0f} tasks dead; memory {sampler.samples[-1][1] / (1 << 20):.1f} MiB"
+        f" at the end, {slope / (1 << 20):+.2f} MiB/h ({SLOPE_BYTES_MAX / (1 << 20):.1f} allowed"
+        f"{'' if SECONDS >= JUDGED_S else ', not judged'})\n"
+        f"p99 ms {report['p99_ms']}, most {report['most_ms']}\n"
+        f"{ {name: int(n) for name, n in said.items() if _is_error(name)} }"
+    )
+    assert report["unanswered"] == report["closed"] == report["wrong"] == 0, report
+    assert not dead, dead
+    assert not report["produce_errors"], report
+    assert stuck[0] == 200, stuck
+    in_time(rate >= RATE_SHARE * RATE, f"{rate:.0f} requests in a second")
+    in_time(FAILING / 2 < failed < 2 * FAILING, f"{failed:.1%} of the store's requests failed")
+    if SECONDS >= JUDGED_S:
+        assert slope <= SLOPE_BYTES_MAX, f"{slope / (1 << 20):.2f} MiB in an hour"
+
+
+def _is_death(name: str) -> bool:
+    return name.startswith(("lakelog_task_deaths_total", "lakelog_callback_failures_total"))
+
+
+def _is_error(name: str) -> bool:
+    return name.startswith("lakelog_requests_total") and 'error="NONE"' not in name
