@@ -92,6 +92,9 @@ fsck: setup ## a thousand damages in a GiB, each by itself; a minute of verify b
 writers: setup ## eight processes on one lane of SeaweedFS for five minutes, killed and stopped
 	LAKELOG_WRITERS_SECONDS=300 $(BIN)/python -m pytest tests/e2e/writers -s --timeout 900
 
+hostile: setup ## every attack for 20 seconds on a broker with honest clients; prints what they noticed
+	LAKELOG_HOSTILE_SECONDS=$${LAKELOG_HOSTILE_SECONDS:-20} $(BIN)/python -m pytest tests/e2e/hostile -s
+
 soak: setup ## a broker for an hour at 2,000 requests a second, on a store that fails 5 % of its requests
 	LAKELOG_SOAK_SECONDS=$${LAKELOG_SOAK_SECONDS:-3600} $(BIN)/python -m pytest tests/e2e/soak -s --reruns 0
 
@@ -118,4 +121,4 @@ bench-quick: setup ## every figure, in its short form
 bench-ci: setup ## three figures in their short form, others with each commit
 	$(BIN)/python -m benchmarks --quick --some 3 --seed $(SEED)
 
-.PHONY: help setup lock check format test e2e e2e-all sim sim-quick sim-ci model skeleton live upkeep once clients compat durability power scale fsck writers soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci
+.PHONY: help setup lock check format test e2e e2e-all sim sim-quick sim-ci model skeleton live upkeep once clients compat durability power scale fsck writers hostile soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci

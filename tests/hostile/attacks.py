@@ -28,6 +28,7 @@ __all__ = [
     "take",
     "trickle",
     "unread_fetches",
+    "uvarint",
     "waiting_fetches",
 ]
 
@@ -109,8 +110,8 @@ def frame(key: int, version: int, body: bytes, *, number: int = 1, flexible: boo
 def produce_frame(topic: str, records: bytes, *, acks: int = -1, partition: int = 0) -> bytes:
     """Return a request to produce, of version 9."""
     name = topic.encode()
-    body = b"\0" + struct.pack(">hi", acks, 30_000) + b"\x02" + _uvarint(len(name) + 1) + name
-    body += b"\x02" + struct.pack(">i", partition) + _uvarint(len(records) + 1) + records
+    body = b"\0" + struct.pack(">hi", acks, 30_000) + b"\x02" + uvarint(len(name) + 1) + name
+    body += b"\x02" + struct.pack(">i", partition) + uvarint(len(records) + 1) + records
     return frame(PRODUCE, 9, body + b"\0\0\0")
 
 
@@ -119,22 +120,25 @@ def fetch_frame(
     *,
     partition: int = 0,
     wait_ms: int = 0,
+    min_bytes: int = 1,
     max_bytes: int = 1 << 30,
     offset: int = 0,
+    session_epoch: int = -1,
     rack: bytes = b"",
     tag: bytes = b"",
 ) -> bytes:
     """Return a request to fetch, of version 12: padded with a rack, or with a tag nobody knows."""
     name = topic.encode()
-    body = struct.pack(">iiiibii", -1, wait_ms, 1, max_bytes, 0, 0, -1)
-    body += b"\x02" + _uvarint(len(name) + 1) + name
+    body = struct.pack(">iiiibii", -1, wait_ms, min_bytes, max_bytes, 0, 0, session_epoch)
+    body += b"\x02" + uvarint(len(name) + 1) + name
     body += b"\x02" + struct.pack(">iiqiqi", partition, -1, offset, -1, -1, max_bytes) + b"\0\0"
-    body += b"\x01" + _uvarint(len(rack) + 1) + rack
-    body += b"\x01" + _uvarint(9_999) + _uvarint(len(tag)) + tag if tag else b"\0"
+    body += b"\x01" + uvarint(len(rack) + 1) + rack
+    body += b"\x01" + uvarint(9_999) + uvarint(len(tag)) + tag if tag else b"\0"
     return frame(FETCH, 12, body)
 
 
-def _uvarint(value: int) -> bytes:
+def uvarint(value: int) -> bytes:
+    """Return an unsigned number as Kafka writes it: seven bits in a byte."""
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
