@@ -10,6 +10,8 @@ What only reads waits until those before it are done: it must not miss what they
 not be answered earlier anyway, because answers keep their order. Produce and Fetch have orders of
 their own, and are not ordered with the others: who wants that waits for an answer.
 
+All but Produce and Fetch begin in turns, one of each address at a time (``lines``).
+
 A request that cannot be read closes its connection, as in Kafka, and no other. An error that a
 handler did not expect closes it as well: an answer that looks like success would be worse.
 """
@@ -37,6 +39,7 @@ from lakelog.broker.api.produce import (
 )
 from lakelog.broker.connection import Connection
 from lakelog.broker.handlers import CHANGING, HANDLERS
+from lakelog.broker.lines import Lines
 from lakelog.broker.services import Call, Services
 from lakelog.broker.slots import Slot
 from lakelog.errors import CorruptError, LakelogError, UnsupportedError
@@ -82,6 +85,7 @@ class Dispatcher:
         self._metrics = services.metrics
         self._produce_counters = services.metrics.api("Produce")
         self._log = log
+        self._lines = Lines()
         self._pending: list[Pending | One] = []
         self._time = asyncio.get_running_loop().time
 
@@ -305,7 +309,8 @@ class Dispatcher:
         begin_request()
         try:
             async with connection.in_turn if key in CHANGING else _behind(before):
-                request = await self._decoded(call, frame[header.body_at :])
+                async with self._lines.turn(connection.who):
+                    request = await self._decoded(call, frame[header.body_at :])
                 del frame  # It may wait for minutes, and all that came with it would stay.
                 fields = await HANDLERS[key](self._services, call, request)
             if not isinstance(fields, bytes | dict):
@@ -313,7 +318,8 @@ class Dispatcher:
             if isinstance(fields, bytes):
                 answer = fields
             elif _count(fields, LARGE_ELEMENTS) > LARGE_ELEMENTS:
-                answer = await asyncio.to_thread(encode_response, key, version, fields)
+                async with self._lines.turn(connection.who):
+                    answer = await asyncio.to_thread(encode_response, key, version, fields)
             else:
                 answer = encode_response(key, version, fields)
         except (CorruptError, UnsupportedError) as error:
