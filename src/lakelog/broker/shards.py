@@ -19,6 +19,7 @@ from typing import NamedTuple
 from lakelog.broker.budget import address_of
 from lakelog.broker.ledger import CoordinatorSettings, Ledger
 from lakelog.broker.limits import Limits
+from lakelog.broker.looks import SharedLook
 from lakelog.broker.room import NoRoom, Room
 from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.errors import FencedError, LakelogError
@@ -115,6 +116,7 @@ class Shard:
         self._ledger = Ledger(
             held, store, perform, clock=clock, settings=settings, complain=complain
         )
+        self._look = SharedLook(self._ledger.look)
         stored = self._ledger.stored
         self._groups = {
             name: revive(one, self._now(), settings.rules) for name, one in stored.items()
@@ -165,11 +167,11 @@ class Shard:
         return Offsets() if stored is None else stored.offsets
 
     async def confirm(self) -> Code:
-        """Say whether this broker has the claim, by a look that begins now."""
+        """Say whether this broker has the claim, by a look that begins now or later."""
         if self._refuses is not None:
             return self._refuses
         try:
-            await self._ledger.look()
+            await self._look.take()
         except FencedError as error:
             self._complain(error)
             self._stop(Code.NOT_COORDINATOR)
