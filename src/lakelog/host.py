@@ -22,6 +22,13 @@ EXIT_INTERRUPTED = 130
 OPEN_FILES = 1 << 20
 """As many as a process ever needs: some systems allow more than they can count."""
 
+LARGE_PIECE_BYTES = 2 << 20
+"""Larger than what most requests are read into: what is the system's has to be made clean first."""
+HEAPS_MAX = 4
+
+_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
+"""Of malloc.h."""
+
 
 class SystemClock:
     """The clocks of this machine."""
@@ -47,13 +54,31 @@ def tune_process() -> None:
     it a microsecond and nothing else runs meanwhile; at all of them seldom; and never at what was
     there at the start. Threads that wait for files get their turn ten times as soon as they would:
     a put makes a dozen calls, and after each it waits for the loop to let it go on. And it may have
-    as many open files as the system lets it: every connection is one.
+    as many open files as the system lets it: every connection is one. Memory that large requests
+    and answers have had goes back to the system.
     """
     _raise_open_files()
+    _return_memory()
     gc.collect()
     gc.freeze()
     gc.set_threshold(5_000, 5, 1_000)
     sys.setswitchinterval(0.0005)
+
+
+def _return_memory() -> None:
+    """Let large pieces of memory be the system's again as soon as nobody needs them.
+
+    When such a piece is freed, the C library of Linux takes it that such sizes are usual, and puts
+    the next ones among the small ones. There they leave holes that cannot be returned: a process
+    that answered a few large requests at once would keep hundreds of megabytes for good. And it
+    keeps such a heap for each of many threads.
+    """
+    import ctypes  # Few processes need it.
+
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, LARGE_PIECE_BYTES)
+        mallopt(_M_ARENA_MAX, HEAPS_MAX)
 
 
 def leave_process(code: int) -> NoReturn:
