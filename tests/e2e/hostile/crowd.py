@@ -27,7 +27,7 @@ RATE = 40
 """Records of each producer in a second."""
 TICK_S = 0.002
 VALUE_BYTES = 100
-STATISTICS_MS = 200
+STATISTICS_MS = 100
 """How often clients say how many connections they have lost."""
 
 _MOMENT = struct.Struct(">d")
