@@ -37,10 +37,14 @@ def test_honest_clients_do_not_suffer_when(arena: Arena, results: list[Result], 
     for _ in range(ATTEMPTS):
         arena.settle()
         result = arena.attack(row, QUIET_S, ATTACK_S)
-        if best is None or len(result.harms()) < len(best.harms()):
+        if best is None or _badness(result) < _badness(best):
             best = result
         if not best.harms() or result.errors:
             break
     assert best is not None
     results.append(best)
     assert not best.harms(), "; ".join(best.harms())
+
+
+def _badness(result: Result) -> tuple[int, float]:
+    return len(result.harms()), max(result.during.acked_ms, result.during.seen_ms)
