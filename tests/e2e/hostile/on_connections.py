@@ -51,7 +51,9 @@ def half_requests(target: Target, until_s: float) -> None:
     begun = attacks.begin_requests(
         target.host, target.port, 4, size, size * 99 // 100, source=target.source
     )
-    attacks.trickle(begun, 0.2, until_s - time.monotonic())
+    while time.monotonic() < until_s:
+        attacks.trickle(begun)
+        time.sleep(0.2)  # noqa: TID251 (now and then)
     attacks.hang_up(begun)
 
 
