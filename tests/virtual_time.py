@@ -64,6 +64,7 @@ class _Selector(selectors.DefaultSelector):
 class _Loop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self.virtual = _Selector()
+        self.began_ms = SystemClock().now_ms(), SystemClock().boot_ms()
         super().__init__(self.virtual)
 
     def time(self) -> float:
@@ -84,17 +85,14 @@ class _Loop(asyncio.SelectorEventLoop):
 _running: list[_Loop] = []
 
 
-_BEGAN_MS = SystemClock().now_ms(), SystemClock().boot_ms()
-
-
 class VirtualClock(SystemClock):
     """The clocks of a virtual loop, if one runs; else those of this machine."""
 
     def now_ms(self) -> int:
-        return _BEGAN_MS[0] + _passed_ms() if _running else super().now_ms()
+        return _running[-1].began_ms[0] + _passed_ms() if _running else super().now_ms()
 
     def boot_ms(self) -> int:
-        return _BEGAN_MS[1] + _passed_ms() if _running else super().boot_ms()
+        return _running[-1].began_ms[1] + _passed_ms() if _running else super().boot_ms()
 
 
 def _passed_ms() -> int:

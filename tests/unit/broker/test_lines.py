@@ -5,7 +5,8 @@ from typing import Any
 
 from lakelog.broker.lines import Lines
 from tests.hostile.attacks import connect as connect_from
-from tests.unit.broker.site import Site, batch, broker, connect, request_frame, story
+from tests.unit.broker.site import Site, batch, broker, connect, request_frame, story, virtual_story
+from tests.virtual_time import pass_time
 
 ASKED = 100
 """Requests of each connection of the attacker: as many as one may have on their way."""
@@ -25,7 +26,7 @@ async def test_an_address_has_one_turn_and_then_others_have_theirs() -> None:
     assert order.index("b", order.index("b") + 1) < 8
 
 
-@story
+@virtual_story
 async def test_who_keeps_its_turn_keeps_only_its_own_address_waiting() -> None:
     lines, done = Lines(), asyncio.Event()
     entered: list[str] = []
@@ -37,11 +38,11 @@ async def test_who_keeps_its_turn_keeps_only_its_own_address_waiting() -> None:
                 await done.wait()
 
     first, second = asyncio.create_task(ask("a")), asyncio.create_task(ask("a"))
-    await asyncio.sleep(0.01)
+    await pass_time(0.01)
     await ask("b")
     assert entered == ["a", "b"]
     first.cancel()  # A connection that is lost takes its requests out of the line.
-    await asyncio.sleep(0.01)
+    await pass_time(0.01)
     assert entered == ["a", "b", "a"]
     done.set()
     await second

@@ -36,7 +36,7 @@ async def describe_broker_configs(
 ) -> Fields:
     """Say how topics and brokers are configured."""
     rows: list[Fields] = []
-    wanted = {(one.resource_type, str(one.resource_name)): one for one in request.resources}
+    wanted = {_key(one): one for one in request.resources}
     async for resource in in_turns(wanted.values()):
         code, message, configs = await _configs(services, resource)
         rows.append(
@@ -49,6 +49,11 @@ async def describe_broker_configs(
             }
         )
     return {"results": rows}
+
+
+def _key(resource: DescribeConfigsResource) -> tuple[int, str, tuple[str, ...] | None]:
+    keys = resource.configuration_keys
+    return int(resource.resource_type), str(resource.resource_name), keys and tuple(map(str, keys))
 
 
 async def _configs(
