@@ -41,7 +41,7 @@ test: setup ## unit, golden, property and architecture tests, and the findings o
 	$(BIN)/python -m pytest tests/model -k "not comes_out_as_expected"
 
 e2e: setup ## tests against the real parts: Kafka, SeaweedFS, Spark; of long tables a sample
-	LAKELOG_SAMPLE=$(SEED) $(BIN)/python -m pytest -n 3 --dist loadgroup tests/contract tests/e2e -m "not long and not alone" --durations=25
+	LAKELOG_SAMPLE=$(SEED) $(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder tests/contract tests/e2e -m "not long and not alone" --durations=25
 	LAKELOG_SAMPLE=$(SEED) $(BIN)/python -m pytest tests/e2e -m "alone and not long"
 
 e2e-all: setup ## the same with every row of every table, one test after another

@@ -17,10 +17,13 @@ from pathlib import Path
 from random import Random  # noqa: TID251 (seeded)
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.e2e.oracle.story import Story, tell_story
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 
 SHARED = {
     "test_kafka_oracle.py": "story",
@@ -31,22 +34,36 @@ SHARED = {
 """Modules that share what one of them would have to make alone otherwise."""
 
 LONG = (
-    "story", "test_upkeep.py", "test_import.py", "test_spark_live_streams.py",
-    "test_spark_exactly_once.py", "test_spark_write.py", "test_pipeline.py",
-    "clients/test_clients.py", "test_copy.py", "around/test_streams.py",
+    "story", "test_import.py", "test_pipeline.py", "test_spark_write.py",
+    "test_spark_live_contract.py", "test_upkeep.py", "test_spark_live_streams.py",
+    "tools/test_kafka_tools.py", "clients/test_clients.py", "compat/test_compat.py",
+    "test_spark_exactly_once.py", "test_spark_cluster.py", "test_fsck.py", "test_copy.py",
+    "around/test_streams.py", "around/test_connect.py",
 )  # fmt: skip
 """Groups that take a minute and more, the longest first."""
 
 
-@pytest.hookimpl(tryfirst=True)  # Before xdist reads the groups.
+class _Groups(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives a group to a process as a whole, in the order of the list of tests."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _group(Path(nodeid.split("::")[0]))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Groups:
+    """Let groups stay together.
+
+    xdist has marks for it, which it writes into the ids of tests, where pytest does not look any
+    more.
+    """
+    return _Groups(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put every test into its group, the long groups first, and take samples."""
-    places: dict[str, int] = {}
-    for item in items:
-        group = _group(item)
-        item.add_marker(pytest.mark.xdist_group(group))
-        places[item.nodeid] = LONG.index(group) if group in LONG else len(LONG)
-    items.sort(key=lambda item: places[item.nodeid])
+    """Put the long groups first, and take samples."""
+    places = {name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(_group(item.path), len(LONG)))
     if seed := os.environ.get("LAKELOG_SAMPLE"):  # noqa: TID251
         left = _left_out(items, seed)
         items[:] = [item for item in items if item.nodeid not in left]
@@ -67,10 +84,11 @@ def _left_out(items: list[pytest.Item], seed: str) -> dict[str, pytest.Item]:
     return left
 
 
-def _group(item: pytest.Item) -> str:
-    if not item.path.is_relative_to(HERE):
-        return item.path.parent.name
-    name = item.path.relative_to(HERE).as_posix()
+def _group(path: Path) -> str:
+    path = ROOT / path
+    if not path.is_relative_to(HERE):
+        return path.parent.name
+    name = path.relative_to(HERE).as_posix()
     return SHARED.get(name, name)
 
 

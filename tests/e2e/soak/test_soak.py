@@ -34,7 +34,7 @@ from tests.parts.process import mortal
 from tests.parts.seaweedfs import SeaweedFS
 from tests.patience import in_time
 
-SECONDS = float(os.environ.get("LAKELOG_SOAK_SECONDS", "30"))  # noqa: TID251
+SECONDS = float(os.environ.get("LAKELOG_SOAK_SECONDS", "15"))  # noqa: TID251
 RATE = float(os.environ.get("LAKELOG_SOAK_RATE", "2000"))  # noqa: TID251
 """Requests in a second."""
 RATE_SHARE = 0.99
@@ -86,6 +86,7 @@ class Sampler:
         return statistics.linear_regression(*zip(*settled, strict=True)).slope * 3600
 
 
+@pytest.mark.alone
 @pytest.mark.seaweedfs
 @pytest.mark.timeout(SECONDS + PATIENCE_S + 240)
 def test_a_broker_stays_as_it_is_however_long_it_works(seaweedfs: SeaweedFS) -> None:
