@@ -248,8 +248,8 @@ class SparkCluster:
             connection.request("GET", "/json/")
             answer = connection.getresponse()
             status = json.loads(answer.read()) if answer.status == http.HTTPStatus.OK else None
-        except (OSError, http.client.HTTPException):
-            return None
+        except (OSError, http.client.HTTPException, json.JSONDecodeError):
+            return None  # It may answer with a page before it knows what to say.
         finally:
             connection.close()
         if status is None or status["status"] != "ALIVE":
