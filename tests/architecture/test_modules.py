@@ -120,6 +120,8 @@ def test_every_error_is_defined_in_one_place() -> None:
                 assert not node.name.endswith(("Error", "Exception")), f"{module.name}.{node.name}"
 
 
+_WAITS = {ast.Await, ast.Yield, ast.YieldFrom}
+
 STARTERS = {"create_task", "ensure_future", "TaskGroup"}
 
 
@@ -144,3 +146,14 @@ def test_only_a_broker_asks_stores_from_an_event_loop(module: Module) -> None:
     assert not module.used & {"perform_async", "retrying_async"}, "use lakelog.log.Driver"
     if "run_plan" in module.used and module.name != "lakelog.cli.demo":
         assert "leave_process" in module.used, "end the process with lakelog.host.leave_process"
+
+
+@every_module
+def test_nothing_is_added_to_what_others_may_have_changed_meanwhile(module: Module) -> None:
+    """``kept.count += yield from flow``: the count is read before the flow runs, and what others
+    have added by the time that it ends is lost.
+    """
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Attribute):
+            waits = {type(one) for one in ast.walk(node.value)} & _WAITS
+            assert not waits, f"line {node.lineno}: wait first, add then"

@@ -16,7 +16,7 @@ from lakelog.formats.lanes import Bundle, encode_checkpoint
 from lakelog.journal.lane import Due, Lane
 from lakelog.journal.walk import TAIL_BYTES_MAX
 from lakelog.names import checkpoint_key, tail_key
-from lakelog.store import GetRange, Work, fetch, put_if_absent, put_if_match
+from lakelog.store import SOON, GetRange, Work, fetch, put_if_absent, put_if_match, put_named
 
 __all__ = ["store_checkpoint", "write_checkpoint"]
 
@@ -42,7 +42,7 @@ def store_checkpoint(lane: int, due: Due) -> Work[None]:
     """
     fold, roll = due
     body = encode_checkpoint(fold.checkpoint(_newest(roll)))
-    yield from put_if_absent(checkpoint_key(lane, fold.seq), body)
+    yield from put_named(checkpoint_key(lane, fold.seq), body, SOON)
     with suppress(UnavailableError):  # It is advice: the end of a lane is found without it.
         yield from _point_tail(lane, fold.seq)
 
@@ -55,7 +55,11 @@ def _point_tail(lane: int, seq: int) -> Work[None]:
     except NotFoundError:
         yield from put_if_absent(key, body)
         return
-    if _seq(found.body) < seq:
+    said = _said(found.body)
+    if said.keys() - {"checkpoint"}:
+        return  # A later version says more there. It is advice: an old one will do.
+    old = said.get("checkpoint", -1)
+    if type(old) is not int or old < seq:
         yield from put_if_match(key, body, found.info.etag)
 
 
@@ -69,9 +73,10 @@ def _newest(bundles: Sequence[Bundle]) -> Sequence[Bundle]:
     return bundles
 
 
-def _seq(body: bytes) -> int:
+def _said(body: bytes) -> dict[str, object]:
+    """Return what a tail says; nothing, if it is none."""
     try:
-        seq = json.loads(body)["checkpoint"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return -1
-    return seq if type(seq) is int else -1
+        fields = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return fields if isinstance(fields, dict) else {}

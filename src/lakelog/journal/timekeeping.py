@@ -17,13 +17,14 @@ Deleters wait by the store's clock and by no other, too: the age of a floor is t
 times that the same store has written.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lakelog.errors import UnavailableError
 from lakelog.names import time_key
 from lakelog.ports import Clock, Ids
-from lakelog.store import Work, delete, head, put_if_absent
+from lakelog.store import SOON, Work, delete, head, put_named
 
 __all__ = [
     "SKEW_MS_MAX",
@@ -47,11 +48,16 @@ RESOLUTION_MS = 1_000
 
 
 def store_now(ids: Ids) -> Work[int]:
-    """Return the store's time, in milliseconds since 1970: three small requests."""
+    """Return the store's time, in milliseconds since 1970: three small requests.
+
+    Raises:
+        UnavailableError: it does not answer, time and again.
+    """
     key = time_key(ids())
-    yield from put_if_absent(key, b"")
+    yield from put_named(key, b"", SOON)
     info = yield from head(key)
-    yield from delete(key)
+    with suppress(UnavailableError):  # A keeper sweeps what is left.
+        yield from delete(key)
     return info.modified_ms
 
 

@@ -78,7 +78,8 @@ def keep(lanes: Mapping[int, Lane], settings: SealSettings, *, idle: bool = Fals
     yield from _keep_topics(topics, lane.ids, kept, grace_ms=grace_ms)
     now_ms = yield from store_now(lane.ids)
     swept = sweep_times(now_ms=now_ms, grace_ms=grace_ms)
-    kept.swept += (yield from _alone(swept, "objects that told the time", kept)) or 0
+    times = yield from _alone(swept, "objects that told the time", kept)
+    kept.swept += times or 0
     writes = yield from keep_writes(lanes, now_ms=now_ms, grace_ms=grace_ms)
     kept.swept += writes.swept
     kept.failures |= writes.failures
@@ -143,7 +144,8 @@ def _seal(
     """
     for group in plan_seal(backlog, catalog, settings):
         try:
-            kept.sealed += yield from _seal_group(lane, backlog, group, settings)
+            sealed = yield from _seal_group(lane, backlog, group, settings)
+            kept.sealed += sealed
         except UnavailableError:
             raise
         except LakelogError:
@@ -151,7 +153,8 @@ def _seal(
                 alone = replace(group, wheres=(where,))
                 what = f"partition {catalog[where.topic].name}-{where.partition}"
                 sealing = _seal_group(lane, backlog, alone, settings)
-                kept.sealed += (yield from _alone(sealing, what, kept)) or Sealed()
+                one = yield from _alone(sealing, what, kept)
+                kept.sealed += one or Sealed()
 
 
 def _seal_group(lane: Lane, backlog: Backlog, group: Group, settings: SealSettings) -> Work[Sealed]:
@@ -172,7 +175,8 @@ def _end(
     if backlog is not None:
         trimmed = yield from trim(lane, backlog, catalog, idle=idle)
         kept.trimmed += trimmed.floor - trimmed.before
-    kept.reaped += yield from reap(lane, now_ms)
+    reaped = yield from reap(lane, now_ms)
+    kept.reaped += reaped
     yield from write_checkpoint(lane)
 
 

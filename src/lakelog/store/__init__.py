@@ -85,7 +85,7 @@ from lakelog.store.probe import (
     probe_store_async,
 )
 from lakelog.store.promises import PROBE_AT_START, PROBE_THOROUGH, ProbeSize, Verdict
-from lakelog.store.puts import Put, Unanswered, put_advisory, put_answered, put_named
+from lakelog.store.puts import SOON, Put, Unanswered, put_advisory, put_answered, put_named
 from lakelog.store.remote import RemoteStore
 from lakelog.store.retry import RetryPolicy, retrying, retrying_async
 from lakelog.store.threads import run_by_threads, working_by_threads
@@ -99,6 +99,7 @@ __all__ = [
     "PROBE_AT_START",
     "PROBE_THOROUGH",
     "SEGMENT_BYTES_MAX",
+    "SOON",
     "Body",
     "Changed",
     "Created",

@@ -22,10 +22,13 @@ from lakelog.errors import LakelogError, UnavailableError
 from lakelog.store.operations import Body, Created, Exists, Wait, Work, put_if_absent
 from lakelog.store.retry import RetryPolicy
 
-__all__ = ["Put", "Unanswered", "put_advisory", "put_answered", "put_named"]
+__all__ = ["SOON", "Put", "Unanswered", "put_advisory", "put_answered", "put_named"]
 
 PUTS = RetryPolicy(attempts_max=10)
 """About 16 seconds of pauses, 33 at most."""
+
+SOON = RetryPolicy(attempts_max=5)
+"""A second and a half of pauses at most: for what is late is worth little, or is due again."""
 
 ADVICE = RetryPolicy(attempts_max=3)
 
@@ -76,13 +79,13 @@ def put_answered(key: str, body: Body, policy: RetryPolicy = PUTS) -> Work[Put]:
             yield from unanswered.wait(error)
 
 
-def put_named(key: str, body: Body) -> Work[None]:
+def put_named(key: str, body: Body, policy: RetryPolicy = PUTS) -> Work[None]:
     """Create an object under a name that only this write can have: once, whatever is answered.
 
     Raises:
         UnavailableError: there was no answer, time and again; it may be stored.
     """
-    yield from put_answered(key, body)
+    yield from put_answered(key, body, policy)
 
 
 def put_advisory(key: str, body: Body) -> Work[bool]:

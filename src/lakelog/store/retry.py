@@ -1,7 +1,8 @@
-"""Reads that are asked for again when there was no answer.
+"""Reads and deletions that are asked for again when there was no answer.
 
-Only reads: they change nothing, so a second one is as good as the first. A conditional write is
-never repeated here. Its second attempt may meet the object that its first one stored and report
+Reads change nothing, so a second one is as good as the first. What is deleted has a name that
+nobody gives again, so a second deletion finds it gone. A conditional write is never repeated
+here. Its second attempt may meet the object that its first one stored and report
 ``Exists``, and only the caller, who knows its own nonce, can tell that this is a success.
 
 Delays have full jitter: anything from nothing to a bound that doubles. Clients that failed
@@ -18,7 +19,7 @@ from typing import Any
 
 from lakelog.errors import InvalidInputError, UnavailableError
 from lakelog.store.drive import Perform, PerformAsync
-from lakelog.store.operations import Op, Read
+from lakelog.store.operations import Delete, Op, Read
 
 __all__ = ["RetryPolicy", "retrying", "retrying_async"]
 
@@ -53,7 +54,7 @@ def retrying(
     sleep: Callable[[float], None] = _sleep,
     uniform: Callable[[], float] = _uniform,
 ) -> Perform:
-    """Return ``perform`` with its reads repeated while there is no answer."""
+    """Return ``perform`` with reads and deletions repeated while there is no answer."""
     rule = policy or RetryPolicy()
 
     def patiently(op: Op) -> Any:
@@ -74,7 +75,7 @@ def retrying_async(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     uniform: Callable[[], float] = _uniform,
 ) -> PerformAsync:
-    """Return ``perform`` with its reads repeated while there is no answer."""
+    """Return ``perform`` with reads and deletions repeated while there is no answer."""
     rule = policy or RetryPolicy()
 
     async def patiently(op: Op) -> Any:
@@ -89,4 +90,4 @@ def retrying_async(
 
 
 def _repeats(op: Op, policy: RetryPolicy) -> int:
-    return policy.attempts_max - 1 if isinstance(op, Read) else 0
+    return policy.attempts_max - 1 if isinstance(op, Read | Delete) else 0

@@ -152,7 +152,8 @@ def test_without_an_answer_what_is_known_is_good_enough() -> None:
         return perform(op)
 
     script._counted = away
-    assert script.run(stamp(time, script.clock, script.ids)) == EPOCH_MS + 11 * MINUTE_MS
+    stamped_ms = script.run(stamp(time, script.clock, script.ids))
+    assert 0 < stamped_ms - EPOCH_MS - 11 * MINUTE_MS < 1_500, "it has asked five times"
     script.clock.wall += YEARS_MS
     with pytest.raises(UnavailableError, match="is away"):
         script.run(stamp(time, script.clock, script.ids))

@@ -1,5 +1,6 @@
 """What fails in a namespace stops only itself, and what is idle costs little time."""
 
+from random import Random  # noqa: TID251 (seeded)
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from lakelog.history.manifests import Where
 from lakelog.keep import Kept, SealSettings, keep
 from lakelog.log import Topic, delete_topic, read_topic
 from lakelog.names import commit_key, head_key, manifest_key, topic_key
-from lakelog.store import Get, ListPage, Many, Op, PutIfAbsent, Wait, run
+from lakelog.store import Get, ListPage, Many, Op, PutIfAbsent, Wait, retrying, run
 from tests.unit.log.site import EPOCH_MS, Perform, Site, get_key
 
 SETTINGS = SealSettings()
@@ -106,6 +107,30 @@ def test_a_topic_of_a_reserved_name_stops_no_lane_and_goes_when_it_is_deleted() 
     kept = pass_over(site)
     assert kept.failures == {}
     assert kept.trimmed > 0
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_store_that_fails_one_in_ten_requests_holds_up_no_pass(seed: int) -> None:
+    site = Site(lanes=4)
+    chance = Random(seed)
+
+    def flaky(op: Op) -> Any:
+        if chance.random() < 0.05:
+            raise UnavailableError("503 Slow Down")
+        answer = site.perform(op)
+        if chance.random() < 0.05:
+            raise UnavailableError("no answer, outcome unknown")
+        return answer
+
+    perform = retrying(flaky, sleep=lambda seconds: site.pass_ms(round(seconds * 1000)))
+    wheres = filled(site, site.topic(partitions=16))
+    kept = pass_over(site, perform)
+    assert kept.failures == {}
+    assert (sealed(site, wheres), kept.trimmed >= 80) == ([10] * 16, True)
+    site.pass_ms(2 * site.rules.grace_ms)
+    kept = pass_over(site, perform)
+    assert kept.failures == {}
+    assert kept.reaped >= 80
 
 
 # ---------------------------------------------------------------------------- what is idle

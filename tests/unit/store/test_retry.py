@@ -1,4 +1,4 @@
-"""Reads are repeated with full jitter; writes never."""
+"""Reads and deletions are repeated with full jitter; what is put never."""
 
 import asyncio
 from collections.abc import Callable
@@ -29,8 +29,8 @@ from lakelog.store import (
 )
 
 POLICY = RetryPolicy(attempts_max=4, delay_ms_base=100, delay_ms_max=300)
-READS = [ListPage(), Head("a"), Get("a"), GetRange("a", 0, 1), GetSuffix("a", 1)]
-WRITES = [PutIfAbsent("a", b""), PutIfMatch("a", b"", "e"), Delete("a")]
+REPEATED = [ListPage(), Head("a"), Get("a"), GetRange("a", 0, 1), GetSuffix("a", 1), Delete("a")]
+PUTS = [PutIfAbsent("a", b""), PutIfMatch("a", b"", "e")]
 
 
 class Flaky:
@@ -82,8 +82,8 @@ def ask(request: pytest.FixtureRequest) -> Ask:
     return chosen
 
 
-@pytest.mark.parametrize("op", READS)
-def test_a_read_is_repeated_until_there_is_an_answer(ask: Ask, op: Op) -> None:
+@pytest.mark.parametrize("op", REPEATED)
+def test_what_can_be_repeated_is_until_there_is_an_answer(ask: Ask, op: Op) -> None:
     store = Flaky(3)
     assert ask(store, op) == "answer"
     assert store.asked == 4
@@ -98,8 +98,8 @@ def test_a_read_is_given_up_after_as_many_attempts_as_allowed(ask: Ask) -> None:
     assert len(store.slept) == 3
 
 
-@pytest.mark.parametrize("op", WRITES)
-def test_a_write_is_never_repeated(ask: Ask, op: Op) -> None:
+@pytest.mark.parametrize("op", PUTS)
+def test_what_is_put_is_never_repeated(ask: Ask, op: Op) -> None:
     store = Flaky(1)
     with pytest.raises(UnavailableError):
         ask(store, op)
@@ -114,7 +114,7 @@ def test_an_answer_that_is_an_error_is_not_asked_for_again(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("kind", [InvalidInputError, TooLargeError])
-@pytest.mark.parametrize("op", [Get("a"), *WRITES])
+@pytest.mark.parametrize("op", [Get("a"), *PUTS])
 def test_what_the_store_refuses_is_not_asked_for_again(
     ask: Ask, op: Op, kind: type[LakelogError]
 ) -> None:
