@@ -23,7 +23,8 @@ from lakelog.store import Work
 __all__ = ["Placed", "batches_of", "locate_run", "slices_of"]
 
 ROWS_MAX = 1 << 16
-"""Of the checkpoints that a lane keeps for locating: about 16 MiB."""
+"""Of the checkpoints that a lane keeps for locating: about 16 MiB. They go sooner when the floor
+has passed them, since nobody locates anything there any more."""
 
 
 class Placed(NamedTuple):
@@ -168,12 +169,15 @@ def _checkpoint(lane: Lane, seq: int) -> Work[Checkpoint | None]:
     Decoding one takes the processor for as long as there are partitions. Readers of many partitions
     that each decoded their own would do nothing else.
     """
-    rolls = lane.rolls
+    assert lane.last_look is not None
+    rolls, floor = lane.rolls, lane.last_look.head.floor
     found = rolls.get(seq)
     if found is None:
         found = yield from read_checkpoint(lane, seq, rolls)
         if found is None:
             return None
+        for old in [one for one in rolls if one < floor]:
+            del rolls[old]
         if seq not in rolls:
             found = rolls[seq] = replace(found, producers=(), writes=(), marks=())
         while len(rolls) > 1 and sum(map(_rows, rolls.values())) > ROWS_MAX:

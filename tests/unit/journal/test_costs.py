@@ -364,3 +364,19 @@ def test_reading_from_a_roll_touches_what_is_read_and_not_all_that_stands_behind
         found = list(_rolled(checkpoint, (TOPIC, partition)))
         assert [one.slice.base_offset for one in found] == list(range(8))
         assert CountedRoll.touched <= 2 * 8 + math.log2(len(rows)) + 4
+
+
+def test_what_is_kept_for_locating_goes_when_the_floor_has_passed_it() -> None:
+    """A lane that is trimmed as it grows is as long as ever, and so is what is known of it. Else
+    each broker would keep up to the bound of each lane of what nobody can ask for any more.
+    """
+    script = Script()
+    lane, every = script.learned(), script.rules.checkpoint_every
+    for at in range(0, 20 * every, every):
+        script.grow(lane, every)
+        if at >= 2 * every:
+            script.trim(at - every, at - 1)
+            script.run(look(lane))
+            assert script.run(locate_run(lane, (TOPIC, 0), at - 1))[0].seq == at - 1
+        assert all(seq >= at - every for seq in lane.rolls), (at, list(lane.rolls))
+    assert lane.rolls
