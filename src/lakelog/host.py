@@ -61,7 +61,7 @@ def tune_process() -> None:
     _return_memory()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(5_000, 5, 1_000)
+    gc.set_threshold(5_000, 5, 50)
     sys.setswitchinterval(0.0005)
 
 

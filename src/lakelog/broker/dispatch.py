@@ -259,8 +259,8 @@ class Dispatcher:
         slot.parsed(_kept(request))
         start = response_start(header.api, header.version, header.correlation_id)
 
-        def answer(body: list[Bytes]) -> None:
-            self._metrics.request("Fetch", self._time() - began, fetching.error)
+        def answer(body: list[Bytes], error: str) -> None:
+            self._metrics.request("Fetch", self._time() - began, error)
             slot.answer([start, *body])
 
         fail = partial(self._bug, header, slot)

@@ -25,7 +25,7 @@ from lakelog.host import new_id
 from lakelog.journal import FlushSettings, Lane, append, new_run, probe
 from lakelog.log import create_topic, delete_topic, make_namespace, open_namespace, read_topic
 from lakelog.model import Record, Rules
-from lakelog.ports import Clock
+from lakelog.ports import Clock, Ids
 from lakelog.records import Codec, NewBatch, decode_batches, encode_batch
 from lakelog.store import MemoryStore, Op, Work, run, working
 from tests.patience import HANGS_S
@@ -55,7 +55,9 @@ STORY_S = 5 * HANGS_S
 class Site(MemoryStore):
     """A store with a namespace in it."""
 
-    def __init__(self, lanes: int = 1, *, clock: Clock | None = None, **rules: int) -> None:
+    def __init__(
+        self, lanes: int = 1, *, clock: Clock | None = None, made: bool = True, **rules: int
+    ) -> None:
         super().__init__(now_ms=(clock or VirtualClock()).now_ms)
         self.ops: list[Op] = []
         self.log: list[dict[str, Any]] = []
@@ -64,7 +66,8 @@ class Site(MemoryStore):
         self.open.set()
         self.freezes: Callable[[Op], bool] = lambda _: True
         self.fails: Callable[[Op], bool] = lambda _: False
-        run(make_namespace(new_id(), Rules(lanes=lanes, **rules)), working(self.perform))
+        if made:
+            run(make_namespace(new_id(), Rules(lanes=lanes, **rules)), working(self.perform))
         self._lanes: dict[int, Lane] = {}
 
     async def perform_async(self, op: Op) -> Any:
@@ -415,6 +418,7 @@ async def broker(
     clock: Clock | None = None,
     groups: CoordinatorSettings | None = None,
     listeners: tuple[Listener, ...] = (Listener(port=0),),
+    ids: Ids = new_id,
     **settings: Any,
 ) -> AsyncIterator[Broker]:
     """Run a broker on a site."""
@@ -438,7 +442,7 @@ async def broker(
         processors=[note],
         wrapper_class=structlog.make_filtering_bound_logger(0),
     )
-    async with run_broker(site, told, log, clock=clock or VirtualClock()) as running:
+    async with run_broker(site, told, log, clock=clock or VirtualClock(), ids=ids) as running:
         yield running
     assert not [event for event in site.log if event["event"] == "a bug"], site.log
 

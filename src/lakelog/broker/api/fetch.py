@@ -46,7 +46,10 @@ AT_ONCE = 500
 
 RESPONSE_BYTES_MIN = 1 << 20
 
-Answer = Callable[[list[Bytes]], None]
+Answer = Callable[[list[Bytes], str], None]
+"""Takes the answer, and Kafka's name of the first error in it. It does not know the fetch: what
+refers to itself is garbage that only a collector finds.
+"""
 
 EXPECTED = (ErrorCode.none, ErrorCode.offset_out_of_range)
 """Of a partition that is there: anything else has failed."""
@@ -79,7 +82,6 @@ class Fetching:
         "_wanted",
         "_watches",
         "_who",
-        "error",
     )
 
     def __init__(
@@ -109,8 +111,6 @@ class Fetching:
         self._task: asyncio.Task[None] | None = None
         self._deadline = 0.0
         self._is_unknown = self._has_grown = False
-        self.error = ""
-        """Kafka's name of the first error in the answer."""
 
     def start(self) -> None:
         """Answer, or begin to wait."""
@@ -131,7 +131,7 @@ class Fetching:
             self._request, self._services.clock.boot_ms(), has_ids=self._version >= IDS_FROM
         )
         if isinstance(session, ErrorCode):
-            self._answer(encode_fetch_response(self._version, [], error=session))
+            self._answer(encode_fetch_response(self._version, [], error=session), "")
             return
         self._session = session
         said = sum(len(partitions) for _, _, partitions in self._request.topics)
@@ -388,7 +388,7 @@ class Fetching:
     def _finishing(self, parts: list[Part]) -> Iterator[None]:
         """Answer, a slice of partitions at a time."""
         topics: dict[tuple[str, bytes], list[FetchedPartition]] = {}
-        metrics = self._services.metrics
+        metrics, error_name = self._services.metrics, ""
         for number, ((one, partition), part) in enumerate(zip(self._wanted, parts, strict=True), 1):
             index = one.partition.partition
             row = FetchedPartition(
@@ -400,8 +400,8 @@ class Fetching:
                 counters.bytes_out += part.size
                 counters.fetch_requests += 1
                 counters.failed_fetch_requests += part.error not in EXPECTED
-            if part.error is not ErrorCode.none and not self.error:
-                self.error = part.error.name.upper()
+            if part.error is not ErrorCode.none and not error_name:
+                error_name = part.error.name.upper()
             if not number % AT_ONCE:
                 yield
         found = [FetchedTopic(*key, rows) for key, rows in topics.items()]
@@ -410,7 +410,8 @@ class Fetching:
             found = session.news(found, full=self._is_full)
             yield
         session_id = session.id if session is not None else 0
-        self._answer(encode_fetch_response(self._version, found, session_id=session_id))
+        body = encode_fetch_response(self._version, found, session_id=session_id)
+        self._answer(body, error_name)
         self._reserve(0)  # The answer counts for itself now.
 
 
