@@ -3,8 +3,9 @@
 import asyncio
 from typing import Any
 
-from lakelog.broker.lines import Lines
+from lakelog.broker.lines import SLICE_S, Lines
 from tests.hostile.attacks import connect as connect_from
+from tests.patience import HANGS_S
 from tests.unit.broker.site import Site, batch, broker, connect, request_frame, story, virtual_story
 from tests.virtual_time import pass_time
 
@@ -12,18 +13,57 @@ ASKED = 100
 """Requests of each connection of the attacker: as many as one may have on their way."""
 
 
+class Worker:
+    """Requests that take so long on the loop, and in which order they began."""
+
+    def __init__(self, request_s: float) -> None:
+        self._now_s, self._request_s = 0.0, request_s
+        self.lines = Lines(lambda: self._now_s)
+        self.order: list[str] = []
+
+    async def ask(self, who: str) -> None:
+        async with self.lines.turn(who):
+            self.order.append(who)
+            self._now_s += self._request_s
+
+
 @story
-async def test_an_address_has_one_turn_and_then_others_have_theirs() -> None:
-    lines, order = Lines(), list[str]()
+async def test_an_address_has_a_slice_of_time_and_then_others_have_theirs() -> None:
+    worker = Worker(SLICE_S / 4)
+    asked = [worker.ask("a") for _ in range(50)]
+    await asyncio.gather(*asked, *(worker.ask("b") for _ in range(6)), worker.ask("c"))
+    assert "".join(worker.order).startswith("aaaabbbbc")
+    assert worker.order.count("a") == 50
 
-    async def ask(who: str) -> None:
-        async with lines.turn(who):
-            order.append(who)
 
-    await asyncio.gather(*(ask("a") for _ in range(50)), ask("b"), ask("b"), ask("c"))
-    assert order.count("a") == 50
-    assert {"a", "b", "c"} == set(order[:3])
-    assert order.index("b", order.index("b") + 1) < 8
+@story
+async def test_a_request_that_takes_longer_than_a_slice_is_the_only_one_in_it() -> None:
+    worker = Worker(2 * SLICE_S)
+    await asyncio.gather(*(worker.ask("a") for _ in range(9)), worker.ask("b"), worker.ask("b"))
+    assert "".join(worker.order).startswith("abab")
+
+
+@story
+async def test_small_requests_of_one_address_take_few_turns_of_the_loop() -> None:
+    worker, turns = Worker(SLICE_S / 100), 0
+    asking = asyncio.gather(*(worker.ask("a") for _ in range(1_000)))
+    while not asking.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns < 100
+
+
+@story
+async def test_nobody_is_forgotten_when_those_before_it_leave_the_line() -> None:
+    worker = Worker(2 * SLICE_S)
+    asked = [asyncio.ensure_future(worker.ask("a")) for _ in range(200)]
+    for turn in range(120):
+        await asyncio.sleep(0)
+        for one in asked[turn:-5:3]:
+            one.cancel()
+    await asyncio.wait(asked, timeout=HANGS_S)
+    assert all(one.done() for one in asked)
+    assert len(worker.order) == sum(not one.cancelled() for one in asked) >= 5
 
 
 @virtual_story
