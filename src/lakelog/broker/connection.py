@@ -5,7 +5,8 @@
 
 Bytes are received into chunks, and requests are views of them: a batch is not copied between the
 socket and the store. A chunk begins small and grows with what has really come, never with what a
-length field promises; so a short frame that announces a large one costs next to nothing.
+length field promises; so a short frame that announces a large one costs next to nothing. A frame of
+which much has come gets all of its memory at once, from the system, which has it until it is used.
 
 When a connection has too much on its way, or its address, or the whole broker, its socket is not
 read until there is room: memory is bounded, and the client feels it. What has come of a request
@@ -15,6 +16,7 @@ that is not whole is memory, too: it has a deadline, and beyond a bound the olde
 import asyncio
 import struct
 from collections import deque
+from mmap import mmap
 from typing import TYPE_CHECKING
 
 from lakelog.broker.budget import address_of
@@ -31,6 +33,7 @@ __all__ = ["Connection"]
 
 CHUNK_BYTES_MIN = 4 << 10
 CHUNK_BYTES_MAX = 1 << 20
+READ_BYTES_MAX = 256 << 10  # At once: others want to be read as well.
 GROWTH = 2
 FRAMES_A_CHUNK = 4
 SMALL_BYTES = 64 << 10
@@ -74,7 +77,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         self.unread = Unread(frames.answers, frames.limits, self._loop.time())
-        self._chunk = bytearray()
+        self._chunk: bytearray | mmap = bytearray()
         self._start = self._end = 0
         """Where what has not been taken begins in the chunk, and where it ends."""
         self._wanted = CHUNK_BYTES_MIN
@@ -106,17 +109,16 @@ class Connection(asyncio.BufferedProtocol):
         self.who = address_of(self.host)
         self.unread.begin(self.who, transport.get_write_buffer_size)  # type: ignore[attr-defined]
         transport.set_write_buffer_limits(high=WRITE_BYTES_HIGH)  # type: ignore[attr-defined]
-        refusal = self._frames.opened(self)
-        if refusal:
+        if refusal := self._frames.opened(self):
             self.close(refusal)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 (chunks grow by what came)
         """Return where the next bytes go."""
         if self._end == len(self._chunk):
             self._next_chunk()
-        room = memoryview(self._chunk)[self._end :]
         # Without a budget a large request is left where it is, as soon as it has said its size.
-        return room[:CHUNK_BYTES_MIN] if self._budget.is_spent(self.who) else room
+        most = CHUNK_BYTES_MIN if self._budget.is_spent(self.who) else READ_BYTES_MAX
+        return memoryview(self._chunk)[self._end : self._end + most]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take what has come, frame by frame."""
@@ -197,13 +199,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def watch(self, now_s: float) -> None:
         """Every now and then: hold nothing for who is silent, and end who is too slow."""
-        idle_s = now_s - self.used_s
-        if idle_s > RELAX_S:
+        if (idle_s := now_s - self.used_s) > RELAX_S:
             self.relax()
         if idle_s * 1000 > self._limits.idle_ms and not self.is_busy:
             self.close("idle")
-        slow = self.unread.watch(now_s)
-        if slow:
+        if slow := self.unread.watch(now_s):
             self.drop(slow)
         if self._begun_s is not None and not self._is_full:
             size = 0
@@ -263,9 +263,10 @@ class Connection(asyncio.BufferedProtocol):
             if left >= 4:
                 (frame,) = _SIZE.unpack_from(self._chunk, self._start)
                 size = min(size, max(4 + frame, self._wanted))
+                size = 4 + frame if size > CHUNK_BYTES_MAX else size
         if size <= left:
             size = left + self._wanted  # Whole frames that wait to be taken.
-        chunk = bytearray(size)
+        chunk = mmap(-1, size) if size > CHUNK_BYTES_MAX else bytearray(size)
         chunk[:left] = memoryview(self._chunk)[self._start : self._end]
         self._chunk, self._start, self._end = chunk, 0, left
 
@@ -303,6 +304,8 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
             self._stopped_s = self._loop.time()
         else:
+            if self._begun_s is not None:
+                self._begun_s += self._loop.time() - self._stopped_s
             self._loop.call_soon(self._go_on)
 
     def _resume(self) -> None:
@@ -312,8 +315,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def _go_on(self) -> None:
         """Take frames that had come before reading was stopped, and then read on."""
-        if self._begun_s is not None and not self._is_full:
-            self._begun_s += self._loop.time() - self._stopped_s
         if not self._is_ended and self._end > self._start:
             self.buffer_updated(0)
         if self._transport is not None and not self._is_ended and not self._is_full:

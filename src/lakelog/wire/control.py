@@ -37,6 +37,10 @@ __all__ = ["Fields", "decode_request", "encode_response"]
 Fields = dict[str, Any]
 """A response by kio's names; nested ones in lists."""
 
+_request_schema = cache(load_request_schema)
+_response_schema = cache(load_response_schema)
+"""kio finds them by name each time."""
+
 
 def decode_request(key: int, version: int, body: memoryview) -> Any:
     """Return a request as one of the newest version.
@@ -47,7 +51,7 @@ def decode_request(key: int, version: int, body: memoryview) -> Any:
     Raises:
         CorruptError: this is no such request.
     """
-    data = _checked(load_request_schema(key, version), bytes(body), APIS[key].elements_max)
+    data = _checked(_request_schema(key, version), bytes(body), APIS[key].elements_max)
     try:
         request, _ = _reader(key, version)(data, 0)
     except Exception as error:  # Whatever a library makes of hostile bytes.
@@ -57,14 +61,14 @@ def decode_request(key: int, version: int, body: memoryview) -> Any:
         return request
     lift = _LIFTED.get(ApiKey(key))
     given = _plain(request) if lift is None else lift(_plain(request))
-    return _build(load_request_schema(key, newest), given)
+    return _build(_request_schema(key, newest), given)
 
 
 def encode_response(key: int, version: int, given: Mapping[str, Any]) -> bytes:
     """Return the body of a response, of which the fields of the newest version are given."""
     lower = _LOWERED.get(ApiKey(key))
     out = _Buffer()
-    schema = load_response_schema(key, version)
+    schema = _response_schema(key, version)
     _writer(key, version)(out, _build(schema, given if lower is None else lower(given, version)))
     return bytes(out)
 
@@ -77,13 +81,13 @@ class _Buffer(bytearray):
 
 @cache
 def _reader(key: int, version: int) -> Callable[[bytes, int], tuple[Any, int]]:
-    read: Callable[[bytes, int], tuple[Any, int]] = entity_reader(load_request_schema(key, version))
+    read: Callable[[bytes, int], tuple[Any, int]] = entity_reader(_request_schema(key, version))
     return read
 
 
 @cache
 def _writer(key: int, version: int) -> Callable[[Any, Any], None]:
-    write: Callable[[Any, Any], None] = entity_writer(load_response_schema(key, version))
+    write: Callable[[Any, Any], None] = entity_writer(_response_schema(key, version))
     return write
 
 

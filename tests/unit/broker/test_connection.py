@@ -98,6 +98,7 @@ class Deaf(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
+    def abort(self) -> None: ...
     def get_write_buffer_size(self) -> int:
         return 0
 
@@ -152,6 +153,27 @@ def hand_over(connection: Connection, data: bytes) -> None:
         connection.buffer_updated(len(some))
 
 
+@story
+async def test_a_large_frame_is_received_into_one_piece_of_memory_a_bit_at_a_time() -> None:
+    """To copy what has come into larger and larger pieces took tens of milliseconds at once."""
+    frames = Slow()
+    frames.budget, frames.buffers = Budget(64 << 20), Buffers(64 << 20)
+    connection = Connection(frames, "PLAINTEXT")
+    connection.connection_made(Deaf())
+    large = struct.pack(">hh", 0, 9) + bytes(range(256)) * (20 << 12)
+    data = frame(large)
+    hand_over(connection, data[: 1 << 20])
+    hand_over(connection, data[1 << 20 : 2 << 20])
+    room = connection.get_buffer(-1)
+    assert len(room) == 256 << 10
+    held = connection._chunk
+    hand_over(connection, data[2 << 20 :])
+    assert connection._chunk is held
+    assert frames.taken == [large]
+    hand_over(connection, frame(b"0123456789"))
+    assert frames.taken == [large, b"0123456789"]
+
+
 @virtual_story
 async def test_a_wake_up_that_comes_while_writing_is_paused_is_not_lost() -> None:
     """There is room while the client does not read its answers, and none when it does again. Then
@@ -172,6 +194,32 @@ async def test_a_wake_up_that_comes_while_writing_is_paused_is_not_lost() -> Non
     frames.budget.give(1 << 20, "")
     await pass_time(0.01)
     assert frames.taken == [bytes(100_000)]
+
+
+@virtual_story
+async def test_the_time_in_which_nothing_is_read_is_not_the_clients() -> None:
+    """It is told to read, and reads in the next turn of the loop: who looks in between, or stops it
+    again, must not find the whole time of waiting on the client's bill.
+    """
+    frames = Slow()
+    connection = Connection(frames, "PLAINTEXT")
+    connection.connection_made(Deaf())
+    late_s, now_s = frames.limits.frame_ms / 1000 + 1, asyncio.get_running_loop().time
+    hand_over(connection, frame(bytes(100))[:50])
+    connection.pause_writing()
+    await pass_time(late_s)
+    connection.resume_writing()
+    connection.watch(now_s())
+    assert not connection.why, "between the word and the deed"
+    connection.pause_writing()
+    await pass_time(late_s)
+    connection.resume_writing()
+    await asyncio.sleep(0)
+    connection.watch(now_s())
+    assert not connection.why, "stopped twice"
+    await pass_time(late_s)
+    connection.watch(now_s())
+    assert "it has to be whole" in connection.why
 
 
 @story
