@@ -38,7 +38,7 @@ from lakelog.formats.contract import (
     fetch,
     walk_blocks,
 )
-from lakelog.formats.fields import decode_fields, number
+from lakelog.formats.fields import check_fields, decode_fields, number
 from lakelog.formats.limits import fitting
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "Window",
     "batches",
     "buffers",
+    "check_fields",
     "decode",
     "decode_fields",
     "drive",

@@ -1,21 +1,31 @@
 """What cells share: a JSON object that names its format, with numbers that are numbers.
 
+**A field that is not known is refused.** Whoever changes a cell reads it, and writes what it made
+of it: what it did not understand would be gone, and with it what a later version said there. So a
+cell has the fields of its format and no others, for readers as well: what is said in one that they
+do not know may change what the others mean.
+
 Python's ``int("4")``, ``2.5`` and ``True`` would pass for numbers where none was written, and
 ``json`` reads ``Infinity``. Whoever decodes a cell turns ValueError, TypeError, KeyError and
 RecursionError into a CorruptError that says which cell it was.
 """
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 from lakelog.errors import UnsupportedError
 from lakelog.formats.contract import Bytes
 
-__all__ = ["decode_fields", "number"]
+__all__ = ["check_fields", "decode_fields", "number"]
 
 
-def decode_fields(data: Bytes, *, format_: int, where: str) -> dict[str, Any]:
-    """Return the fields of a cell.
+def decode_fields(
+    data: Bytes, *, format_: int, where: str, known: Collection[str] | None
+) -> dict[str, Any]:
+    """Return the fields of a cell, which are ``known``, whether or not all of them are there.
+
+    None is for what only its maker writes: nobody can lose what they say to others.
 
     Raises:
         UnsupportedError: a later version made it.
@@ -25,7 +35,24 @@ def decode_fields(data: Bytes, *, format_: int, where: str) -> dict[str, Any]:
     if fields["format"] != format_:
         what = f"format {fields['format']!r}, this reader knows {format_}; use a newer one"
         raise UnsupportedError(what, at=0, where=where)
+    if known is not None:
+        check_fields(fields, (*known, "format"), where=where)
     return fields
+
+
+def check_fields(fields: dict[str, Any], known: Collection[str], *, where: str) -> None:
+    """See that an object has no field but these.
+
+    Raises:
+        UnsupportedError: a later version made it.
+    """
+    if unknown := sorted(fields.keys() - known):
+        what = f"it has the field {', '.join(unknown)[:200]!r}, which this version does not know"
+        raise UnsupportedError(
+            f"{what}: a later version wrote it; use that one, here it is left as it is",
+            at=0,
+            where=where,
+        )
 
 
 def number(value: object) -> int:

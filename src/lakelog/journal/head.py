@@ -13,6 +13,7 @@ stops, because a new one with floor 0 would bring everything back that was ever 
 
 import json
 from dataclasses import dataclass
+from dataclasses import fields as fields_of
 
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats import Bytes, decode_fields, fitting, number
@@ -77,6 +78,10 @@ def encode_head(head: Head) -> bytes:
     return fitting(body, HEAD_BYTES_MAX, f"a head of lane {head.lane}", "remember fewer floors")
 
 
+_FIELDS = frozenset(one.name for one in fields_of(Head))
+"""Each has its name in the cell."""
+
+
 def decode_head(data: Bytes, lane: int) -> Head:
     """Return the head of ``lane`` in ``data``.
 
@@ -88,7 +93,7 @@ def decode_head(data: Bytes, lane: int) -> Head:
         what = f"a head of {len(data)} bytes is over the limit of {HEAD_BYTES_MAX}"
         raise UnsupportedError(what, at=0, where="head")
     try:
-        fields = decode_fields(data, format_=FORMAT, where="head")
+        fields = decode_fields(data, format_=FORMAT, where="head", known=_FIELDS)
         floors = tuple((number(floor), number(since)) for floor, since in fields["floors"])
         head = Head(
             lane=number(fields["lane"]),

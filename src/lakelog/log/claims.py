@@ -8,9 +8,10 @@ and a claim of a pipeline that died runs out.
 """
 
 import json
+from contextlib import suppress
 
 from lakelog.errors import CorruptError
-from lakelog.formats import decode_fields, number
+from lakelog.formats import Bytes, decode_fields, number
 from lakelog.names import PIPELINE_KEY
 from lakelog.store import Work, change_cell, read_cell
 
@@ -20,11 +21,20 @@ FORMAT = 1
 
 
 def claim_pipeline(holder: bytes, until_ms: int) -> Work[None]:
-    """Say that ``holder`` keeps the namespace until a moment of the store's clock."""
+    """Say that ``holder`` keeps the namespace until a moment of the store's clock.
+
+    Raises:
+        UnsupportedError: a later version made the claim that is there; it was left as it is.
+    """
     mine = json.dumps({"format": FORMAT, "holder": holder.hex(), "until_ms": until_ms}).encode()
-    yield from change_cell(
-        PIPELINE_KEY, lambda now: None if now == mine else mine, lambda now: now == mine
-    )
+
+    def renewed(now: bytes | None) -> bytes | None:
+        if now is not None:
+            with suppress(CorruptError):  # What says nothing has nothing to lose.
+                _until_ms(now)
+        return None if now == mine else mine
+
+    yield from change_cell(PIPELINE_KEY, renewed, lambda now: now == mine)
 
 
 def is_pipeline_claimed(now_ms: int) -> Work[bool]:
@@ -35,10 +45,13 @@ def is_pipeline_claimed(now_ms: int) -> Work[bool]:
         UnsupportedError: a later version made it.
     """
     found = yield from read_cell(PIPELINE_KEY)
-    if found is None:
-        return False
+    return found is not None and _until_ms(found.body) > now_ms
+
+
+def _until_ms(data: Bytes) -> int:
     try:
-        fields = decode_fields(found.body, format_=FORMAT, where=PIPELINE_KEY)
-        return number(fields["until_ms"]) > now_ms
+        known = ("holder", "until_ms")
+        fields = decode_fields(data, format_=FORMAT, where=PIPELINE_KEY, known=known)
+        return number(fields["until_ms"])
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise CorruptError(f"it is no claim: {error!r}", at=0, where=PIPELINE_KEY) from error

@@ -65,8 +65,9 @@ def open_namespace() -> Work[Namespace]:
     if found is None:
         raise NotFoundError("there is no namespace here: make one with lakelog init")
     try:
-        fields = decode_fields(found.body, format_=FORMAT, where=CLUSTER_KEY)
         names = ("lanes", "grace_ms", "checkpoint_every")
+        known = ("id", *names)
+        fields = decode_fields(found.body, format_=FORMAT, where=CLUSTER_KEY, known=known)
         id_, numbers = bytes.fromhex(fields["id"]), {name: number(fields[name]) for name in names}
         if len(id_) != 16:
             raise ValueError(f"id {id_.hex()}")

@@ -84,7 +84,7 @@ def read_identity(write: bytes) -> Work[Identity | None]:
     if found is None:
         return None
     try:
-        fields = decode_fields(found.body, format_=FORMAT, where=key)
+        fields = decode_fields(found.body, format_=FORMAT, where=key, known=Identity._fields)
         query, is_stream = bytes.fromhex(fields["query"]), bool(fields["is_stream"])
         return Identity(query, number(fields["number"]), is_stream)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -137,7 +137,7 @@ def decode_plan(data: Bytes, write: bytes, page: int = 0) -> Page:
     """
     where = plan_key(write, page)
     try:
-        fields = decode_fields(data, format_=FORMAT, where=where)
+        fields = decode_fields(data, format_=FORMAT, where=where, known=Page._fields)
         rows = [
             Staged(number(lane), bytes.fromhex(topic), *map(number, rest))
             for lane, topic, *rest in fields["runs"]

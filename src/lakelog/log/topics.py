@@ -19,6 +19,7 @@ of its lanes, behind which no batch of it can come; then its history, by the pip
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from dataclasses import fields as fields_of
 from typing import NamedTuple
 
 from lakelog.errors import (
@@ -317,6 +318,10 @@ def _encode(topic: Topic, write: str) -> bytes:
     return json.dumps(fields).encode()
 
 
+_FIELDS = frozenset(one.name for one in fields_of(Topic))
+"""Each has its name in the cell."""
+
+
 def decode_topic(data: Bytes, name: str) -> Topic:
     """Return the topic in a cell.
 
@@ -325,7 +330,7 @@ def decode_topic(data: Bytes, name: str) -> Topic:
         UnsupportedError: a later version made it.
     """
     try:
-        fields = decode_fields(data, format_=FORMAT, where=topic_key(name))
+        fields = decode_fields(data, format_=FORMAT, where=topic_key(name), known=_FIELDS)
         topic = Topic(
             name=str(fields["name"]),
             id=bytes.fromhex(fields["id"]),

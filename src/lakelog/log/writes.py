@@ -26,6 +26,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from dataclasses import fields as fields_of
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -122,9 +123,13 @@ class Decision:
         return json.dumps(fields).encode()
 
 
+_FIELDS = frozenset(one.name for one in fields_of(Decision))
+"""Each has its name in the cell."""
+
+
 def _decoded(data: Bytes, where: str) -> Decision:
     try:
-        fields = decode_fields(data, format_=FORMAT, where=where)
+        fields = decode_fields(data, format_=FORMAT, where=where, known=_FIELDS)
         return Decision(
             is_stream=bool(fields["is_stream"]),
             write=bytes.fromhex(fields["write"]),

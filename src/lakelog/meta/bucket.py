@@ -33,6 +33,7 @@ from lakelog.store import Replaced, Work, change_cell, delete, head, put_if_matc
 __all__ = ["BucketGroups", "decode_shard"]
 
 FORMAT = 1
+_SHARD_FIELDS = frozenset({"shard", "shards", "broker", "epoch", "writes", "groups"})
 
 
 class BucketGroups:
@@ -162,7 +163,7 @@ class BucketGroups:
         if found is None:
             return None
         try:
-            fields = decode_fields(found.body, format_=FORMAT, where=key)
+            fields = decode_fields(found.body, format_=FORMAT, where=key, known=None)
             return Pulse(found.info.etag, str(fields["where"]), number(fields["since_ms"]))
         except (ValueError, TypeError, KeyError) as error:
             raise CorruptError(f"it is no pulse: {error!r}"[:300], at=0, where=key) from error
@@ -190,14 +191,14 @@ def decode_shard(data: bytes, shard: int) -> Held:
     """
     where = group_shard_key(shard)
     try:
-        fields = decode_fields(data, format_=FORMAT, where=where)
+        fields = decode_fields(data, format_=FORMAT, where=where, known=_SHARD_FIELDS)
         held = Held(
             shard=number(fields["shard"]),
             shards=number(fields["shards"]),
             claim=Claim(bytes.fromhex(fields["broker"]), number(fields["epoch"])),
             writes=number(fields["writes"]),
         )
-        groups = [build_group(one) for one in fields["groups"]]
+        groups = [build_group(one, where) for one in fields["groups"]]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CorruptError(f"it is no shard: {error!r}"[:300], at=0, where=where) from error
     if held.shard != shard or not shard < held.shards <= SHARDS_MAX or len(held.claim.broker) != 16:

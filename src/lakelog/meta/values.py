@@ -28,7 +28,7 @@ from base64 import b64decode, b64encode
 from typing import Any
 
 from lakelog.errors import CorruptError
-from lakelog.formats import number
+from lakelog.formats import check_fields, number
 from lakelog.groups import (
     AnyDurable,
     Committed,
@@ -48,6 +48,12 @@ __all__ = ["build_group", "decode_group", "encode_group"]
 
 I32_MAX = (1 << 31) - 1
 I64_MAX = (1 << 63) - 1
+
+_SHARED = ("id", "kind", "since_ms", "members", "offsets", "by")
+_FIELDS = {
+    Kind.CLASSIC: frozenset({*_SHARED, "generation", "type", "protocol", "leader", "decided"}),
+    Kind.CONSUMER: frozenset({*_SHARED, "epoch", "target_epoch", "topics"}),
+}
 
 
 def encode_group(durable: AnyDurable) -> bytes:
@@ -143,20 +149,23 @@ def decode_group(data: bytes, where: str = "") -> AnyDurable:
 
     Raises:
         CorruptError: it is none.
+        UnsupportedError: a later version made it.
     """
     try:
-        return build_group(json.loads(data))
+        return build_group(json.loads(data), where)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CorruptError(f"it is no group: {error!r}"[:300], at=0, where=where) from error
 
 
-def build_group(fields: dict[str, Any]) -> AnyDurable:
+def build_group(fields: dict[str, Any], where: str = "") -> AnyDurable:
     """Return the group that the fields of a text describe.
 
     Raises:
         ValueError, TypeError, KeyError, AttributeError: they describe none.
+        UnsupportedError: a later version made it.
     """
     kind = Kind(fields.get("kind", Kind.CLASSIC.value))
+    check_fields(fields, _FIELDS[kind], where=where)
     return _classic(fields) if kind is Kind.CLASSIC else _consumer(fields)
 
 

@@ -31,6 +31,7 @@ which a writer finds its own change when the answer was lost.
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from dataclasses import fields as fields_of
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -192,6 +193,10 @@ def encode_manifest(manifest: Manifest) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
+_FIELDS = frozenset(one.name for one in fields_of(Manifest))
+"""Each has its name in the cell."""
+
+
 def decode_manifest(data: Bytes) -> Manifest:
     """Return the manifest in ``data``.
 
@@ -200,7 +205,7 @@ def decode_manifest(data: Bytes) -> Manifest:
         UnsupportedError: a later version made it.
     """
     try:
-        fields = decode_fields(data, format_=FORMAT, where="manifest")
+        fields = decode_fields(data, format_=FORMAT, where="manifest", known=_FIELDS)
         return Manifest(
             topic=bytes.fromhex(fields["topic"]),
             partition=number(fields["partition"]),
@@ -239,7 +244,7 @@ def decode_page(data: Bytes) -> tuple[SegmentRow, ...]:
         UnsupportedError: a later version made it.
     """
     try:
-        fields = decode_fields(data, format_=FORMAT, where="manifest")
+        fields = decode_fields(data, format_=FORMAT, where="manifest", known=("segments",))
         rows = _rows(SegmentRow, fields["segments"])
         if any(one.next_offset != two.base_offset for one, two in pairwise(rows)):
             raise _bad("a page with a gap")
