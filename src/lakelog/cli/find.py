@@ -7,11 +7,13 @@ directories are not followed, since they may lead in circles.
 
 Of a partition in a namespace, the segments are those that its manifest names: what merging or
 compaction has replaced lies there for a while, and holds records a second time. It is left out, and
-that is said. Whoever names a file sees it.
+that is said. Whoever names a file sees it. Records that are only in the journal of a namespace are
+in no segment: that there are some is said, once for each namespace and path.
 """
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -19,6 +21,8 @@ from lakelog.cli.recognize import base_offset_of, is_side_name
 
 __all__ = ["Found", "display_path", "find"]
 
+_NAMESPACE = "_lakelog"
+"""The folder that every namespace has."""
 _DIGITS = re.compile(r"(\d+)")
 
 
@@ -48,6 +52,7 @@ def find(
     for path in paths:
         root = display_path(path)
         if os.path.isdir(path):  # noqa: PTH112 (a Path would drop the leading "./" people typed)
+            _tell_of_journal_above(path, say)
             yield from _find_below(root, refuse, say, all_files)
         else:
             yield Found(root, root)
@@ -70,6 +75,8 @@ def _find_below(
         except OSError as error:
             refuse(f"{directory}: {error.strerror}")
             continue
+        if _NAMESPACE in below:
+            _tell_of_journal(directory, say)
         if has_manifest:
             names = _named(directory, names, refuse, say)
         bases = [base_offset_of(name) for name in names]
@@ -116,6 +123,42 @@ def _named(
         what = "1 file is" if len(names) - len(kept) == 1 else f"{len(names) - len(kept)} files are"
         say(f"{directory}: {what} left out that the manifest does not name; name them to see them")
     return kept
+
+
+def _tell_of_journal_above(path: str, say: Callable[[str], None]) -> None:
+    """Tell of the journal, where ``path`` is the folder of a topic or partition of a namespace."""
+    inner: list[str] = []
+    folder = os.path.abspath(path)  # noqa: PTH100 (a link stays what it is)
+    for _ in range(2):
+        folder, _, name = folder.rpartition("/")
+        inner.insert(0, name)
+        if name != _NAMESPACE and os.path.isdir(f"{folder}/{_NAMESPACE}"):  # noqa: PTH112
+            _tell_of_journal(folder, say, *inner)
+            return
+
+
+def _tell_of_journal(
+    root: str, say: Callable[[str], None], path: str | None = None, partition: str = ""
+) -> None:
+    """Tell of records of a namespace, or of a topic or partition of it, that no segment holds."""
+    # Only here: the commands on files are to start fast.
+    from lakelog.history import Selection
+    from lakelog.host import SystemClock, new_id
+    from lakelog.log import tell_unsealed
+    from lakelog.store import LocalStore, run, working
+
+    selection = Selection()
+    if path is not None:
+        topic = path.partition("~")[0]
+        selection = Selection(topics=frozenset({topic}))
+        if partition.isdecimal():
+            selection = Selection(partitions=frozenset({(topic, int(partition))}))
+    flow = tell_unsealed(selection, SystemClock(), new_id)
+    if told := run(flow, working(LocalStore(root or "/").perform)):
+        say(
+            f"{root}: {told}: lakelog pipeline seal {shlex.quote(root)} --now makes segments of "
+            "them, and lakelog.scan in Python reads them as they are"
+        )
 
 
 def _twice(names: list[str], bases: list[int | None]) -> Iterator[tuple[str, int]]:

@@ -38,6 +38,8 @@ _NEXT = {
     "import": "lakelog inspect PATH shows a damaged file; the topics stay closed until all is well",
     "compare": "lakelog dump PATH shows the records of either side",
 }
+_NO_SEGMENTS = ("missing", "unsealed")
+"""Outcomes that are told in a sentence, and counted as no segment."""
 _LOOKS = ("verify", "reindex")
 _COLOURS = {"good": "green", "unverifiable": "yellow"}
 _UNVERIFIABLE = (
@@ -57,13 +59,14 @@ def plan_json(verb: str, plan: "Plan") -> dict[str, Any]:
         "bytes_read": plan.expected.bytes_read,
         "requests": dict(plan.expected.requests),
         "price_usd": round(plan.expected.price_usd, 6),
-        "missing": [
-            finding.what
-            for result in plan.results
-            if result.outcome == "missing"
-            for finding in result.findings
-        ],
+        "missing": _told(plan, "missing"),
+        "unsealed": _told(plan, "unsealed"),
     }
+
+
+def _told(plan: "Plan", outcome: str) -> list[str]:
+    found = (result.findings for result in plan.results if result.outcome == outcome)
+    return [finding.what for findings in found for finding in findings]
 
 
 class RunView:
@@ -89,7 +92,7 @@ class RunView:
             "price": _price(plan.expected.price_usd),
         }
         self._print(f"[bold]{self._verb}[/] {self._url}, a dry run", rows)
-        for what in told["missing"]:
+        for what in told["missing"] + told["unsealed"]:
             self._say(what)
 
     @contextmanager
@@ -129,7 +132,9 @@ class RunView:
         usage = report.usage
         rows = {
             "segments": ", ".join(
-                f"{n:,} {outcome}" for outcome, n in report.outcomes.items() if outcome != "missing"
+                f"{n:,} {outcome}"
+                for outcome, n in report.outcomes.items()
+                if outcome not in _NO_SEGMENTS
             )
             or "none",
             "records": f"{report.records:,}",

@@ -12,6 +12,7 @@ live       all of that for a reader of many partitions, driven; ranges: options 
            driving: by threads
 rows       shares -> Arrow          \\  imported only when asked for
 scan       a namespace -> Arrow     /
+unsealed   what is only in the journal, for whoever reads segments alone
 staging    what an attempt of a bulk write puts beside the log; parts: what a task of it does
 writes     bulk writes: decided for once, appended to every lane
 configs    topic configs by Kafka's names, checked and typed; config_table: a row for each;
@@ -73,6 +74,7 @@ from lakelog.log.topics import (
     open_topic,
     read_topic,
 )
+from lakelog.log.unsealed import tell_unsealed
 from lakelog.log.writes import (
     Committed,
     Decision,
@@ -162,5 +164,6 @@ __all__ = [
     "refresh",
     "sealed_spans",
     "store_now",
+    "tell_unsealed",
     "unsealed_spans",
 ]

@@ -1,7 +1,8 @@
 """What was asked for and is not there: told as a result of its own, never as a run without rows.
 
 A wrong address, a wrong layout and a topic that is spelled wrong all look like an empty place. So
-who finds nothing says what was looked for, where, and what lies there instead.
+who finds nothing says what was looked for, where, and what lies there instead. Whoever looks at the
+segments of a namespace says what of it is not sealed.
 """
 
 from collections.abc import Callable, Iterable
@@ -10,13 +11,17 @@ from typing import Any
 
 from lakelog.errors import NotFoundError
 from lakelog.history import LAYOUTS, SegmentRef, Selection, find_directories, is_named
+from lakelog.host import SystemClock, new_id
+from lakelog.log import tell_unsealed
 from lakelog.names import CLUSTER_KEY
-from lakelog.pipeline.frame import MISSING, Finding, Result, Step, at_store
-from lakelog.store import ListPage, Page, head
+from lakelog.pipeline.frame import MISSING, UNSEALED, Finding, Result, Step, at_store
+from lakelog.store import ListPage, Page, head, run
 
-__all__ = ["missing_results", "result_of_absent"]
+__all__ = ["missing_results", "result_of_absent", "unsealed_results"]
 
 NAMESPACE = "lakelog"
+SEGMENTS = "kafs"
+"""The layout by which the history of a namespace can be read alone."""
 SHOWN = 5
 """Names of topics in a sentence."""
 
@@ -93,6 +98,32 @@ def _hint(layout: str, perform: Callable[[Any], Any] | None) -> str:
     if others:
         return f"there are segments in the layout {' and '.join(others)}: try --layout {others[0]}"
     return f"other objects are there, {objects[0][0]} for one; check the address and the layout"
+
+
+def unsealed_results(
+    url: str, layout: str, selection: Selection, perform: Callable[[Any], Any], what_next: str
+) -> tuple[Result, ...]:
+    """Return a result that tells of the records of a namespace that no segment holds yet, if any.
+
+    ``what_next`` says how they are looked at.
+    """
+    if layout != SEGMENTS:
+        return ()
+    told = run(tell_unsealed(selection, SystemClock(), new_id), perform)
+    if not told:
+        return ()
+    finding = Finding(url, -1, 0, f"{url}: {told}: {what_next}")
+    return (
+        Result(
+            topic="",
+            partition=-1,
+            base_offset=0,
+            object=url,
+            outcome=UNSEALED,
+            findings=(finding,),
+            findings_count=1,
+        ),
+    )
 
 
 def result_of_absent(segment: SegmentRef, result: Result, store: str) -> Step[Result]:

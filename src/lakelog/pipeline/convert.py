@@ -18,7 +18,7 @@ from typing import Any
 
 from lakelog.errors import ConflictError, CorruptError, InvalidInputError, UnsupportedError
 from lakelog.history import LAYOUTS, SegmentRef, Selection
-from lakelog.pipeline.absent import missing_results
+from lakelog.pipeline.absent import missing_results, unsealed_results
 from lakelog.pipeline.frame import Finding, Plan, Result, Step, Wish
 from lakelog.pipeline.listing import SOURCE
 from lakelog.pipeline.losses import LossGuard
@@ -39,6 +39,7 @@ from lakelog.store import StoreSpec, Usage
 __all__ = ["Conversion", "Convert"]
 
 BATCHED = frozenset({"kafka", "kafs"})
+UNSEALED_NEXT = "lakelog pipeline seal --now makes segments of them, to be converted then"
 """Layouts whose segments are runs of record batches."""
 
 SEGMENT_BYTES_MAX = 1 << 30
@@ -123,6 +124,9 @@ class Convert:
                 self.selection,
                 (piece.topic for piece in found),
                 perform=connect(SOURCE),
+            )
+            + unsealed_results(
+                self.source.url, self.layout, self.selection, connect(SOURCE), UNSEALED_NEXT
             ),
         )
 

@@ -32,6 +32,7 @@ __all__ = [
     "BAD",
     "FINDINGS_MAX",
     "MISSING",
+    "UNSEALED",
     "UNVERIFIABLE",
     "Committer",
     "Committing",
@@ -59,6 +60,8 @@ BAD = frozenset({"damaged", "different", "refused"})
 """Outcomes after which a run has not done what was asked for."""
 MISSING = "missing"
 """What was asked for is not there."""
+UNSEALED = "unsealed"
+"""Records of a namespace whose segments alone were looked at: they are only in its journal."""
 UNVERIFIABLE = "unverifiable"
 """Nothing wrong was found, and most of what could be wrong would not have been: there is no
 checksum."""

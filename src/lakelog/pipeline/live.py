@@ -24,6 +24,9 @@ __all__ = ["ListPartitions", "LiveKafka", "LivePartition", "ReadRecords", "list_
 
 SCHEME = "kafka"
 _WAIT_S = 30.0
+_MOVES_MAX = 100
+_MOVE_S = 0.1
+"""A partition whose leader moves is asked for so often again, and after so long."""
 _ROWS_MAX = 10_000
 _LOG_APPEND_TIME = 2
 _GROUP = "lakelog-verify"
@@ -136,10 +139,25 @@ class LiveKafka:
             for topic, about in sorted(topics.items()):
                 for number in sorted(about.partitions):
                     place = TopicPartition(topic, number)
-                    low, high = self._consumer.get_watermark_offsets(place, timeout=_WAIT_S)
-                    yield topic, number, low, high
+                    yield topic, number, *self._bounds(place)
         except KafkaException as error:
             raise UnavailableError(f"{self.url} does not answer: {error}") from error
+
+    def _bounds(self, place: Any) -> tuple[int, int]:
+        """Return the first offset, and the one behind the last; wait for a leader that moves."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        moving = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+        for attempt in range(_MOVES_MAX):
+            try:
+                low, high = self._consumer.get_watermark_offsets(place, timeout=_WAIT_S)
+            except KafkaException as error:
+                if attempt + 1 == _MOVES_MAX or error.args[0].code() not in moving:
+                    raise
+                self._consumer.poll(_MOVE_S)  # It asks who leads now, and waits.
+            else:
+                return low, high
+        raise AssertionError
 
     def _read(self, op: ReadRecords) -> pa.RecordBatch:
         from confluent_kafka import KafkaError, TopicPartition

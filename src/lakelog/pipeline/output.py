@@ -6,12 +6,23 @@ Other bytes under the name are somebody else's: a conflict, and nothing is overw
 """
 
 from lakelog.errors import ConflictError, NotFoundError, UnavailableError
-from lakelog.store import Changed, Created, Flow, Work, get, get_range, put_answered, put_if_match
+from lakelog.store import (
+    Changed,
+    Created,
+    Flow,
+    RetryPolicy,
+    Unanswered,
+    Work,
+    get,
+    get_range,
+    put_answered,
+    put_if_match,
+)
 
 __all__ = ["put_once", "replace_once"]
 
-_ATTEMPTS = 4
-"""How often it may be there and then gone."""
+GONE = RetryPolicy(attempts_max=4)
+"""How often it may be there and then gone, and the pauses in between."""
 
 
 def put_once(key: str, body: bytes) -> Work[bool]:
@@ -19,22 +30,22 @@ def put_once(key: str, body: bytes) -> Work[bool]:
 
     Raises:
         ConflictError: there is one, with other bytes.
-        UnavailableError: no answer, time and again.
+        UnavailableError: no answer, or there and then gone, time and again.
     """
-    for _ in range(_ATTEMPTS):
+    gone = Unanswered(key.encode(), GONE)
+    while True:
         put = yield from put_answered(key, body)
         if isinstance(put.answer, Created):
             return True
         try:
             there = yield from get_range(key, 0, len(body) + 1)
         except NotFoundError:
+            error = UnavailableError(f"{key} comes and goes: is somebody deleting?")
+            yield from gone.wait(error)
             continue
         if there == body:
             return not put.is_sure
-        break
-    else:
-        raise UnavailableError(f"{key} comes and goes: is somebody deleting?")
-    raise ConflictError(f"{key} is there already, with other bytes: choose an empty target")
+        raise ConflictError(f"{key} is there already, with other bytes: choose an empty target")
 
 
 def replace_once(key: str, body: bytes, etag: str) -> Flow[None]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lakelog.formats import FORMATS
 from lakelog.names import TOPICS_PREFIX
-from lakelog.pipeline.frame import BAD, MISSING, UNVERIFIABLE, Finding, Result
+from lakelog.pipeline.frame import BAD, MISSING, UNSEALED, UNVERIFIABLE, Finding, Result
 from lakelog.store import Usage
 
 __all__ = ["RESULT_SCHEMA", "Report", "Verdict", "results_to_arrow"]
@@ -111,7 +111,7 @@ class Report:
         outcomes = set(self.outcomes)
         if BAD & outcomes:
             return Verdict.BAD
-        if MISSING in outcomes or (self.verb in POINTED and outcomes <= {"gone"}):
+        if MISSING in outcomes or (self.verb in POINTED and outcomes <= {"gone", UNSEALED}):
             return Verdict.NOTHING
         return Verdict.UNVERIFIABLE if UNVERIFIABLE in outcomes else Verdict.GOOD
 

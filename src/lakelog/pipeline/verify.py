@@ -11,6 +11,7 @@ every entry of the indexes; with ``records``, each record is decoded as well. No
     gone            it was deleted after it was listed
     empty           a partition whose manifest names no segment
     missing         what was asked for is not there
+    unsealed        records of a namespace that are only in its journal: not looked at here
 
 Records need no decoding to be trusted: a batch whose CRC is right holds what its producer signed.
 ``records`` is for the other case, a producer that signed nonsense. It costs what decompression
@@ -27,7 +28,7 @@ from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
 from lakelog.formats import NOTHING, Block, Damage
 from lakelog.history import SegmentRef, Selection
 from lakelog.history.read import read_part
-from lakelog.pipeline.absent import result_of_absent
+from lakelog.pipeline.absent import result_of_absent, unsealed_results
 from lakelog.pipeline.frame import UNVERIFIABLE, Finding, Notes, Plan, Result, Step
 from lakelog.pipeline.listing import SOURCE, feed, list_copies, whole
 from lakelog.pipeline.sides import expected_reads
@@ -35,6 +36,8 @@ from lakelog.records import OFFSET_MAX
 from lakelog.store import StoreSpec
 
 __all__ = ["Verify"]
+
+UNSEALED_NEXT = "--layout lakelog verifies all of it, its journal too"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +63,15 @@ class Verify:
         listed = list_copies(
             connect(SOURCE), self.source, self.layout, self.selection, closed=self.closed
         )
+        unsealed = unsealed_results(
+            self.source.url, self.layout, self.selection, connect(SOURCE), UNSEALED_NEXT
+        )
         objects, expected = expected_reads(listed.segments, passes=2 if self.records else 1)
         return Plan(
             units=listed.segments,
             objects_read=objects,
             expected=expected,
-            results=listed.results,
+            results=listed.results + unsealed,
         )
 
     def step(self, segment: SegmentRef) -> Step[Result]:

@@ -24,7 +24,7 @@ from lakelog.history.tables import table_schema
 from lakelog.spark.live import LiveReader
 from lakelog.spark.live_tables import LIVE_TABLES, LiveTableReader, live_schema
 from lakelog.spark.options import ReadOptions, is_new_table, parse_options
-from lakelog.spark.tables import BatchesReader, SegmentsReader, SplitPartition
+from lakelog.spark.tables import BatchesReader, SegmentsReader, SplitPartition, warn_of_unsealed
 from lakelog.spark.telling import told_plainly
 from lakelog.spark.worker import settle
 from lakelog.store import StoreSpec, retrying
@@ -138,6 +138,7 @@ class RecordsReader(DataSourceReader):
             mode=options.mode,
         )
         splits: list[Split] = plan_scan(self._store.open(), request)
+        warn_of_unsealed(options)
         return [SplitPartition(split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

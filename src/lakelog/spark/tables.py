@@ -6,18 +6,35 @@ damage only when it has seen all of it.
 """
 
 from collections.abc import Iterator
+from logging import getLogger
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lakelog.history import Split, each_segment, plan_tasks
 from lakelog.history.tables import read_batches, read_segments
+from lakelog.host import SystemClock, new_id
+from lakelog.log import tell_unsealed
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.telling import told_plainly
 from lakelog.spark.worker import settle
-from lakelog.store import StoreSpec, retrying, working_by_threads
+from lakelog.store import StoreSpec, retrying, run, working_by_threads
 
-__all__ = ["BatchesReader", "SegmentsReader", "SplitPartition"]
+__all__ = ["BatchesReader", "SegmentsReader", "SplitPartition", "warn_of_unsealed"]
+
+_LOG = getLogger(__name__)
+_SEGMENTS = "kafs"
+"""The layout by which the history of a namespace can be read alone."""
+
+
+def warn_of_unsealed(options: ReadOptions) -> None:
+    """Tell the log of the driver what a plan over the segments of a namespace leaves out."""
+    if options.layout != _SEGMENTS:
+        return
+    store = StoreSpec(options.path, dict(options.store_options)).open()
+    flow = tell_unsealed(options.selection, SystemClock(), new_id)
+    if told := run(flow, working_by_threads(retrying(store.perform))):
+        _LOG.warning("%s: %s: leave the option layout out to read them, too", options.path, told)
 
 
 class SplitPartition(InputPartition):
@@ -63,6 +80,7 @@ class BatchesReader(DataSourceReader):
             split_bytes=options.split_bytes,
             whole=True,
         )
+        warn_of_unsealed(options)
         return [SplitPartition(split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

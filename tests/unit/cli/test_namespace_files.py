@@ -9,7 +9,8 @@ from lakelog.cli.runs import EXIT_CODES
 from lakelog.cli.view import RunView
 from lakelog.keep import MergeSettings
 from lakelog.log import Topic
-from lakelog.pipeline import Merge, Verdict, Verify, run_here
+from lakelog.names import head_key
+from lakelog.pipeline import Convert, Merge, Verdict, Verify, run_here
 from lakelog.store import StoreSpec
 from tests.stores import write_topic
 from tests.unit.cli.making import run, write_segment
@@ -49,6 +50,83 @@ def test_dump_shows_each_record_once(home: Home, topic: Topic) -> None:
     assert result.stdout.count("| offset: ") == 24
     one = folder / "segment-00000000000000000000.kfs"
     assert run("dump", one).stdout.count("| offset: ") == 12
+
+
+# ---------------------------------------------------------------------------- the journal
+
+
+@pytest.fixture
+def unsealed(home: Home, topic: Topic) -> Topic:
+    """24 records that are sealed, and 6 that are not."""
+    home.fill(topic, 2)
+    return topic
+
+
+LEFT_OUT = "6 records are only in the journal, and left out here (orders-0 from offset 24 on)"
+
+
+@pytest.mark.parametrize("command", ["inspect", "dump"])
+@pytest.mark.parametrize("below", ["", "orders", "orders/0"])
+def test_records_that_are_only_in_the_journal_are_told_of(
+    home: Home, unsealed: Topic, command: str, below: str
+) -> None:
+    result = run(command, Path(home.url, below))
+    assert result.exit_code == 0
+    assert result.stderr.count(LEFT_OUT) == 1
+    assert f"lakelog pipeline seal {home.url} --now makes segments of them" in result.stderr
+
+
+def test_what_is_said_to_seal_them_leaves_nothing_to_tell_of(home: Home, unsealed: Topic) -> None:
+    run_here(home.seal())
+    for command in ("inspect", "dump"):
+        assert "only in the journal" not in run(command, home.url).stderr
+
+
+def test_a_namespace_without_a_segment_tells_of_its_journal(home: Home) -> None:
+    home.fill(home.topic(partitions=2), 4)
+    result = run("inspect", Path(home.url).parent)
+    assert "12 records are only in the journal" in result.stderr
+    assert "orders-1 from offset 0 on" in result.stderr
+
+
+def test_a_journal_that_cannot_be_read_is_not_taken_for_an_empty_one(
+    home: Home, unsealed: Topic
+) -> None:
+    Path(home.url, head_key(unsealed.lane(0))).write_bytes(b"{")
+    result = run("inspect", home.url)
+    assert result.exit_code == 0
+    assert "records that are only in the journal are left out; it cannot be read" in result.stderr
+
+
+def test_other_topics_of_a_journal_are_not_told_of(home: Home, topic: Topic) -> None:
+    home.fill(home.topic("other"), 4)
+    assert "only in the journal" not in run("inspect", Path(home.url, "orders")).stderr
+
+
+def test_verify_and_convert_by_segments_tell_of_the_journal(home: Home, unsealed: Topic) -> None:
+    source = StoreSpec(home.url)
+    to = StoreSpec(f"{home.url}-to")
+    jobs = (
+        Verify(source=source, layout="kafs"),
+        Convert(source=source, layout="kafs", target=to, target_layout="strm"),
+    )
+    for job in jobs:
+        report = run_here(job)
+        (told,) = [one.what for one in report.findings(10)]
+        assert told.startswith(f"{home.url}: {LEFT_OUT}: ")
+        assert (report.is_good, report.outcomes["unsealed"], report.segments) == (True, 1, 1)
+    assert LEFT_OUT not in str(run_here(Verify(source=to, layout="strm")).findings(10))
+
+
+def test_a_dry_run_of_verify_tells_of_the_journal(home: Home, unsealed: Topic) -> None:
+    words = ("pipeline", "verify", home.url, "--layout", "kafs", "--dry-run")
+    assert LEFT_OUT in run(*words).stdout
+    told = run(*words, "--json")
+    assert (told.exit_code, LEFT_OUT in json.loads(told.stdout)["unsealed"][0]) == (0, True)
+    assert not json.loads(run(*words, "--topic", "orders", "--json").stdout)["missing"]
+
+
+# ---------------------------------------------------------------------------- damage
 
 
 def test_a_segment_that_is_lost_is_told(home: Home, topic: Topic) -> None:

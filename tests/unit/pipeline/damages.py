@@ -200,7 +200,7 @@ def _seqs(folder: str, suffix: str, objects: Objects) -> list[int]:
 
 
 def _every(objects: Objects) -> int:
-    every: int = decode_fields(objects["_lakelog/cluster.json"], format_=1, where="")[
+    every: int = decode_fields(objects["_lakelog/cluster.json"], format_=1, where="", known=None)[
         "checkpoint_every"
     ]
     return every
@@ -266,7 +266,7 @@ def _of_claim(_: str, body: bytes) -> object:
 
 def _field(body: bytes, name: str) -> object:
     try:
-        return decode_fields(body, format_=1, where="")[name]
+        return decode_fields(body, format_=1, where="", known=None)[name]
     except (ValueError, TypeError, KeyError) as error:
         raise CorruptError(repr(error), at=0) from error
 

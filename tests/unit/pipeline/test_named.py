@@ -135,8 +135,10 @@ def test_a_manifest_that_cannot_be_read_is_damage_and_stops_a_reader(home: Home)
     manifest = path_of(home, topic).with_name("manifest")
     manifest.write_bytes(b"{")
     report = verify(home)
-    assert report.outcomes == {"damaged": 1, "good": 2}
-    (found,) = report.findings(10)
+    # Without it nobody knows where the journal begins, either.
+    assert report.outcomes == {"damaged": 1, "good": 2, "unsealed": 1}
+    unsealed, found = report.findings(10)
+    assert "it cannot be read: orders/0/manifest" in unsealed.what
     assert found.object == "orders/0/manifest"
     with pytest.raises(CorruptError, match="orders/0/manifest"):
         scanned(home)
@@ -188,15 +190,19 @@ def test_a_deleted_topic_has_no_segments(home: Home) -> None:
     for where in map(topic.where, range(topic.partitions)):
         home.run(change_manifest(where, write, lambda now: changes.delete(now, write)))
     assert scanned(home) == []
-    assert verify(home).outcomes == {"empty": 3}
+    report = verify(home)
+    assert report.outcomes == {"empty": 3, "unsealed": 1}
+    (found,) = report.findings(10)
+    assert "was deleted" in found.what
 
 
 def test_records_that_are_only_in_the_journal_are_not_passed_over_in_silence(home: Home) -> None:
     home.fill(home.topic(), 5)
     report = verify(home)
     assert report.verdict == Verdict.NOTHING
-    (found,) = report.findings(10)
-    assert "--layout lakelog looks at all of it, its journal too" in found.what
+    missing, unsealed = report.findings(10)
+    assert "--layout lakelog looks at all of it, its journal too" in missing.what
+    assert "15 records are only in the journal" in unsealed.what
 
 
 # ---------------------------------------------------------------------------- a namespace as such

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.errors import ConflictError, InvalidInputError
+from lakelog.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
 from lakelog.pipeline import Reindex, Verify, run_here
 from lakelog.pipeline.output import put_once, replace_once
-from lakelog.store import MemoryStore, PutIfAbsent, StoreSpec, run, working
+from lakelog.store import Exists, MemoryStore, PutIfAbsent, StoreSpec, run, working
 from tests.stores import make_records, write_partition
 
 INDEXED = {"kafka": (".index", ".timeindex"), "kafs": (".index",), "rustlog": (".index",)}
@@ -98,8 +98,6 @@ def test_an_object_is_made_once_and_found_afterwards() -> None:
 
 
 def test_a_lost_answer_is_no_failure() -> None:
-    from lakelog.errors import UnavailableError
-
     store = MemoryStore()
     lost = chain([True, False], repeat(True))
     waits: list[float] = []
@@ -116,6 +114,39 @@ def test_a_lost_answer_is_no_failure() -> None:
         run(put_once("b", b"1"), work)
     assert len(waits) == 10
     assert sum(waits) > 1, "a store that is in trouble is given time"
+
+
+def test_an_object_that_comes_and_goes_is_tried_four_times_with_pauses_that_grow() -> None:
+    puts = 0
+    waits: list[float] = []
+
+    def perform(op: object) -> object:
+        nonlocal puts
+        if not isinstance(op, PutIfAbsent):
+            raise NotFoundError("it is gone")
+        puts += 1
+        assert puts <= 4, "it goes on for ever"
+        return Exists()
+
+    with pytest.raises(UnavailableError, match=r"a comes and goes: is somebody deleting.*4 attem"):
+        run(put_once("a", b"1"), working(perform, sleep=waits.append))
+    assert puts == 4
+    assert len(waits) == 3
+    bounds = (0.1, 0.2, 0.4)
+    assert all(0 < wait <= bound for wait, bound in zip(waits, bounds, strict=True))
+
+
+def test_an_object_that_was_gone_once_is_made() -> None:
+    store, was_there = MemoryStore(), chain([True], repeat(False))
+    waits: list[float] = []
+
+    def perform(op: object) -> object:
+        if isinstance(op, PutIfAbsent) and next(was_there):
+            return Exists()
+        return store.perform(op)  # type: ignore[arg-type]
+
+    assert run(put_once("a", b"1"), working(perform, sleep=waits.append)) is True
+    assert len(waits) == 1
 
 
 def test_a_replacement_minds_what_it_replaces() -> None:
