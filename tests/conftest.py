@@ -12,8 +12,8 @@ import hypothesis
 import pytest
 from hypothesis.configuration import set_hypothesis_home_dir
 
+from tests.parts.archives import quick_kafka, quick_spark
 from tests.parts.jars import cache
-from tests.parts.jvm import QUICK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +43,7 @@ def kafka() -> Iterator["Kafka"]:
     """A running Apache Kafka. A test that stops it starts it again."""
     from tests.parts.kafka import running_kafka
 
-    with running_kafka(jvm=QUICK) as running:
+    with running_kafka(jvm=quick_kafka()) as running:
         yield running
 
 
@@ -52,7 +52,7 @@ def kafka_cluster() -> Iterator["KafkaCluster"]:
     """Three brokers. They go as soon as the tests of a module are through: they take room."""
     from tests.parts.kafka_cluster import running_kafka_cluster
 
-    with running_kafka_cluster(jvm=QUICK) as running:
+    with running_kafka_cluster(jvm=quick_kafka()) as running:
         yield running
 
 
@@ -72,7 +72,7 @@ def spark() -> Iterator["SparkSession"]:
     from tests.parts.spark import running_spark
 
     jars = ",".join(map(str, spark_kafka_jars()))
-    with running_spark({"spark.jars": jars}, jvm=QUICK) as running:
+    with running_spark({"spark.jars": jars}, jvm=quick_spark()) as running:
         yield running
 
 
@@ -81,7 +81,7 @@ def one_spark_cluster() -> Iterator["SparkCluster"]:
     """The cluster behind `spark_cluster`, whatever the last test has left of it."""
     from tests.parts.spark_cluster import running_cluster
 
-    with running_cluster(jvm=QUICK) as running:
+    with running_cluster(jvm=quick_spark()) as running:
         yield running
 
 

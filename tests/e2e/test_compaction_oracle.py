@@ -26,7 +26,7 @@ from lakelog.records import Batch, Codec, decode_batches
 from lakelog.records.cleaning import Cleaned, clean
 from lakelog.records.keeping import Rules, last_batches
 from lakelog.records.offset_map import OffsetMap
-from tests.parts.jvm import QUICK
+from tests.parts.archives import quick_kafka
 from tests.parts.kafka import Kafka, copy_directory, running_kafka
 from tests.patience import heard, in_time
 
@@ -96,7 +96,7 @@ class Pass:
 @pytest.fixture(scope="module")
 def passes(tmp_path_factory: pytest.TempPathFactory) -> list[Pass]:
     home = tmp_path_factory.mktemp("compaction")
-    with running_kafka(_SETTINGS, jvm=QUICK) as kafka:
+    with running_kafka(_SETTINGS, jvm=quick_kafka()) as kafka:
         for topic in TOPICS:
             kafka.create_topic(
                 topic.name,

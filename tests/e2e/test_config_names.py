@@ -7,8 +7,9 @@ import pytest
 
 from lakelog.broker import BrokerSettings, translate_kafka_config
 from lakelog.broker.config_table import BROKER_CONFIGS, TOPIC_DEFAULTS
+from tests.parts.archives import quick_kafka
 from tests.parts.jars import compiled
-from tests.parts.jvm import QUICK, java
+from tests.parts.jvm import java
 from tests.parts.process import mortal
 
 pytestmark = pytest.mark.kafka
@@ -17,7 +18,7 @@ SOURCE = Path(__file__).parent / "oracle" / "Configs.java"
 
 
 def test_no_config_of_kafkas_is_a_stranger() -> None:
-    argv = [java(), *QUICK, "-cp", compiled("configs", SOURCE), "Configs"]
+    argv = [java(), *quick_kafka(), "-cp", compiled("configs", SOURCE), "Configs"]
     done = subprocess.run(mortal(argv), capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     names = set(done.stdout.split())

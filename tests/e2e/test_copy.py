@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from tests.e2e.live.twins import Sent, create_topic, produce, running_namespace
 from tests.e2e.live.views import View
-from tests.parts.jvm import quick_environment
+from tests.parts.archives import quick_environment
 from tests.parts.process import mortal
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]

@@ -9,7 +9,7 @@ import pytest
 
 import lakelog
 from lakelog.pipeline import run_here
-from tests.parts.jvm import quick_environment
+from tests.parts.archives import quick_environment
 from tests.stores import make_records, write_partition, write_topic
 from tests.unit.pipeline.home import Home
 

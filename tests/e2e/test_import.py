@@ -44,7 +44,7 @@ from tests.e2e.live.leaving import (
     send_numbers,
 )
 from tests.e2e.oracle.reading import Row, difference, java_rows
-from tests.parts.jvm import quick_environment
+from tests.parts.archives import quick_environment
 from tests.parts.kafka import read_all
 from tests.parts.lakelog import Lakelog, running_lakelog
 from tests.parts.process import Finished, Process

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.parts.archives import quick_spark
 from tests.patience import LateError
 from tests.unit.pipeline.home import Home
 
@@ -66,12 +67,14 @@ def running(*words: str) -> Iterator[subprocess.Popen[str]]:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("busy", ["org.apache.spark.deploy.SparkSubmit", "pyspark.daemon"])
 def test_an_interrupted_run_says_so_and_leaves_no_process_behind(tmp_path: Path, busy: str) -> None:
     home = Home(tmp_path / "log")
     home.fill(home.topic(), 20)
     here = ("--master", "local[1]", "--conf", "spark.driver.bindAddress=127.0.0.1",
-            "--conf", "spark.driver.host=127.0.0.1")  # fmt: skip
+            "--conf", "spark.driver.host=127.0.0.1",
+            "--conf", f"spark.driver.extraJavaOptions={' '.join(quick_spark())}")  # fmt: skip
     with running("pipeline", "run", home.url, "--now", "--every", "1s", *here) as process:
         wait_for(process.pid, busy, there=True, within_s=300)
         os.killpg(process.pid, signal.SIGINT)

@@ -16,7 +16,7 @@ from lakelog.spark import jobs
 from tests.e2e.oracle.reading import Row, difference, java_rows
 from tests.e2e.oracle.story import RECORDS, Story
 from tests.e2e.oracle.workload import COMPACTED, PARTITIONS, TRAFFIC, Traffic
-from tests.parts.jvm import QUICK
+from tests.parts.archives import quick_kafka
 from tests.parts.kafka import read_all, running_kafka
 
 pytestmark = [
@@ -148,7 +148,7 @@ def test_kafka_serves_what_was_converted_from_kafs(
     topics = ["oracle-gzip", "oracle-zstd"]
     convert(spark, story.stopped, "kafka", tmp_path / "kafs", "kafs", topics=topics)
     convert(spark, tmp_path / "kafs", "kafs", tmp_path / "back", "kafka")
-    with running_kafka({"log.retention.ms": -1}, jvm=QUICK) as kafka:
+    with running_kafka({"log.retention.ms": -1}, jvm=quick_kafka()) as kafka:
         for topic in topics:
             kafka.create_topic(topic, PARTITIONS)
         kafka.stop()

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pytest
 
 from lakelog.records import hash_keys, murmur2, partition_of
+from tests.parts.archives import quick_kafka
 from tests.parts.jars import compiled
-from tests.parts.jvm import QUICK, java
+from tests.parts.jvm import java
 from tests.parts.process import mortal
 
 pytestmark = pytest.mark.kafka
@@ -44,7 +45,7 @@ def ask(asked: list[tuple[bytes, int]], home: Path) -> list[tuple[int, int]]:
     """Return the hash and the partition that the Java producer has for each key."""
     keys, told = home / "keys", home / "told"
     keys.write_bytes(b"".join(ASKED.pack(count, len(key)) + key for key, count in asked))
-    argv = [java(), *QUICK, "-cp", compiled("partitioner", SOURCE), "Partitioner"]
+    argv = [java(), *quick_kafka(), "-cp", compiled("partitioner", SOURCE), "Partitioner"]
     done = subprocess.run(
         mortal([*argv, str(keys), str(told)]), capture_output=True, text=True, timeout=120
     )

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from lakelog.records import Codec
 from lakelog.spark import jobs
 from lakelog.spark.words import seal_job
-from tests.parts.jvm import quick_environment
+from tests.parts.archives import quick_environment
 from tests.parts.seaweedfs import SeaweedFS
 from tests.parts.spark_cluster import SparkCluster
 from tests.stores import make_records, write_partition, write_topic

@@ -12,7 +12,7 @@ from lakelog.formats import FORMATS
 from lakelog.model import Record
 from lakelog.records import Codec
 from lakelog.spark import jobs
-from tests.parts.jvm import QUICK
+from tests.parts.archives import quick_spark
 from tests.parts.spark_connect import connect_job
 
 pytestmark = pytest.mark.spark
@@ -44,7 +44,7 @@ def test_a_client_reads_what_a_session_reads(tmp_path: Path) -> None:
     place.mkdir(parents=True)
     for suffix, data in fmt.encode(RECORDS, Codec.LZ4).items():
         (place / (fmt.file_stem(0) + suffix)).write_bytes(data)
-    found = connect_job(read, QUICK, folder=str(tmp_path))
+    found = connect_job(read, quick_spark(), folder=str(tmp_path))
     assert found["session"] == "pyspark.sql.connect.session"
     assert found["columns"][:2] == ["key", "value"]
     assert found["rows"] == [[r.offset, (r.value or b"").decode()] for r in RECORDS]

@@ -21,7 +21,7 @@ from lakelog.model import Rules
 from lakelog.spark import write
 from lakelog.store import StoreSpec
 from tests.e2e.live.twins import START_MS, Namespace, create_topic, running_namespace
-from tests.parts.jvm import QUICK
+from tests.parts.archives import quick_spark
 from tests.parts.kafka import Record, read_all
 from tests.parts.seaweedfs import SeaweedFS
 from tests.parts.spark_connect import connect_job
@@ -220,7 +220,9 @@ def test_a_client_of_spark_connect_writes_batches_and_streams(
     namespace: Namespace, tmp_path: Path
 ) -> None:
     create_topic(namespace.broker.bootstrap, "remote", 2)
-    connect_job(written_over_connect, QUICK, 200, folder=str(namespace.folder), home=str(tmp_path))
+    connect_job(
+        written_over_connect, quick_spark(), 200, folder=str(namespace.folder), home=str(tmp_path)
+    )
     values = [int(record.value or b"") for record in read_all(namespace.broker, "remote")]
     assert sorted(values) == list(range(200))
 

@@ -5,7 +5,6 @@ Apache's tools, doctor, and a Python program that scans.
 """
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from collections.abc import Mapping
 import pytest
 
 from lakelog.host import new_id
+from tests.parts.archives import quick_environment
 from tests.parts.lakelog import running_lakelog
 from tests.parts.seaweedfs import SeaweedFS
 
@@ -24,13 +24,14 @@ SCAN = "import lakelog, sys; print(lakelog.scan(sys.argv[1]).read_all()['value']
 def run(argv: list[str], variables: Mapping[str, str], stdin: str = "") -> str:
     done = subprocess.run(
         [sys.executable, *argv],
-        env={**os.environ, **variables},  # noqa: TID251 (a child inherits)
+        env={**quick_environment(), **variables},
         input=stdin, capture_output=True, text=True, timeout=180,
     )  # fmt: skip
     assert done.returncode == 0, (argv, done.stdout, done.stderr)
     return done.stdout
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("endpoint", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
 def test_the_usual_variables_are_enough_for_every_command(
     seaweedfs: SeaweedFS, endpoint: str

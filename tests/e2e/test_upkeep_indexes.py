@@ -20,7 +20,7 @@ from lakelog.pipeline.fsck import VerifyNamespace
 from lakelog.store import StoreSpec, delete, get, put_if_absent, run
 from tests.e2e.live.twins import START_MS, Namespace, Sent, create_topic, produce, running_namespace
 from tests.e2e.live.views import Bucket
-from tests.parts.jvm import quick_environment
+from tests.parts.archives import quick_environment
 from tests.parts.seaweedfs import SeaweedFS
 
 pytestmark = [pytest.mark.spark, pytest.mark.seaweedfs]

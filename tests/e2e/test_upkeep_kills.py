@@ -37,7 +37,7 @@ from tests.e2e.live.engines import VERBS, Call, SparkThere
 from tests.e2e.live.rounds import BEGUN, BUSY, IN_TURN, LOADED, OVER, get_ready, one_round
 from tests.e2e.live.story import BRIEF, KEYED, PLAIN, RULES, Story
 from tests.e2e.live.twins import running_namespace
-from tests.parts.jvm import QUICK
+from tests.parts.archives import quick_spark
 from tests.parts.spark_cluster import (
     RunningJob,
     SparkCluster,
@@ -254,7 +254,7 @@ class Drivers:
         while len(self._drivers) < count:
             home = self._home / f"driver-{next(self._names)}"
             home.mkdir()
-            self._drivers.append(SparkDriver(home, self._settings, QUICK))
+            self._drivers.append(SparkDriver(home, self._settings, quick_spark()))
             self._drivers[-1].call(get_ready, self._workers, {})
 
     def call(self, function: Callable[..., object], arguments: dict[str, Any]) -> RunningJob:

@@ -53,7 +53,7 @@ def around_classpath(source: Path | None = None) -> str:
     def compile_source(into: Path) -> None:
         run_tool([jdk_tool("javac"), "-cp", f"{jars}/*", "-d", str(into), str(source)])
 
-    return f"{entry('around', pom + source.read_bytes(), compile_source)}:{jars}/*"
+    return f"{jars}/*:{entry('around', pom + source.read_bytes(), compile_source)}"
 
 
 def classpath() -> str:
@@ -68,7 +68,8 @@ def compiled(kind: str, source: Path) -> str:
     def compile_source(into: Path) -> None:
         run_tool([jdk_tool("javac"), "-cp", f"{jars}/*", "-d", str(into), str(source)])
 
-    return f"{entry(kind, _POM.read_bytes() + source.read_bytes(), compile_source)}:{jars}/*"
+    # The jars first: an archive of classes is of a class path that begins so.
+    return f"{jars}/*:{entry(kind, _POM.read_bytes() + source.read_bytes(), compile_source)}"
 
 
 def _copy_dependencies(pom: Path, into: Path) -> None:

@@ -13,14 +13,8 @@ OLDEST = 17
 # A JVM that lives for seconds gains nothing from the optimising compiler, and on two cores it
 # loses half its time to it. Benchmarks do without these flags, or they would measure a crippled
 # opponent.
-QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xlog:disable")
 _REMEDY = f"install a JDK {OLDEST} or later (Debian: apt-get install openjdk-17-jdk-headless)"
-
-
-def quick_environment() -> dict[str, str]:
-    """The environment of a child that starts a JVM of its own and will not live long."""
-    inherited = dict(os.environ)  # noqa: TID251 (what a child inherits)
-    return {**inherited, "JDK_JAVA_OPTIONS": " ".join(QUICK)}
 
 
 @functools.cache

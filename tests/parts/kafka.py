@@ -18,8 +18,9 @@ from typing import Protocol
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.parts.archives import quick_kafka
 from tests.parts.jars import classpath
-from tests.parts.jvm import QUICK, java
+from tests.parts.jvm import java
 from tests.parts.process import (
     LOOPBACK,
     START_S,
@@ -80,9 +81,15 @@ class Record:
     headers: tuple[tuple[str, bytes | None], ...]
 
 
-def tool(name: str, *args: str, stdin: str = "", within_s: float = 120) -> Finished:
+def tool(
+    name: str,
+    *args: str,
+    stdin: str = "",
+    within_s: float = 120,
+    jvm: Sequence[str] | None = None,
+) -> Finished:
     """Run one of Kafka's command line tools, by the name of its script without `.sh`."""
-    argv = [*_quick_java(), TOOL_CLASSES[name], *args]
+    argv = [*_quick_java(jvm), TOOL_CLASSES[name], *args]
     done = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=within_s)
     return Finished(done.returncode, done.stdout, done.stderr)
 
@@ -107,7 +114,8 @@ class Kafka:
         properties = {**self._default_settings(), **_dotted(settings or {})}
         self._properties = home / "server.properties"
         self._properties.write_text("".join(f"{k}={v}\n" for k, v in properties.items()))
-        done = tool("kafka-storage", "format", "-t", _CLUSTER_ID, "-c", str(self._properties))
+        how = ["-t", _CLUSTER_ID, "-c", str(self._properties)]
+        done = tool("kafka-storage", "format", *how, jvm=jvm or None)
         if done.rc != 0:
             raise FailedPartError(f"kafka-storage failed:\n{done.stdout}{done.stderr}")
 
@@ -242,8 +250,9 @@ _INT = struct.Struct(">i")
 _FIXED = struct.Struct(">iqqb")
 
 
-def _quick_java() -> list[str]:
-    return mortal([java(), *QUICK, "-Xmx1g", _QUIET, "-cp", classpath()])
+def _quick_java(jvm: Sequence[str] | None = None) -> list[str]:
+    flags = quick_kafka() if jvm is None else jvm
+    return mortal([java(), *flags, "-Xmx1g", _QUIET, "-cp", classpath()])
 
 
 def _dotted(settings: Mapping[str, object]) -> dict[str, str]:

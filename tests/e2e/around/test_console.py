@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.parts.archives import quick_kafka
 from tests.parts.jars import compiled
-from tests.parts.jvm import QUICK, java
+from tests.parts.jvm import java
 from tests.parts.kafka import Kafka
 from tests.parts.lakelog import running_lakelog
 from tests.parts.process import mortal
@@ -28,7 +29,7 @@ NOT_HERE = {
 
 def replay(bootstrap: str) -> dict[str, str]:
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
-    argv = [java(), *QUICK, quiet, "-cp", compiled("console", SOURCE), "Console", bootstrap]
+    argv = [java(), *quick_kafka(), quiet, "-cp", compiled("console", SOURCE), "Console", bootstrap]
     done = subprocess.run(mortal(argv), capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stderr
     return dict(line.split("\t") for line in done.stdout.splitlines())

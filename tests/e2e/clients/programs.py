@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.parts.archives import quick_kafka
 from tests.parts.golang import go_program
 from tests.parts.jars import compiled
-from tests.parts.jvm import QUICK, java
+from tests.parts.jvm import java
 from tests.parts.kcat import kcat
 from tests.parts.node import node, node_modules
 
@@ -39,7 +40,7 @@ class Program:
 def _java() -> list[str]:
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
     classes = compiled("clients", _HERE / "java" / "Stories.java")
-    return [java(), *QUICK, "-Xmx256m", quiet, "-cp", classes, "Stories"]
+    return [java(), *quick_kafka(), "-Xmx256m", quiet, "-cp", classes, "Stories"]
 
 
 def _python(module: str) -> Callable[[], list[str]]:

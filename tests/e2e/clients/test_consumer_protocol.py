@@ -20,8 +20,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from lakelog.host import new_id
 from tests.e2e.clients.heartbeats import NO_TIMEOUT, Teller, Wire
+from tests.parts.archives import quick_kafka
 from tests.parts.jars import classpath
-from tests.parts.jvm import QUICK, java
+from tests.parts.jvm import java
 from tests.parts.kafka import TOOL_CLASSES, Cluster, Kafka, running_kafka, tool
 from tests.parts.lakelog import Lakelog, running_lakelog
 from tests.parts.process import mortal
@@ -260,7 +261,7 @@ class JavaMember:
         config = home / f"{name}.properties"
         config.write_text("auto.offset.reset=earliest\n")
         argv = [
-            java(), *QUICK, "-Xmx128m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            java(), *quick_kafka(), "-Xmx128m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-cp", classpath(), TOOL_CLASSES["kafka-verifiable-consumer"],
             "--bootstrap-server", cluster.bootstrap, "--topic", topic, "--group-id", topic,
             "--group-protocol", "consumer", "--verbose", "--reset-policy", "earliest",

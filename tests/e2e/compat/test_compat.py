@@ -34,7 +34,7 @@ def found(request: pytest.FixtureRequest) -> Iterator[dict[str, dict[str, Result
         yield asyncio.run(_run_all(bootstrap, [name for name in CLIENTS if name in wanted]))
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_client_can_do_what_the_page_says(
     client: str, found: dict[str, dict[str, Result]]

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.parts.archives import quick_kafka
 from tests.parts.golang import go_program
 from tests.parts.jars import compiled
-from tests.parts.jvm import QUICK, java
+from tests.parts.jvm import java
 from tests.parts.kcat import kcat
 from tests.parts.node import node, node_modules
 
@@ -31,7 +32,7 @@ class Client:
 def _java() -> list[str]:
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
     classes = compiled("compat", _HERE / "java" / "Worker.java")
-    return [java(), *QUICK, "-Xmx384m", quiet, "-cp", classes, "Worker"]
+    return [java(), *quick_kafka(), "-Xmx384m", quiet, "-cp", classes, "Worker"]
 
 
 def _python(module: str) -> Callable[[], list[str]]:

@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.e2e.live.twins import START_MS
 from tests.e2e.oracle.reading import Row
-from tests.parts.jvm import QUICK
+from tests.parts.archives import quick_kafka
 from tests.parts.kafka import Kafka, copy_directory, running_kafka
 from tests.patience import in_time
 
@@ -90,7 +90,7 @@ class Left:
 @contextmanager
 def leaving_kafka() -> Iterator[Kafka]:
     """A Kafka that cleans and expires as soon as it may."""
-    with running_kafka(_SETTINGS, jvm=QUICK) as kafka:
+    with running_kafka(_SETTINGS, jvm=quick_kafka()) as kafka:
         yield kafka
 
 

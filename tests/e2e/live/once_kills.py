@@ -27,7 +27,7 @@ from random import Random  # noqa: TID251 (seeded)
 from uuid import UUID
 
 from lakelog.names import STAGED_PREFIX, commit_key
-from tests.parts.jvm import QUICK
+from tests.parts.archives import quick_spark
 from tests.parts.process import LOOPBACK, Process
 from tests.parts.spark_cluster import (
     RunningJob,
@@ -91,7 +91,7 @@ class _TwoHosts(SparkCluster):
 
 def two_hosts() -> contextlib.AbstractContextManager[SparkCluster]:
     """A cluster that is ready, gone afterwards."""
-    return running_cluster(QUICK, _TwoHosts)
+    return running_cluster(quick_spark(), _TwoHosts)
 
 
 class Drivers:
@@ -109,7 +109,7 @@ class Drivers:
         home.mkdir()
         settings = _HERE if self._cluster is None else {**self._cluster.settings, **_SPECULATION}
         events = {"spark.eventLog.dir": self.events.as_uri()}
-        return SparkDriver(home, {**settings, **_EVENTS, **events}, QUICK)
+        return SparkDriver(home, {**settings, **_EVENTS, **events}, quick_spark())
 
     def call(self, function: Callable[..., object], **arguments: object) -> RunningJob:
         """Have a function called by the driver, with a session and these arguments."""

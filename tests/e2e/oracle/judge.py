@@ -15,8 +15,9 @@ from random import Random  # noqa: TID251 (seeded)
 from lakelog.formats.batches import frames
 from lakelog.model import Record
 from lakelog.records import Codec, NewBatch, encode_batch
+from tests.parts.archives import quick_kafka
 from tests.parts.jars import classpath
-from tests.parts.jvm import QUICK, java
+from tests.parts.jvm import java
 from tests.parts.process import mortal
 
 __all__ = ["Case", "draw_case", "judge"]
@@ -127,7 +128,7 @@ class _Log:
 def judge(cases: Sequence[Case], home: Path) -> list[Path]:
     """Let Kafka have the cases; return the folder of each."""
     folders = []
-    argv = [java(), *QUICK, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+    argv = [java(), *quick_kafka(), "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
     argv += ["-cp", classpath(), str(_SOURCE)]
     for number, case in enumerate(cases):
         folder = home / str(number)

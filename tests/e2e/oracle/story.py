@@ -30,7 +30,7 @@ from tests.e2e.oracle.workload import (
     records,
 )
 from tests.e2e.oracle.writing import Replaced, replace_segments
-from tests.parts.jvm import QUICK
+from tests.parts.archives import quick_kafka
 from tests.parts.kafka import Kafka, copy_directory, running_kafka
 from tests.patience import in_time
 
@@ -81,7 +81,7 @@ class Story:
 @contextmanager
 def tell_story(home: Path) -> Iterator[Story]:
     """Let it happen below ``home``."""
-    with running_kafka(_SETTINGS, jvm=[*QUICK, _LOUD]) as kafka:
+    with running_kafka(_SETTINGS, jvm=[*quick_kafka(), _LOUD]) as kafka:
         create_topics(kafka, RECORDS)
         with ThreadPoolExecutor(1) as pool:
             producing = pool.submit(produce, kafka, RECORDS, SEED)

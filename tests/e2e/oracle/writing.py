@@ -63,7 +63,8 @@ def replace_segments(folder: Path, rng: Random, *, first_time: int, also_last: b
     rows: list[Row] = []
     sequences = dict.fromkeys(_MADE_UP_PRODUCERS, 0)
     for number, (base, next_base) in enumerate(ranges):
-        records = tuple(_records(rng, base, next_base, first_time))
+        # The last offset stays: else the log would end before the broker's own checkpoint.
+        records = tuple(_records(rng, base, next_base, first_time, stays=end - 1))
         rows += (
             (partition.number, r.offset, r.timestamp, 0, r.key, r.value, r.headers) for r in records
         )
@@ -79,11 +80,13 @@ def replace_segments(folder: Path, rng: Random, *, first_time: int, also_last: b
     return Replaced(folder, rows, tuple(base for base, _ in ranges))
 
 
-def _records(rng: Random, base: int, next_base: int, first_time: int) -> Iterator[Record]:
-    """Yield records for the offsets ``[base, next_base)``, of which one in ten is left out."""
+def _records(
+    rng: Random, base: int, next_base: int, first_time: int, *, stays: int
+) -> Iterator[Record]:
+    """Yield records for ``[base, next_base)``; one in ten is left out, and never that one."""
     drawn = messages(rng, next_base - base, first_time=first_time, jitter_ms=5_000)
     for offset, message in enumerate(drawn, start=base):
-        if rng.random() < 0.9:
+        if rng.random() < 0.9 or offset == stays:
             headers = tuple(Header(key, value) for key, value in message.headers)
             yield Record(
                 offset=offset,

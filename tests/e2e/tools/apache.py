@@ -6,8 +6,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.parts.archives import quick_kafka
 from tests.parts.jars import compiled
-from tests.parts.jvm import QUICK, java
+from tests.parts.jvm import java
 from tests.parts.kafka import TOOL_CLASSES
 from tests.parts.process import Finished, mortal
 
@@ -39,7 +40,7 @@ class Apache:
 @contextlib.contextmanager
 def running_apache() -> Iterator[Apache]:
     """A JVM with Apache's tools, gone afterwards."""
-    argv = mortal([java(), *QUICK, _NO_LOGS, "-cp", compiled("tools", _SOURCE), "Tools"])
+    argv = mortal([java(), *quick_kafka(), _NO_LOGS, "-cp", compiled("tools", _SOURCE), "Tools"])
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
             yield Apache(process)

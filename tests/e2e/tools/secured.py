@@ -5,8 +5,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.parts.archives import quick_kafka
 from tests.parts.jars import run_tool
-from tests.parts.jvm import QUICK, jdk_tool
+from tests.parts.jvm import jdk_tool
 from tests.parts.kafka import Kafka
 from tests.parts.process import LOOPBACK, free_ports
 
@@ -29,7 +30,7 @@ class SecuredKafka(Kafka):
         run_tool([*keytool, "-genkeypair", "-keyalg", "EC", "-dname", "CN=broker",
                   "-ext", f"SAN=ip:{LOOPBACK}", "-validity", "2"])  # fmt: skip
         run_tool([*keytool, "-exportcert", "-rfc", "-file", str(self.certificate)])
-        super().__init__(home, jvm=QUICK)
+        super().__init__(home, jvm=quick_kafka())
 
     def _default_settings(self) -> dict[str, str]:
         settings = super()._default_settings()
