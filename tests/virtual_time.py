@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from lakelog.host import SystemClock
 
-__all__ = ["VirtualClock", "pass_time", "run_virtually"]
+__all__ = ["VirtualClock", "pass_time", "passed_ms", "run_virtually"]
 
 T = TypeVar("T")
 
@@ -89,14 +89,15 @@ class VirtualClock(SystemClock):
     """The clocks of a virtual loop, if one runs; else those of this machine."""
 
     def now_ms(self) -> int:
-        return _running[-1].began_ms[0] + _passed_ms() if _running else super().now_ms()
+        return _running[-1].began_ms[0] + passed_ms() if _running else super().now_ms()
 
     def boot_ms(self) -> int:
-        return _running[-1].began_ms[1] + _passed_ms() if _running else super().boot_ms()
+        return _running[-1].began_ms[1] + passed_ms() if _running else super().boot_ms()
 
 
-def _passed_ms() -> int:
-    return round((_running[-1].time() - _BEGINS_S) * 1000)
+def passed_ms() -> int:
+    """Return how long a virtual loop has run; 0 if none does."""
+    return round((_running[-1].time() - _BEGINS_S) * 1000) if _running else 0
 
 
 def run_virtually(story: Coroutine[Any, Any, T]) -> T:

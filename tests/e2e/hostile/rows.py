@@ -19,8 +19,6 @@ class Row:
     """Attacks until a moment."""
     store_requests: int = 0
     """So many more requests a second than without it may go to the store, however fast it asks."""
-    is_open: bool = False
-    """Honest clients still notice it now and then: only ``make hostile`` plays it, until mended."""
 
 
 LOOKS = 100
@@ -35,7 +33,7 @@ ROWS: tuple[Row, ...] = (
     # Connections.
     Row("it opens connections and says nothing", on_connections.silent_connections),
     Row("it connects and hangs up, again and again", on_connections.connects),
-    Row("it sends nearly all of large requests", on_connections.half_requests, is_open=True),
+    Row("it sends nearly all of large requests", on_connections.half_requests),
     Row("it sends 60 kB of a request on each of many connections", on_connections.begun_frames),
     Row("it sends the heads of requests byte by byte", on_connections.trickled_heads),
     Row("it sends TLS, HTTP, SASL and noise", on_connections.garbage),
@@ -51,8 +49,8 @@ ROWS: tuple[Row, ...] = (
     Row("it produces as much as is taken", on_data.flood, 100),
     Row("it names 300,000 topics in a request", on_data.topics_without_partitions),
     Row("it lets padded fetches wait", on_data.waiting_fetches, 20),
-    Row("it fetches 20 MB and does not read", on_data.unread_fetches, 100, is_open=True),
-    Row("it waits for more bytes than there will be", on_data.patient_fetches, 20, is_open=True),
+    Row("it fetches 20 MB and does not read", on_data.unread_fetches, 100),
+    Row("it waits for more bytes than there will be", on_data.patient_fetches, LOOKS),
     Row("it opens fetch sessions and forgets them", on_data.fetch_sessions, 20),
     Row("it fetches one partition a thousand times at once", on_data.one_bad_offset, LOOKS),
     Row("it asks for ids that nobody has", on_data.unknown_ids, 20),
@@ -63,7 +61,7 @@ ROWS: tuple[Row, ...] = (
     Row("it asks for names that are new", on_control.new_names, 500),
     Row("it makes topics and deletes them", on_control.churned_topics, 200),
     Row("it makes topics with reserved names", on_control.reserved_names, 20),
-    Row("it makes a topic of 100,000 partitions", on_control.assigned_topics, 20, is_open=True),
+    Row("it makes a topic of 100,000 partitions", on_control.assigned_topics, 20),
     Row("it appends to a config 10,000 times", on_control.appended_configs, 50),
     Row("it names configs by 30 kB", on_control.long_config_names, 50),
     Row("it becomes another producer each time", on_control.producer_ids, 20),

@@ -33,13 +33,7 @@ def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
 @pytest.mark.alone
 @pytest.mark.sample(10)
 @pytest.mark.timeout(60 + ATTEMPTS * (ATTACK_S + QUIET_S + 60))
-@pytest.mark.parametrize(
-    "row",
-    [
-        pytest.param(row, id=row.name.replace(" ", "_"), marks=[pytest.mark.long] * row.is_open)
-        for row in ROWS
-    ],
-)
+@pytest.mark.parametrize("row", ROWS, ids=[row.name.replace(" ", "_") for row in ROWS])
 def test_honest_clients_do_not_suffer_when(arena: Arena, results: list[Result], row: Row) -> None:
     best: Result | None = None
     for _ in range(ATTEMPTS):

@@ -2,15 +2,21 @@
 
     python -m tests.e2e.soak.load PORT RATE SECONDS
 
-    tick, every 5 ms:  what is due by now -> frames, made beforehand -> connections, in turn
+    tick, every 5 ms:  what is due by now -> connections, in turn: each has a line of what is due
+    connection:        from its line -> frames, made beforehand; so many without an answer, no more
     answers:           counted, and compared with the number of the request that is owed
 
-The rate does not depend on answers: whoever waits for them sends less to a broker that is slow, and
-measures nothing. Frames are made by kio once; the number of a request, and an offset, are written
-into them where they stand. The last line that is printed is a JSON object, see ``Report``.
+What is due does not depend on answers, and is counted from when it is due: whoever waits for them
+asks less of a broker that is slow, and measures nothing. But no client sends a second fetch before
+it has the answer to the first: what it asks for is decided when it is sent. Otherwise a machine
+that stands still for a while leaves fetches of records that have long been old; these take longer,
+and the line never becomes shorter.
+
+Frames are made by kio once; the number of a request, and an offset, are written into them where
+they stand. The last line that is printed is a JSON object, see ``Report``.
 
 Every request is to be answered, and in the order of its connection. A connection that ends makes
-everything that it was owed unanswered.
+everything that it was owed, or would have asked for, unanswered.
 """
 
 import asyncio
@@ -42,30 +48,35 @@ BACK = 20_000
 """So many offsets before the end somebody looks who reads old records."""
 
 MIX = {
-    "produce": 25,
-    "fetch": 24,
+    "produce": 35,
+    "fetch": 38,
     "fetch and wait": 10,
     "fetch old": 1,
-    "metadata": 5,
-    "list offsets": 10,
+    "metadata": 3,
+    "list offsets": 3,
     "commit offsets": 2,
-    "fetch offsets": 8,
-    "heartbeat": 15,
+    "fetch offsets": 3,
+    "heartbeat": 5,
 }
-"""Of a hundred requests."""
+"""Of a hundred requests: what clients send while they work, and a little of what they begin with.
+"""
 
 CONNECTIONS = {
-    "produce": 8,
+    "produce": 200,
+    "fetch": 64,
     "fetch and wait": 20,
     "fetch old": 4,
     "list offsets": 40,
     "fetch offsets": 8,
     "commit offsets": 80,
 }
-"""Of each kind; all others share some. What waits keeps back what comes behind it: a fetch waits
-for records, the end of a partition is known by a look at the store, and a commit waits a second for
-company on its way there."""
+"""Of each kind; all others share some. What waits keeps back what comes behind it: records wait for
+the next flush, a fetch for records, the end of a partition for a look at the store, and a commit
+for company on its way there."""
 SHARED = 24
+
+IN_FLIGHT = {"produce": 5}
+"""What a client sends before it has an answer, as librdkafka has it; of all other kinds one."""
 
 _NUMBER = struct.Struct(">i")
 _NUMBER_AT = 8
@@ -113,14 +124,17 @@ class Frame:
 
 
 class Link(asyncio.Protocol):
-    """One connection: what it is owed, and what has come."""
+    """One connection: what is due on it, what it is owed, and what has come."""
 
     def __init__(self, load: "Load") -> None:
         self._load = load
         self._transport: Any = None
         self._rest = b""
         self._next = 0
-        self.owed: deque[tuple[int, str, int, float]] = deque()
+        self._due: deque[tuple[str, int, float]] = deque()
+        """Kind, which frame, and since when."""
+        self._asked: deque[tuple[int, str, int, float]] = deque()
+        """The same behind its number: the answer is owed."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
@@ -128,10 +142,29 @@ class Link(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (asyncio's)
         self._load.lost(self)
 
-    def send(self, frame: Frame, kind: str, partition: int, offset: int, now: float) -> None:
-        self._next += 1
-        self.owed.append((self._next, kind, partition, now))
-        self._transport.write(frame.with_(self._next, offset))
+    @property
+    def owed(self) -> int:
+        """How many answers are to come, also to what is due and not sent yet."""
+        return len(self._due) + len(self._asked)
+
+    def ask(self, kind: str, which: int, now: float) -> None:
+        """Send it as soon as a client would."""
+        self._due.append((kind, which, now))
+        self._go_on()
+
+    def _go_on(self) -> None:
+        while self._due and len(self._asked) < IN_FLIGHT.get(self._due[0][0], 1):
+            kind, which, since = self._due.popleft()
+            self._next += 1
+            self._asked.append((self._next, kind, which, since))
+            self._transport.write(self._load.frame(kind, which, self._next))
+
+    def forget(self) -> int:
+        """Wait for nothing more; return for how much it was waited."""
+        left = self.owed
+        self._due.clear()
+        self._asked.clear()
+        return left
 
     def data_received(self, data: bytes) -> None:
         data = self._rest + data if self._rest else data
@@ -140,9 +173,11 @@ class Link(asyncio.Protocol):
             size, number = struct.unpack_from(">ii", data, at)
             if end - at - 4 < size:
                 break
-            self._load.took(self, number, data, at + 4)
+            owed = self._asked.popleft() if self._asked else None
+            self._load.took(owed, number, data, at + 4)
             at += 4 + size
         self._rest = data[at:]
+        self._go_on()
 
     def close(self) -> None:
         self._transport.abort()
@@ -242,22 +277,26 @@ class Load:
         self._end()
 
     def _send(self, kind: str, turn: int, now: float) -> None:
-        frames, links = self._frames[kind], self._links[kind]
-        which = turn % len(frames)
-        offset = self._ends[which] if which < PARTITIONS else 0
+        links, frames = self._links[kind], len(self._frames[kind])
+        self.report.sent += 1
+        # A round later each link has the next frame: each has to do with each partition or group.
+        links[turn % len(links)].ask(kind, (turn + turn // len(links)) % frames, now)
+
+    def frame(self, kind: str, which: int, number: int) -> bytes:
+        """Return what is sent now: records that are fetched are those that are new now."""
+        offset = self._ends[which]
         if kind == "fetch old":
             offset = max(offset - self._chance.randrange(BACK), 0)
-        self.report.sent += 1
-        # Not in step with the frames, so that each connection has to do with each partition.
-        link = links[(turn // len(frames) + turn) % len(links)]
-        link.send(frames[which], kind, which, offset, now)
+        return self._frames[kind][which].with_(number, offset)
 
-    def took(self, link: Link, number: int, data: bytes, at: int) -> None:
+    def took(
+        self, owed: tuple[int, str, int, float] | None, number: int, data: bytes, at: int
+    ) -> None:
         """Take note of an answer."""
-        if not link.owed or link.owed[0][0] != number:
+        if owed is None or owed[0] != number:
             self.report.wrong += 1
             return
-        _, kind, partition, due = link.owed.popleft()
+        _, kind, which, due = owed
         self.report.answered += 1
         self._late[kind][int((asyncio.get_running_loop().time() - due) * 1000)] += 1
         if kind == "produce":
@@ -265,20 +304,18 @@ class Load:
             if error:
                 self._produce_errors[error] += 1
             else:
-                self._ends[partition] = max(self._ends[partition], base)
+                self._ends[which] = max(self._ends[which], base)
 
     def lost(self, link: Link) -> None:
         """Take note of a connection that has ended."""
-        if self._is_over:
-            return
-        self.report.closed += 1
-        self.report.unanswered += len(link.owed)
-        link.owed.clear()
+        if not self._is_over:
+            self.report.closed += 1
+            self.report.unanswered += link.forget()
 
     # ------------------------------------------------------------------------ after
 
     def _owed(self) -> int:
-        return sum(len(link.owed) for link in self._all())
+        return sum(link.owed for link in self._all())
 
     def _all(self) -> set[Link]:
         return {link for links in self._links.values() for link in links}

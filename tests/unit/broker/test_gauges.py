@@ -77,7 +77,7 @@ STILL = {
     "lakelog_topics_damaged": "no topic is damaged: test_isolation.py",
     "lakelog_group_refusals_total": "all groups find room: test_hostile.py",
     "lakelog_group_shard_bytes_max": "a setting",
-    "lakelog_lane_unanswered_put_seconds": "the store answers: test_lane_writer.py",
+    "lakelog_lane_unanswered_put_seconds": "the store answers: test_readiness.py",
     "kafka_server_replicamanager_underreplicatedpartitions": "the store copies",
     "kafka_server_replicamanager_offlinereplicacount": "likewise",
     "kafka_controller_kafkacontroller_offlinepartitionscount": "any broker leads",

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lakelog.broker import HttpServer, Keeping, KeepReport, KeepSettings, Limits, Metrics
+from lakelog.broker.gauges import register_gauges
 from lakelog.broker.server import Broker
 from lakelog.cli.running import _health
 from lakelog.errors import InvalidInputError
@@ -175,6 +176,42 @@ async def test_what_is_wrong_shows_in_readiness_and_in_health() -> None:
                 assert "No space left on device" in why
             site.fails = lambda _: False
             await waiting
+
+
+@story
+async def test_a_bundle_without_an_answer_shows_in_readiness_and_in_its_gauge() -> None:
+    site, clock = Site(), Clock()
+    site.create("t")
+    async with broker(site, clock=clock) as running:
+        metrics = running.services.metrics
+        register_gauges(metrics, running.services)
+        client = await connect(running)
+        async with HttpServer(metrics, lambda: _health([running], [])) as server:
+
+            async def waited_s() -> float:
+                _, shown = await get(server.address, "/metrics")
+                (row,) = [line for line in shown.splitlines() if line.startswith(GAUGE)]
+                return float(row.split()[-1])
+
+            assert await waited_s() == 0
+            site.freezes = is_bundle
+            site.open.clear()
+            client.send_produce({("t", 0): batch(b"x")}, timeout_ms=600_000)
+            await until(lambda: any(is_bundle(op) for op in site.ops))
+            assert (await get(server.address, "/readyz"))[0] == 200
+            clock.ahead_ms += 20_000
+            assert 20 <= await waited_s() < 80
+            said = await get(server.address, "/readyz")
+            assert said[0] == 503
+            assert "lane 0 has waited 20 s for the store to take a bundle" in said[1]
+            site.open.set()
+            await client.answer()
+            assert await get(server.address, "/readyz") == (200, "ok\n")
+            assert await waited_s() == 0
+        await client.close()
+
+
+GAUGE = 'lakelog_lane_unanswered_put_seconds{lane="0"}'
 
 
 def test_a_keeper_that_died_shows_until_a_pass_has_ended_well() -> None:
