@@ -20,6 +20,7 @@ $(VENV)/ready: requirements/uv.txt requirements/dev.txt pyproject.toml
 	$(UV) install -q --compile-bytecode --require-hashes -r requirements/dev.txt
 	$(UV) install -q --no-deps --no-build-isolation -e .
 	$(BIN)/python -m tests.parts.jars
+	$(BIN)/python -m tests.parts.archives
 	touch $@
 
 lock: ## compile the hash-locked requirement files, which hold no addresses
@@ -37,12 +38,13 @@ format: setup ## put the code in the house's format
 	$(BIN)/ruff format
 
 test: setup ## unit, golden, property and architecture tests, and the findings of the simulator
-	$(BIN)/python -m pytest -n 2 --dist worksteal tests/unit tests/golden tests/property tests/architecture tests/simulation
+	$(BIN)/python -m pytest -n 3 --dist worksteal tests/unit tests/golden tests/property tests/architecture tests/simulation
 	$(BIN)/python -m pytest tests/model -k "not comes_out_as_expected"
 
 e2e: setup ## tests against the real parts: Kafka, SeaweedFS, Spark; of long tables a sample
-	LAKELOG_SAMPLE=$(SEED) $(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder tests/contract tests/e2e -m "not long and not alone" --durations=25
+	LAKELOG_SAMPLE=$(SEED) $(BIN)/python -m pytest -n 4 --dist loadscope --no-loadscope-reorder tests/contract tests/e2e -m "not long and not alone" --durations=25 -p tests.e2e.late --late-to $(VENV)/late --reruns 0
 	LAKELOG_SAMPLE=$(SEED) $(BIN)/python -m pytest tests/e2e -m "alone and not long"
+	xargs -r -d '\n' -a $(VENV)/late $(BIN)/python -m pytest
 
 e2e-all: setup ## the same with every row of every table, one test after another
 	$(BIN)/python -m pytest tests/contract tests/e2e -m "not long"
@@ -53,8 +55,8 @@ sim: setup ## the simulator: 32,000 seeds, and proof that everything that can go
 sim-quick: setup ## as many seeds as 40 seconds take
 	$(BIN)/python -m lakelog.testing --seeds 0:20000 --seconds 40
 
-sim-ci: setup ## 800 seeds of a range that differs from commit to commit
-	$(BIN)/python -m lakelog.testing --seeds $(SEED):$$(( $(SEED) + 800 ))
+sim-ci: setup ## 400 seeds of a range that differs from commit to commit
+	$(BIN)/python -m lakelog.testing --seeds $(SEED):$$(( $(SEED) + 400 ))
 
 model: setup ## the Spin models of lane and history, and their mutants
 	$(BIN)/python -m tests.model.check
@@ -118,7 +120,7 @@ bench: setup ## every figure, in full
 bench-quick: setup ## every figure, in its short form
 	$(BIN)/python -m benchmarks --quick
 
-bench-ci: setup ## three figures in their short form, others with each commit
-	$(BIN)/python -m benchmarks --quick --some 3 --seed $(SEED)
+bench-ci: setup ## two figures in their short form, others with each commit
+	$(BIN)/python -m benchmarks --quick --some 2 --seed $(SEED)
 
 .PHONY: help setup lock check format test e2e e2e-all sim sim-quick sim-ci model skeleton live upkeep once clients compat durability power scale fsck writers hostile soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci

@@ -3,8 +3,9 @@
     in_time(time.monotonic() < deadline, "nothing has been deleted")
 
 A neighbour who takes the processor away makes any limit too short. So a test that was late is run
-again, twice at most, and the run says so (``--reruns`` in pyproject.toml). Whatever else fails
-stays failed: a record that is lost once is lost, and so is a wake-up. Therefore what comes by
+again, twice at most, and the run says so (``--reruns`` in pyproject.toml); of the end-to-end tests
+that run beside each other, when nothing else does (tests/e2e/late.py). Whatever else fails stays
+failed: a record that is lost once is lost, and so is a wake-up. Therefore what comes by
 itself is waited for, and what has not come after a minute is a failure and not late:
 
     await until(lambda: len(reports) == 2)

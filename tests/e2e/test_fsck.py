@@ -163,12 +163,12 @@ def test_a_namespace_that_is_used_gives_no_alarm(place: StoreSpec) -> None:
             assert report.is_good
             seen.update(report.outcomes)
             runs += 1
-    assert life.sent > 1000
+    in_time(life.sent > 1000, life.sent)
     report = verify(place)
     assert report.is_good
     assert report.records > 0
-    assert runs >= 3
-    assert seen["good"] > 100
+    in_time(runs >= 3, runs)
+    in_time(seen["good"] > 100, seen)
 
 
 # ---------------------------------------------------------------------------- damage

@@ -24,7 +24,7 @@ from tests.patience import in_time
 RECORDS = int(os.environ.get("LAKELOG_DURABILITY_RECORDS", "50000"))  # noqa: TID251
 PRODUCERS = 3
 PARTITIONS = 6
-RATE = 3_500 if RECORDS <= 100_000 else 10_000
+RATE = 2_500 if RECORDS <= 100_000 else 10_000
 """Records of all producers in a second."""
 
 ARGUMENTS = ("--init", "--flush-interval-ms", "50", "--keep-every", "10")
@@ -98,7 +98,7 @@ def test_nothing_is_lost_or_doubled_by_a_broker_that_is_killed(seaweedfs: Seawee
     with staged(seaweedfs, RECORDS, RATE) as stage:
         before = 0
         while not stage.is_through:
-            time.sleep(chance.uniform(1.0, 3.0))  # noqa: TID251 (a life)
+            time.sleep(chance.uniform(0.5, 2.0))  # noqa: TID251 (a life)
             if stage.acked == before:
                 continue  # It gets to live until somebody has been answered.
             before = stage.acked

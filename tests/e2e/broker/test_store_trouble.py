@@ -179,8 +179,9 @@ def test_a_store_in_trouble_costs_time_and_nothing_else(seaweedfs: SeaweedFS) ->
             f"{ {one.value: count for one, count in troubles.items()} }"
         )
         in_time(all(troubles[one] for one in BY_CHANCE), "not every trouble has happened")
-        assert 0.2 < 1 - troubles[Trouble.NONE] / troubles.total() < 0.4
-        assert stuck == 0, "the freeze did not freeze"
+        failed = 1 - troubles[Trouble.NONE] / troubles.total()
+        in_time(0.2 < failed < 0.4, troubles)
+        in_time(stuck == 0, "answers from before the freeze came a second later")
         # All of them are one address, which may have half of the memory for requests.
         in_time(held_bytes >= MEMORY_BYTES // 2, "the flood was none")
         assert not flood.errors, flood.errors
