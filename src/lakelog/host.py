@@ -1,15 +1,20 @@
-"""What this machine gives: its clocks, bytes that nobody has had before, and its interpreter."""
+"""What this machine gives: clocks, bytes that nobody has had before, Python, what is installed."""
 
 import gc
+import json
 import os
 import resource
 import sys
 import time
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 from typing import NoReturn
+from urllib.parse import unquote, urlsplit
 
 __all__ = [
     "EXIT_INTERRUPTED",
     "SystemClock",
+    "install_command",
     "leave_process",
     "new_id",
     "open_files_max",
@@ -91,6 +96,23 @@ def leave_process(code: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(code)
+
+
+def install_command(extra: str) -> str:
+    """Return what to type for an extra of this package that is missing.
+
+    It names what this one was installed from: a checkout or a file, if it was none of an index.
+    """
+    try:
+        said = json.loads(distribution("lakelog").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        said = {}
+    url = urlsplit(said.get("url", ""))
+    source = "lakelog"
+    if url.scheme == "file":
+        source = unquote(url.path)
+        source = "." if Path(source) == Path.cwd() else source
+    return f"pip install '{source}[{extra}]'"
 
 
 def open_files_max() -> int:

@@ -1,8 +1,12 @@
 """What a process asks of its machine."""
 
+import json
 import resource
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 from lakelog import host
 
@@ -10,6 +14,7 @@ PIECES, PIECE_BYTES = 10, 20 << 20
 
 ANSWERS = f"""
 import sys
+from pathlib import Path
 from pathlib import Path
 from lakelog.host import tune_process
 
@@ -51,3 +56,28 @@ def test_a_server_may_have_as_many_open_files_as_the_system_lets_it() -> None:
         assert host.open_files_max() == min(all_of_them, host.OPEN_FILES)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.parametrize(
+    ("said", "command"),
+    [
+        (None, "pip install 'lakelog[server]'"),
+        ({"url": "file:///a%20b/lakelog", "dir_info": {}}, "pip install '/a b/lakelog[server]'"),
+        (
+            {"url": "file:///d/lakelog-0.1.0-py3-none-any.whl", "archive_info": {}},
+            "pip install '/d/lakelog-0.1.0-py3-none-any.whl[server]'",
+        ),
+        ({"url": Path.cwd().as_uri(), "dir_info": {"editable": True}}, "pip install '.[server]'"),
+        ({"url": "https://index.example/lakelog.whl"}, "pip install 'lakelog[server]'"),
+    ],
+)
+def test_a_hint_names_what_the_package_was_installed_from(
+    monkeypatch: pytest.MonkeyPatch, said: dict[str, object] | None, command: str
+) -> None:
+    class Installed:
+        def read_text(self, name: str) -> str | None:
+            assert name == "direct_url.json"
+            return json.dumps(said) if said else None
+
+    monkeypatch.setattr(host, "distribution", lambda _: Installed())
+    assert host.install_command("server") == command

@@ -12,6 +12,7 @@ from lakelog.cli.output import Output
 from lakelog.cli.report import Report
 from lakelog.errors import InvalidInputError
 from lakelog.formats import FORMATS
+from lakelog.host import install_command
 
 __all__ = [
     "format_option",
@@ -67,9 +68,9 @@ def store_option(of: str = "") -> Callable[[F], F]:
     )
 
 
-def missing(error: ImportError) -> str:
-    """Return what to say of a package that is not installed here."""
-    return f"{error.name} is missing here: pip install 'lakelog[spark]'"
+def missing(error: ImportError, extra: str = "spark") -> str:
+    """Return what to say of a package that is not installed here, and comes with an extra."""
+    return f"{error.name} is missing here: {install_command(extra)}"
 
 
 def named_values(texts: tuple[str, ...]) -> dict[str, str]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from lakelog.cli.arguments import missing
 from lakelog.errors import LakelogError, UnavailableError
 from lakelog.host import SystemClock
 from lakelog.model import Record
@@ -41,8 +42,7 @@ def demo(port: int | None) -> None:
     try:
         import lakelog.cli.running  # noqa: F401 (what it needs may not be installed)
     except ImportError as error:
-        what = f"{error.name} is missing here: pip install 'lakelog[server]'"
-        raise click.UsageError(what) from error
+        raise click.UsageError(missing(error, "server")) from error
     try:
         with tempfile.TemporaryDirectory(prefix="lakelog-demo-") as folder:
             _run(Path(folder), _free(port))

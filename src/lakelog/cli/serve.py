@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from lakelog.cli.arguments import json_option
+from lakelog.cli.arguments import json_option, missing
 from lakelog.cli.properties import read_properties
 from lakelog.cli.storage import spec_of, storage_options
 from lakelog.cli.tables import show_rows
@@ -99,8 +99,7 @@ def serve(
         from lakelog.cli.logs import make_log
         from lakelog.cli.running import open_log, run_plan
     except ImportError as error:
-        what = f"{error.name} is missing here: pip install 'lakelog[server]'"
-        raise click.UsageError(what) from error
+        raise click.UsageError(missing(error, "server")) from error
     log = make_log(log_format)
     try:
         kafka = _translation(kafka_config)

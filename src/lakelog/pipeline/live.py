@@ -18,6 +18,7 @@ import pyarrow as pa
 from lakelog.errors import InvalidInputError, UnavailableError
 from lakelog.history import Selection
 from lakelog.history.placed import placed_schema
+from lakelog.host import install_command
 from lakelog.pipeline.frame import Wish
 
 __all__ = ["ListPartitions", "LiveKafka", "LivePartition", "ReadRecords", "list_live", "read_live"]
@@ -105,7 +106,7 @@ class LiveKafka:
             from confluent_kafka import Consumer
         except ImportError as error:
             raise InvalidInputError(
-                "a running Kafka is read with confluent-kafka: pip install 'lakelog[kafka]'"
+                f"a running Kafka is read with confluent-kafka: {install_command('kafka')}"
             ) from error
         self.url = url
         self._consumer = Consumer(

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
+from lakelog.host import install_command
 from lakelog.spark import probe as probes
 
 if TYPE_CHECKING:
@@ -28,10 +29,9 @@ __all__ = ["Check", "check_here", "check_java", "check_workers"]
 JAVA_MIN = 17
 PYTHON_MIN = (3, 11)
 _PYSPARK = re.compile(r"pyspark_\w+")
-_INSTALL = "pip install 'lakelog[spark]' into the Python that Spark's workers run"
 _COLD = (
     "the first task of each worker compiles them, many seconds; give all workers one writable "
-    "NUMBA_CACHE_DIR, or run doctor once where they run"
+    "NUMBA_CACHE_DIR, or run lakelog warm once where they run"
 )
 
 
@@ -67,7 +67,7 @@ def _package(name: str, *, least: int) -> Check:
     try:
         found = version(name)
     except PackageNotFoundError:
-        return Check(name=name, good=False, found="missing", remedy=_INSTALL)
+        return Check(name=name, good=False, found="missing", remedy=_install())
     good = int(found.split(".")[0]) >= least
     return Check(name=name, good=good, found=found, remedy=f"use {name} {least} or later")
 
@@ -145,7 +145,7 @@ def _judge(workers: list[dict[str, Any]], url: str | None) -> Iterator[Check]:
             name,
             [one["packages"].get(name, "missing") for one in workers],
             bad=[_at(one, one["errors"][name]) for one in workers if name in one["errors"]],
-            remedy=_INSTALL,
+            remedy=_install(),
         )
     loaded = [one for one in workers if "kernels_cached" in one]
     yield _same(
@@ -192,5 +192,9 @@ def _source(spark: "SparkSession") -> Check:
     except Exception as error:  # noqa: BLE001
         is_there = "Spark passed no options" in str(error) or "option 'path'" in str(error)
         said = "known to Spark" if is_there else str(error).strip().partition("\n")[0]
-        return Check(name='format("lakelog")', good=is_there, found=said, remedy=_INSTALL)
+        return Check(name='format("lakelog")', good=is_there, found=said, remedy=_install())
     return Check(name='format("lakelog")', good=True, found="known to Spark")
+
+
+def _install() -> str:
+    return f"{install_command('spark')} with the Python that Spark's workers run"

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakelog.errors import InvalidInputError, NotFoundError, UnavailableError
-from lakelog.host import EXIT_INTERRUPTED
+from lakelog.host import EXIT_INTERRUPTED, install_command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +55,7 @@ def spark_session(
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise InvalidInputError(
-            "the pipeline runs on Spark: pip install 'lakelog[spark]', and Java 17"
+            f"the pipeline runs on Spark: {install_command('spark')}, and Java 17"
         ) from error
     there = SparkSession.getActiveSession()
     if there is not None:

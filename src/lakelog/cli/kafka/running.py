@@ -19,6 +19,7 @@ from click.exceptions import Exit
 from lakelog.cli.kafka.grammar import Options, Usage, parse, read_usage
 from lakelog.cli.kafka.thrown import Thrown
 from lakelog.errors import LakelogError
+from lakelog.host import install_command
 
 __all__ = [
     "KAFKA_VERSION",
@@ -156,7 +157,7 @@ def run_tool(
             console.uncaught(thrown)
         code = 1
     except ImportError as error:
-        console.complain(f"lakelog: {error.name} is missing here: pip install 'lakelog[kafka]'")
+        console.complain(f"lakelog: {error.name} is missing here: {install_command('kafka')}")
         code = 1
     except LakelogError as error:
         console.complain(f"lakelog: {error}")

@@ -9,6 +9,7 @@ from lakelog.cli.commands import KAFKA_TOOLS
 from lakelog.cli.kafka.running import KAFKA_VERSION, Console, run_tool
 from lakelog.cli.kafka.thrown import Thrown, failure, illegal, refused
 from lakelog.errors import UnavailableError
+from lakelog.host import install_command
 from tests.unit.cli.making import run
 
 
@@ -38,7 +39,7 @@ def _ended(raised: BaseException | None) -> tuple[int, str]:
         (
             ImportError(name="confluent_kafka"),
             1,
-            "lakelog: confluent_kafka is missing here: pip install 'lakelog[kafka]'\n",
+            f"lakelog: confluent_kafka is missing here: {install_command('kafka')}\n",
         ),
         (UnavailableError("nobody"), 1, "lakelog: nobody\n"),
         (KeyboardInterrupt(), 130, ""),
