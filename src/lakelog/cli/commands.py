@@ -31,6 +31,7 @@ COMMANDS = {
     "init": _Row("lakelog.cli.init", "Make a namespace for topics in an object store."),
     "keep": _Row("lakelog.cli.keep", "Seal, trim, retain and sweep a namespace."),
     "doctor": _Row("lakelog.cli.doctor", "Find out what is wrong with an installation."),
+    "warm": _Row("lakelog.cli.warm", "Compile the kernels ahead, so that nobody waits later."),
     "import": _Row("lakelog.cli.import_", "Bring topics from Kafka's disks, with their offsets."),
     "pipeline": _Row(
         "lakelog.cli.pipeline", "Keep a namespace, and verify and convert topics, on Spark."

@@ -28,7 +28,7 @@ STORES = {
     "--against": "--against-store-option",
 }
 """What names a store, and what its options are called then."""
-FILES = {"demo", "dump", "inspect"}
+FILES = {"demo", "dump", "inspect", "warm"}
 """Commands that work on files of this machine alone."""
 
 
