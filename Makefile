@@ -19,6 +19,7 @@ $(VENV)/ready: requirements/uv.txt requirements/dev.txt pyproject.toml
 	$(BIN)/python -m pip install -q --require-hashes -r requirements/uv.txt
 	$(UV) install -q --compile-bytecode --require-hashes -r requirements/dev.txt
 	$(UV) install -q --no-deps --no-build-isolation -e .
+	$(BIN)/lakelog warm
 	$(BIN)/python -m tests.parts.jars
 	$(BIN)/python -m tests.parts.archives
 	touch $@
@@ -26,6 +27,7 @@ $(VENV)/ready: requirements/uv.txt requirements/dev.txt pyproject.toml
 lock: ## compile the hash-locked requirement files, which hold no addresses
 	$(UV) compile -q --universal --python-version 3.11 --generate-hashes --upgrade requirements/uv.in -o requirements/uv.txt
 	$(UV) compile -q --universal --python-version 3.11 --generate-hashes --upgrade --all-extras pyproject.toml requirements/dev.in -o requirements/dev.txt
+	$(UV) compile -q --universal --python-version 3.11 --generate-hashes --upgrade --extra server -c requirements/dev.txt pyproject.toml -o requirements/server.txt
 
 check: setup ## lint, format, types, floors
 	$(BIN)/ruff check
@@ -88,6 +90,12 @@ power: setup ## a broker on a disk whose power is cut 200 times, under load
 scale: setup ## ten thousand partitions, and a consumer that catches up on 10 GB of journal
 	LAKELOG_CATCH_UP_BYTES=10737418240 $(BIN)/python -m pytest tests/e2e/broker/test_scale.py -s --timeout 3600
 
+packages: setup ## the built files with each extra on each Python, and the README's first screen typed there
+	$(BIN)/python -m pytest tests/e2e/packages -s -p no:randomly
+
+release: setup ## everything of a release but publishing it: check, build, try, and say what is left
+	$(BIN)/python -m release
+
 fsck: setup ## a thousand damages in a GiB, each by itself; a minute of verify beside producers
 	LAKELOG_FSCK_SECONDS=60 LAKELOG_FSCK_DAMAGES=1000 LAKELOG_FSCK_BYTES=1073741824 $(BIN)/python -m pytest tests/e2e/test_fsck.py -s --timeout 14400
 
@@ -123,4 +131,4 @@ bench-quick: setup ## every figure, in its short form
 bench-ci: setup ## two figures in their short form, others with each commit
 	$(BIN)/python -m benchmarks --quick --some 2 --seed $(SEED)
 
-.PHONY: help setup lock check format test e2e e2e-all sim sim-quick sim-ci model skeleton live upkeep once clients compat durability power scale fsck writers hostile soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci
+.PHONY: help setup lock check format test e2e e2e-all sim sim-quick sim-ci model skeleton live upkeep once clients compat durability power scale fsck packages release writers hostile soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci
