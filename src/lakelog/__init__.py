@@ -4,7 +4,7 @@ from typing import Any as _Any
 
 __all__ = ["scan"]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 
 def scan(url: str, **settings: _Any) -> _Any:
