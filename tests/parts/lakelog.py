@@ -29,7 +29,8 @@ class Lakelog:
     ):
         self._listener, self._status = free_ports(2)
         self._process: Process | None = None
-        self._env = env
+        self.env = env
+        """Of the next start."""
         self.storage = storage
         self.options = dict(options or {})
         self.bootstrap = f"{LOOPBACK}:{self._listener}"
@@ -58,7 +59,7 @@ class Lakelog:
     def launch(self) -> None:
         """Start, without waiting."""
         assert self._process is None, "it runs already"
-        self._process = Process(self._argv, self.log, self._env)
+        self._process = Process(self._argv, self.log, self.env)
 
     def wait(self) -> None:
         """Wait until it says that it is ready."""

@@ -14,13 +14,14 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.patience import in_time
 
-__all__ = ["Sender", "Watcher", "create_topic", "decode_value", "read_assigned", "sending"]
+__all__ = ["Acked", "Sender", "Watcher", "create_topic", "decode_value", "read_assigned", "sending"]
 
 _VALUE = struct.Struct(">Hq")
 _MOMENT_S = 0.01
@@ -44,6 +45,14 @@ def create_topic(bootstrap: str, name: str, partitions: int) -> None:
     made = admin.create_topics([NewTopic(name, partitions, 1, config={"retention.ms": "-1"})])
     for one in made.values():
         one.result(timeout=_PATIENCE_S)
+
+
+class Acked(NamedTuple):
+    """What a sender had been told at a moment."""
+
+    number: int
+    partitions: int
+    offsets: Sequence[int]
 
 
 class Sender:
@@ -90,6 +99,9 @@ class Sender:
 
     def start(self) -> None:
         self._thread.start()
+
+    def so_far(self) -> Acked:
+        return Acked(self.number, self.partitions, self.offsets[:])
 
     @property
     def is_through(self) -> bool:

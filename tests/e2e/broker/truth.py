@@ -11,7 +11,7 @@ from lakelog.journal import Lane
 from lakelog.log import Chunk, Known, open_namespace, read, read_topic
 from lakelog.records import decode_batches
 from lakelog.store import open_store, retrying, run, working
-from tests.e2e.broker.traffic import Sender, Watcher, decode_value, read_assigned
+from tests.e2e.broker.traffic import Acked, Sender, Watcher, decode_value, read_assigned
 
 __all__ = ["check_acked", "check_everything", "read_stored"]
 
@@ -46,7 +46,7 @@ def read_stored(url: str, options: Mapping[str, str], name: str) -> Log:
     return log
 
 
-def check_acked(log: Log, senders: Sequence[Sender]) -> int:
+def check_acked(log: Log, senders: Sequence[Sender | Acked]) -> int:
     """Everything that was acknowledged is where its producer was told; return how much it is."""
     acked = 0
     for sender in senders:
