@@ -15,7 +15,7 @@ from benchmarks.data import Shape, columns_of, run_of
 from benchmarks.measure import arguments, closing_line, cpu_rounds
 from lakelog.records import Codec
 from lakelog.records.cleaning import Cleaned, clean
-from lakelog.records.keeping import Rules
+from lakelog.records.keeping import CleaningRules
 from lakelog.records.offset_map import OffsetMap
 
 BAR = 1_000_000
@@ -23,7 +23,7 @@ WRITES_PER_KEY = 2
 _VALUE_BYTES = 80
 """With its key, times and lengths that is a record of 100 bytes."""
 
-_RULES = Rules(now_ms=1_760_000_000_000)
+_RULES = CleaningRules(now_ms=1_760_000_000_000)
 
 
 def main() -> None:

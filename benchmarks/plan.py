@@ -22,7 +22,7 @@ from pathlib import Path
 from benchmarks.data import Shape, run_of
 from benchmarks.measure import arguments, closing_line
 from lakelog.formats.kafkalog import encode_segment
-from lakelog.history import LAYOUTS, SPLIT_BYTES, Split, find_segments, plan_splits
+from lakelog.history import LAYOUTS, SPLIT_BYTES, ReadTask, find_segments, plan_splits
 from lakelog.history.scan import ScanRequest, plan_scan
 from lakelog.records import rebase
 from lakelog.store import LocalStore
@@ -59,7 +59,7 @@ def listing(count: int) -> Iterator[tuple[str, int]]:
             yield from ((stem + ".index", 8), (stem + ".log", 10_000), (stem + ".timeindex", 12))
 
 
-def plan_listed(count: int) -> list[Split]:
+def plan_listed(count: int) -> list[ReadTask]:
     return list(plan_splits(find_segments(LAYOUTS["kafka"], listing(count))))
 
 

@@ -37,7 +37,7 @@ from benchmarks.data import RECORDS_PER_MS, START_MS, Shape, columns_of, run_of,
 from benchmarks.measure import arguments, closing_line
 from benchmarks.spark import ConstantSource, Took, drain, rounds_of, write_constant
 from lakelog.formats.strm import encode_segment as encode_strm
-from lakelog.history import Place
+from lakelog.history import OffsetSpec
 from lakelog.history.mend import read_split
 from lakelog.history.scan import ScanRequest, plan_scan, scan
 from lakelog.records import Codec, decode_batches
@@ -179,7 +179,7 @@ def share_of_bytes(size: int) -> float:
         total = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
         low = records * 6 // 10
         places = [
-            Place(timestamp=START_MS + offset // RECORDS_PER_MS)
+            OffsetSpec(timestamp=START_MS + offset // RECORDS_PER_MS)
             for offset in (low, low + records // 100)
         ]
         store = _Metered(root)

@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
 
 from lakelog.records import Batch, Codec, decode_batches
 from lakelog.records.cleaning import Cleaned, clean
-from lakelog.records.keeping import Rules, last_batches
+from lakelog.records.keeping import CleaningRules, last_batches
 from lakelog.records.offset_map import OffsetMap
 from tests.parts.archives import quick_kafka
 from tests.parts.kafka import Kafka, copy_directory, running_kafka
@@ -84,7 +84,7 @@ class Pass:
         newest = OffsetMap(1 << 20, seed=self.number)
         assert not newest.note(self.before, offset_from=self.dirty_from).is_full
         assert newest.end == self.clean_to
-        rules = Rules(
+        rules = CleaningRules(
             now_ms=self.now(),
             delete_retention_ms=self.topic.retention_ms,
             producers=last_batches(headers),

@@ -24,7 +24,7 @@ from lakelog.records import (
     encode_batch,
 )
 from lakelog.records.cleaning import Cleaned, Cleaner, clean
-from lakelog.records.keeping import Rules, last_batches
+from lakelog.records.keeping import CleaningRules, last_batches
 from lakelog.records.offset_map import OffsetMap
 from tests.strategies import I64_MAX
 
@@ -103,10 +103,10 @@ def logs(
 
 
 @st.composite
-def rules(draw: st.DrawFn, log: Sequence[bytes], *, retention_min: int = 0) -> Rules:
+def rules(draw: st.DrawFn, log: Sequence[bytes], *, retention_min: int = 0) -> CleaningRules:
     found = [decode_header(batch) for batch in log]
     ends = [-1, *(header.next_offset for header in found)]
-    return Rules(
+    return CleaningRules(
         now_ms=draw(st.just(NOW) | times.filter(lambda time: time >= 0)),
         delete_retention_ms=draw(st.integers(retention_min, 10**8)),
         producers=draw(st.just(last_batches(found)) | st.just({})),
@@ -133,7 +133,7 @@ class Model:
 
     newest: dict[bytes, int]
     end: int
-    rules: Rules
+    rules: CleaningRules
 
     def __post_init__(self) -> None:
         self.open: set[int] = set()
@@ -326,7 +326,9 @@ def test_a_table_made_of_the_log_is_the_same_after_any_cleanings(data: st.DataOb
         now = min(now + data.draw(st.sampled_from([0, 1, 10**6, 1 << 62])), I64_MAX)
         newest = OffsetMap(SMALL, seed=data.draw(st.integers(0, 5)))
         newest.note(run, offset_from=dirty_from)
-        laws = Rules(now_ms=now, delete_retention_ms=data.draw(st.sampled_from([0, 5, 10**6])))
+        laws = CleaningRules(
+            now_ms=now, delete_retention_ms=data.draw(st.sampled_from([0, 5, 10**6]))
+        )
         run = bytes(clean(run, newest, laws).run)
         dirty_from = newest.end
 
@@ -397,7 +399,7 @@ def _all_say_the_same(run: bytes | bytearray, newest: OffsetMap) -> None:
     said = [
         outcome(lambda: list(decode_batches(run, where="it"))),
         outcome(lambda: newest.note(run, where="it")),
-        outcome(lambda: clean(run, newest, Rules(now_ms=NOW), where="it")),
+        outcome(lambda: clean(run, newest, CleaningRules(now_ms=NOW), where="it")),
     ]
 
     assert said == said[:1] * 3

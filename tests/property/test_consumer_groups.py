@@ -24,13 +24,13 @@ from lakelog.groups import (
     GroupRules,
     NewOffset,
     Now,
-    Part,
     Persist,
-    Place,
     Reply,
     State,
+    StoredPart,
     Subscriber,
     Tick,
+    TopicIdPartition,
     TopicShape,
     absent,
     advance,
@@ -56,7 +56,7 @@ CLIENTS = 5
 ANY = "a.*|b.*"
 MATCHES = {ANY: frozenset(("apples", "bears"))}
 
-Owned = frozenset[Place]
+Owned = frozenset[TopicIdPartition]
 
 
 @dataclass
@@ -114,7 +114,7 @@ class World:
         before = self.group
         self.group, effects = advance(before, event, self.now, RULES)
         assert advance(before, event, self.now, RULES) == (self.group, effects), "a function"
-        is_stored = Persist(Part.ROSTER) in effects
+        is_stored = Persist(StoredPart.ROSTER) in effects
         assert is_stored == (_roster(self.group) != _roster(before)), "what changes is stored"
         self.judge()
         return effects
@@ -175,7 +175,7 @@ class World:
             if isinstance(effect, Reply):
                 answer = effect.answer
                 assert isinstance(answer, ConsumerAnswer)
-                if effect.waits_for is Part.ROSTER:
+                if effect.waits_for is StoredPart.ROSTER:
                     self.waiting.append((effect.ticket, answer))
                 else:
                     assert answer.code is not Code.NONE
@@ -357,7 +357,7 @@ def test_whatever_was_before_a_group_comes_to_rest_and_reads_everything(
     read = {place for one in living for place in one.owned}
     wanted = {name for one in living for name in one.names} | MATCHES[ANY]
     assert read == {
-        Place(shape.id, partition)
+        TopicIdPartition(shape.id, partition)
         for name, shape in world.topics.items()
         if name in wanted
         for partition in range(shape.partitions)
@@ -381,7 +381,9 @@ def test_offsets_are_taken_of_members_in_their_epoch_alone(
     for _, drawn in story:
         tell(world, drawn)
     one = world.clients[number]
-    event = Commit(member_id=one.id, generation=epoch, offsets=(NewOffset(Place(bytes(16), 0), 7),))
+    event = Commit(
+        member_id=one.id, generation=epoch, offsets=(NewOffset(TopicIdPartition(bytes(16), 0), 7),)
+    )
     group, effects = advance(world.group, event, world.now, RULES)
     reply = effects[-1]
     assert isinstance(reply, Reply)
@@ -408,9 +410,9 @@ shapes = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 9), min_size=
 )
 
 
-def all_of(topics: dict[str, TopicShape], names: Iterable[str]) -> set[Place]:
+def all_of(topics: dict[str, TopicShape], names: Iterable[str]) -> set[TopicIdPartition]:
     return {
-        Place(topics[name].id, partition)
+        TopicIdPartition(topics[name].id, partition)
         for name in names
         for partition in range(topics[name].partitions)
     }

@@ -23,16 +23,16 @@ from lakelog.groups import (
     NewOffset,
     Now,
     Offer,
-    Part,
     Persist,
-    Place,
     Reply,
     Request,
     State,
+    StoredPart,
     Sweep,
     Sync,
     SyncAnswer,
     Tick,
+    TopicIdPartition,
     TopicsGone,
     absent,
     next_deadline_ms,
@@ -65,7 +65,7 @@ names = st.sampled_from(["range", "sticky", "other"])
 offers = st.lists(st.builds(Offer, names, st.binary(max_size=6)), max_size=4).map(tuple)
 committed = st.builds(
     NewOffset,
-    st.builds(Place, st.sampled_from(TOPICS), st.integers(0, 2)),
+    st.builds(TopicIdPartition, st.sampled_from(TOPICS), st.integers(0, 2)),
     st.integers(0, 100),
     st.integers(-1, 3),
     st.text(max_size=4),
@@ -110,7 +110,7 @@ class World:
     ids: list[str] = field(default_factory=list)
     asked: dict[int, tuple[int, Request]] = field(default_factory=dict)
     """Requests that have no answer yet, and since when."""
-    committed: dict[Place, tuple[int, int, str]] = field(default_factory=dict)
+    committed: dict[TopicIdPartition, tuple[int, int, str]] = field(default_factory=dict)
     last_join: Join | None = None
 
     @property
@@ -213,7 +213,7 @@ class World:
         if after.roster != before.roster and before.state is not State.DEAD:
             assert stored, "a roster that is not stored could be forgotten"
         if after.offsets != before.offsets:
-            assert Part.OFFSETS in stored or after.state is State.DEAD
+            assert StoredPart.OFFSETS in stored or after.state is State.DEAD
         for effect in effects:
             if isinstance(effect, Reply):
                 self.judge_reply(effect, effects)
@@ -232,15 +232,15 @@ class World:
             if answer.code is Code.MEMBER_ID_REQUIRED or answer.code is Code.NONE:
                 self.ids.append(answer.member_id)
             if answer.code is Code.NONE:
-                assert reply.waits_for is Part.ROSTER
+                assert reply.waits_for is StoredPart.ROSTER
                 assert self.group.roster.generation == answer.generation
                 assert answer.member_id in {one.id for one in self.group.roster.members}
         if isinstance(answer, SyncAnswer) and answer.code is Code.NONE:
-            assert reply.waits_for is Part.ROSTER
+            assert reply.waits_for is StoredPart.ROSTER
             assert self.group.roster.is_decided
         if isinstance(answer, CommitAnswer) and Code.NONE in answer.codes:
-            assert reply.waits_for is Part.OFFSETS
-            assert effects.index(Persist(Part.OFFSETS)) < effects.index(reply)
+            assert reply.waits_for is StoredPart.OFFSETS
+            assert effects.index(Persist(StoredPart.OFFSETS)) < effects.index(reply)
 
     def judge_shape(self) -> None:
         group = self.group

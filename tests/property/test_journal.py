@@ -44,7 +44,7 @@ from lakelog.journal import (
     locate_run,
 )
 from lakelog.journal.draft import draft
-from lakelog.journal.fold import MEMORY_MS, Seen, _within_quota
+from lakelog.journal.fold import MEMORY_MS, ProducerState, _within_quota
 from lakelog.journal.head import FLOORS_MAX
 from lakelog.model import Rules
 from lakelog.names import bundle_key, checkpoint_key
@@ -355,7 +355,7 @@ def test_a_batch_is_judged_as_kafka_does(first: int, drawn: list[tuple[int, int,
                 offsets = []
             kafka.store(epoch, sequence, count)
             offsets.append(end)
-            seen = (seen or Seen(epoch, 0, ())).then(row, end, 0)
+            seen = (seen or ProducerState(epoch, 0, ())).then(row, end, 0)
             end += count
             next_ = (sequence + count) % SEQUENCES
 
@@ -603,7 +603,7 @@ def test_a_partition_keeps_its_producers_whatever_is_written_to_others(
     crowd: dict[tuple[bytes, int], list[int]], most: int
 ) -> None:
     producers = [
-        ((*place, number), Seen(0, seen_ms, ()))
+        ((*place, number), ProducerState(0, seen_ms, ()))
         for place, times in crowd.items()
         for number, seen_ms in enumerate(times)
     ]

@@ -52,7 +52,7 @@ from lakelog.formats.rustlog.checkpoint import CleanerCheckpoint
 from lakelog.formats.strm import layout as strm_layout
 from lakelog.formats.strm.blocks import seal_block
 from lakelog.formats.strm.encode import encode_end
-from lakelog.history.manifests import PageRow, SegmentRow, Where, encode_page, read_page
+from lakelog.history.manifests import PageRow, PartitionPath, SegmentRow, encode_page, read_page
 from lakelog.journal import TAIL_BYTES_MAX, Head, decode_head, encode_head
 from lakelog.journal.checkpoints import ROLL_ROWS_MAX
 from lakelog.journal.fold import MARKS_MAX, PRODUCERS_MAX, WRITES_MAX
@@ -177,7 +177,7 @@ def page(rows: int) -> bytes:
 
 
 def read_the_page(body: bytes) -> None:
-    store, where = MemoryStore(), Where(ID, "t", 0)
+    store, where = MemoryStore(), PartitionPath(ID, "t", 0)
     rows = len(json.loads(body)["segments"])
     store.perform(PutIfAbsent(f"{where.prefix}page-x.json", body))
     row = PageRow("page-x", 0, rows, rows, 99 * rows, 0, 0, 0)

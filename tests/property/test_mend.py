@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lakelog.formats import FORMATS, Damage, Format
-from lakelog.history import Mode, Part, SegmentRef, Split
+from lakelog.history import Mode, ReadTask, SegmentRange, SegmentRef
 from lakelog.history.mend import read_split
 from lakelog.history.placed import CORRUPT, PLACED_COLUMNS, placed_schema
 from lakelog.records import OFFSET_MAX
@@ -31,10 +31,12 @@ def read_cut(drawn: Drawn, files: dict[str, bytes], cuts: list[int], *, active: 
         active=active,
     )  # fmt: skip
     parts = tuple(
-        Part(segment=segment, byte_from=low, byte_to=high, offset_from=0, offset_to=OFFSET_MAX)
+        SegmentRange(
+            segment=segment, byte_from=low, byte_to=high, offset_from=0, offset_to=OFFSET_MAX
+        )
         for low, high in pairwise([0, *cuts, segment.size])
     )
-    found = read_split(Split(parts=parts), store.perform, columns, mode=Mode.PERMISSIVE)
+    found = read_split(ReadTask(parts=parts), store.perform, columns, mode=Mode.PERMISSIVE)
     return pa.Table.from_batches(list(found), placed_schema(columns, Mode.PERMISSIVE))
 
 

@@ -13,7 +13,13 @@ import pytest
 
 from lakelog.errors import ConflictError, LakelogError, UnsupportedError
 from lakelog.formats.lanes import decode_bundle, decode_checkpoint
-from lakelog.history.manifests import Where, change_manifest, changes, decode_manifest, decode_page
+from lakelog.history.manifests import (
+    PartitionPath,
+    change_manifest,
+    changes,
+    decode_manifest,
+    decode_page,
+)
 from lakelog.journal import decode_head
 from lakelog.journal.checkpoints import _point_tail
 from lakelog.keep import SealSettings, keep
@@ -164,7 +170,7 @@ def rewritten(key: str) -> Callable[[Copy], Work[Any]]:
                 return claim_pipeline(site.id(), 1)
             case "{topic}/{partition}/manifest":
                 about = json.loads(OBJECTS[key])
-                where = Where(bytes.fromhex(about["topic"]), parts[0], int(parts[1]))
+                where = PartitionPath(bytes.fromhex(about["topic"]), parts[0], int(parts[1]))
                 id_ = site.id().hex()
                 return change_manifest(where, id_, lambda now: changes.start(now, id_, 1 << 40))
             case _:

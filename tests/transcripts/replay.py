@@ -53,12 +53,12 @@ from lakelog.groups import (
     Now,
     Offer,
     Persist,
-    Place,
     Reply,
     Sweep,
     Sync,
     SyncAnswer,
     Tick,
+    TopicIdPartition,
     TopicsGone,
     TopicShape,
     absent,
@@ -322,12 +322,12 @@ def _shape(name: str, said: str) -> TopicShape:
     return TopicShape(_topic(name + other), int(partitions))
 
 
-def _place(where: str) -> Place:
+def _place(where: str) -> TopicIdPartition:
     topic, _, partition = where.partition("/")
-    return Place(_topic(topic), int(partition))
+    return TopicIdPartition(_topic(topic), int(partition))
 
 
-def _places(places: Iterable[Place]) -> str:
+def _places(places: Iterable[TopicIdPartition]) -> str:
     return ",".join(f"{_name(topic_id)}/{partition}" for topic_id, partition in sorted(places))
 
 

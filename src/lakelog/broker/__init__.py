@@ -23,7 +23,7 @@ limits       how much of a broker its clients may use
 
 from lakelog.broker.gauges import register_gauges
 from lakelog.broker.http import HttpServer
-from lakelog.broker.keeping import Keeping, KeepReport, KeepSettings
+from lakelog.broker.keeping import MaintenancePass, MaintenanceProcess, MaintenanceSettings
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.limits import Limits
 from lakelog.broker.metrics import Metrics
@@ -38,12 +38,12 @@ __all__ = [
     "BrokerSettings",
     "CoordinatorSettings",
     "HttpServer",
-    "KeepReport",
-    "KeepSettings",
-    "Keeping",
     "LaneWriter",
     "Limits",
     "Listener",
+    "MaintenancePass",
+    "MaintenanceProcess",
+    "MaintenanceSettings",
     "Metrics",
     "Supervisor",
     "Told",

@@ -18,7 +18,7 @@ from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.lookups import Lookups
 from lakelog.broker.metrics import Metrics, TopicCounters
 from lakelog.broker.partitions import Partition
-from lakelog.broker.recent import Recent
+from lakelog.broker.recent import RecentBatches
 from lakelog.errors import ConflictError, LakelogError, NotFoundError, UnavailableError
 from lakelog.journal import DeleteTopic
 from lakelog.log import (
@@ -107,7 +107,7 @@ class Catalog:
         lanes: Mapping[int, LaneWriter],
         lanes_of_new: int,
         cluster: Cluster,
-        recent: Recent,
+        recent: RecentBatches,
         cold: ColdCache,
         clock: Clock,
         ids: Ids,

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from lakelog.broker.ledger import CoordinatorSettings
 from lakelog.errors import FencedError, LakelogError, UnavailableError
-from lakelog.meta import GroupStore, Held, Pulse
+from lakelog.meta import ClaimedShard, GroupStore, Pulse
 from lakelog.ports import Clock
 from lakelog.store import PerformAsync, Work, run_async, working_async
 
@@ -49,7 +49,9 @@ class Claims:
         self.where = ""
         """Where clients find this broker: whoever has lost groups to it is told."""
 
-    async def take(self, shard: int, shards: int | None, former: bytes | None = None) -> Held:
+    async def take(
+        self, shard: int, shards: int | None, former: bytes | None = None
+    ) -> ClaimedShard:
         """Take a shard over; while the store does not answer, again and again.
 
         Raises:
@@ -58,7 +60,7 @@ class Claims:
         """
         return await self._answered(lambda: self._store.claim(shard, shards, former))
 
-    async def regain(self, shard: int, shards: int) -> Held:
+    async def regain(self, shard: int, shards: int) -> ClaimedShard:
         """Wait until no other broker that lives has a shard, and take it."""
         while True:
             former = await self._answered(lambda: self._store.owner(shard))

@@ -20,8 +20,8 @@ from mmap import mmap
 from typing import TYPE_CHECKING
 
 from lakelog.broker.budget import address_of
-from lakelog.broker.slots import Frames, Slot
-from lakelog.broker.unread import Unread
+from lakelog.broker.slots import Frames, ResponseSlot
+from lakelog.broker.unread import UnreadAnswers
 from lakelog.errors import LakelogError
 from lakelog.wire import FRAME_BYTES_MIN, ProduceShape
 
@@ -76,14 +76,14 @@ class Connection(asyncio.BufferedProtocol):
         read them."""
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
-        self.unread = Unread(frames.answers, frames.limits, self._loop.time())
+        self.unread = UnreadAnswers(frames.answers, frames.limits, self._loop.time())
         self._chunk: bytearray | mmap = bytearray()
         self._start = self._end = 0
         """Where what has not been taken begins in the chunk, and where it ends."""
         self._wanted = CHUNK_BYTES_MIN
         self._largest = 0
         """Frame so far."""
-        self._slots: deque[Slot] = deque()
+        self._slots: deque[ResponseSlot] = deque()
         self._taken = 0
         """Bytes of the budget."""
         self._held = 0
@@ -271,7 +271,7 @@ class Connection(asyncio.BufferedProtocol):
         self._chunk, self._start, self._end = chunk, 0, left
 
     def _take(self, frame: memoryview, size: int) -> None:
-        slot = Slot(self, size)
+        slot = ResponseSlot(self, size)
         self._slots.append(slot)
         self._taken += size
         self._budget.take(size, self.who)
@@ -322,7 +322,7 @@ class Connection(asyncio.BufferedProtocol):
 
     # ------------------------------------------------------------------------ answering
 
-    def settle(self, slot: Slot | None = None) -> None:
+    def settle(self, slot: ResponseSlot | None = None) -> None:
         """Send what can be sent, once for all that is settled in this turn of the loop."""
         if self._transport is None:
             if slot is not None:
@@ -331,12 +331,12 @@ class Connection(asyncio.BufferedProtocol):
             self._is_settling = True
             self._loop.call_soon(self._send)
 
-    def _free(self, slot: Slot) -> None:
+    def _free(self, slot: ResponseSlot) -> None:
         self._taken -= slot.size
         self._budget.give(slot.size, self.who)
         self.unread.gone(slot.counted)
 
-    def shrink(self, slot: Slot, size: int) -> None:
+    def shrink(self, slot: ResponseSlot, size: int) -> None:
         """Give back what is no longer needed of a request that waits for its answer."""
         self._taken -= slot.size - size
         self._budget.give(slot.size - size, self.who)

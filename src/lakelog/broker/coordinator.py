@@ -43,12 +43,12 @@ from lakelog.groups import (
     LeaveAnswer,
     Listing,
     Offsets,
-    Place,
     Request,
     Roster,
     Sweep,
     Sync,
     SyncAnswer,
+    TopicIdPartition,
     TopicsGone,
     absent,
     check_member,
@@ -56,7 +56,7 @@ from lakelog.groups import (
     list_any,
     refusal,
 )
-from lakelog.meta import GroupStore, Held, shard_of
+from lakelog.meta import ClaimedShard, GroupStore, shard_of
 from lakelog.ports import Clock, Ids
 from lakelog.store import PerformAsync
 
@@ -205,7 +205,7 @@ class Coordinator:
         return _of(CommitAnswer, self._ask(group_id, event))
 
     async def delete_offsets(
-        self, group_id: str, places: Iterable[Place], names: Mapping[bytes, str]
+        self, group_id: str, places: Iterable[TopicIdPartition], names: Mapping[bytes, str]
     ) -> tuple[Code, tuple[Code, ...]]:
         """Forget offsets; return why none was, or what became of each."""
         event = DeleteOffsets(places=tuple(places), names=names)
@@ -397,7 +397,7 @@ class Coordinator:
         is_lost = isinstance(error, FencedError)
         return Code.NOT_COORDINATOR if is_lost else Code.COORDINATOR_NOT_AVAILABLE
 
-    def _open(self, held: Held) -> None:
+    def _open(self, held: ClaimedShard) -> None:
         self._shards[held.shard] = Shard(
             held,
             self._store,

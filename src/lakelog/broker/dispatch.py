@@ -39,9 +39,9 @@ from lakelog.broker.api.produce import (
 )
 from lakelog.broker.connection import Connection
 from lakelog.broker.handlers import CHANGING, HANDLERS
-from lakelog.broker.lines import Lines
+from lakelog.broker.lines import FairScheduler
 from lakelog.broker.services import Call, Services
-from lakelog.broker.slots import Slot
+from lakelog.broker.slots import ResponseSlot
 from lakelog.errors import CorruptError, LakelogError, UnsupportedError
 from lakelog.formats import Bytes
 from lakelog.wire import (
@@ -85,11 +85,11 @@ class Dispatcher:
         self._metrics = services.metrics
         self._produce_counters = services.metrics.api("Produce")
         self._log = log
-        self._lines = Lines()
+        self._lines = FairScheduler()
         self._pending: list[Pending | One] = []
         self._time = asyncio.get_running_loop().time
 
-    def frame(self, connection: Connection, frame: memoryview, slot: Slot) -> None:
+    def frame(self, connection: Connection, frame: memoryview, slot: ResponseSlot) -> None:
         """Answer a request, now or later.
 
         Raises:
@@ -102,7 +102,7 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 (it ends this connection, and no other)
             self._bug(decode_request_header(frame), slot, error)
 
-    def _frame(self, connection: Connection, frame: memoryview, slot: Slot) -> None:
+    def _frame(self, connection: Connection, frame: memoryview, slot: ResponseSlot) -> None:
         shape = connection.shape
         if shape is not None and connection.asking is None:
             found = match_produce(shape, frame)
@@ -145,7 +145,7 @@ class Dispatcher:
         index: int,
         records: memoryview,
         frame: memoryview,
-        slot: Slot,
+        slot: ResponseSlot,
     ) -> bool:
         """Produce what is like the request before; False: look at it in full."""
         began = self._time()
@@ -182,7 +182,7 @@ class Dispatcher:
         connection: Connection,
         header: RequestHeader,
         frame: memoryview,
-        slot: Slot,
+        slot: ResponseSlot,
         began: float,
     ) -> None:
         request = decode_produce(frame, header.body_at, header.version)
@@ -216,7 +216,7 @@ class Dispatcher:
         header: RequestHeader,
         request: ProduceRequest,
         answer: Answer,
-        slot: Slot,
+        slot: ResponseSlot,
     ) -> None:
         """Produce to topics that must be asked for first, or to many, behind what came before."""
         if before is not None:
@@ -236,7 +236,7 @@ class Dispatcher:
         if connection.asking is asyncio.current_task():
             connection.asking = None
 
-    def _bug(self, header: RequestHeader, slot: Slot, error: BaseException) -> None:
+    def _bug(self, header: RequestHeader, slot: ResponseSlot, error: BaseException) -> None:
         """End a connection for an error that nobody expected."""
         name, version = header.api.name, header.version
         self._metrics.request(name, 0.0, "UNKNOWN_SERVER_ERROR")
@@ -252,7 +252,7 @@ class Dispatcher:
         connection: Connection,
         header: RequestHeader,
         frame: memoryview,
-        slot: Slot,
+        slot: ResponseSlot,
         began: float,
     ) -> None:
         request = decode_fetch(frame, header.body_at, header.version)
@@ -301,7 +301,7 @@ class Dispatcher:
         call: Call,
         header: RequestHeader,
         frame: memoryview,
-        slot: Slot,
+        slot: ResponseSlot,
         began: float,
         before: tuple[asyncio.Task[None], ...],
     ) -> None:
@@ -340,7 +340,7 @@ class Dispatcher:
             return await asyncio.to_thread(decode_request, call.api_key, call.version, body)
         return decode_request(call.api_key, call.version, body)
 
-    def _tell_versions(self, frame: memoryview, slot: Slot) -> None:
+    def _tell_versions(self, frame: memoryview, slot: ResponseSlot) -> None:
         """Answer a version of ApiVersions that is not known, in the oldest one."""
         fields = api_versions_fields(self._services)
         fields["error_code"] = ErrorCode.unsupported_version

@@ -12,13 +12,13 @@ from lakelog.broker.limits import Limits
 from lakelog.broker.metrics import Metrics
 from lakelog.broker.rates import Rate
 
-__all__ = ["Doors"]
+__all__ = ["ConnectionLimiter"]
 
 TELL_S = 10.0
 """The log is told of refused connections no more often: a flood of them should not be one there."""
 
 
-class Doors:
+class ConnectionLimiter:
     """Counts connections, and says who may come in."""
 
     def __init__(

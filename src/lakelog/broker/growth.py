@@ -15,12 +15,12 @@ from lakelog.broker.rates import Rate
 from lakelog.broker.refusals import Refusals
 from lakelog.ports import Clock
 
-__all__ = ["Growth"]
+__all__ = ["GrowthLimiter"]
 
 Flaw = tuple[ErrorCode, str]
 
 
-class Growth:
+class GrowthLimiter:
     """Says whether there may be more topics and partitions."""
 
     def __init__(self, catalog: Catalog, limits: Limits, refusals: Refusals, clock: Clock) -> None:

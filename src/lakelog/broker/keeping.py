@@ -35,7 +35,7 @@ from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, StoreTime
-from lakelog.keep import Kept, SealSettings, keep
+from lakelog.keep import MaintenanceReport, SealSettings, keep
 from lakelog.log import is_pipeline_claimed, open_namespace, store_now
 from lakelog.store import (
     Meter,
@@ -48,7 +48,7 @@ from lakelog.store import (
     working_async,
 )
 
-__all__ = ["KeepReport", "KeepSettings", "Keeping", "work"]
+__all__ = ["MaintenancePass", "MaintenanceProcess", "MaintenanceSettings", "work"]
 
 REPORT_BYTES_MAX = 1 << 20
 FAILURES_MAX = 20
@@ -61,7 +61,7 @@ EXIT_MEMORY = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeepSettings:
+class MaintenanceSettings:
     """How a broker keeps its namespace."""
 
     every_s: float = 60.0
@@ -86,7 +86,7 @@ class KeepSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeepReport:
+class MaintenancePass:
     """What one pass has done, as it crosses the pipe."""
 
     seconds: float = 0.0
@@ -104,18 +104,18 @@ class KeepReport:
 # ---------------------------------------------------------------------------- the broker's side
 
 
-class Keeping:
+class MaintenanceProcess:
     """Runs the keeper of one broker. Use it as a context; leaving it kills the process."""
 
     def __init__(
         self,
         spec: StoreSpec,
-        settings: KeepSettings,
+        settings: MaintenanceSettings,
         metrics: Metrics,
         *,
-        told: Callable[[KeepReport], None] = lambda _: None,
+        told: Callable[[MaintenancePass], None] = lambda _: None,
         complain: Callable[[str], None] = lambda _: None,
-        target: Callable[[StoreSpec, KeepSettings, Connection], None] | None = None,
+        target: Callable[[StoreSpec, MaintenanceSettings, Connection], None] | None = None,
         tasks: Supervisor | None = None,
     ) -> None:
         if spec.url == "memory:":
@@ -128,7 +128,7 @@ class Keeping:
         self._process: BaseProcess | None = None
         self._trouble = ""
 
-    async def __aenter__(self) -> "Keeping":
+    async def __aenter__(self) -> "MaintenanceProcess":
         self._task = self._tasks.keep("keeper", self._run)
         return self
 
@@ -210,9 +210,9 @@ class Keeping:
                 body = pipe.recv_bytes(REPORT_BYTES_MAX)
             except (EOFError, OSError):
                 return
-            self._take(KeepReport(**json.loads(body)))
+            self._take(MaintenancePass(**json.loads(body)))
 
-    def _take(self, report: KeepReport) -> None:
+    def _take(self, report: MaintenancePass) -> None:
         metrics = self._metrics
         metrics.keep_passes += 1
         metrics.keep_failures += report.failures_count
@@ -228,7 +228,7 @@ class Keeping:
         self._tasks.call("keeper", self._told, report)
 
 
-def _obituary(code: int | None, settings: KeepSettings, delay_s: float) -> str:
+def _obituary(code: int | None, settings: MaintenanceSettings, delay_s: float) -> str:
     if code == EXIT_MEMORY or code == -signal.SIGABRT:
         why = f"a pass needs more than {settings.memory_bytes} bytes: give it more"
     else:
@@ -239,7 +239,7 @@ def _obituary(code: int | None, settings: KeepSettings, delay_s: float) -> str:
 # ---------------------------------------------------------------------------- the keeper's side
 
 
-def work(spec: StoreSpec, settings: KeepSettings, pipe: Connection) -> None:
+def work(spec: StoreSpec, settings: MaintenanceSettings, pipe: Connection) -> None:
     """Keep a namespace for ever: what runs in the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the broker's, which ends us.
     os.nice(settings.nice)
@@ -259,7 +259,7 @@ def _die_with_the_broker(pipe: Connection) -> None:
     os._exit(0)
 
 
-async def _keep_on(spec: StoreSpec, settings: KeepSettings, pipe: Connection) -> None:
+async def _keep_on(spec: StoreSpec, settings: MaintenanceSettings, pipe: Connection) -> None:
     store, lanes, time = spec.open(), dict[int, Lane](), StoreTime()
     uniform = secrets.SystemRandom().uniform
     _cap(settings.memory_bytes)
@@ -283,17 +283,17 @@ async def _keep_on(spec: StoreSpec, settings: KeepSettings, pipe: Connection) ->
                 }
             kept = await run_async(_unless_claimed(lanes, settings.seal), perform)
         except LakelogError as error:
-            kept = Kept(failures={"pass": error})
+            kept = MaintenanceReport(failures={"pass": error})
         report = _report(kept, meter.usage, monotonic() - begun_s)
         pipe.send_bytes(json.dumps(asdict(report)).encode())
         await asyncio.sleep(settings.every_s * uniform(0.75, 1.25))
 
 
-def _unless_claimed(lanes: dict[int, Lane], settings: SealSettings) -> Work[Kept]:
+def _unless_claimed(lanes: dict[int, Lane], settings: SealSettings) -> Work[MaintenanceReport]:
     """Keep the namespace, unless a pipeline on a cluster does."""
     now_ms = yield from store_now(new_id)
     if (yield from is_pipeline_claimed(now_ms)):
-        return Kept()
+        return MaintenanceReport()
     return (yield from keep(lanes, settings))
 
 
@@ -308,9 +308,9 @@ def _cap(memory_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (now + memory_bytes, now + memory_bytes))
 
 
-def _report(kept: Kept, usage: Usage, seconds: float) -> KeepReport:
+def _report(kept: MaintenanceReport, usage: Usage, seconds: float) -> MaintenancePass:
     failures = [(what, str(error)[:FAILURE_CHARS_MAX]) for what, error in kept.failures.items()]
-    return KeepReport(
+    return MaintenancePass(
         seconds=seconds,
         segments=kept.sealed.segments,
         records=kept.sealed.records,

@@ -15,9 +15,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from lakelog.broker.services import Services
-from lakelog.broker.trails import Trail
+from lakelog.broker.trails import OffsetTimeline
 from lakelog.errors import LakelogError
-from lakelog.journal import Place
+from lakelog.journal import TopicIdPartition
 from lakelog.records import HEADER_BYTES, decode_header
 
 __all__ = ["Lag", "Lags"]
@@ -47,12 +47,12 @@ class Lag(NamedTuple):
     """None: it is being found out."""
 
 
-class _Stand(NamedTuple):
+class _GroupPosition(NamedTuple):
     """Where a group stands."""
 
     group: str
     topic: str
-    place: Place
+    place: TopicIdPartition
     offset: int
     end: int
 
@@ -62,10 +62,10 @@ class Lags:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._trails: dict[Place, Trail] = {}
-        self._stands: tuple[_Stand, ...] = ()
+        self._trails: dict[TopicIdPartition, OffsetTimeline] = {}
+        self._stands: tuple[_GroupPosition, ...] = ()
         """Where groups stood when they were looked at last."""
-        self._read: dict[tuple[Place, int], int] = {}
+        self._read: dict[tuple[TopicIdPartition, int], int] = {}
         """Times that were read from the store, in milliseconds."""
 
     async def watch(self) -> None:
@@ -77,8 +77,8 @@ class Lags:
     async def look(self) -> None:
         """Take down where partitions end, and read a few times that are missing."""
         now_ms = self._services.clock.now_ms()
-        stands: list[_Stand] = []
-        trails: dict[Place, Trail] = {}
+        stands: list[_GroupPosition] = []
+        trails: dict[TopicIdPartition, OffsetTimeline] = {}
         for count, stand in enumerate(islice(self._looked_at(), LOOKED_MAX), 1):
             if count % AT_ONCE == 0:
                 await asyncio.sleep(0)  # Others want to go on, too.
@@ -86,7 +86,7 @@ class Lags:
                 continue
             stands.append(stand)
             if stand.place not in trails:
-                trail = trails[stand.place] = self._trails.get(stand.place) or Trail()
+                trail = trails[stand.place] = self._trails.get(stand.place) or OffsetTimeline()
                 trail.note(stand.end, now_ms)
             if len(stands) == LAGS_MAX:
                 break
@@ -125,14 +125,14 @@ class Lags:
                 self._seconds(stand, now_ms) if behind else 0.0,
             )
 
-    def _seconds(self, stand: _Stand, now_ms: int) -> float | None:
+    def _seconds(self, stand: _GroupPosition, now_ms: int) -> float | None:
         trail = self._trails.get(stand.place)
         time_ms = None if trail is None else trail.when(stand.offset)
         if time_ms is None:
             time_ms = self._read.get((stand.place, stand.offset))
         return None if time_ms is None or time_ms < 0 else max(now_ms - time_ms, 0) / 1000
 
-    def _looked_at(self) -> Iterator[_Stand | None]:
+    def _looked_at(self) -> Iterator[_GroupPosition | None]:
         """Yield something for every row that is looked at; None: nobody can lag there."""
         services = self._services
         for group, offsets in services.coordinator.stored_offsets():
@@ -145,9 +145,13 @@ class Lags:
                     continue
                 end = services.lanes[topic.lane(index)].end((topic_id, index))
                 place = topic_id, index
-                yield None if end is None else _Stand(group, topic.name, place, row.offset, end)
+                yield (
+                    None
+                    if end is None
+                    else _GroupPosition(group, topic.name, place, row.offset, end)
+                )
 
-    async def _time(self, stand: _Stand) -> int | None:
+    async def _time(self, stand: _GroupPosition) -> int | None:
         """Return the time of the first batch at or behind an offset; None: there was no answer."""
         entry = self._services.catalog.known_id(stand.place[0])
         partition = None if entry is None else entry.partition(stand.place[1])

@@ -24,10 +24,10 @@ from lakelog.journal import (
     FlushSettings,
     Lane,
     Outcome,
-    Place,
     Queue,
     Request,
     Stored,
+    TopicIdPartition,
     Touch,
     Unknown,
     flush,
@@ -218,7 +218,7 @@ class LaneWriter:
             except LakelogError as error:
                 self._complain(error)
 
-    def end(self, place: Place) -> int | None:
+    def end(self, place: TopicIdPartition) -> int | None:
         """Return where a partition ends, as far as it is known; None: nothing is known yet."""
         fold = self.lane.fold
         return None if fold is None else fold.end(place)
@@ -236,7 +236,7 @@ class LaneWriter:
         """Call it no more."""
         self._watches.forget(watch)
 
-    def _wake(self, places: Iterable[Place] | None = None) -> None:
+    def _wake(self, places: Iterable[TopicIdPartition] | None = None) -> None:
         """Call those who wait for these partitions, or for any, as far as they have grown."""
         fold = self.lane.fold
         if fold is not None:

@@ -20,8 +20,8 @@ from typing import TypeVar
 
 from lakelog.broker.lane_health import UNANSWERED_MS_MAX
 from lakelog.errors import FencedError, InvalidInputError, LakelogError, UnavailableError
-from lakelog.groups import AnyDurable, Code, GroupRules, Part
-from lakelog.meta import GroupStore, Held, decode_group, encode_group
+from lakelog.groups import AnyDurable, Code, GroupRules, StoredPart
+from lakelog.meta import ClaimedShard, GroupStore, decode_group, encode_group
 from lakelog.ports import Clock
 from lakelog.store import PerformAsync, Work, run_async, working_async
 
@@ -78,7 +78,7 @@ class Ledger:
 
     def __init__(
         self,
-        held: Held,
+        held: ClaimedShard,
         store: GroupStore,
         perform: PerformAsync,
         *,
@@ -97,7 +97,7 @@ class Ledger:
         }
         self.stored_version = 0
         self._version = 0
-        self._versions: dict[tuple[str, Part], int] = {}
+        self._versions: dict[tuple[str, StoredPart], int] = {}
         """Of what is not stored yet."""
         self._dirty: set[str] = set()
         self._at_once = False
@@ -123,15 +123,15 @@ class Ledger:
             )
         return f"{name} cannot be stored: {self._failing}" if self._failing else ""
 
-    def note(self, group_id: str, part: Part) -> None:
+    def note(self, group_id: str, part: StoredPart) -> None:
         """Take note that a part of a group has changed."""
         self._version += 1
         self._versions[group_id, part] = self._version
         self._dirty.add(group_id)
-        self._at_once |= part is Part.ROSTER
+        self._at_once |= part is StoredPart.ROSTER
         self._stirred.set()
 
-    def version(self, group_id: str, part: Part) -> int:
+    def version(self, group_id: str, part: StoredPart) -> int:
         """Return the version in which a part of a group, as it is now, is stored."""
         return self._versions.get((group_id, part), 0)
 
@@ -250,7 +250,7 @@ class Ledger:
                 self.stored.pop(name, None)
             else:
                 self.stored[name] = durable
-            for part in Part:
+            for part in StoredPart:
                 if self._versions.get((name, part), version + 1) <= version:
                     del self._versions[name, part]
 

@@ -22,7 +22,7 @@ from itertools import islice
 from time import perf_counter
 from weakref import WeakValueDictionary
 
-__all__ = ["Lines"]
+__all__ = ["FairScheduler"]
 
 SLICE_S = 0.002
 """How long requests of an address go on beginning in one turn of the loop, at least."""
@@ -35,7 +35,7 @@ AT_ONCE = 32
 """So many are told that it may be their turn. Those who come too late for the slice wait on."""
 
 
-class Lines:
+class FairScheduler:
     """The lines in which requests stand."""
 
     __slots__ = ("_lines", "_now")

@@ -33,12 +33,12 @@ from lakelog.broker.offset_records import (
     offset_value,
     partition_of_group,
 )
-from lakelog.broker.partitions import Part, Partition
+from lakelog.broker.partitions import FetchedRecords, Partition
 from lakelog.broker.scans import RunScan
 from lakelog.broker.watches import Watch
 from lakelog.formats import Bytes
-from lakelog.groups import Committed, Offsets, Place, Roster
-from lakelog.journal import Seen
+from lakelog.groups import Committed, Offsets, Roster, TopicIdPartition
+from lakelog.journal import ProducerState
 from lakelog.log import Bounds, Found, Topic
 from lakelog.model import Record
 from lakelog.ports import Clock
@@ -136,10 +136,10 @@ class _TailPartition(Partition):
     def sealed_bytes(self) -> int | None:
         return self._tail.size_bytes
 
-    def read_now(self, offset: int, most: int) -> Part | None:
+    def read_now(self, offset: int, most: int) -> FetchedRecords | None:
         tail = self._tail
         if not tail.start <= offset <= tail.end:
-            return Part(ErrorCode.offset_out_of_range, tail.end, tail.start)
+            return FetchedRecords(ErrorCode.offset_out_of_range, tail.end, tail.start)
         pieces: list[Bytes] = []
         size = 0
         if offset < tail.end:
@@ -148,13 +148,13 @@ class _TailPartition(Partition):
                     break
                 pieces.append(body)
                 size += len(body)
-        return Part(ErrorCode.none, tail.end, tail.start, pieces, size)
+        return FetchedRecords(ErrorCode.none, tail.end, tail.start, pieces, size)
 
-    async def read(self, offset: int, most: int) -> Part:
-        return cast("Part", self.read_now(offset, most))
+    async def read(self, offset: int, most: int) -> FetchedRecords:
+        return cast("FetchedRecords", self.read_now(offset, most))
 
-    def marks(self) -> Part:
-        return Part(ErrorCode.none, self._tail.end, self._tail.start)
+    def marks(self) -> FetchedRecords:
+        return FetchedRecords(ErrorCode.none, self._tail.end, self._tail.start)
 
     def is_at_end(self, offset: int) -> bool:
         return offset == self._tail.end
@@ -171,7 +171,7 @@ class _TailPartition(Partition):
     async def size_bytes(self, *, is_fresh: bool = False) -> int:  # noqa: ARG002
         return self._tail.size_bytes
 
-    def producers(self) -> dict[int, Seen]:
+    def producers(self) -> dict[int, ProducerState]:
         return {}  # Nobody can write it.
 
     async def find(
@@ -215,7 +215,7 @@ class OffsetsTopic(Entry):
         super().__init__(catalog, topic, TopicCounters())
         self._coordinator, self._clock = coordinator, clock
         self._tails: list[_Tail] = []
-        self._offsets: dict[str, Mapping[Place, Committed]] = {}
+        self._offsets: dict[str, Mapping[TopicIdPartition, Committed]] = {}
         self._rosters: dict[str, Roster] = {}
 
     def partition(self, index: int) -> Partition | None:
@@ -265,7 +265,7 @@ class OffsetsTopic(Entry):
                 self._tails[index].add(some[at : at + RECORDS_MAX], now_ms)
 
     def _compare(
-        self, group: str, now: Mapping[Place, Committed], add: Callable[[Row], Any]
+        self, group: str, now: Mapping[TopicIdPartition, Committed], add: Callable[[Row], Any]
     ) -> None:
         before = self._offsets.get(group, {})
         if now is before:
@@ -278,6 +278,6 @@ class OffsetsTopic(Entry):
             if (name := self._name(place)) is not None:
                 add((offset_key(group, name, place.partition), None))
 
-    def _name(self, place: Place) -> str | None:
+    def _name(self, place: TopicIdPartition) -> str | None:
         topic = self._catalog.by_id(place.topic_id)
         return None if topic is None else topic.name

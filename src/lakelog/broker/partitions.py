@@ -17,12 +17,12 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker.cache import ColdCache
 from lakelog.broker.codes import read_code
 from lakelog.broker.lanes import LaneWriter
-from lakelog.broker.recent import Recent
+from lakelog.broker.recent import RecentBatches
 from lakelog.broker.scans import RunScan
 from lakelog.errors import LakelogError, UnavailableError
 from lakelog.formats import Bytes
 from lakelog.history.manifests import Manifest, change_manifest, changes, read_manifest
-from lakelog.journal import Lane, Seen
+from lakelog.journal import Lane, ProducerState
 from lakelog.log import (
     Bounds,
     Found,
@@ -38,10 +38,10 @@ from lakelog.log import (
 from lakelog.records import Scan
 from lakelog.store import run_async, working_async
 
-__all__ = ["Part", "Partition"]
+__all__ = ["FetchedRecords", "Partition"]
 
 
-class Part(NamedTuple):
+class FetchedRecords(NamedTuple):
     """What a fetch gets of a partition."""
 
     error: ErrorCode
@@ -82,7 +82,7 @@ class Partition:
     )
 
     def __init__(
-        self, topic: Topic, index: int, lane: LaneWriter, recent: Recent, cold: ColdCache
+        self, topic: Topic, index: int, lane: LaneWriter, recent: RecentBatches, cold: ColdCache
     ) -> None:
         self.topic = topic
         self.index = index
@@ -119,7 +119,7 @@ class Partition:
             self._sized = manifest, history_bytes(manifest)
         return self._sized[1]
 
-    def read_now(self, offset: int, most: int) -> Part | None:
+    def read_now(self, offset: int, most: int) -> FetchedRecords | None:
         """Return what is in memory; a part without bytes at the end; None: ask ``read``."""
         manifest = self._known.get(self.lane.lane)
         end = self.lane.end(self.place)
@@ -129,23 +129,23 @@ class Partition:
         if not manifest.log_start <= offset <= end:
             return None
         if offset == end:
-            return Part(ErrorCode.none, end, manifest.log_start)
+            return FetchedRecords(ErrorCode.none, end, manifest.log_start)
         if offset < manifest.cleaned_end:
             return None  # Compaction took records away that memory still has: ask history.
         found = self._recent.read(self.place, offset, most)
         if found is None:
             return None
-        return Part(ErrorCode.none, end, manifest.log_start, *found)
+        return FetchedRecords(ErrorCode.none, end, manifest.log_start, *found)
 
-    def marks(self) -> Part:
+    def marks(self) -> FetchedRecords:
         """Return where it begins and ends, as far as it is known, and nothing of it."""
         manifest = self._known.get(self.lane.lane)
         end = self.lane.end(self.place)
         if manifest is None or end is None:
-            return Part(ErrorCode.none)
-        return Part(ErrorCode.none, max(end, manifest.sealed_end), manifest.log_start)
+            return FetchedRecords(ErrorCode.none)
+        return FetchedRecords(ErrorCode.none, max(end, manifest.sealed_end), manifest.log_start)
 
-    async def read(self, offset: int, most: int) -> Part:
+    async def read(self, offset: int, most: int) -> FetchedRecords:
         """Return what is there at an offset: at least one batch, unless it is the end."""
         try:
             if not self._is_known(offset):
@@ -162,12 +162,12 @@ class Partition:
             flow = read(self.lane.lane, self.where, offset, max(most, 1), self._known, _settled)
             found = await run_async(flow, perform)
         except LakelogError as error:
-            return Part(read_code(error))
+            return FetchedRecords(read_code(error))
         start, end = found.bounds.log_start, found.bounds.end
         if isinstance(found, OutOfRange):
-            return Part(ErrorCode.offset_out_of_range, end, start)
+            return FetchedRecords(ErrorCode.offset_out_of_range, end, start)
         size = sum(map(len, found.pieces))
-        return Part(ErrorCode.none, end, start, list(found.pieces), size)
+        return FetchedRecords(ErrorCode.none, end, start, list(found.pieces), size)
 
     def _is_known(self, offset: int) -> bool:
         """Say whether the lane need not be looked at again: what is read of the manifest comes
@@ -252,7 +252,7 @@ class Partition:
         await self.bounds(is_fresh=is_fresh)
         return self._known.manifest.sealed_end if self._known.manifest else 0
 
-    def producers(self) -> dict[int, Seen]:
+    def producers(self) -> dict[int, ProducerState]:
         """Return the idempotent producers that it knows, by id, as of the last look at its lane."""
         return {
             producer_id: seen

@@ -11,10 +11,10 @@ from bisect import bisect_right
 from collections import deque
 
 from lakelog.formats import Bytes
-from lakelog.journal import Append, Place, Stored
+from lakelog.journal import Append, Stored, TopicIdPartition
 from lakelog.records import START_BYTES, placed_start
 
-__all__ = ["Recent"]
+__all__ = ["RecentBatches"]
 
 SPARSE = 8
 """A view of a buffer so many times larger is copied, so as not to hold all of it."""
@@ -50,12 +50,12 @@ class _Tail:
         return len(gone[2])
 
 
-class Recent:
+class RecentBatches:
     """Batches of all partitions, up to so many bytes."""
 
     def __init__(self, size_bytes_max: int) -> None:
         self._size_bytes_max = size_bytes_max
-        self._tails: dict[Place, _Tail] = {}
+        self._tails: dict[TopicIdPartition, _Tail] = {}
         self._order: deque[_Tail] = deque()
         """Whose batch is the oldest, the next one, and so on."""
         self.size_bytes = 0
@@ -86,7 +86,9 @@ class Recent:
     def _evict(self) -> None:
         self.size_bytes -= self._order.popleft().drop()
 
-    def read(self, place: Place, offset: int, most: int) -> tuple[list[Bytes], int] | None:
+    def read(
+        self, place: TopicIdPartition, offset: int, most: int
+    ) -> tuple[list[Bytes], int] | None:
         """Return pieces of the batch that holds ``offset`` and of those behind it, and their size.
 
         At least one batch, however large. None: it is not here.

@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 from structlog.typing import FilteringBoundLogger
 
 from lakelog.broker.metrics import Metrics
-from lakelog.broker.room import NoRoom
+from lakelog.broker.room import GroupMemoryFull
 from lakelog.groups import Code
 from lakelog.wire import Produced
 
@@ -44,7 +44,7 @@ class Refusals:
         """Count one topic that was not made, or did not grow."""
         self._count(TOPICS, code.name.upper(), cause)
 
-    def no_room(self, code: Code, why: NoRoom) -> None:
+    def no_room(self, code: Code, why: GroupMemoryFull) -> None:
         """Count a group that was not taken, or could not grow."""
         self._metrics.group_refusals[why.limit] += 1
         self._count(GROUPS, code.name, why.message)

@@ -15,13 +15,13 @@ from typing import NamedTuple
 from lakelog.broker.limits import Limits
 from lakelog.meta import SHARD_BYTES_MAX
 
-__all__ = ["NoRoom", "Room"]
+__all__ = ["GroupMemory", "GroupMemoryFull"]
 
 HEAD_BYTES = 4096
 """What a shard takes besides its groups; a bound."""
 
 
-class NoRoom(NamedTuple):
+class GroupMemoryFull(NamedTuple):
     """Why a group is not taken, or may not grow."""
 
     limit: str
@@ -29,7 +29,7 @@ class NoRoom(NamedTuple):
     message: str
 
 
-class Room:
+class GroupMemory:
     """What the groups of one shard take. Who asks and is not refused takes it."""
 
     def __init__(self, shard: int, limits: Limits) -> None:
@@ -49,14 +49,16 @@ class Room:
         """Return what a group takes; 0: there is none."""
         return self._taken.get(group_id, (0, ""))[0]
 
-    def refuses(self, group_id: str, size: int, offsets_size: int, made_by: str) -> NoRoom | None:
+    def refuses(
+        self, group_id: str, size: int, offsets_size: int, made_by: str
+    ) -> GroupMemoryFull | None:
         """Say why a group may not become so large; None: it may."""
         limits, percent = self._limits, self._limits.address_percent
         more = size - self.size_of(group_id)
         if more <= 0:
             return None
         if offsets_size > limits.group_offsets_bytes:
-            return NoRoom(
+            return GroupMemoryFull(
                 "group_offsets_bytes",
                 f"the offsets of a group would take {offsets_size} bytes, and"
                 f" {limits.group_offsets_bytes} is the limit: commit fewer partitions, or less"
@@ -68,7 +70,7 @@ class Room:
         where = f"shard {self._shard} of the consumer groups"
         groups = len(self._taken)
         if self.used + more > most or (is_new and groups >= limits.shard_groups):
-            return NoRoom(
+            return GroupMemoryFull(
                 "shard_new_bytes" if is_new else "SHARD_BYTES_MAX",
                 f"{where} has {groups} groups of {self.used} bytes, and no room for {what}: delete"
                 " those that nobody needs, by lakelog kafka-consumer-groups --delete",
@@ -77,7 +79,7 @@ class Room:
         is_over = mine + more > most * percent // 100
         is_over |= is_new and made >= max(limits.shard_groups * percent // 100, 1)
         if made_by and is_over:
-            return NoRoom(
+            return GroupMemoryFull(
                 "address_percent",
                 f"clients of {made_by} made {made} groups of {mine} bytes in {where}, and have no"
                 f" room for {what}: delete those that nobody needs, by lakelog"

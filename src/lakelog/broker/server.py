@@ -29,19 +29,19 @@ from lakelog.broker.cluster import SoleBroker
 from lakelog.broker.connection import Connection
 from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.dispatch import Dispatcher
-from lakelog.broker.doors import Doors
+from lakelog.broker.doors import ConnectionLimiter
 from lakelog.broker.http import READY
 from lakelog.broker.lags import Lags
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.limits import Limits
 from lakelog.broker.metrics import Metrics, counted
 from lakelog.broker.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
-from lakelog.broker.recent import Recent
+from lakelog.broker.recent import RecentBatches
 from lakelog.broker.refusals import Refusals
 from lakelog.broker.services import Services
 from lakelog.broker.sessions import Sessions
 from lakelog.broker.settings import BrokerSettings
-from lakelog.broker.slots import Slot
+from lakelog.broker.slots import ResponseSlot
 from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.broker.timekeeper import Timekeeper
 from lakelog.errors import LakelogError, UnavailableError
@@ -89,7 +89,7 @@ class Broker:
     budget: Budget
     buffers: Buffers
     answers: Budget
-    doors: Doors
+    doors: ConnectionLimiter
     log: FilteringBoundLogger
     ports: dict[str, int] = field(default_factory=dict)
     """By the name of the listener: where it really listens."""
@@ -118,7 +118,7 @@ class Broker:
         if why:
             self.log.info("connection closed", host=connection.host, why=why[:256])
 
-    def frame(self, connection: Connection, frame: memoryview, slot: Slot) -> None:
+    def frame(self, connection: Connection, frame: memoryview, slot: ResponseSlot) -> None:
         """Answer a request."""
         self.services.metrics.bytes_in += len(frame)
         self.dispatcher.frame(connection, frame, slot)
@@ -246,7 +246,7 @@ async def run_broker(
     def complain(error: LakelogError) -> None:
         log.warning("trouble", error=str(error)[:512])
 
-    recent = Recent(settings.limits.cache_bytes // 2)
+    recent = RecentBatches(settings.limits.cache_bytes // 2)
     cold = ColdCache(perform, settings.limits.cache_bytes // 2, metrics)
     refusals = Refusals(metrics)
     writer_id = ids()
@@ -333,7 +333,7 @@ async def run_broker(
         budget=budget,
         buffers=Buffers(memory),
         answers=answers,
-        doors=Doors(settings.limits, open_files_max(), metrics, log, loop.time()),
+        doors=ConnectionLimiter(settings.limits, open_files_max(), metrics, log, loop.time()),
         log=log,
     )
     # Nothing is taken from another broker until nothing can keep this one from serving.

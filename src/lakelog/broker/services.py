@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from lakelog.broker.budget import Budget
 from lakelog.broker.catalog import Catalog
 from lakelog.broker.cluster import Cluster
-from lakelog.broker.growth import Growth
+from lakelog.broker.growth import GrowthLimiter
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.metrics import Metrics
 from lakelog.broker.refusals import Refusals
@@ -47,13 +47,13 @@ class Services:
     time: StoreTime = field(default_factory=StoreTime)
     tasks: Supervisor = field(default_factory=Supervisor)
     refusals: Refusals = field(default_factory=Refusals)
-    growth: Growth = field(init=False)
+    growth: GrowthLimiter = field(init=False)
     lags: "Lags" = field(init=False)
     scans: Scans = field(init=False)
 
     def __post_init__(self) -> None:
         self.scans = Scans(self.answers)
-        self.growth = Growth(self.catalog, self.settings.limits, self.refusals, self.clock)
+        self.growth = GrowthLimiter(self.catalog, self.settings.limits, self.refusals, self.clock)
 
 
 async def then(asked: Awaitable[A], fields: Callable[[A], Fields]) -> Fields:

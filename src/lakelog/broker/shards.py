@@ -20,7 +20,7 @@ from lakelog.broker.budget import address_of
 from lakelog.broker.ledger import CoordinatorSettings, Ledger
 from lakelog.broker.limits import Limits
 from lakelog.broker.looks import SharedLook
-from lakelog.broker.room import NoRoom, Room
+from lakelog.broker.room import GroupMemory, GroupMemoryFull
 from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.errors import FencedError, LakelogError
 from lakelog.groups import (
@@ -35,10 +35,10 @@ from lakelog.groups import (
     Join,
     Now,
     Offsets,
-    Part,
     Persist,
     Reply,
     Request,
+    StoredPart,
     Sync,
     Tick,
     absent,
@@ -48,7 +48,7 @@ from lakelog.groups import (
     refusal,
     revive,
 )
-from lakelog.meta import GroupStore, Held
+from lakelog.meta import ClaimedShard, GroupStore
 from lakelog.ports import Clock
 from lakelog.store import PerformAsync
 
@@ -64,7 +64,7 @@ GROWING = (Join, Sync, ConsumerHeartbeat, Commit)
 """Requests that may make a group larger, and are refused when there is no room."""
 
 
-Refused = Callable[[Code, NoRoom], None]
+Refused = Callable[[Code, GroupMemoryFull], None]
 """Called with what a client was told that found no room, and why."""
 
 
@@ -98,7 +98,7 @@ class Shard:
 
     def __init__(
         self,
-        held: Held,
+        held: ClaimedShard,
         store: GroupStore,
         perform: PerformAsync,
         *,
@@ -121,7 +121,7 @@ class Shard:
         self._groups = {
             name: revive(one, self._now(), settings.rules) for name, one in stored.items()
         }
-        self._room = Room(held.shard, limits)
+        self._room = GroupMemory(held.shard, limits)
         for name, group in self._groups.items():
             self._room.take(name, group.size_bytes, group.made_by)
         self._refuses: Code | None = None
@@ -231,7 +231,7 @@ class Shard:
                     self._ledger.note(group_id, part)
                 case Reply(ticket, answer, None):
                     self._answer(ticket, answer)
-                case Reply(ticket, answer, Part() as part):
+                case Reply(ticket, answer, StoredPart() as part):
                     self._wait(self._ledger.version(group_id, part), ticket, answer)
 
     def _weigh(self, before: AnyGroup, after: AnyGroup, event: Event) -> bool:

@@ -11,12 +11,12 @@ from lakelog.formats import Bytes
 if TYPE_CHECKING:
     from lakelog.broker.connection import Connection
 
-__all__ = ["Frames", "Slot"]
+__all__ = ["Frames", "ResponseSlot"]
 
 _SIZE = struct.Struct(">i")
 
 
-class Slot:
+class ResponseSlot:
     """The place of one answer."""
 
     __slots__ = ("_connection", "counted", "is_done", "pieces", "sent", "size", "why", "work")
@@ -92,7 +92,7 @@ class Frames(Protocol):
         """Take note of bytes that were sent."""
         ...
 
-    def frame(self, connection: "Connection", frame: memoryview, slot: Slot) -> None:
+    def frame(self, connection: "Connection", frame: memoryview, slot: ResponseSlot) -> None:
         """Answer a request, now or later.
 
         Raises:

@@ -10,12 +10,12 @@ the end it is fine, and further back as coarse as it needs to be there.
 
 from bisect import bisect_right
 
-__all__ = ["Trail"]
+__all__ = ["OffsetTimeline"]
 
 POINTS_MAX = 48
 
 
-class Trail:
+class OffsetTimeline:
     """The way of one partition, as far as somebody has watched it."""
 
     __slots__ = ("_ends", "_times")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from lakelog.broker.budget import Budget
 from lakelog.broker.limits import Limits
 
-__all__ = ["Unread"]
+__all__ = ["UnreadAnswers"]
 
 SMALL_BYTES = 4 << 10
 """Answers below this size are not counted before they are written: their requests are."""
@@ -21,7 +21,7 @@ PRESSED_S = 1.0
 """How long a slow reader has while there is no room for other answers."""
 
 
-class Unread:
+class UnreadAnswers:
     """What is owed to one client, and how well it takes it."""
 
     __slots__ = (

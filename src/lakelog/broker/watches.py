@@ -7,7 +7,7 @@ called looks again, and waits again if there is still nothing for it.
 from collections.abc import Callable, Iterable
 
 from lakelog.broker.supervision import Supervisor
-from lakelog.journal import Place
+from lakelog.journal import TopicIdPartition
 
 __all__ = ["Watch", "Watches"]
 
@@ -17,7 +17,7 @@ class Watch:
 
     __slots__ = ("offset", "place", "wake")
 
-    def __init__(self, place: Place, offset: int, wake: Callable[[], None]) -> None:
+    def __init__(self, place: TopicIdPartition, offset: int, wake: Callable[[], None]) -> None:
         self.place = place
         self.offset = offset
         self.wake = wake
@@ -28,7 +28,7 @@ class Watches:
 
     def __init__(self, tasks: Supervisor) -> None:
         self._tasks = tasks
-        self._waiting: dict[Place, set[Watch]] = {}
+        self._waiting: dict[TopicIdPartition, set[Watch]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -45,7 +45,11 @@ class Watches:
             if not watches:
                 del self._waiting[watch.place]
 
-    def wake(self, end: Callable[[Place], int], places: Iterable[Place] | None = None) -> None:
+    def wake(
+        self,
+        end: Callable[[TopicIdPartition], int],
+        places: Iterable[TopicIdPartition] | None = None,
+    ) -> None:
         """Call those whose partitions have grown: of some places, or of all."""
         for place in list(self._waiting) if places is None else places:
             watches = self._waiting.get(place)

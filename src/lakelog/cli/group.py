@@ -21,8 +21,8 @@ from lakelog.groups import (
     ConsumerGroup,
     Durable,
     Kind,
-    Place,
     State,
+    TopicIdPartition,
     preferred_assignor,
 )
 from lakelog.log import Topic, news_of_topics
@@ -144,7 +144,7 @@ def _rows(found: AnyDurable, topics: list[Topic], storage: Storage) -> list[_Row
     named = {one.name: one for one in topics}
     ids = {one.id: one for one in topics}
 
-    def place_of(place: Place) -> tuple[str, int]:
+    def place_of(place: TopicIdPartition) -> tuple[str, int]:
         topic = ids.get(place.topic_id)
         return topic.name if topic else place.topic_id.hex(), place.partition
 
@@ -167,7 +167,7 @@ def _rows(found: AnyDurable, topics: list[Topic], storage: Storage) -> list[_Row
 
 
 def _members(
-    found: AnyDurable, place_of: Callable[[Place], tuple[str, int]]
+    found: AnyDurable, place_of: Callable[[TopicIdPartition], tuple[str, int]]
 ) -> Iterator[tuple[_Reader, list[tuple[str, int]]]]:
     """Yield the members of a group, with what they read. One that is to let go still reads."""
     if isinstance(found, Durable):

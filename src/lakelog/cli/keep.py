@@ -11,7 +11,7 @@ from lakelog.cli.arguments import named_values, store_option
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, StoreTime
-from lakelog.keep import Kept, SealSettings
+from lakelog.keep import MaintenanceReport, SealSettings
 from lakelog.keep import keep as keep_flow
 from lakelog.log import open_namespace
 from lakelog.store import (
@@ -97,7 +97,7 @@ def _one_pass(store: Store, lanes: dict[int, Lane], *, idle: bool, as_json: bool
     return bool(failures)
 
 
-def _show(kept: Kept, meter: Meter) -> None:
+def _show(kept: MaintenanceReport, meter: Meter) -> None:
     sealed = kept.sealed
     click.echo(
         f"sealed {sealed.segments} segments ({sealed.records} records, {sealed.size_bytes} bytes), "

@@ -23,9 +23,9 @@ from lakelog.broker import (
     Broker,
     BrokerSettings,
     HttpServer,
-    Keeping,
-    KeepReport,
-    KeepSettings,
+    MaintenancePass,
+    MaintenanceProcess,
+    MaintenanceSettings,
     Metrics,
     Supervisor,
     awaited,
@@ -64,7 +64,7 @@ class Plan:
     settings: BrokerSettings
     http: tuple[str, int] | None = None
     """Where health and metrics are; None: nowhere."""
-    keep: KeepSettings | None = field(default_factory=KeepSettings)
+    keep: MaintenanceSettings | None = field(default_factory=MaintenanceSettings)
     """None: somebody else keeps the namespace."""
 
 
@@ -149,7 +149,7 @@ async def _run(
     metrics = Metrics()
     tasks = Supervisor(log, metrics)
     running: list[Broker] = []
-    keeping: list[Keeping] = []
+    keeping: list[MaintenanceProcess] = []
     address: tuple[str, int] | None = None
     async with AsyncExitStack() as stack:
         if plan.http is not None:
@@ -166,7 +166,7 @@ async def _run(
         register_gauges(metrics, broker.services)
         running.append(broker)
         if plan.keep is not None:
-            keeper = Keeping(
+            keeper = MaintenanceProcess(
                 plan.spec,
                 plan.keep,
                 metrics,
@@ -191,7 +191,7 @@ async def _greet(ready: Callable[[Running], Awaitable[None]], running: Running) 
     await ready(running)
 
 
-def _health(running: list[Broker], keeping: list[Keeping]) -> tuple[bool, str]:
+def _health(running: list[Broker], keeping: list[MaintenanceProcess]) -> tuple[bool, str]:
     if not running:
         return False, "starting"
     is_ready, why = running[0].is_ready()
@@ -200,7 +200,7 @@ def _health(running: list[Broker], keeping: list[Keeping]) -> tuple[bool, str]:
     return is_ready, f"{why}; {trouble}" if trouble else why
 
 
-def _tell(log: FilteringBoundLogger, report: KeepReport) -> None:
+def _tell(log: FilteringBoundLogger, report: MaintenancePass) -> None:
     for what, why in report.failures.items():
         log.warning("not kept", what=what, why=why)
     if report.segments or report.trimmed or report.deleted:

@@ -179,7 +179,7 @@ def _plan(
     """
     from dataclasses import replace
 
-    from lakelog.broker import KeepSettings, Listener
+    from lakelog.broker import Listener, MaintenanceSettings
     from lakelog.cli.running import Plan, is_here
 
     settings = kafka.settings
@@ -207,7 +207,7 @@ def _plan(
         spec=spec_of(url, store_options),
         settings=settings,
         http=http,
-        keep=KeepSettings(every_s=keep_every) if keep and url != "memory:" else None,
+        keep=MaintenanceSettings(every_s=keep_every) if keep and url != "memory:" else None,
     )
 
 

@@ -50,10 +50,10 @@ from lakelog.groups.events import (
     Leave,
     LeaveAnswer,
     Now,
-    Part,
     Persist,
     Reply,
     Request,
+    StoredPart,
     Sweep,
     Sync,
     SyncAnswer,
@@ -89,7 +89,7 @@ from lakelog.groups.kinds import (
 )
 from lakelog.groups.machine import step
 from lakelog.groups.members import Member, Offer
-from lakelog.groups.offsets import Committed, NewOffset, Offsets, Place
+from lakelog.groups.offsets import Committed, NewOffset, Offsets, TopicIdPartition
 from lakelog.groups.rules import GroupRules
 
 __all__ = [
@@ -133,19 +133,19 @@ __all__ = [
     "Now",
     "Offer",
     "Offsets",
-    "Part",
     "Persist",
-    "Place",
     "Reply",
     "Request",
     "Roster",
     "RosterMember",
     "State",
+    "StoredPart",
     "Subscriber",
     "Sweep",
     "Sync",
     "SyncAnswer",
     "Tick",
+    "TopicIdPartition",
     "TopicShape",
     "TopicsGone",
     "absent",

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from lakelog.groups.codes import Code
 from lakelog.groups.events import Commit, DeleteOffsets, Now
-from lakelog.groups.offsets import Committed, NewOffset, Offsets, Place
+from lakelog.groups.offsets import Committed, NewOffset, Offsets, TopicIdPartition
 from lakelog.groups.rules import GroupRules
 
 __all__ = ["expire_offsets", "forget_places", "take_commit"]
@@ -46,7 +46,7 @@ def expire_offsets(offsets: Offsets, since_ms: int, now: Now, rules: GroupRules)
     operator who sets the offsets of an old group back has the whole time again.
     """
 
-    def is_old(_: Place, row: Committed) -> bool:
+    def is_old(_: TopicIdPartition, row: Committed) -> bool:
         return now.wall_ms - max(since_ms, row.commit_ms) >= rules.offsets_retention_ms
 
     return offsets.without(is_old)

@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 from lakelog.groups.codes import Code
 from lakelog.groups.members import Offer
-from lakelog.groups.offsets import NewOffset, Place
+from lakelog.groups.offsets import NewOffset, TopicIdPartition
 
 __all__ = [
     "Answer",
@@ -51,10 +51,10 @@ __all__ = [
     "Leave",
     "LeaveAnswer",
     "Now",
-    "Part",
     "Persist",
     "Reply",
     "Request",
+    "StoredPart",
     "Sweep",
     "Sync",
     "SyncAnswer",
@@ -162,7 +162,7 @@ class ConsumerHeartbeat:
     regex: str | None = None
     """Empty: none any more."""
     assignor: str | None = None
-    owned: frozenset[Place] | None = None
+    owned: frozenset[TopicIdPartition] | None = None
     topics: Mapping[str, TopicShape] = field(default_factory=dict, repr=False)
     """Those that are there now, of all that the group and this request name or match."""
     matches: Mapping[str, frozenset[str] | None] = field(default_factory=dict, repr=False)
@@ -189,7 +189,7 @@ class DeleteOffsets:
     """An operator wants the group to forget how far it has come in some partitions."""
 
     ticket: int = 0
-    places: tuple[Place, ...]
+    places: tuple[TopicIdPartition, ...]
     names: Mapping[bytes, str]
     """Of their topics, by id: members subscribe to names."""
 
@@ -283,7 +283,7 @@ class ConsumerAnswer:
     member_id: str = ""
     epoch: int = 0
     heartbeat_interval_ms: int = 0
-    assignment: frozenset[Place] | None = None
+    assignment: frozenset[TopicIdPartition] | None = None
     """None: as it was told before."""
 
 
@@ -328,7 +328,7 @@ def refusal(request: Request, code: Code) -> Answer:
 # ---------------------------------------------------------------------------- effects
 
 
-class Part(Enum):
+class StoredPart(Enum):
     """The two parts of what is stored of a group."""
 
     ROSTER = "roster"
@@ -341,7 +341,7 @@ class Part(Enum):
 class Persist:
     """Store the group as it is after this step, because a part of it has changed."""
 
-    part: Part
+    part: StoredPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +350,7 @@ class Reply:
 
     ticket: int
     answer: Answer
-    waits_for: Part | None = None
+    waits_for: StoredPart | None = None
     """It speaks of this part: it goes out when that is stored as it is now, and not before."""
 
 

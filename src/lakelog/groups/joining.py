@@ -15,7 +15,7 @@ nothing new is only told again what it missed.
 from dataclasses import replace
 
 from lakelog.groups.codes import Code
-from lakelog.groups.events import Join, JoinAnswer, Part, SyncAnswer
+from lakelog.groups.events import Join, JoinAnswer, StoredPart, SyncAnswer
 from lakelog.groups.group import Group, State
 from lakelog.groups.members import Member, Offers, elect_protocol, is_common
 from lakelog.groups.rebalance import begin_or_complete, complete_if_ready, prepare
@@ -147,9 +147,9 @@ def _rejoin(turn: Turn, event: Join) -> None:
     is_same = member.offers.rows == event.offers
     if group.state is State.COMPLETING and is_same:
         # It has missed the answer to its first one.
-        turn.reply(event.ticket, turn.joined(member.id), Part.ROSTER)
+        turn.reply(event.ticket, turn.joined(member.id), StoredPart.ROSTER)
     elif group.state is State.STABLE and is_same and group.leader != member.id:
-        turn.reply(event.ticket, turn.joined(member.id), Part.ROSTER)
+        turn.reply(event.ticket, turn.joined(member.id), StoredPart.ROSTER)
     else:
         # While it waits for a rebalance nobody expects heartbeats, but an old request of it, on a
         # connection that broke, is still to be answered.
@@ -196,7 +196,7 @@ def _replaced(turn: Turn, event: Join, new: Member, old: Member) -> None:
         # An older client would assign anew if it were told that it leads. It is told the old id.
         leader = old.id if turn.group.leader == new.id else turn.group.leader or ""
         answer = replace(answer, leader=leader, members=())
-    turn.reply(event.ticket, answer, Part.ROSTER)
+    turn.reply(event.ticket, answer, StoredPart.ROSTER)
 
 
 def _updated(turn: Turn, member: Member, event: Join) -> Member:

@@ -36,7 +36,7 @@ from lakelog.groups.events import (
     Leave,
     LeaveAnswer,
     Now,
-    Part,
+    StoredPart,
     Sweep,
     Sync,
     SyncAnswer,
@@ -117,7 +117,7 @@ def _sync(turn: Turn, event: Sync) -> None:
     # Once all have asked, the deadline has nobody to wait for. Before the leader has, it has.
     turn.change(awaited=awaited, sync_deadline_ms=group.sync_deadline_ms if awaited else None)
     if group.state is State.STABLE:
-        turn.reply(event.ticket, turn.decided(member), Part.ROSTER)
+        turn.reply(event.ticket, turn.decided(member), StoredPart.ROSTER)
         return
     turn.put(replace(member, sync=event.ticket))
     if group.leader == member.id:
@@ -171,7 +171,7 @@ def _leave(turn: Turn, event: Leave) -> None:
         complete_if_ready(turn)
     elif len(turn.group.members) < len(before.members):
         prepare(turn)
-    turn.reply(event.ticket, LeaveAnswer(members=tuple(gone)), Part.ROSTER)
+    turn.reply(event.ticket, LeaveAnswer(members=tuple(gone)), StoredPart.ROSTER)
 
 
 # ---------------------------------------------------------------------------- offsets
@@ -193,8 +193,8 @@ def _commit(turn: Turn, event: Commit) -> None:
     if group.state is State.DEAD:
         turn.change(state=State.EMPTY)
     turn.change(offsets=offsets)
-    turn.persist(Part.OFFSETS)
-    turn.reply(event.ticket, CommitAnswer(codes=codes), Part.OFFSETS)
+    turn.persist(StoredPart.OFFSETS)
+    turn.reply(event.ticket, CommitAnswer(codes=codes), StoredPart.OFFSETS)
 
 
 def _check_commit(turn: Turn, event: Commit) -> Code:
@@ -222,8 +222,8 @@ def _delete(turn: Turn, event: Delete) -> None:
         turn.reply(event.ticket, Code.NON_EMPTY_GROUP)
     else:
         turn.change(state=State.DEAD, offsets=Offsets(), pending={})
-        turn.persist(Part.ROSTER)
-        turn.reply(event.ticket, Code.NONE, Part.ROSTER)
+        turn.persist(StoredPart.ROSTER)
+        turn.reply(event.ticket, Code.NONE, StoredPart.ROSTER)
 
 
 def _delete_offsets(turn: Turn, event: DeleteOffsets) -> None:
@@ -236,7 +236,7 @@ def _delete_offsets(turn: Turn, event: DeleteOffsets) -> None:
     else:
         left, codes = forget_places(group.offsets, event, _subscriptions(group).__contains__)
         _forget(turn, left)
-        turn.reply(event.ticket, DeleteOffsetsAnswer(codes=codes), Part.OFFSETS)
+        turn.reply(event.ticket, DeleteOffsetsAnswer(codes=codes), StoredPart.OFFSETS)
 
 
 def _subscriptions(group: Group) -> Container[str]:
@@ -265,13 +265,13 @@ def _sweep(turn: Turn) -> None:
     _forget(turn, expire_offsets(group.offsets, since_ms, turn.now, turn.rules))
     if not turn.group.offsets.rows and not group.pending:
         turn.change(state=State.DEAD)
-        turn.persist(Part.OFFSETS)
+        turn.persist(StoredPart.OFFSETS)
 
 
 def _forget(turn: Turn, left: Offsets) -> None:
     if left is not turn.group.offsets:
         turn.change(offsets=left)
-        turn.persist(Part.OFFSETS)
+        turn.persist(StoredPart.OFFSETS)
 
 
 # ---------------------------------------------------------------------------- time

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-__all__ = ["Committed", "NewOffset", "Offsets", "Place"]
+__all__ = ["Committed", "NewOffset", "Offsets", "TopicIdPartition"]
 
 ROW_BYTES = 120
 """What a stored row takes besides its metadata; a bound."""
 
 
-class Place(NamedTuple):
+class TopicIdPartition(NamedTuple):
     """A partition of a topic."""
 
     topic_id: bytes
@@ -36,7 +36,7 @@ class Committed(NamedTuple):
 class NewOffset(NamedTuple):
     """What a client wants to commit."""
 
-    place: Place
+    place: TopicIdPartition
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
@@ -46,17 +46,17 @@ class NewOffset(NamedTuple):
 class Offsets:
     """The offsets of one group."""
 
-    rows: Mapping[Place, Committed] = field(default_factory=dict)
+    rows: Mapping[TopicIdPartition, Committed] = field(default_factory=dict)
     size_bytes: int = 0
     """A bound of what they take when they are stored."""
 
     @classmethod
-    def of(cls, rows: Mapping[Place, Committed]) -> "Offsets":
+    def of(cls, rows: Mapping[TopicIdPartition, Committed]) -> "Offsets":
         """Return a table of these rows."""
         said = sum(_said_bytes(row.metadata) for row in rows.values() if row.metadata)
         return cls(rows, ROW_BYTES * len(rows) + said)
 
-    def get(self, place: Place) -> Committed | None:
+    def get(self, place: TopicIdPartition) -> Committed | None:
         return self.rows.get(place)
 
     def topics(self) -> dict[bytes, list[int]]:
@@ -77,7 +77,7 @@ class Offsets:
         more = ROW_BYTES * (len(rows) - len(self.rows)) + said
         return Offsets(rows, self.size_bytes + more)
 
-    def without(self, is_gone: Callable[[Place, Committed], bool]) -> "Offsets":
+    def without(self, is_gone: Callable[[TopicIdPartition, Committed], bool]) -> "Offsets":
         """Return the offsets that stay; the same object if all do."""
         rows = {place: row for place, row in self.rows.items() if not is_gone(place, row)}
         if len(rows) == len(self.rows):

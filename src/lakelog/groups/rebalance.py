@@ -16,7 +16,7 @@ leader first of all: the others wait for what it decides.
 from dataclasses import replace
 
 from lakelog.groups.codes import Code
-from lakelog.groups.events import Part, SyncAnswer
+from lakelog.groups.events import StoredPart, SyncAnswer
 from lakelog.groups.group import Delay, State
 from lakelog.groups.members import elect_protocol
 from lakelog.groups.turn import Turn
@@ -113,7 +113,7 @@ def complete_join(turn: Turn) -> None:
     )
     turn.enroll(is_decided=False)
     for member in group.members.values():
-        turn.answer_join(member, turn.joined(member.id), Part.ROSTER)
+        turn.answer_join(member, turn.joined(member.id), StoredPart.ROSTER)
     turn.change(
         members={
             member.id: replace(
@@ -145,7 +145,7 @@ def decide(turn: Turn, assignments: dict[str, bytes]) -> None:
     turn.change(members=members, state=State.STABLE)
     turn.enroll(is_decided=True)
     for member in members.values():
-        turn.answer_sync(member, turn.decided(member), Part.ROSTER)
+        turn.answer_sync(member, turn.decided(member), StoredPart.ROSTER)
     turn.change(members={key: replace(member, sync=None) for key, member in members.items()})
 
 

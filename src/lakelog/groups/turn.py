@@ -13,9 +13,9 @@ from lakelog.groups.events import (
     Effect,
     JoinAnswer,
     Now,
-    Part,
     Persist,
     Reply,
+    StoredPart,
     SyncAnswer,
 )
 from lakelog.groups.group import Group, Roster, RosterMember
@@ -37,10 +37,10 @@ class Turn:
     def change(self, **fields: Any) -> None:
         self.group = replace(self.group, **fields)
 
-    def persist(self, part: Part) -> None:
+    def persist(self, part: StoredPart) -> None:
         self.effects.append(Persist(part))
 
-    def reply(self, ticket: int, answer: Answer, waits_for: Part | None = None) -> None:
+    def reply(self, ticket: int, answer: Answer, waits_for: StoredPart | None = None) -> None:
         self.effects.append(Reply(ticket, answer, waits_for))
 
     # ------------------------------------------------------------------------ members
@@ -81,14 +81,14 @@ class Turn:
     # ------------------------------------------------------------------------ answers
 
     def answer_join(
-        self, member: Member, answer: JoinAnswer, waits_for: Part | None = None
+        self, member: Member, answer: JoinAnswer, waits_for: StoredPart | None = None
     ) -> None:
         """Answer the JoinGroup of a member that waits, if one does; the member is as it was."""
         if member.join is not None:
             self.reply(member.join, answer, waits_for)
 
     def answer_sync(
-        self, member: Member, answer: SyncAnswer, waits_for: Part | None = None
+        self, member: Member, answer: SyncAnswer, waits_for: StoredPart | None = None
     ) -> None:
         """Likewise its SyncGroup."""
         if member.sync is not None:
@@ -141,4 +141,4 @@ class Turn:
             ),
         )
         self.change(roster=roster)
-        self.persist(Part.ROSTER)
+        self.persist(StoredPart.ROSTER)

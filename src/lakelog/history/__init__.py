@@ -26,8 +26,8 @@ from lakelog.history.layout import (
 from lakelog.history.logs import each_directory, each_segment, find_logs
 from lakelog.history.named import is_named, read_named
 from lakelog.history.plan import SPLIT_BYTES, OffsetRange, plan_splits, plan_tasks
-from lakelog.history.segments import Part, SegmentRef, Split
-from lakelog.history.select import EARLIEST, LATEST, Mode, Place, Selection, mode_named
+from lakelog.history.segments import ReadTask, SegmentRange, SegmentRef
+from lakelog.history.select import EARLIEST, LATEST, Mode, OffsetSpec, Selection, mode_named
 from lakelog.history.times import find_offset_at, resolve_offsets
 
 __all__ = [
@@ -39,11 +39,11 @@ __all__ = [
     "Layout",
     "Mode",
     "OffsetRange",
-    "Part",
-    "Place",
+    "OffsetSpec",
+    "ReadTask",
+    "SegmentRange",
     "SegmentRef",
     "Selection",
-    "Split",
     "each_directory",
     "each_segment",
     "find_directories",

@@ -25,7 +25,7 @@ from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats import Block, Damage, Range
 from lakelog.history.placed import CORRUPT, PLACED_COLUMNS, placed_schema
 from lakelog.history.read import read_part
-from lakelog.history.segments import Part, Split
+from lakelog.history.segments import ReadTask, SegmentRange
 from lakelog.history.select import Mode
 from lakelog.model import Header, Record, TimestampType
 from lakelog.records.columns import BYTES_MAX, time_overflow
@@ -41,7 +41,7 @@ Flow = Generator[Op | pa.RecordBatch, Any, None]
 
 
 def read_split(
-    split: Split,
+    split: ReadTask,
     perform: Perform,
     columns: Iterable[str] = PLACED_COLUMNS,
     *,
@@ -69,7 +69,7 @@ def read_split(
                 answer = perform(item)
 
 
-def mend_part(part: Part, columns: Iterable[str] = PLACED_COLUMNS, **settings: Any) -> Flow:
+def mend_part(part: SegmentRange, columns: Iterable[str] = PLACED_COLUMNS, **settings: Any) -> Flow:
     """Yield the records and the damages of a part as Arrow, and on the way the reads it takes."""
     schema = placed_schema(columns, Mode.PERMISSIVE)
     asked = dict.fromkeys((*schema.names, "offset"))
@@ -99,7 +99,7 @@ def _with_corrupt(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _walk_part(part: Part, schema: pa.Schema, given: int | None) -> Flow:
+def _walk_part(part: SegmentRange, schema: pa.Schema, given: int | None) -> Flow:
     segment, rows = part.segment, _Rows(part, schema, given)
     walk = segment.fmt.walk(segment.files, span=(part.byte_from, part.byte_to))
     answer: bytes | None = None
@@ -123,7 +123,7 @@ def _walk_part(part: Part, schema: pa.Schema, given: int | None) -> Flow:
 class _Rows:
     """Rows on their way, a few thousand at a time."""
 
-    def __init__(self, part: Part, schema: pa.Schema, given: int | None) -> None:
+    def __init__(self, part: SegmentRange, schema: pa.Schema, given: int | None) -> None:
         self._part, self._schema, self._given = part, schema, given
         self.held: list[dict[str, object]] = []
         self._bytes = 0

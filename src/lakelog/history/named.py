@@ -17,7 +17,13 @@ from dataclasses import replace
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
 from lakelog.formats import kafs
 from lakelog.history.layout import MANIFEST, Directory
-from lakelog.history.manifests import Manifest, SegmentRow, Where, decode_manifest, read_rows
+from lakelog.history.manifests import (
+    Manifest,
+    PartitionPath,
+    SegmentRow,
+    decode_manifest,
+    read_rows,
+)
 from lakelog.history.segments import SegmentRef
 from lakelog.store import Work, read_cell, together
 
@@ -81,7 +87,7 @@ def _rows(path: str, partition: int) -> Work[tuple[Manifest, list[SegmentRow]] |
             raise CorruptError(f"it is of partition {manifest.partition}", at=0, where=MANIFEST)
         if manifest.deleted:
             return manifest, []
-        where = Where(manifest.topic, path.rpartition("/")[0], partition)
+        where = PartitionPath(manifest.topic, path.rpartition("/")[0], partition)
         try:
             return manifest, (yield from read_rows(where, manifest, manifest.log_start))
         except NotFoundError as error:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from lakelog.errors import InvalidInputError
-from lakelog.history.segments import Part, SegmentRef, Split
+from lakelog.history.segments import ReadTask, SegmentRange, SegmentRef
 from lakelog.records import OFFSET_MAX
 
 __all__ = ["SPLIT_BYTES", "OffsetRange", "plan_splits", "plan_tasks"]
@@ -33,7 +33,7 @@ def plan_tasks(
     splits_min: int = 1,
     split_bytes: int = SPLIT_BYTES,
     **settings: Any,
-) -> list[Split]:
+) -> list[ReadTask]:
     """Return at least ``splits_min`` tasks, where there are bytes for them.
 
     Settings are those of plan_splits. Bytes decide here, too: tasks become smaller until there
@@ -53,7 +53,7 @@ def plan_splits(
     split_bytes: int = SPLIT_BYTES,
     offsets: Mapping[tuple[str, int], OffsetRange] | None = None,
     whole: bool = False,
-) -> Iterator[Split]:
+) -> Iterator[ReadTask]:
     """Yield tasks of about ``split_bytes`` each, in the order of the segments.
 
     ``offsets`` gives, by topic and partition, what is wanted of it; a partition that is not named
@@ -62,7 +62,7 @@ def plan_splits(
     """
     if split_bytes < 1:
         raise InvalidInputError(f"splits of {split_bytes} bytes")
-    held: list[Part] = []
+    held: list[SegmentRange] = []
     held_bytes = 0
     for segment in segments:
         wanted = ALL_OFFSETS
@@ -70,17 +70,17 @@ def plan_splits(
             wanted = offsets.get((segment.topic, segment.partition), (0, 0))
         for part in _cut(segment, wanted, split_bytes, whole=whole):
             if held and held_bytes + part.size > split_bytes:
-                yield Split(parts=tuple(held))
+                yield ReadTask(parts=tuple(held))
                 held, held_bytes = [], 0
             held.append(part)
             held_bytes += part.size
     if held:
-        yield Split(parts=tuple(held))
+        yield ReadTask(parts=tuple(held))
 
 
 def _cut(
     segment: SegmentRef, wanted: OffsetRange, split_bytes: int, *, whole: bool
-) -> Iterator[Part]:
+) -> Iterator[SegmentRange]:
     """Yield the segment as parts of equal size, none larger than a split."""
     offset_from = max(wanted[0], segment.base_offset, segment.offset_min)
     offset_to = min(wanted[1], segment.next_offset_max)
@@ -89,7 +89,7 @@ def _cut(
         return
     count = 1 if whole or not _can_be_cut(segment) else -(-size // split_bytes)
     for number in range(count):
-        yield Part(
+        yield SegmentRange(
             segment=segment,
             byte_from=size * number // count,
             byte_to=size * (number + 1) // count,

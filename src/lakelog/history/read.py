@@ -12,7 +12,7 @@ from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats import Range
 from lakelog.formats.columns import scan_columns
 from lakelog.history.placed import PLACED_COLUMNS, placed_schema
-from lakelog.history.segments import Part
+from lakelog.history.segments import SegmentRange
 from lakelog.records.columns import ROWS_MAX, TYPES
 from lakelog.store import Fetched, GetRange, Op
 
@@ -20,7 +20,7 @@ __all__ = ["Placing", "read_part"]
 
 
 def read_part(
-    part: Part, columns: Iterable[str] = PLACED_COLUMNS, **settings: Any
+    part: SegmentRange, columns: Iterable[str] = PLACED_COLUMNS, **settings: Any
 ) -> Generator[Op | pa.RecordBatch, Any, None]:
     """Yield the records of a part as Arrow, and on the way the reads it takes.
 

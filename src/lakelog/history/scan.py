@@ -13,8 +13,8 @@ import pyarrow as pa
 from lakelog.history.logs import find_logs
 from lakelog.history.placed import CORRUPT, PLACED_COLUMNS, placed_schema
 from lakelog.history.plan import SPLIT_BYTES, plan_tasks
-from lakelog.history.segments import Split
-from lakelog.history.select import LATEST, Mode, Place, Selection, mode_named
+from lakelog.history.segments import ReadTask
+from lakelog.history.select import LATEST, Mode, OffsetSpec, Selection, mode_named
 from lakelog.history.times import resolve_offsets
 from lakelog.store import Store, open_store, retrying, run, working_by_threads
 
@@ -27,8 +27,8 @@ class ScanRequest:
 
     layout: str
     selection: Selection = field(default_factory=Selection)
-    starting: Place = field(default_factory=Place)
-    ending: Place = field(default_factory=lambda: Place(offset=LATEST))
+    starting: OffsetSpec = field(default_factory=OffsetSpec)
+    ending: OffsetSpec = field(default_factory=lambda: OffsetSpec(offset=LATEST))
     split_bytes: int = SPLIT_BYTES
     splits_min: int = 1
     """At least so many tasks, where there are bytes for them."""
@@ -36,7 +36,7 @@ class ScanRequest:
     mode: Mode = Mode.FAILFAST
 
 
-def plan_scan(store: Store, request: ScanRequest) -> list[Split]:
+def plan_scan(store: Store, request: ScanRequest) -> list[ReadTask]:
     """List a store, and return the tasks that read what is wanted.
 
     Raises:
@@ -63,8 +63,8 @@ def scan(
     layout: str,
     columns: Iterable[str] = PLACED_COLUMNS,
     topics: Iterable[str] | None = None,
-    starting: Place | None = None,
-    ending: Place | None = None,
+    starting: OffsetSpec | None = None,
+    ending: OffsetSpec | None = None,
     mode: str = Mode.FAILFAST,
     store_options: Mapping[str, str] | None = None,
 ) -> pa.RecordBatchReader:
@@ -88,8 +88,8 @@ def scan(
     request = ScanRequest(
         layout=layout,
         selection=Selection(topics=None if topics is None else frozenset(topics)),
-        starting=starting or Place(),
-        ending=ending or Place(offset=LATEST),
+        starting=starting or OffsetSpec(),
+        ending=ending or OffsetSpec(offset=LATEST),
         mode=how,
     )
     splits, perform = plan_scan(store, request), retrying(store.perform)

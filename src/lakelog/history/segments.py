@@ -12,7 +12,7 @@ from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats import FORMATS, Files, Format, Range, Ranged
 from lakelog.store import Flow, get_range
 
-__all__ = ["Part", "SegmentRef", "Split", "through_store"]
+__all__ = ["ReadTask", "SegmentRange", "SegmentRef", "through_store"]
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class SegmentRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class SegmentRange:
     """Bytes and offsets of one segment: batches that begin in the one, records in the other."""
 
     segment: SegmentRef
@@ -84,10 +84,10 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
+class ReadTask:
     """What one task reads."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[SegmentRange, ...]
 
     @property
     def size(self) -> int:

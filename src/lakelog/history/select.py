@@ -20,7 +20,7 @@ from enum import StrEnum
 from lakelog.errors import InvalidInputError
 from lakelog.records import OFFSET_MAX
 
-__all__ = ["EARLIEST", "LATEST", "Mode", "Place", "Selection", "mode_named", "place_in"]
+__all__ = ["EARLIEST", "LATEST", "Mode", "OffsetSpec", "Selection", "mode_named", "place_in"]
 
 EARLIEST, LATEST = -2, -1
 
@@ -84,7 +84,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class OffsetSpec:
     """Where to begin or to end, in every partition."""
 
     offset: int = EARLIEST
@@ -130,7 +130,7 @@ class Place:
         return self.offsets[partition]
 
 
-def place_in(place: Place, partition: Partition) -> int:
+def place_in(place: OffsetSpec, partition: Partition) -> int:
     """Return the offset of a place that is not by time; the end is OFFSET_MAX.
 
     Raises:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lakelog.errors import InvalidInputError
 from lakelog.formats import NOTHING, Block, Damage, walk_blocks
-from lakelog.history.segments import SegmentRef, Split
+from lakelog.history.segments import ReadTask, SegmentRef
 from lakelog.model import TimestampType
 from lakelog.records import OFFSET_MAX, BatchHeader
 from lakelog.store import Fetched, GetRange, Perform
@@ -106,7 +106,7 @@ def _segment_row(segment: SegmentRef) -> Row:
 
 
 def read_batches(
-    split: Split, perform: Perform, columns: Iterable[str] | None = None
+    split: ReadTask, perform: Perform, columns: Iterable[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the table of batches, for the segments of a task."""
     rows = (row for part in split.parts for row in _segment_batches(part.segment, perform))

@@ -12,7 +12,7 @@ from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats import Block, Range, Ranged, Segment
 from lakelog.history.plan import OffsetRange
 from lakelog.history.segments import SegmentRef, through_store
-from lakelog.history.select import Mode, Place, place_in
+from lakelog.history.select import Mode, OffsetSpec, place_in
 from lakelog.records import OFFSET_MAX
 from lakelog.store import Flow, get_suffix
 
@@ -84,8 +84,8 @@ def _first_readable(segment: SegmentRef, timestamp: int) -> Ranged[int | None]:
 
 def resolve_offsets(
     partitions: Mapping[tuple[str, int], list[SegmentRef]],
-    starting: Place,
-    ending: Place,
+    starting: OffsetSpec,
+    ending: OffsetSpec,
     mode: Mode = Mode.FAILFAST,
 ) -> Flow[dict[tuple[str, int], OffsetRange]]:
     """Return which offsets of each partition are wanted.
@@ -103,7 +103,7 @@ def resolve_offsets(
 
 
 def _resolve(
-    place: Place, partition: tuple[str, int], segments: list[SegmentRef], mode: Mode
+    place: OffsetSpec, partition: tuple[str, int], segments: list[SegmentRef], mode: Mode
 ) -> Flow[int]:
     timestamp = place.time_in(partition)
     if timestamp is None:

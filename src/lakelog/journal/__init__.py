@@ -17,10 +17,10 @@ checkpoints  written off the path of acknowledgements
 from lakelog.journal.append import append
 from lakelog.journal.checkpoints import store_checkpoint, write_checkpoint
 from lakelog.journal.flush import Flushed, FlushSettings, Queue, flush
-from lakelog.journal.fold import Fold, Place, Seen, judge
+from lakelog.journal.fold import Fold, ProducerState, TopicIdPartition, judge
 from lakelog.journal.head import HEAD_BYTES_MAX, Head, decode_head, encode_head
-from lakelog.journal.lane import Due, Held, Lane, Look, Snapshot, floor_holds, look
-from lakelog.journal.locate import Placed, batches_of, locate_run, slices_of
+from lakelog.journal.lane import Due, KnownBundle, Lane, Look, Snapshot, floor_holds, look
+from lakelog.journal.locate import LocatedSlice, batches_of, locate_run, slices_of
 from lakelog.journal.requests import (
     Append,
     Begin,
@@ -69,21 +69,21 @@ __all__ = [
     "Flushed",
     "Fold",
     "Head",
-    "Held",
+    "KnownBundle",
     "Lane",
+    "LocatedSlice",
     "Look",
     "Outcome",
-    "Place",
-    "Placed",
+    "ProducerState",
     "Queue",
     "Refusal",
     "Refused",
     "Request",
-    "Seen",
     "Snapshot",
     "StampedClock",
     "StoreTime",
     "Stored",
+    "TopicIdPartition",
     "Touch",
     "Unknown",
     "append",

@@ -38,7 +38,7 @@ from lakelog.errors import TooLargeError, UnavailableError
 from lakelog.formats.lanes import PAYLOAD_BYTES_MAX, Bundle
 from lakelog.journal.draft import Draft, draft
 from lakelog.journal.fold import MEMORY_MS
-from lakelog.journal.lane import Held, Lane, floor_holds
+from lakelog.journal.lane import KnownBundle, Lane, floor_holds
 from lakelog.journal.requests import (
     Outcome,
     Refusal,
@@ -183,7 +183,7 @@ def _store(lane: Lane, made: Draft) -> Work[_Fate]:
             if isinstance(answer, Created):
                 lane.notes["W3 created"] += 1
                 _let_grow(lane, made.size_bytes)
-                return (yield from _confirm(lane, Held(bundle, answer.etag, size)))
+                return (yield from _confirm(lane, KnownBundle(bundle, answer.etag, size)))
             found = yield from read_bundle(lane, seq)
         except TooLargeError:
             lane.notes["W3 too large"] += 1
@@ -224,13 +224,13 @@ def _is_mine(found: Bundle, mine: Bundle) -> bool:
     return found.nonce == mine.nonce
 
 
-def _follow(lane: Lane, seq: int, found: Held) -> Work[_Fate]:
+def _follow(lane: Lane, seq: int, found: KnownBundle) -> Work[_Fate]:
     if (yield from follow(lane, seq, found)):
         return _Fate.LOST
     return _Fate.GONE
 
 
-def _confirm(lane: Lane, held: Held) -> Work[_Fate]:
+def _confirm(lane: Lane, held: KnownBundle) -> Work[_Fate]:
     """W4: it was stored at this key; does the key count?"""
     seq = held.bundle.seq
     if (yield from floor_holds(lane, seq)):

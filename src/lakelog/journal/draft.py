@@ -18,7 +18,7 @@ from lakelog.formats.lanes import (
     Slice,
     bundle_pieces,
 )
-from lakelog.journal.fold import Fold, Place, Seen, judge
+from lakelog.journal.fold import Fold, ProducerState, TopicIdPartition, judge
 from lakelog.journal.requests import (
     Append,
     Begin,
@@ -42,12 +42,12 @@ class Draft:
     ) -> None:
         self._fold, self.bulk = fold, bulk
         self._seq, self._epoch, self._created_ms = seq, epoch, created_ms
-        self._ends: dict[Place, int] = {}
-        self._producers: dict[tuple[bytes, int, int], Seen] = {}
+        self._ends: dict[TopicIdPartition, int] = {}
+        self._producers: dict[tuple[bytes, int, int], ProducerState] = {}
         self._deleted: set[bytes] = set()
         self._alive: set[bytes] = set()
         """Topics that were asked for already: nearly all batches are of a few."""
-        self._taken: dict[Place, list[Append]] = {}
+        self._taken: dict[TopicIdPartition, list[Append]] = {}
         self._events: list[Event] = []
         self._staged: list[Slice] = []
         self.outcomes: list[Outcome] = []
@@ -103,7 +103,7 @@ class Draft:
             seen = self._producers.get(key) or self._fold.producer(place, row.producer_id)
             match judge(seen, row):
                 case None:
-                    state = seen or Seen(row.producer_epoch, 0, ())
+                    state = seen or ProducerState(row.producer_epoch, 0, ())
                     self._producers[key] = state.then(row, base, self._created_ms)
                 case Refusal() as why:
                     return Refused(why)

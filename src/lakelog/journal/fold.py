@@ -41,7 +41,7 @@ from lakelog.formats.lanes import (
 from lakelog.journal.layers import Layers
 from lakelog.journal.requests import CommitWrite, Refusal
 
-__all__ = ["MEMORY_MS", "Fold", "Place", "Seen", "judge"]
+__all__ = ["MEMORY_MS", "Fold", "ProducerState", "TopicIdPartition", "judge"]
 
 MEMORY_MS = 24 * 3_600_000
 PRODUCERS_MAX = 200_000
@@ -50,26 +50,26 @@ MARKS_MAX = 10_000
 SKEW_MS = 3_600_000
 """How far the clocks of writers and of the store may be apart."""
 
-Place = tuple[bytes, int]
+TopicIdPartition = tuple[bytes, int]
 ProducerKey = tuple[bytes, int, int]
 """The id of a topic, a partition of it, and the id of a producer."""
 
 
-class Seen(NamedTuple):
+class ProducerState(NamedTuple):
     """A producer in a partition."""
 
     epoch: int
     seen_ms: int
     kept: tuple[Kept, ...]
 
-    def then(self, row: BatchRow, base_offset: int, seen_ms: int) -> "Seen":
+    def then(self, row: BatchRow, base_offset: int, seen_ms: int) -> "ProducerState":
         """Return it after one more batch."""
         batch = Kept(row.base_sequence, row.last_offset_delta, base_offset)
         kept = (*self.kept, batch)[-KEPT_MAX:] if row.producer_epoch == self.epoch else (batch,)
-        return Seen(row.producer_epoch, seen_ms, kept)
+        return ProducerState(row.producer_epoch, seen_ms, kept)
 
 
-def judge(seen: Seen | None, row: BatchRow) -> Kept | Refusal | None:
+def judge(seen: ProducerState | None, row: BatchRow) -> Kept | Refusal | None:
     """Return None if a batch comes next; the batch it repeats; or why it is refused."""
     if seen is None:
         return None
@@ -96,18 +96,18 @@ class Fold:
     epoch: int = 0
     leader: bytes = NO_ID
     created_ms: int = 0
-    ends: Layers[Place, int] = field(default_factory=Layers)
-    producers: Layers[ProducerKey, Seen] = field(default_factory=Layers)
+    ends: Layers[TopicIdPartition, int] = field(default_factory=Layers)
+    producers: Layers[ProducerKey, ProducerState] = field(default_factory=Layers)
     writes: Mapping[bytes, Write] = field(default_factory=dict)
     marks: Mapping[tuple[EventKind, bytes], int] = field(default_factory=dict)
 
     # ------------------------------------------------------------------------ asking
 
-    def end(self, place: Place) -> int:
+    def end(self, place: TopicIdPartition) -> int:
         """Return the offset that comes next in a partition."""
         return self.ends.get(place, 0)
 
-    def producer(self, place: Place, producer_id: int) -> Seen | None:
+    def producer(self, place: TopicIdPartition, producer_id: int) -> ProducerState | None:
         return self.producers.get((*place, producer_id))
 
     def is_deleted(self, topic: bytes) -> bool:
@@ -139,7 +139,7 @@ class Fold:
             return f"time goes back from {self.created_ms} to {bundle.created_ms}"
         if bundle.epoch != self.epoch_after(bundle.writer, bulk=bundle.bulk):
             return f"leader epoch {bundle.epoch} after {self.epoch}"
-        ends: dict[Place, int] = {}
+        ends: dict[TopicIdPartition, int] = {}
         for event in bundle.events:
             if event.kind is EventKind.PARTITION_BEGINS:
                 if event.place in ends or self.end(event.place):
@@ -194,11 +194,11 @@ class Fold:
         return made._without_the_old() if made.is_due() else made
 
     def _grown(
-        self, bundle: Bundle, begun: dict[Place, int]
-    ) -> tuple[Layers[Place, int], Layers[ProducerKey, Seen]]:
+        self, bundle: Bundle, begun: dict[TopicIdPartition, int]
+    ) -> tuple[Layers[TopicIdPartition, int], Layers[ProducerKey, ProducerState]]:
         """Return ends and producers with what the slices of a bundle bring."""
         ends = dict(begun)
-        producers: dict[ProducerKey, Seen] = {}
+        producers: dict[ProducerKey, ProducerState] = {}
         at = 0
         for slice_ in bundle.slices:
             ends[slice_.place] = slice_.next_offset
@@ -207,7 +207,7 @@ class Fold:
                 if row.producer_id >= 0:
                     key = (*slice_.place, row.producer_id)
                     seen = producers.get(key) or self.producers.get(key)
-                    seen = seen or Seen(row.producer_epoch, 0, ())
+                    seen = seen or ProducerState(row.producer_epoch, 0, ())
                     producers[key] = seen.then(row, offset, bundle.created_ms)
                 offset += row.last_offset_delta + 1
             at += slice_.batches
@@ -271,15 +271,15 @@ class Fold:
             leader=checkpoint.leader,
             created_ms=checkpoint.created_ms,
             ends=Layers({(topic, partition): end for topic, partition, end in checkpoint.ends}),
-            producers=Layers({row[:3]: Seen(*row[3:]) for row in checkpoint.producers}),
+            producers=Layers({row[:3]: ProducerState(*row[3:]) for row in checkpoint.producers}),
             writes={write.query: write for write in checkpoint.writes},
             marks={(mark.kind, mark.id): mark.seen_ms for mark in checkpoint.marks},
         )
 
 
 def _within_quota(
-    producers: list[tuple[ProducerKey, Seen]], most: int
-) -> list[tuple[ProducerKey, Seen]]:
+    producers: list[tuple[ProducerKey, ProducerState]], most: int
+) -> list[tuple[ProducerKey, ProducerState]]:
     """Return the producers that are kept: all, or ``most`` of them.
 
     Those that go are the longest idle ones of the partitions that have the most. So nobody can make
@@ -288,7 +288,7 @@ def _within_quota(
     """
     if len(producers) <= most:
         return producers
-    partitions: dict[Place, list[tuple[ProducerKey, Seen]]] = {}
+    partitions: dict[TopicIdPartition, list[tuple[ProducerKey, ProducerState]]] = {}
     for one in producers:
         partitions.setdefault(one[0][:2], []).append(one)
     left, kept = most, []

@@ -34,7 +34,7 @@ from lakelog.names import head_key
 from lakelog.ports import Clock, Ids
 from lakelog.store import Get, Work, fetch
 
-__all__ = ["Due", "Held", "Lane", "Look", "Snapshot", "floor_holds", "look"]
+__all__ = ["Due", "KnownBundle", "Lane", "Look", "Snapshot", "floor_holds", "look"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class KnownBundle:
     """A bundle that is known, and which object it was read from."""
 
     bundle: Bundle
@@ -69,12 +69,12 @@ class Snapshot:
 
     fold: Fold
     """Of all bundles so far, verified."""
-    held: tuple[Held, ...] = ()
+    held: tuple[KnownBundle, ...] = ()
     """The bundles since the last one after which a checkpoint was due."""
     due: Due | None = None
     """The newest checkpoint that should be written; None: it is, or nobody has seen its bundles."""
 
-    def after(self, held: Held) -> "Snapshot":
+    def after(self, held: KnownBundle) -> "Snapshot":
         """Return it with the next bundle, about which the rule has been kept."""
         fold, bundles = self.fold.after(held.bundle), (*self.held, held)
         if not fold.is_due():
@@ -155,7 +155,7 @@ class Lane:
         """Know this, which is verified, and be sure of it."""
         self.snapshot, self.is_sure = snapshot, True
 
-    def take(self, held: Held) -> None:
+    def take(self, held: KnownBundle) -> None:
         """Take in the next bundle, about which the rule has been kept."""
         self.publish(self.known.after(held))
 

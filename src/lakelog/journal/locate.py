@@ -15,29 +15,29 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from lakelog.formats.lanes import BatchRow, Checkpoint, Slice
-from lakelog.journal.fold import Place
-from lakelog.journal.lane import Held, Lane
+from lakelog.journal.fold import TopicIdPartition
+from lakelog.journal.lane import KnownBundle, Lane
 from lakelog.journal.walk import WINDOW, read_bundles, read_checkpoint
 from lakelog.store import Work
 
-__all__ = ["Placed", "batches_of", "locate_run", "slices_of"]
+__all__ = ["LocatedSlice", "batches_of", "locate_run", "slices_of"]
 
 ROWS_MAX = 1 << 16
 """Of the checkpoints that a lane keeps for locating: about 16 MiB. They go sooner when the floor
 has passed them, since nobody locates anything there any more."""
 
 
-class Placed(NamedTuple):
+class LocatedSlice(NamedTuple):
     """A slice, and the bundle it is in."""
 
     seq: int
     epoch: int
     slice: Slice
-    held: Held | None = None
+    held: KnownBundle | None = None
     """The bundle, if its directory has been read."""
 
 
-def slices_of(held: Held, place: Place) -> Iterator[Slice]:
+def slices_of(held: KnownBundle, place: TopicIdPartition) -> Iterator[Slice]:
     """Yield the slices of one partition in a bundle."""
     slices = held.bundle.slices
     at = bisect_left(slices, place)
@@ -46,7 +46,7 @@ def slices_of(held: Held, place: Place) -> Iterator[Slice]:
         at += 1
 
 
-def batches_of(held: Held, slice_: Slice) -> tuple[BatchRow, ...]:
+def batches_of(held: KnownBundle, slice_: Slice) -> tuple[BatchRow, ...]:
     """Return the batches of a slice of a bundle."""
     before = 0
     for one in held.bundle.slices:
@@ -56,7 +56,9 @@ def batches_of(held: Held, slice_: Slice) -> tuple[BatchRow, ...]:
     return held.bundle.batches[before : before + slice_.batches]
 
 
-def locate_run(lane: Lane, place: Place, offset: int, size_bytes: int = 1) -> Work[list[Placed]]:
+def locate_run(
+    lane: Lane, place: TopicIdPartition, offset: int, size_bytes: int = 1
+) -> Work[list[LocatedSlice]]:
     """Return the slice that holds an offset and those that follow it, up to so many bytes.
 
     Empty: the offset is at or behind the end, or below the floor, or has fallen below it.
@@ -89,26 +91,26 @@ def locate_run(lane: Lane, place: Place, offset: int, size_bytes: int = 1) -> Wo
     return []
 
 
-def _placed(bundles: Iterable[Held], place: Place) -> Iterator[Placed]:
+def _placed(bundles: Iterable[KnownBundle], place: TopicIdPartition) -> Iterator[LocatedSlice]:
     for held in bundles:
         for one in slices_of(held, place):
-            yield Placed(held.bundle.seq, held.bundle.epoch, one, held)
+            yield LocatedSlice(held.bundle.seq, held.bundle.epoch, one, held)
 
 
-def _rolled(checkpoint: Checkpoint, place: Place) -> Iterator[Placed]:
+def _rolled(checkpoint: Checkpoint, place: TopicIdPartition) -> Iterator[LocatedSlice]:
     """Yield what the roll of a checkpoint has of a partition."""
     roll = checkpoint.roll
     at = bisect_left(roll, place, key=lambda row: row.slice.place)
     # By index: a slice of the roll would copy all that stands behind it, for every read.
     while at < len(roll) and roll[at].slice.place == place:
         seq, one, epoch = roll[at]
-        yield Placed(seq, epoch, one)
+        yield LocatedSlice(seq, epoch, one)
         at += 1
 
 
-def _run(placed: Iterable[Placed], offset: int, size_bytes: int) -> list[Placed]:
+def _run(placed: Iterable[LocatedSlice], offset: int, size_bytes: int) -> list[LocatedSlice]:
     """Return the slices from the one that holds ``offset`` on, while they follow each other."""
-    found: list[Placed] = []
+    found: list[LocatedSlice] = []
     size = 0
     for one in placed:
         base, next_ = one.slice.base_offset, one.slice.next_offset
@@ -123,7 +125,7 @@ def _run(placed: Iterable[Placed], offset: int, size_bytes: int) -> list[Placed]
 
 
 def _find_roll(
-    lane: Lane, marks: list[int], place: Place, offset: int
+    lane: Lane, marks: list[int], place: TopicIdPartition, offset: int
 ) -> Work[tuple[Checkpoint | None, int]]:
     """Return the first checkpoint that ends behind ``offset``, and the seq of the mark before it.
 
@@ -143,7 +145,7 @@ def _find_roll(
 
 
 def _bisect(
-    lane: Lane, marks: list[int], place: Place, offset: int
+    lane: Lane, marks: list[int], place: TopicIdPartition, offset: int
 ) -> Work[tuple[Checkpoint | None, int]]:
     """The same, by bisecting. A checkpoint that is missing is passed over: the next one says as
     much, if less exactly.
@@ -191,7 +193,7 @@ def _rows(checkpoint: Checkpoint) -> int:
     return len(checkpoint.ends) + len(checkpoint.roll)
 
 
-def _end(checkpoint: Checkpoint, place: Place) -> int:
+def _end(checkpoint: Checkpoint, place: TopicIdPartition) -> int:
     ends = checkpoint.ends
     at = bisect_right(ends, (*place, -1))
     return ends[at].offset if at < len(ends) and ends[at][:2] == place else 0

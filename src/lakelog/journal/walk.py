@@ -25,7 +25,7 @@ from lakelog.formats.lanes import (
     decode_directory,
 )
 from lakelog.journal.fold import Fold
-from lakelog.journal.lane import Held, Lane, Snapshot, floor_holds, look
+from lakelog.journal.lane import KnownBundle, Lane, Snapshot, floor_holds, look
 from lakelog.names import bundle_key, checkpoint_key, tail_key
 from lakelog.store import (
     Fetched,
@@ -53,13 +53,13 @@ WINDOW = 16
 # ---------------------------------------------------------------------------- reading
 
 
-def read_bundle(lane: Lane, seq: int) -> Work[Held | None]:
+def read_bundle(lane: Lane, seq: int) -> Work[KnownBundle | None]:
     """Return the bundle at a key, or None if there is none."""
     (found,) = yield from read_bundles(lane, (seq,))
     return found
 
 
-def read_bundles(lane: Lane, seqs: Sequence[int]) -> Work[list[Held | None]]:
+def read_bundles(lane: Lane, seqs: Sequence[int]) -> Work[list[KnownBundle | None]]:
     """Return what stands at each key.
 
     Raises:
@@ -69,13 +69,13 @@ def read_bundles(lane: Lane, seqs: Sequence[int]) -> Work[list[Held | None]]:
     ends = yield from fetch_many(
         [GetSuffix(bundle_key(lane.number, seq), SUFFIX_BYTES) for seq in seqs]
     )
-    held: list[Held | None] = []
+    held: list[KnownBundle | None] = []
     for seq, end in zip(seqs, ends, strict=True):
         held.append(None if end is None else (yield from _held(lane, seq, end)))
     return held
 
 
-def _held(lane: Lane, seq: int, end: Fetched) -> Work[Held | None]:
+def _held(lane: Lane, seq: int, end: Fetched) -> Work[KnownBundle | None]:
     size, tail = end.info.size, end.body
     with _named(end.info.key):
         start = bundle_directory_start(tail, size)
@@ -92,7 +92,7 @@ def _held(lane: Lane, seq: int, end: Fetched) -> Work[Held | None]:
     if (bundle.lane, bundle.seq) != (lane.number, seq):
         what = f"it is bundle {bundle.seq} of lane {bundle.lane}"
         raise CorruptError(what, at=start, where=end.info.key)
-    return Held(bundle, end.info.etag, size)
+    return KnownBundle(bundle, end.info.etag, size)
 
 
 @contextmanager
@@ -178,7 +178,7 @@ def _floorless(lane: Lane, seq: int) -> NotFoundError:
     )
 
 
-def follow(lane: Lane, used: int, found: Held | None = None) -> Work[bool]:
+def follow(lane: Lane, used: int, found: KnownBundle | None = None) -> Work[bool]:
     """Take in every bundle from the next key to the first absent one.
 
     ``used`` is the lowest key that anything not yet verified was learned from, and ``found`` is
@@ -201,7 +201,7 @@ def follow(lane: Lane, used: int, found: Held | None = None) -> Work[bool]:
 
 
 def _walk(
-    lane: Lane, known: Snapshot, used: int, found: Held | None = None
+    lane: Lane, known: Snapshot, used: int, found: KnownBundle | None = None
 ) -> Work[Snapshot | None]:
     """Return what is known with every bundle behind it; None: the floor has passed ``used``."""
     every = lane.rules.checkpoint_every

@@ -12,9 +12,9 @@ keeper   all of it, in one process
 """
 
 from lakelog.keep.backlog import Backlog, Catalog, catalog_of, read_backlog, where_of
-from lakelog.keep.groups import Group, SealSettings, plan_seal
+from lakelog.keep.groups import SealBatch, SealSettings, plan_seal
 from lakelog.keep.keeper import (
-    Kept,
+    MaintenanceReport,
     bury,
     forget_topic,
     keep,
@@ -38,19 +38,19 @@ from lakelog.keep.seal import (
     make_group,
     seal_group,
 )
-from lakelog.keep.staged import KeptWrites, keep_writes
+from lakelog.keep.staged import BulkWriteReport, keep_writes
 from lakelog.keep.sweep import sweep_partition, sweep_times
 from lakelog.keep.trim import Trimmed, reap, trim
 
 __all__ = [
     "Backlog",
+    "BulkWriteReport",
     "Catalog",
-    "Group",
-    "Kept",
-    "KeptWrites",
+    "MaintenanceReport",
     "MergeSettings",
     "Retention",
     "Rewritten",
+    "SealBatch",
     "SealSettings",
     "Sealed",
     "Trimmed",

@@ -9,8 +9,8 @@ and made again by somebody who had slept.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakelog.history.manifests import Where
-from lakelog.journal import Held, Lane, Look, Place, look, read_bundles
+from lakelog.history.manifests import PartitionPath
+from lakelog.journal import KnownBundle, Lane, Look, TopicIdPartition, look, read_bundles
 from lakelog.log import Topic, refresh
 from lakelog.store import Work
 
@@ -24,7 +24,7 @@ class Backlog:
     """Bundles from the floor on, and the look that they are good for."""
 
     look: Look
-    bundles: tuple[Held, ...]
+    bundles: tuple[KnownBundle, ...]
     complete: bool
     """Whether they reach the end of the lane; else there are more than were asked for."""
 
@@ -39,7 +39,7 @@ def read_backlog(lane: Lane, bundles_max: int) -> Work[Backlog | None]:
     first = yield from look(lane)
     floor, fold = first.head.floor, lane.known.fold
     end = min(fold.seq + 1, floor + bundles_max)
-    found: list[Held] = []
+    found: list[KnownBundle] = []
     for seq in range(floor, end, WINDOW):
         some = yield from read_bundles(lane, range(seq, min(seq + WINDOW, end)))
         for held in some:
@@ -66,7 +66,7 @@ def catalog_of(topics: list[Topic]) -> dict[bytes, Topic]:
     return {one.id: one for topic in topics for one in topic.incarnations()}
 
 
-def where_of(catalog: Catalog, place: Place) -> Where | None:
+def where_of(catalog: Catalog, place: TopicIdPartition) -> PartitionPath | None:
     """Return where the history of a partition is; None: nobody knows its topic."""
     topic = catalog.get(place[0])
     return None if topic is None else topic.where(place[1])

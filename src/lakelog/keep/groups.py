@@ -9,11 +9,11 @@ Neighbours in a directory are neighbours in the payload, so a group is one range
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lakelog.history.manifests import Where
-from lakelog.journal import Held, Place, slices_of
+from lakelog.history.manifests import PartitionPath
+from lakelog.journal import KnownBundle, TopicIdPartition, slices_of
 from lakelog.keep.backlog import Backlog, Catalog, where_of
 
-__all__ = ["Group", "SealSettings", "plan_seal"]
+__all__ = ["SealBatch", "SealSettings", "plan_seal"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,31 +27,31 @@ class SealSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SealBatch:
     """Neighbouring partitions of a lane, and the bundles that hold something of them."""
 
-    wheres: tuple[Where, ...]
-    bundles: tuple[Held, ...]
+    wheres: tuple[PartitionPath, ...]
+    bundles: tuple[KnownBundle, ...]
     size_bytes: int
     follows: bool = False
     """Whether it is a later part of a large partition, whose turn comes behind the earlier ones."""
 
 
-def plan_seal(backlog: Backlog, catalog: Catalog, settings: SealSettings) -> list[Group]:
+def plan_seal(backlog: Backlog, catalog: Catalog, settings: SealSettings) -> list[SealBatch]:
     """Cut a backlog into groups of neighbouring partitions of about the same size."""
-    sizes: dict[Place, int] = {}
+    sizes: dict[TopicIdPartition, int] = {}
     for held in backlog.bundles:
         for slice_ in held.bundle.slices:
             sizes[slice_.place] = sizes.get(slice_.place, 0) + slice_.length
-    groups: list[Group] = []
-    wheres: list[Where] = []
+    groups: list[SealBatch] = []
+    wheres: list[PartitionPath] = []
     size = 0
     for place in sorted(sizes):
         where = where_of(catalog, place)
         if where is None or catalog[place[0]].deleted:
             continue
         if wheres and size + sizes[place] > settings.group_bytes:
-            groups.append(Group(tuple(wheres), backlog.bundles, size))
+            groups.append(SealBatch(tuple(wheres), backlog.bundles, size))
             wheres, size = [], 0
         if sizes[place] > settings.group_bytes:
             groups += _parts(where, backlog.bundles, settings.group_bytes)
@@ -59,20 +59,22 @@ def plan_seal(backlog: Backlog, catalog: Catalog, settings: SealSettings) -> lis
         wheres.append(where)
         size += sizes[place]
     if wheres:
-        groups.append(Group(tuple(wheres), backlog.bundles, size))
+        groups.append(SealBatch(tuple(wheres), backlog.bundles, size))
     return groups
 
 
-def _parts(where: Where, bundles: Sequence[Held], group_bytes: int) -> Iterator[Group]:
+def _parts(
+    where: PartitionPath, bundles: Sequence[KnownBundle], group_bytes: int
+) -> Iterator[SealBatch]:
     """Cut one large partition into groups that are sealed one after the other."""
-    some: list[Held] = []
+    some: list[KnownBundle] = []
     size, follows = 0, False
     for held in bundles:
         length = sum(one.length for one in slices_of(held, where.place))
         if some and size + length > group_bytes:
-            yield Group((where,), tuple(some), size, follows)
+            yield SealBatch((where,), tuple(some), size, follows)
             some, size, follows = [], 0, True
         some.append(held)
         size += length
     if size:
-        yield Group((where,), tuple(some), size, follows)
+        yield SealBatch((where,), tuple(some), size, follows)

@@ -18,7 +18,7 @@ from lakelog.errors import LakelogError, UnavailableError
 from lakelog.history.manifests import read_manifest, turn_page
 from lakelog.journal import DeleteTopic, Lane, append, write_checkpoint
 from lakelog.keep.backlog import Backlog, Catalog, catalog_of, read_backlog
-from lakelog.keep.groups import Group, SealSettings, plan_seal
+from lakelog.keep.groups import SealBatch, SealSettings, plan_seal
 from lakelog.keep.retain import retain_partition
 from lakelog.keep.seal import Sealed, seal_group
 from lakelog.keep.staged import keep_writes
@@ -29,7 +29,15 @@ from lakelog.names import is_topic_name
 from lakelog.ports import Ids
 from lakelog.store import Work, list_objects, together
 
-__all__ = ["Kept", "bury", "forget_topic", "keep", "keep_lane", "keep_partition", "keep_topic"]
+__all__ = [
+    "MaintenanceReport",
+    "bury",
+    "forget_topic",
+    "keep",
+    "keep_lane",
+    "keep_partition",
+    "keep_topic",
+]
 
 BUNDLES_MAX = 4096
 """Of a lane, in one pass."""
@@ -48,7 +56,7 @@ FORGET_GRACES = 24
 
 
 @dataclass(slots=True, kw_only=True)
-class Kept:
+class MaintenanceReport:
     """What a pass has done."""
 
     sealed: Sealed = field(default_factory=Sealed)
@@ -62,13 +70,15 @@ class Kept:
     """What could not be done: a lane, a topic, a partition or a bulk write, and why."""
 
 
-def keep(lanes: Mapping[int, Lane], settings: SealSettings, *, idle: bool = False) -> Work[Kept]:
+def keep(
+    lanes: Mapping[int, Lane], settings: SealSettings, *, idle: bool = False
+) -> Work[MaintenanceReport]:
     """Do for the namespace what is due.
 
     Raises:
         LakelogError: the topics cannot be listed, or the store does not tell the time.
     """
-    kept = Kept()
+    kept = MaintenanceReport()
     news = yield from news_of_topics({})
     kept.failures |= {f"topic {name}": error for name, error in news.damaged.items()}
     topics = [*news.topics.values()]
@@ -86,7 +96,7 @@ def keep(lanes: Mapping[int, Lane], settings: SealSettings, *, idle: bool = Fals
     return kept
 
 
-def _alone(flow: Work[T], what: str, kept: Kept) -> Work[T | None]:
+def _alone(flow: Work[T], what: str, kept: MaintenanceReport) -> Work[T | None]:
     """Do something that stops nothing else if it fails; None: it has, and that is noted."""
     try:
         return (yield from flow)
@@ -102,7 +112,7 @@ def _keep_lanes(
     lanes: Mapping[int, Lane],
     topics: list[Topic],
     settings: SealSettings,
-    kept: Kept,
+    kept: MaintenanceReport,
     *,
     idle: bool,
 ) -> Work[None]:
@@ -135,7 +145,7 @@ def _begin(lane: Lane, topics: list[Topic]) -> Work[tuple[Backlog | None]]:
 
 
 def _seal(
-    lane: Lane, backlog: Backlog, catalog: Catalog, settings: SealSettings, kept: Kept
+    lane: Lane, backlog: Backlog, catalog: Catalog, settings: SealSettings, kept: MaintenanceReport
 ) -> Work[None]:
     """Seal what is due in a lane. A partition that is damaged stops only itself.
 
@@ -157,7 +167,9 @@ def _seal(
                 kept.sealed += one or Sealed()
 
 
-def _seal_group(lane: Lane, backlog: Backlog, group: Group, settings: SealSettings) -> Work[Sealed]:
+def _seal_group(
+    lane: Lane, backlog: Backlog, group: SealBatch, settings: SealSettings
+) -> Work[Sealed]:
     # Asked for each: a pass may take longer than the grace, and an intent begins now.
     now_ms = yield from store_now(lane.ids)
     return (yield from seal_group(lane, group, settings, floor=backlog.floor, since_ms=now_ms))
@@ -167,7 +179,7 @@ def _end(
     lane: Lane,
     backlog: Backlog | None,
     catalog: Catalog,
-    kept: Kept,
+    kept: MaintenanceReport,
     *,
     now_ms: int,
     idle: bool,
@@ -181,7 +193,12 @@ def _end(
 
 
 def keep_lane(
-    lane: Lane, topics: list[Topic], settings: SealSettings, kept: Kept, *, idle: bool = False
+    lane: Lane,
+    topics: list[Topic],
+    settings: SealSettings,
+    kept: MaintenanceReport,
+    *,
+    idle: bool = False,
 ) -> Work[None]:
     """Seal, trim and reap one lane."""
     catalog = catalog_of(topics)
@@ -195,12 +212,14 @@ def keep_lane(
 # ---------------------------------------------------------------------------- topics
 
 
-def keep_topic(topic: Topic, ids: Ids, kept: Kept, *, grace_ms: int) -> Work[None]:
+def keep_topic(topic: Topic, ids: Ids, kept: MaintenanceReport, *, grace_ms: int) -> Work[None]:
     """Retain and sweep every partition of a topic, and of deleted ones of its name."""
     yield from _keep_topics([topic], ids, kept, grace_ms=grace_ms)
 
 
-def _keep_topics(topics: list[Topic], ids: Ids, kept: Kept, *, grace_ms: int) -> Work[None]:
+def _keep_topics(
+    topics: list[Topic], ids: Ids, kept: MaintenanceReport, *, grace_ms: int
+) -> Work[None]:
     """Retain and sweep every partition of topics, side by side."""
     every = [
         (one, one.id != topic.id)

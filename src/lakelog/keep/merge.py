@@ -23,8 +23,8 @@ from lakelog.errors import CorruptError, NotFoundError
 from lakelog.formats import kafs
 from lakelog.history.manifests import (
     Intent,
+    PartitionPath,
     SegmentRow,
-    Where,
     change_manifest,
     changes,
     make_segment,
@@ -100,7 +100,7 @@ def _worthy(
 
 
 def merge_run(
-    where: Where,
+    where: PartitionPath,
     rows: tuple[SegmentRow, ...],
     write: bytes,
     *,
@@ -148,7 +148,7 @@ def merge_run(
     return Rewritten(before=len(rows), after=1, size_bytes=size, records=new.records)
 
 
-def read_segment(where: Where, row: SegmentRow) -> Work[memoryview]:
+def read_segment(where: PartitionPath, row: SegmentRow) -> Work[memoryview]:
     """Return the batches of a segment, which is checked against its row.
 
     Raises:

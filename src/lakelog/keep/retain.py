@@ -16,8 +16,8 @@ from lakelog.errors import NotFoundError
 from lakelog.history.manifests import (
     Manifest,
     PageRow,
+    PartitionPath,
     SegmentRow,
-    Where,
     change_manifest,
     changes,
     read_manifest,
@@ -73,7 +73,7 @@ def plan_retain(manifest: Manifest, retention: Retention, now_ms: int) -> int:
 
 
 def retain_partition(
-    topic: Topic, where: Where, ids: Ids, *, now_ms: int, manifest: Manifest | None = None
+    topic: Topic, where: PartitionPath, ids: Ids, *, now_ms: int, manifest: Manifest | None = None
 ) -> Work[Manifest]:
     """Move the start of one partition, and take out what lies before it.
 
@@ -102,7 +102,7 @@ def _rows(manifest: Manifest) -> tuple[PageRow | SegmentRow, ...]:
     return (*manifest.pages, *manifest.segments)
 
 
-def _paged(where: Where, manifest: Manifest) -> Work[dict[str, tuple[str, ...]]]:
+def _paged(where: PartitionPath, manifest: Manifest) -> Work[dict[str, tuple[str, ...]]]:
     """Return the names of segments on the pages that lie before the start, as many as may go."""
     paged: dict[str, tuple[str, ...]] = {}
     count = 0

@@ -22,16 +22,16 @@ from lakelog.errors import CorruptError, LakelogError, NotFoundError, Unavailabl
 from lakelog.history.manifests import (
     Intent,
     Manifest,
+    PartitionPath,
     SegmentRow,
-    Where,
     change_manifest,
     changes,
     make_segment,
     read_manifest,
     settle_segment,
 )
-from lakelog.journal import Held, Lane, Place, look, slices_of
-from lakelog.keep.groups import Group, SealSettings
+from lakelog.journal import KnownBundle, Lane, TopicIdPartition, look, slices_of
+from lakelog.keep.groups import SealBatch, SealSettings
 from lakelog.log import place_batches, read_slice, refresh
 from lakelog.names import bundle_key, segment_stem
 from lakelog.store import (
@@ -82,14 +82,14 @@ class Sealed:
 
 
 def seal_group(
-    lane: Lane, group: Group, settings: SealSettings, *, floor: int, since_ms: int
+    lane: Lane, group: SealBatch, settings: SealSettings, *, floor: int, since_ms: int
 ) -> Work[Sealed]:
     """Seal what a group holds beyond each manifest's sealed end.
 
     ``floor`` is the backlog's; ``since_ms`` is now, by the store's clock.
     """
     write = lane.ids()
-    begun: dict[Place, Manifest] = {}
+    begun: dict[TopicIdPartition, Manifest] = {}
     for where in group.wheres:
         manifest = yield from begin_seal(lane, group, where, write, since_ms)
         if manifest is not None:
@@ -121,7 +121,7 @@ def is_unpassed(lane: Lane, floor: int) -> Work[bool]:
 
 
 def begin_seal(
-    lane: Lane, group: Group, where: Where, write_id: bytes, since_ms: int
+    lane: Lane, group: SealBatch, where: PartitionPath, write_id: bytes, since_ms: int
 ) -> Work[Manifest | None]:
     """Announce what will be sealed of a partition; None if there is nothing."""
     write = write_id.hex()
@@ -151,7 +151,7 @@ def begin_seal(
     return after if same else None
 
 
-def _explain_gap(lane: Lane, where: Where, end: int, base: int) -> Work[None]:
+def _explain_gap(lane: Lane, where: PartitionPath, end: int, base: int) -> Work[None]:
     """A floor passes a deleted topic, sealed or not; nothing else explains a gap.
 
     Raises:
@@ -177,13 +177,15 @@ class _Piece:
     created_ms: int
 
 
-def _read(lane: int, group: Group, ends: Mapping[Place, int]) -> Work[dict[Place, list[_Piece]]]:
+def _read(
+    lane: int, group: SealBatch, ends: Mapping[TopicIdPartition, int]
+) -> Work[dict[TopicIdPartition, list[_Piece]]]:
     """Return the pieces of every partition that was begun, by one range of each bundle.
 
     ``ends`` says where the history of each ends.
     """
     first, last = min(ends), max(ends)
-    pieces: dict[Place, list[_Piece]] = {place: [] for place in ends}
+    pieces: dict[TopicIdPartition, list[_Piece]] = {place: [] for place in ends}
     for at in range(0, len(group.bundles), WINDOW):
         some = [
             (held, span)
@@ -201,7 +203,9 @@ def _read(lane: int, group: Group, ends: Mapping[Place, int]) -> Work[dict[Place
     return pieces
 
 
-def _span(held: Held, first: Place, last: Place) -> tuple[int, int] | None:
+def _span(
+    held: KnownBundle, first: TopicIdPartition, last: TopicIdPartition
+) -> tuple[int, int] | None:
     """Return the range of a bundle that holds the partitions from ``first`` to ``last``."""
     mine = [one for one in held.bundle.slices if first <= one.place <= last and one.write < 0]
     return (mine[0].position, mine[-1].position + mine[-1].length) if mine else None
@@ -209,11 +213,11 @@ def _span(held: Held, first: Place, last: Place) -> tuple[int, int] | None:
 
 def _cut(
     lane: int,
-    held: Held,
+    held: KnownBundle,
     start: int,
     body: bytes,
-    ends: Mapping[Place, int],
-    pieces: dict[Place, list[_Piece]],
+    ends: Mapping[TopicIdPartition, int],
+    pieces: dict[TopicIdPartition, list[_Piece]],
 ) -> None:
     view, bundle = memoryview(body), held.bundle
     key = bundle_key(lane, bundle.seq)
@@ -230,7 +234,10 @@ def _cut(
 
 
 def _staged(
-    lane: int, held: Held, ends: Mapping[Place, int], pieces: dict[Place, list[_Piece]]
+    lane: int,
+    held: KnownBundle,
+    ends: Mapping[TopicIdPartition, int],
+    pieces: dict[TopicIdPartition, list[_Piece]],
 ) -> Work[None]:
     for one in held.bundle.slices:
         if one.write < 0 or one.next_offset <= ends.get(one.place, one.next_offset):
@@ -246,7 +253,7 @@ def _staged(
 
 def _write(
     lane: Lane,
-    where: Where,
+    where: PartitionPath,
     manifest: Manifest,
     pieces: list[_Piece],
     settings: SealSettings,
@@ -265,13 +272,13 @@ def _write(
 
 def make_group(
     lane: int,
-    group: Group,
+    group: SealBatch,
     settings: SealSettings,
-    ends: Mapping[Place, int],
+    ends: Mapping[TopicIdPartition, int],
     write: bytes,
     *,
-    burnt: Container[Place] = (),
-) -> Work[list[tuple[Where, list[SegmentRow]]]]:
+    burnt: Container[TopicIdPartition] = (),
+) -> Work[list[tuple[PartitionPath, list[SegmentRow]]]]:
     """Write the segments of a group, of those partitions that ``ends`` has, and return their rows.
 
     Whoever leads has announced them, and looks at the head before he commits them. ``burnt`` are
@@ -295,7 +302,7 @@ def make_group(
     return list(zip(wheres, made, strict=True))
 
 
-def commit_seal(where: Where, rows: Sequence[SegmentRow], write: bytes) -> Work[Sealed]:
+def commit_seal(where: PartitionPath, rows: Sequence[SegmentRow], write: bytes) -> Work[Sealed]:
     """Let a manifest name rows that follow one another, if its history ends where they begin."""
     id_, base = write.hex(), rows[0].base_offset
     after = yield from change_manifest(
@@ -310,7 +317,7 @@ def commit_seal(where: Where, rows: Sequence[SegmentRow], write: bytes) -> Work[
     )
 
 
-def _at_once(pieces: Mapping[Place, list[_Piece]], settings: SealSettings) -> int:
+def _at_once(pieces: Mapping[TopicIdPartition, list[_Piece]], settings: SealSettings) -> int:
     """Return how many partitions are written at a time, so that they need not much memory."""
     sizes = (sum(len(piece.body) for piece in some) for some in pieces.values())
     largest = min(max(sizes, default=0), settings.segment_bytes)
@@ -318,7 +325,7 @@ def _at_once(pieces: Mapping[Place, list[_Piece]], settings: SealSettings) -> in
 
 
 def _put_segments(
-    where: Where, pieces: list[_Piece], settings: SealSettings, write: bytes, *, plain: bool
+    where: PartitionPath, pieces: list[_Piece], settings: SealSettings, write: bytes, *, plain: bool
 ) -> Work[list[SegmentRow]]:
     rows: list[SegmentRow] = []
     for some in _segments(pieces, settings.segment_bytes):
@@ -341,7 +348,7 @@ def _segments(pieces: Sequence[_Piece], segment_bytes: int) -> Iterator[list[_Pi
 
 
 def _put_segment(
-    where: Where, pieces: list[_Piece], write: bytes, *, plain: bool
+    where: PartitionPath, pieces: list[_Piece], write: bytes, *, plain: bool
 ) -> Work[SegmentRow]:
     """Write one segment and its indexes, read it back, and return its row."""
     made = make_segment(
@@ -354,7 +361,7 @@ def _put_segment(
     return (yield from settle_segment(where, made, name))
 
 
-def _create(where: Where, base: int, body: Body, write: bytes, *, plain: bool) -> Work[str]:
+def _create(where: PartitionPath, base: int, body: Body, write: bytes, *, plain: bool) -> Work[str]:
     """Create a segment under a name that nobody else can have made, and return the name."""
     if plain:
         name = segment_stem(base)

@@ -33,7 +33,7 @@ from lakelog.names import (
 )
 from lakelog.store import ObjectInfo, Work, delete, delete_many, list_objects, together, tried
 
-__all__ = ["KeptWrites", "keep_writes"]
+__all__ = ["BulkWriteReport", "keep_writes"]
 
 PATIENCE_MS = 30_000
 """So long whoever has decided for a write is left to finish it."""
@@ -46,7 +46,7 @@ FORGET_GRACES = 24
 
 
 @dataclass(slots=True, kw_only=True)
-class KeptWrites:
+class BulkWriteReport:
     """What a pass has done."""
 
     finished: int = 0
@@ -65,13 +65,13 @@ class _Attempt:
     """Of its plan, but for the first."""
 
 
-def keep_writes(lanes: Mapping[int, Lane], *, now_ms: int, grace_ms: int) -> Work[KeptWrites]:
+def keep_writes(lanes: Mapping[int, Lane], *, now_ms: int, grace_ms: int) -> Work[BulkWriteReport]:
     """Finish, sweep and forget; ``now_ms`` is the store's time.
 
     Raises:
         LakelogError: the writes cannot be listed. One that cannot be kept is told of, and left.
     """
-    kept = KeptWrites()
+    kept = BulkWriteReport()
     staged = yield from list_objects(STAGED_PREFIX)
     cells = yield from list_objects(COMMITS_PREFIX)
     attempts = _attempts(staged)
@@ -91,7 +91,7 @@ def keep_writes(lanes: Mapping[int, Lane], *, now_ms: int, grace_ms: int) -> Wor
     return kept
 
 
-def _passed(lane: Lane, now_ms: int, grace_ms: int, kept: KeptWrites) -> Work[int]:
+def _passed(lane: Lane, now_ms: int, grace_ms: int, kept: BulkWriteReport) -> Work[int]:
     """Return up to where a lane was passed long ago; of a lane that is damaged, nothing was."""
     try:
         seen = yield from look(lane)
@@ -105,7 +105,7 @@ def _sweep(
     write: bytes,
     attempt: _Attempt,
     passed: Mapping[int, int],
-    kept: KeptWrites,
+    kept: BulkWriteReport,
     *,
     is_void: bool,
 ) -> Work[None]:
@@ -125,7 +125,7 @@ def _keep_cells(
     cells: list[ObjectInfo],
     lanes: Mapping[int, Lane],
     staged: Set[bytes],
-    kept: KeptWrites,
+    kept: BulkWriteReport,
     *,
     now_ms: int,
     grace_ms: int,

@@ -24,7 +24,7 @@ from lakelog.errors import NotFoundError
 from lakelog.history.manifests import (
     Intent,
     Manifest,
-    Where,
+    PartitionPath,
     change_manifest,
     changes,
     read_manifest,
@@ -52,7 +52,7 @@ class _Object:
     modified_ms: int
 
 
-def sweep_partition(where: Where, ids: Ids, *, now_ms: int, grace_ms: int) -> Work[int]:
+def sweep_partition(where: PartitionPath, ids: Ids, *, now_ms: int, grace_ms: int) -> Work[int]:
     """Remove what is left over beside one manifest; return how many objects.
 
     ``now_ms`` is the store's time.
@@ -63,7 +63,7 @@ def sweep_partition(where: Where, ids: Ids, *, now_ms: int, grace_ms: int) -> Wo
 
 
 def sweep_listed(
-    where: Where,
+    where: PartitionPath,
     infos: list[ObjectInfo],
     manifest: Manifest,
     ids: Ids,
@@ -117,7 +117,11 @@ def sweep_times(*, now_ms: int, grace_ms: int) -> Work[int]:
 
 
 def _left_over(
-    where: Where, manifest: Manifest, objects: list[_Object], dropped: set[str], before_ms: int
+    where: PartitionPath,
+    manifest: Manifest,
+    objects: list[_Object],
+    dropped: set[str],
+    before_ms: int,
 ) -> Work[list[_Object]]:
     rows = yield from read_rows(where, manifest)
     named = manifest.names() | {row.name for row in rows}
@@ -140,7 +144,7 @@ def _is_of(one: _Object, intent: Intent) -> bool:
     return intent.base_offset <= one.base_offset < intent.next_offset
 
 
-def _named(where: Where, infos: list[ObjectInfo]) -> Iterator[_Object]:
+def _named(where: PartitionPath, infos: list[ObjectInfo]) -> Iterator[_Object]:
     """Yield what may be swept; anything else beside a manifest is not ours."""
     for info in infos:
         name = info.key.removeprefix(where.prefix)

@@ -18,13 +18,13 @@ from dataclasses import dataclass, replace
 
 from lakelog.errors import UnavailableError
 from lakelog.formats.lanes import Checkpoint
-from lakelog.history.manifests import Manifest, Where, try_manifests
+from lakelog.history.manifests import Manifest, PartitionPath, try_manifests
 from lakelog.journal import (
     Due,
     Fold,
     Lane,
     Look,
-    Place,
+    TopicIdPartition,
     Touch,
     append,
     encode_head,
@@ -102,12 +102,12 @@ def _sealed_to(lane: Lane, backlog: Backlog, catalog: Catalog) -> Work[int]:
     return backlog.floor + len(backlog.bundles)
 
 
-def _readable(wheres: list[Where]) -> Work[dict[Place, Manifest]]:
+def _readable(wheres: list[PartitionPath]) -> Work[dict[TopicIdPartition, Manifest]]:
     """Return the manifests that can be read. What a damaged one says is not known: so nothing of
     its partition counts as sealed, and the floor stays before it.
     """
     found = yield from try_manifests(wheres)
-    manifests: dict[Place, Manifest] = {}
+    manifests: dict[TopicIdPartition, Manifest] = {}
     for where, one in zip(wheres, found, strict=True):
         if isinstance(one, UnavailableError):
             raise one

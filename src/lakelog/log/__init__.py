@@ -34,9 +34,9 @@ from lakelog.log.configs import (
 )
 from lakelog.log.driving import Driver
 from lakelog.log.listing import Marks, News, list_topics, news_of_topics
-from lakelog.log.live import LiveLog
+from lakelog.log.live import NamespaceReader
 from lakelog.log.namespace import Namespace, make_namespace, open_namespace
-from lakelog.log.parts import Parcel, TaskParts
+from lakelog.log.parts import StagedObject, TaskParts
 from lakelog.log.placing import place_batches
 from lakelog.log.plan import Planned, plan_history, plan_partitions
 from lakelog.log.ranges import (
@@ -60,9 +60,9 @@ from lakelog.log.read import (
     refresh,
 )
 from lakelog.log.sizes import history_bytes, journal_bytes
-from lakelog.log.spans import Share, Span, plan_shares, sealed_spans, unsealed_spans
+from lakelog.log.spans import LocatedRange, Share, plan_shares, sealed_spans, unsealed_spans
 from lakelog.log.staging import Identity, Staged, announce_write, read_identity
-from lakelog.log.survey import Extent, Member, Survey, open_survey
+from lakelog.log.survey import Extent, PartitionRef, Survey, open_survey
 from lakelog.log.times import Found, Look, newest, offset_at
 from lakelog.log.topics import (
     Topic,
@@ -101,21 +101,21 @@ __all__ = [
     "Identity",
     "Key",
     "Known",
-    "LiveLog",
+    "LocatedRange",
     "Look",
     "Losses",
     "Marks",
-    "Member",
     "Namespace",
+    "NamespaceReader",
     "News",
     "Offsets",
     "Operation",
     "OutOfRange",
-    "Parcel",
+    "PartitionRef",
     "Planned",
     "Share",
-    "Span",
     "Staged",
+    "StagedObject",
     "Survey",
     "Synonym",
     "TaskParts",

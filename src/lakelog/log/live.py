@@ -12,21 +12,21 @@ part, and none is asked: a record that was acknowledged is in the bucket.
 from collections.abc import Iterable, Mapping, Sequence
 
 from lakelog.errors import InvalidInputError
-from lakelog.history import SPLIT_BYTES, Place, Selection
+from lakelog.history import SPLIT_BYTES, OffsetSpec, Selection
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
 from lakelog.log.driving import Driver
 from lakelog.log.ranges import Key, Losses, check_named, check_order, no_time, place_at, readable
 from lakelog.log.read import refresh
-from lakelog.log.spans import Share, Span, plan_shares, sealed_spans, unsealed_spans
-from lakelog.log.survey import Extent, Member, Survey, open_survey
+from lakelog.log.spans import LocatedRange, Share, plan_shares, sealed_spans, unsealed_spans
+from lakelog.log.survey import Extent, PartitionRef, Survey, open_survey
 from lakelog.log.times import Found, offset_at
 from lakelog.store import Perform, Work
 
-__all__ = ["LiveLog"]
+__all__ = ["NamespaceReader"]
 
 
-class LiveLog:
+class NamespaceReader:
     """What one process knows of a namespace, and the flows about it, driven.
 
     ``perform`` tries again what was not answered, as ``retrying`` makes it.
@@ -42,7 +42,7 @@ class LiveLog:
         *,
         topic_ids: Mapping[str, str] | None = None,
         missing_ok: bool = False,
-    ) -> list[Member]:
+    ) -> list[PartitionRef]:
         """Return the partitions that are wanted, as topics have them now.
 
         Raises:
@@ -60,16 +60,16 @@ class LiveLog:
                 )
         return members
 
-    def look(self, members: Iterable[Member]) -> None:
+    def look(self, members: Iterable[PartitionRef]) -> None:
         """Know the lanes of some partitions to their ends."""
         lanes = sorted({member.lane for member in members})
         self._driver.run_all([self.survey.look(lane) for lane in lanes])
 
-    def extents(self, members: Sequence[Member]) -> list[Extent]:
+    def extents(self, members: Sequence[PartitionRef]) -> list[Extent]:
         """Return where partitions begin and end; their lanes have been looked at."""
         return self._driver.run(self.survey.extents(members))
 
-    def find(self, place: Place, extents: Sequence[Extent], option: str) -> dict[Key, int]:
+    def find(self, place: OffsetSpec, extents: Sequence[Extent], option: str) -> dict[Key, int]:
         """Return the offset that a place means in each partition.
 
         Raises:
@@ -97,8 +97,8 @@ class LiveLog:
             offsets[extent.member.key] = offset
         return offsets
 
-    def _offsets_at(self, times: Mapping[Member, int]) -> dict[Key, Found | None]:
-        lanes: dict[int, list[tuple[Member, int]]] = {}
+    def _offsets_at(self, times: Mapping[PartitionRef, int]) -> dict[Key, Found | None]:
+        lanes: dict[int, list[tuple[PartitionRef, int]]] = {}
         for member, timestamp in times.items():
             lanes.setdefault(member.lane, []).append((member, timestamp))
         found: dict[Key, Found | None] = {}
@@ -107,7 +107,7 @@ class LiveLog:
         return found
 
     def _in_lane(
-        self, number: int, times: Iterable[tuple[Member, int]]
+        self, number: int, times: Iterable[tuple[PartitionRef, int]]
     ) -> Work[dict[Key, Found | None]]:
         lane, found = self.survey.lane(number), {}
         again = lane.notes["read again"]
@@ -122,7 +122,7 @@ class LiveLog:
         return found
 
     def ranges(
-        self, extents: Sequence[Extent], starting: Place, ending: Place, losses: Losses
+        self, extents: Sequence[Extent], starting: OffsetSpec, ending: OffsetSpec, losses: Losses
     ) -> dict[Key, tuple[int, int]]:
         """Return the offsets of each partition between two places, as far as they are there.
 
@@ -149,8 +149,8 @@ class LiveLog:
         offsets_max: int | None = None,
     ) -> list[Share]:
         """Return the tasks that read a range of each partition."""
-        spans: list[Span] = []
-        lanes: dict[int, dict[Member, tuple[int, int]]] = {}
+        spans: list[LocatedRange] = []
+        lanes: dict[int, dict[PartitionRef, tuple[int, int]]] = {}
         for extent in extents:
             member = extent.member
             low, high = ranges[member.key]

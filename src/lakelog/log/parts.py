@@ -24,7 +24,7 @@ from lakelog.log.staging import Identity, Staged, announce_write
 from lakelog.names import staged_key
 from lakelog.store import Body, Created, Work, put_answered
 
-__all__ = ["ATTEMPTS", "Parcel", "Run", "TaskParts", "create_part", "part_number"]
+__all__ = ["ATTEMPTS", "Run", "StagedObject", "TaskParts", "create_part", "part_number"]
 
 TASKS_MAX = 1 << 16
 ATTEMPTS = 1 << 4
@@ -44,7 +44,7 @@ class Run(NamedTuple):
 
 
 @dataclass(slots=True)
-class Parcel:
+class StagedObject:
     """What goes into one object."""
 
     pieces: list[Bytes] = field(default_factory=list)
@@ -109,7 +109,7 @@ class TaskParts:
         """Whose numbers are used in each lane."""
         self._windows = 0
 
-    def put(self, parcels: Mapping[int, Parcel]) -> list[Work[list[Staged]]]:
+    def put(self, parcels: Mapping[int, StagedObject]) -> list[Work[list[Staged]]]:
         """Return flows, one for each lane, that create the objects of the next window.
 
         They may run side by side, and end before the next window is put. Each returns where its
@@ -123,7 +123,7 @@ class TaskParts:
         """Say what this is an attempt of; before the first window."""
         yield from announce_write(self._identity, self._write)
 
-    def _put(self, lane: int, window: int, parcel: Parcel) -> Work[list[Staged]]:
+    def _put(self, lane: int, window: int, parcel: StagedObject) -> Work[list[Staged]]:
         place = self._task, self._attempts.get(lane, self._attempt), window
         body = tuple(parcel.pieces)
         part, self._attempts[lane] = yield from create_part(self._write, lane, place, body)

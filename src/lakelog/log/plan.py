@@ -11,8 +11,8 @@ from typing import TypeVar
 from lakelog.errors import NotFoundError
 from lakelog.history.manifests import (
     Manifest,
+    PartitionPath,
     SegmentRow,
-    Where,
     decode_page,
     read_manifest,
     read_manifests,
@@ -34,7 +34,7 @@ T = TypeVar("T")
 class Planned:
     """The history of one partition, as it was when it was looked at."""
 
-    where: Where
+    where: PartitionPath
     log_start: int
     sealed_end: int
     rows: tuple[SegmentRow, ...]
@@ -54,7 +54,7 @@ def plan_history(topics: Iterable[Topic]) -> Work[list[Planned]]:
     return (yield from plan_partitions(wheres))
 
 
-def plan_partitions(wheres: Sequence[Where]) -> Work[list[Planned]]:
+def plan_partitions(wheres: Sequence[PartitionPath]) -> Work[list[Planned]]:
     """Return the history of some partitions, in their order."""
     planned: list[Planned] = []
     for some in _windows(wheres):
@@ -62,7 +62,7 @@ def plan_partitions(wheres: Sequence[Where]) -> Work[list[Planned]]:
     return planned
 
 
-def _plan(wheres: Sequence[Where]) -> Work[list[Planned]]:
+def _plan(wheres: Sequence[PartitionPath]) -> Work[list[Planned]]:
     manifests = yield from read_manifests(wheres)
     planned: list[Planned] = []
     for where, manifest in zip(wheres, manifests, strict=True):
@@ -77,7 +77,7 @@ def _plan(wheres: Sequence[Where]) -> Work[list[Planned]]:
     return planned
 
 
-def _paged(where: Where, manifest: Manifest) -> Work[tuple[Manifest, list[SegmentRow]]]:
+def _paged(where: PartitionPath, manifest: Manifest) -> Work[tuple[Manifest, list[SegmentRow]]]:
     """Return the rows on pages, and the manifest that they belong to."""
     for _ in range(STARTS_MAX):
         keys = [f"{where.prefix}{page.name}.json" for page in manifest.pages]

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Mapping
 from logging import getLogger
 
 from lakelog.errors import InvalidInputError, NotFoundError
-from lakelog.history import EARLIEST, LATEST, Place
+from lakelog.history import EARLIEST, LATEST, OffsetSpec
 from lakelog.log.survey import Extent
 
 __all__ = [
@@ -67,7 +67,7 @@ class Losses:
 # ---------------------------------------------------------------------------- places
 
 
-def check_named(place: Place, assigned: Collection[Key], option: str) -> None:
+def check_named(place: OffsetSpec, assigned: Collection[Key], option: str) -> None:
     """Check that partitions that are named one by one are those that are read.
 
     Raises:
@@ -84,7 +84,7 @@ def check_named(place: Place, assigned: Collection[Key], option: str) -> None:
         )
 
 
-def place_at(place: Place, extent: Extent) -> int:
+def place_at(place: OffsetSpec, extent: Extent) -> int:
     """Return the offset that a place, which is not by time, means in a partition."""
     offset = place.offset_in(extent.member.key)
     if offset == EARLIEST:

@@ -22,11 +22,11 @@ from lakelog.errors import (
 )
 from lakelog.formats import Bytes, batches, kafs
 from lakelog.formats.lanes import Slice
-from lakelog.history.manifests import Manifest, SegmentRow, Where, find_row, read_manifest
+from lakelog.history.manifests import Manifest, PartitionPath, SegmentRow, find_row, read_manifest
 from lakelog.journal import (
-    Held,
+    KnownBundle,
     Lane,
-    Placed,
+    LocatedSlice,
     Snapshot,
     batches_of,
     floor_holds,
@@ -107,7 +107,7 @@ CatchUp = Callable[[Lane], Work[None]]
 whose lanes have one driver each."""
 
 
-def bounds(lane: Lane, where: Where) -> Work[Bounds]:
+def bounds(lane: Lane, where: PartitionPath) -> Work[Bounds]:
     """Return where a partition begins and ends now.
 
     Raises:
@@ -116,7 +116,9 @@ def bounds(lane: Lane, where: Where) -> Work[Bounds]:
     return (yield from current(lane, where))[1]
 
 
-def current(lane: Lane, where: Where, catch_up: CatchUp = refresh) -> Work[tuple[Manifest, Bounds]]:
+def current(
+    lane: Lane, where: PartitionPath, catch_up: CatchUp = refresh
+) -> Work[tuple[Manifest, Bounds]]:
     """Return the manifest of a partition and its bounds: the journal first, then the manifest.
 
     Raises:
@@ -146,7 +148,7 @@ class Known:
 
 def read(
     lane: Lane,
-    where: Where,
+    where: PartitionPath,
     offset: int,
     size_bytes_max: int,
     known: Known | None = None,
@@ -196,14 +198,14 @@ def read(
     raise UnavailableError(f"{where.path}/{where.partition} at {offset}: it moves: retry")
 
 
-def _is_in(known: Snapshot | None, where: Where, manifest: Manifest, offset: int) -> bool:
+def _is_in(known: Snapshot | None, where: PartitionPath, manifest: Manifest, offset: int) -> bool:
     if known is None:
         return False
     now = _bounds(known, where, manifest)
     return now.log_start <= offset < now.end
 
 
-def _bounds(known: Snapshot, where: Where, manifest: Manifest) -> Bounds:
+def _bounds(known: Snapshot, where: PartitionPath, manifest: Manifest) -> Bounds:
     end = max(known.fold.end(where.place), manifest.sealed_end)
     return Bounds(min(manifest.log_start, end), end)
 
@@ -227,7 +229,9 @@ def _run(body: Bytes) -> _Run | None:
 # ---------------------------------------------------------------------------- journal
 
 
-def _unsealed(lane: Lane, where: Where, offset: int, size_bytes_max: int) -> Work[_Run | None]:
+def _unsealed(
+    lane: Lane, where: PartitionPath, offset: int, size_bytes_max: int
+) -> Work[_Run | None]:
     placed = yield from locate_run(lane, where.place, offset, size_bytes_max)
     if not placed:
         return None
@@ -247,7 +251,7 @@ def _unsealed(lane: Lane, where: Where, offset: int, size_bytes_max: int) -> Wor
 
 
 def _whole_slices(
-    lane: Lane, placed: list[Placed], offset: int, size_bytes_max: int
+    lane: Lane, placed: list[LocatedSlice], offset: int, size_bytes_max: int
 ) -> Work[_Run | None]:
     """Return the batches of several slices, from the one that holds ``offset`` on."""
     here = list(takewhile(lambda one: one.slice.write < 0, placed))
@@ -276,7 +280,7 @@ def _whole_slices(
 
 
 def read_slice(
-    lane: int, held: Held, slice_: Slice, offset: int = 0, size_bytes_max: int = 1 << 62
+    lane: int, held: KnownBundle, slice_: Slice, offset: int = 0, size_bytes_max: int = 1 << 62
 ) -> Work[bytearray]:
     """Return batches of a slice from the one that holds ``offset``, each with its offset and epoch.
 
@@ -299,7 +303,9 @@ def read_slice(
     return place_batches(found.body, base, held.bundle.epoch, where=key)
 
 
-def _wanted(held: Held, slice_: Slice, offset: int, size_bytes_max: int) -> tuple[int, int, int]:
+def _wanted(
+    held: KnownBundle, slice_: Slice, offset: int, size_bytes_max: int
+) -> tuple[int, int, int]:
     """Return where the wanted batches begin and end, and the offset of the first."""
     at, base = slice_.position, slice_.base_offset
     start, first, size = -1, base, 0
@@ -319,7 +325,7 @@ def _wanted(held: Held, slice_: Slice, offset: int, size_bytes_max: int) -> tupl
 
 
 def _sealed(
-    where: Where, manifest: Manifest, offset: int, size_bytes_max: int
+    where: PartitionPath, manifest: Manifest, offset: int, size_bytes_max: int
 ) -> Work[tuple[int, Bytes]]:
     """Return batches from ``offset`` on, or from the next segment that has any, and from where."""
     while offset < manifest.sealed_end:
@@ -331,7 +337,9 @@ def _sealed(
     return offset, b""
 
 
-def _in_segment(where: Where, row: SegmentRow, offset: int, size_bytes_max: int) -> Work[Bytes]:
+def _in_segment(
+    where: PartitionPath, row: SegmentRow, offset: int, size_bytes_max: int
+) -> Work[Bytes]:
     """Return batches of a segment from ``offset`` on; none, if those at its end are gone."""
     at = yield from _position(where, row, offset)
     if kafs.HEADER_BYTES < at < row.length - kafs.FOOTER_BYTES:
@@ -344,7 +352,7 @@ def _in_segment(where: Where, row: SegmentRow, offset: int, size_bytes_max: int)
     return (yield from _batches(where, row, kafs.HEADER_BYTES, offset, size_bytes_max))
 
 
-def _batches(where: Where, row: SegmentRow, at: int, offset: int, most: int) -> Work[Bytes]:
+def _batches(where: PartitionPath, row: SegmentRow, at: int, offset: int, most: int) -> Work[Bytes]:
     """Return batches from the one that holds ``offset`` on; one of them begins at ``at``."""
     key = f"{where.prefix}{row.name}{kafs.FORMAT.suffix}"
     end = row.length - kafs.FOOTER_BYTES
@@ -368,7 +376,7 @@ def _batches(where: Where, row: SegmentRow, at: int, offset: int, most: int) -> 
         at, size = at + cut, max(more, size)
 
 
-def _position(where: Where, row: SegmentRow, offset: int) -> Work[int]:
+def _position(where: PartitionPath, row: SegmentRow, offset: int) -> Work[int]:
     """Return where to begin looking. An index is advisory: without a good one, at the beginning."""
     key = f"{where.prefix}{row.name}.index"
     try:

@@ -25,8 +25,8 @@ from lakelog.history.placed import PLACED_COLUMNS, placed_schema
 from lakelog.history.read import Placing
 from lakelog.journal import Lane, floor_holds
 from lakelog.log.read import Known, OutOfRange, read
-from lakelog.log.spans import Piece, Span
-from lakelog.log.survey import Member
+from lakelog.log.spans import LocatedRange, SliceRef
+from lakelog.log.survey import PartitionRef
 from lakelog.names import bundle_key
 from lakelog.records import decode_header, rebase
 from lakelog.records.columns import TYPES, BatchDecoder
@@ -46,7 +46,7 @@ Reads = Generator[Op | Many | Wait | pa.RecordBatch, Any, None]
 
 
 def read_share(
-    spans: Iterable[Span],
+    spans: Iterable[LocatedRange],
     lanes: Callable[[int], Lane],
     columns: Iterable[str] = PLACED_COLUMNS,
     *,
@@ -62,13 +62,13 @@ def read_share(
         CorruptError, UnsupportedError: something is wrong with an object; ``where`` is its key.
     """
     reading = _Reading(lanes, tuple(columns), may_lose=may_lose)
-    held: list[Span] = []
+    held: list[LocatedRange] = []
     size = 0
     for span in spans:
-        if held and (not isinstance(span.held, Piece) or size >= WINDOW_BYTES):
+        if held and (not isinstance(span.held, SliceRef) or size >= WINDOW_BYTES):
             yield from reading.slices(held)
             held, size = [], 0
-        if isinstance(span.held, Piece):
+        if isinstance(span.held, SliceRef):
             held.append(span)
             size += span.size
         elif isinstance(span.held, SegmentRow):
@@ -91,7 +91,7 @@ class _Reading:
         self._columns = [*dict.fromkeys([*(c for c in columns if c in TYPES), "offset"])]
         self._placings: dict[tuple[str, int], Placing] = {}
 
-    def _place(self, member: Member, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _place(self, member: PartitionRef, batch: pa.RecordBatch) -> pa.RecordBatch:
         placing = self._placings.get(member.key)
         if placing is None:
             placing = self._placings[member.key] = Placing(*member.key, self._schema)
@@ -99,7 +99,7 @@ class _Reading:
 
     # ------------------------------------------------------------------------ segments
 
-    def segment(self, span: Span, row: SegmentRow) -> Reads:
+    def segment(self, span: LocatedRange, row: SegmentRow) -> Reads:
         """Read a part of a segment; what is gone is looked for again."""
         key, index = f"{span.member.where.prefix}{row.name}", b""
         if span.offsets < row.next_offset - row.base_offset:
@@ -141,7 +141,7 @@ class _Reading:
             kafs.FORMAT, files, self._columns, offset_from=offset_from, offset_to=offset_to
         )
 
-    def _count(self, row: SegmentRow, key: str, span: Span) -> Generator[Op, Any, int]:
+    def _count(self, row: SegmentRow, key: str, span: LocatedRange) -> Generator[Op, Any, int]:
         """Return how many records a segment has of a span, control records included."""
         files = Files(base_offset=row.base_offset, sizes={kafs.FORMAT.suffix: row.length})
         scan = scan_columns(
@@ -162,7 +162,7 @@ class _Reading:
 
     # ------------------------------------------------------------------------ slices
 
-    def slices(self, spans: list[Span]) -> Reads:
+    def slices(self, spans: list[LocatedRange]) -> Reads:
         """Read slices of bundles, all at once, and decode them partition by partition."""
         ops, places = _ranges(spans)
         answers: tuple[Fetched | LakelogError, ...] = yield Many(ops)
@@ -176,7 +176,7 @@ class _Reading:
             yield from floor_holds(lane, lowest[number])
             assert lane.last_look is not None
             floors[number] = lane.last_look.head.floor
-        bodies: dict[tuple[str, int], list[tuple[Span, memoryview | None]]] = {}
+        bodies: dict[tuple[str, int], list[tuple[LocatedRange, memoryview | None]]] = {}
         for span, (number, start) in zip(spans, places, strict=True):
             body = _body(span, answers[number], start, floors[span.member.lane])
             bodies.setdefault(span.member.key, []).append((span, body))
@@ -184,7 +184,7 @@ class _Reading:
         for group in bodies.values():
             yield from self._partition(group)
 
-    def _partition(self, group: list[tuple[Span, memoryview | None]]) -> Reads:
+    def _partition(self, group: list[tuple[LocatedRange, memoryview | None]]) -> Reads:
         """Decode what was read of one partition, in the order of offsets."""
         # All spans but the first and the last are whole slices.
         first, last = group[0][0], group[-1][0]
@@ -214,7 +214,7 @@ class _Reading:
 
     # ------------------------------------------------------------------------ again
 
-    def again(self, span: Span, at: int) -> Reads:
+    def again(self, span: LocatedRange, at: int) -> Reads:
         """Read a span from ``at`` on, wherever it lies now."""
         member, until = span.member, span.next_offset
         lane, known = self._lanes(member.lane), Known()
@@ -264,7 +264,7 @@ def _bytes(key: str, row: SegmentRow, index: bytes, wish: Range) -> Generator[Op
     return found.body
 
 
-def _ranges(spans: list[Span]) -> tuple[tuple[GetRange, ...], list[tuple[int, int]]]:
+def _ranges(spans: list[LocatedRange]) -> tuple[tuple[GetRange, ...], list[tuple[int, int]]]:
     """Return what to ask for, and for each span in which answer it is and from where on."""
     ops: list[GetRange] = []
     places: list[tuple[int, int]] = []
@@ -281,7 +281,9 @@ def _ranges(spans: list[Span]) -> tuple[tuple[GetRange, ...], list[tuple[int, in
     return tuple(ops), places
 
 
-def _body(span: Span, answer: Fetched | LakelogError, start: int, floor: int) -> memoryview | None:
+def _body(
+    span: LocatedRange, answer: Fetched | LakelogError, start: int, floor: int
+) -> memoryview | None:
     """Return the bytes of a slice; None: look for it again."""
     if isinstance(answer, NotFoundError):
         return None
@@ -308,8 +310,8 @@ def _run(body: memoryview, base_offset: int, epoch: int, *, where: str) -> bytea
     return run
 
 
-def _piece(span: Span) -> Piece:
-    assert isinstance(span.held, Piece)
+def _piece(span: LocatedRange) -> SliceRef:
+    assert isinstance(span.held, SliceRef)
     return span.held
 
 
@@ -320,12 +322,12 @@ def _is_dense(row: SegmentRow) -> bool:
 # ---------------------------------------------------------------------------- what went wrong
 
 
-def _miscounted(span: Span, rows: int, where: str) -> CorruptError:
+def _miscounted(span: LocatedRange, rows: int, where: str) -> CorruptError:
     what = f"{rows} records of {span.member} where offsets say {span.offsets}: verify the topic"
     return CorruptError(what, at=0, where=where)
 
 
-def _expired(member: Member, at: int, until: int, log_start: int) -> NotFoundError:
+def _expired(member: PartitionRef, at: int, until: int, log_start: int) -> NotFoundError:
     return NotFoundError(
         f"[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] Could not read records in offset "
         f"[{at}, {until}) for topic partition {member}: its log now begins at {log_start}, "
@@ -334,7 +336,7 @@ def _expired(member: Member, at: int, until: int, log_start: int) -> NotFoundErr
     )
 
 
-def _deleted(member: Member, at: int, until: int) -> NotFoundError:
+def _deleted(member: PartitionRef, at: int, until: int) -> NotFoundError:
     return NotFoundError(
         f"[KAFKA_DATA_LOSS.PARTITIONS_DELETED] Partitions {member} have been deleted: the topic "
         f"with id {member.where.topic.hex()} is gone, [{at}, {until}) was still to be read; set "

@@ -16,11 +16,11 @@ from typing import Any
 import pyarrow as pa
 
 from lakelog.errors import InvalidInputError, NotFoundError
-from lakelog.history import LATEST, LAYOUTS, Mode, Place, Selection, mode_named
+from lakelog.history import LATEST, LAYOUTS, Mode, OffsetSpec, Selection, mode_named
 from lakelog.history.placed import PLACED_COLUMNS, placed_schema
 from lakelog.history.scan import scan as scan_segments
 from lakelog.log.driving import Driver
-from lakelog.log.live import LiveLog
+from lakelog.log.live import NamespaceReader
 from lakelog.log.ranges import Losses
 from lakelog.log.rows import read_share
 from lakelog.names import CLUSTER_KEY
@@ -40,8 +40,8 @@ def scan(
     layout: str | None = None,
     columns: Iterable[str] = PLACED_COLUMNS,
     topics: Iterable[str] | None = None,
-    starting: Place | None = None,
-    ending: Place | None = None,
+    starting: OffsetSpec | None = None,
+    ending: OffsetSpec | None = None,
     mode: str = Mode.FAILFAST,
     store_options: Mapping[str, str] | None = None,
 ) -> pa.RecordBatchReader:
@@ -74,8 +74,8 @@ def scan(
         if mode_named(mode) is not Mode.FAILFAST:
             raise InvalidInputError("mode PERMISSIVE is for segments alone: use layout kafs")
         selection = Selection(topics=None if topics is None else frozenset(topics))
-        until = ending or Place(offset=LATEST)
-        return _scan_log(perform, tuple(columns), selection, starting or Place(), until)
+        until = ending or OffsetSpec(offset=LATEST)
+        return _scan_log(perform, tuple(columns), selection, starting or OffsetSpec(), until)
     settings: dict[str, Any] = {"topics": topics, "starting": starting, "ending": ending}
     return scan_segments(
         url, layout=layout, columns=columns, mode=mode, store_options=store_options, **settings
@@ -91,10 +91,14 @@ def _has_namespace(perform: Perform) -> bool:
 
 
 def _scan_log(
-    perform: Perform, columns: tuple[str, ...], selection: Selection, starting: Place, ending: Place
+    perform: Perform,
+    columns: tuple[str, ...],
+    selection: Selection,
+    starting: OffsetSpec,
+    ending: OffsetSpec,
 ) -> pa.RecordBatchReader:
     schema = placed_schema(columns)
-    log = LiveLog(perform)
+    log = NamespaceReader(perform)
     members = log.members(selection)
     log.look(members)
     extents = log.extents(members)

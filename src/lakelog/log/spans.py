@@ -29,18 +29,18 @@ from lakelog.formats.lanes import (
 )
 from lakelog.history import SPLIT_BYTES
 from lakelog.history.manifests import SegmentRow
-from lakelog.journal import Lane, Place, floor_holds, read_bundles
-from lakelog.log.survey import Extent, Member
+from lakelog.journal import Lane, TopicIdPartition, floor_holds, read_bundles
+from lakelog.log.survey import Extent, PartitionRef
 from lakelog.names import checkpoint_key
 from lakelog.store import Fetched, Get, Work, fetch_many
 
-__all__ = ["Piece", "Share", "Span", "plan_shares", "sealed_spans", "unsealed_spans"]
+__all__ = ["LocatedRange", "Share", "SliceRef", "plan_shares", "sealed_spans", "unsealed_spans"]
 
 WINDOW = 16
 """Checkpoints or directories asked for at once."""
 
 
-class Piece(NamedTuple):
+class SliceRef(NamedTuple):
     """A slice, as far as whoever reads it needs it: tasks are sent a million of them."""
 
     seq: int
@@ -53,15 +53,15 @@ class Piece(NamedTuple):
     """As in a slice: what is staged lies elsewhere."""
 
 
-class Span(NamedTuple):
+class LocatedRange(NamedTuple):
     """Offsets of a partition, and where they are said to lie."""
 
-    member: Member
+    member: PartitionRef
     base_offset: int
     next_offset: int
     size: int
     """About how many bytes."""
-    held: SegmentRow | Piece | None
+    held: SegmentRow | SliceRef | None
     """None: look for it."""
 
     @property
@@ -69,14 +69,14 @@ class Span(NamedTuple):
         return self.next_offset - self.base_offset
 
 
-Share = tuple[Span, ...]
+Share = tuple[LocatedRange, ...]
 """What one task reads, in this order."""
 
 
 # ---------------------------------------------------------------------------- history
 
 
-def sealed_spans(extent: Extent, base_offset: int, next_offset: int) -> Iterator[Span]:
+def sealed_spans(extent: Extent, base_offset: int, next_offset: int) -> Iterator[LocatedRange]:
     """Yield what history has of a range, in order."""
     member = extent.member
     for row in extent.rows:
@@ -87,13 +87,15 @@ def sealed_spans(extent: Extent, base_offset: int, next_offset: int) -> Iterator
                 continue
             size = _part(size, next_ - base, row.next_offset - row.base_offset)
         # A plan of a million segments goes through here.
-        yield tuple.__new__(Span, (member, base, next_, size, row))
+        yield tuple.__new__(LocatedRange, (member, base, next_, size, row))
 
 
 # ---------------------------------------------------------------------------- journal
 
 
-def unsealed_spans(lane: Lane, wanted: Mapping[Member, tuple[int, int]]) -> Work[list[Span]]:
+def unsealed_spans(
+    lane: Lane, wanted: Mapping[PartitionRef, tuple[int, int]]
+) -> Work[list[LocatedRange]]:
     """Return what a lane has of some ranges, in the order in which it lies in bundles.
 
     The newest directories are in memory; older ones come from the rolls of checkpoints, from the
@@ -106,7 +108,7 @@ def unsealed_spans(lane: Lane, wanted: Mapping[Member, tuple[int, int]]) -> Work
     if lowest is not None and not (yield from floor_holds(lane, lowest)):
         assert lane.last_look is not None
         gone = lane.last_look.head.floor
-    spans: list[Span] = []
+    spans: list[LocatedRange] = []
     seqs: list[int] = []
     # Partitions as they lie in a bundle: so it is enough to sort by bundles.
     for member in sorted(wanted, key=lambda member: member.where.place):
@@ -120,11 +122,11 @@ def unsealed_spans(lane: Lane, wanted: Mapping[Member, tuple[int, int]]) -> Work
                 size = _part(size, next_ - at, offsets)
             held = None if seq < gone or write >= 0 else piece
             # A plan of a million slices goes through here.
-            spans.append(tuple.__new__(Span, (member, at, next_, size, held)))
+            spans.append(tuple.__new__(LocatedRange, (member, at, next_, size, held)))
             seqs.append(seq)
             at = next_
         if at < next_offset:
-            spans.append(Span(member, at, next_offset, 0, None))
+            spans.append(LocatedRange(member, at, next_offset, 0, None))
             seqs.append(lane.next_seq)
     return [spans[number] for number in sorted(range(len(spans)), key=seqs.__getitem__)]
 
@@ -132,13 +134,13 @@ def unsealed_spans(lane: Lane, wanted: Mapping[Member, tuple[int, int]]) -> Work
 class _Found:
     """Slices of some partitions, from the newest back, until they reach what is wanted."""
 
-    def __init__(self, need: Mapping[Place, tuple[int, int]]) -> None:
+    def __init__(self, need: Mapping[TopicIdPartition, tuple[int, int]]) -> None:
         self._need = need
         self._left = set(need)
-        self._sorted: list[Place] = []
-        self._pieces: dict[Place, list[Piece]] = {place: [] for place in need}
+        self._sorted: list[TopicIdPartition] = []
+        self._pieces: dict[TopicIdPartition, list[SliceRef]] = {place: [] for place in need}
 
-    def left(self) -> list[Place]:
+    def left(self) -> list[TopicIdPartition]:
         """Return the partitions of which more is needed, in their order."""
         if len(self._sorted) != len(self._left):
             self._sorted = sorted(self._left)
@@ -155,11 +157,11 @@ class _Found:
             base_offset, next_offset = need[place]
             if base < next_offset and base + offsets > base_offset:
                 fields = (seq, epoch, base, offsets, position, length, write)
-                pieces[place].append(make(Piece, fields))
+                pieces[place].append(make(SliceRef, fields))
             if base <= base_offset:
                 left.discard(place)
 
-    def pieces(self, place: Place) -> list[Piece]:
+    def pieces(self, place: TopicIdPartition) -> list[SliceRef]:
         """Return what was found of a partition, in order."""
         return self._pieces.get(place, [])[::-1]
 
@@ -204,7 +206,7 @@ def _newest_first(bundles: Sequence[Bundle], floor: int) -> Iterator[tuple[int, 
                 yield bundle.seq, slice_, bundle.epoch
 
 
-def _roll(lane: Lane, seq: int, body: Fetched, places: Sequence[Place]) -> Checkpoint:
+def _roll(lane: Lane, seq: int, body: Fetched, places: Sequence[TopicIdPartition]) -> Checkpoint:
     """Return what a checkpoint says of some partitions: of each, the rows in order."""
     checkpoint = decode_checkpoint(body.body, places)
     if (checkpoint.lane, checkpoint.seq) != (lane.number, seq):
@@ -230,7 +232,7 @@ def _part(size: int, offsets: int, of: int) -> int:
 
 
 def plan_shares(
-    spans: Sequence[Span],
+    spans: Sequence[LocatedRange],
     *,
     split_bytes: int = SPLIT_BYTES,
     shares_min: int = 1,
@@ -252,8 +254,8 @@ def plan_shares(
     return shares
 
 
-def _pack(spans: Iterable[Span], split_bytes: int, offsets_max: int) -> Iterator[Share]:
-    held: list[Span] = []
+def _pack(spans: Iterable[LocatedRange], split_bytes: int, offsets_max: int) -> Iterator[Share]:
+    held: list[LocatedRange] = []
     size = offsets = 0
     for whole in spans:
         _, base, next_, more, _ = whole
@@ -276,12 +278,12 @@ def _pack(spans: Iterable[Span], split_bytes: int, offsets_max: int) -> Iterator
         yield tuple(held)
 
 
-def _is_next(last: Span, span: Span) -> bool:
+def _is_next(last: LocatedRange, span: LocatedRange) -> bool:
     follows = last.member == span.member and last.next_offset == span.base_offset
     return follows and last.held is span.held
 
 
-def _cut(span: Span, count: int) -> Iterator[Span]:
+def _cut(span: LocatedRange, count: int) -> Iterator[LocatedRange]:
     """Yield a span in so many pieces, equal but for one offset."""
     for number in range(count):
         base = span.base_offset + span.offsets * number // count

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from lakelog.errors import NotFoundError
 from lakelog.history import Selection
-from lakelog.history.manifests import SegmentRow, Where
+from lakelog.history.manifests import PartitionPath, SegmentRow
 from lakelog.journal import Lane, probe
 from lakelog.log.listing import Marks, news_of_topics
 from lakelog.log.namespace import open_namespace
@@ -27,14 +27,14 @@ from lakelog.model import Rules
 from lakelog.ports import Clock, Ids
 from lakelog.store import Work
 
-__all__ = ["Extent", "Member", "Survey", "open_survey"]
+__all__ = ["Extent", "PartitionRef", "Survey", "open_survey"]
 
 
-class Member(NamedTuple):
+class PartitionRef(NamedTuple):
     """A partition of one incarnation of a topic."""
 
     topic: str
-    where: Where
+    where: PartitionPath
     lane: int
     compacted: bool = False
     """Whether records may be missing between others."""
@@ -56,7 +56,7 @@ class Member(NamedTuple):
 class Extent:
     """A partition as it was when it was looked at: from ``log_start`` to ``end``."""
 
-    member: Member
+    member: PartitionRef
     log_start: int
     sealed_end: int
     end: int
@@ -87,7 +87,9 @@ class Survey:
             )
         return self.lanes[number]
 
-    def members(self, selection: Selection, *, missing_ok: bool = False) -> Work[list[Member]]:
+    def members(
+        self, selection: Selection, *, missing_ok: bool = False
+    ) -> Work[list[PartitionRef]]:
         """Look at the topics, and return the partitions that are wanted of them.
 
         Raises:
@@ -129,7 +131,7 @@ class Survey:
         """Know a lane to its end as it is now: one request, if nobody has appended since."""
         yield from probe(self.lane(lane))
 
-    def end(self, member: Member) -> int:
+    def end(self, member: PartitionRef) -> int:
         """Return where the journal ends, by the last look at its lane.
 
         Raises:
@@ -140,7 +142,7 @@ class Survey:
             raise _deleted(member)
         return fold.end(member.where.place)
 
-    def extents(self, members: Sequence[Member]) -> Work[list[Extent]]:
+    def extents(self, members: Sequence[PartitionRef]) -> Work[list[Extent]]:
         """Read the manifests of partitions whose lanes have been looked at.
 
         Raises:
@@ -180,16 +182,16 @@ def _may_want(selection: Selection, name: str) -> bool:
     return selection.wants(name, 0) if names is None else name in names
 
 
-def _members(topic: Topic) -> Iterable[Member]:
+def _members(topic: Topic) -> Iterable[PartitionRef]:
     compacted = "compact" in _policy(topic.configs)
     for partition in range(topic.partitions):
-        yield Member(topic.name, topic.where(partition), topic.lane(partition), compacted)
+        yield PartitionRef(topic.name, topic.where(partition), topic.lane(partition), compacted)
 
 
 def _policy(configs: Mapping[str, str]) -> str:
     return configs.get("cleanup.policy", "")
 
 
-def _deleted(member: Member) -> NotFoundError:
+def _deleted(member: PartitionRef) -> NotFoundError:
     id_ = member.where.topic.hex()
     return NotFoundError(f"{member}: the topic with id {id_} was deleted: check the name")

@@ -13,7 +13,7 @@ from typing import Any
 
 from lakelog.errors import CorruptError, NotFoundError, UnavailableError, UnsupportedError
 from lakelog.formats import kafkalog
-from lakelog.history.manifests import Manifest, SegmentRow, Where, read_page
+from lakelog.history.manifests import Manifest, PartitionPath, SegmentRow, read_page
 from lakelog.journal import Lane, locate_run
 from lakelog.log.read import CatchUp, Known, OutOfRange, current, read, refresh
 from lakelog.records import FoundRecord as Found
@@ -39,7 +39,7 @@ def _look_here(scan: Scan[Found | None]) -> Work[Found | None]:
 
 def offset_at(
     lane: Lane,
-    where: Where,
+    where: PartitionPath,
     timestamp: int,
     catch_up: CatchUp = refresh,
     look: Look = _look_here,
@@ -68,7 +68,7 @@ def offset_at(
 
 
 def newest(
-    lane: Lane, where: Where, catch_up: CatchUp = refresh, look: Look = _look_here
+    lane: Lane, where: PartitionPath, catch_up: CatchUp = refresh, look: Look = _look_here
 ) -> Work[Found | None]:
     """Return the first of the records with the highest timestamp; None: there is none.
 
@@ -89,7 +89,7 @@ def newest(
     return (yield from offset_at(lane, where, max(times), catch_up, look))
 
 
-def _sealed_from(where: Where, manifest: Manifest, timestamp: int) -> Work[int | None]:
+def _sealed_from(where: PartitionPath, manifest: Manifest, timestamp: int) -> Work[int | None]:
     """Return an offset of history before which no record is late enough; None: none is at all."""
     for page in manifest.pages:
         if page.max_timestamp >= timestamp and page.next_offset > manifest.log_start:
@@ -104,7 +104,7 @@ def _late(rows: tuple[SegmentRow, ...] | list[SegmentRow], timestamp: int) -> li
     return [row for row in rows if row.max_timestamp >= timestamp]
 
 
-def _begin(where: Where, row: SegmentRow, timestamp: int) -> Work[int]:
+def _begin(where: PartitionPath, row: SegmentRow, timestamp: int) -> Work[int]:
     key = f"{where.prefix}{row.name}.timeindex"
     try:
         found = yield from fetch(GetRange(key, 0, kafkalog.INDEX_BYTES_MAX))
@@ -115,7 +115,9 @@ def _begin(where: Where, row: SegmentRow, timestamp: int) -> Work[int]:
     return offset if row.base_offset <= offset < row.next_offset else row.base_offset
 
 
-def _unsealed_from(lane: Lane, where: Where, offset: int, timestamp: int) -> Work[int | None]:
+def _unsealed_from(
+    lane: Lane, where: PartitionPath, offset: int, timestamp: int
+) -> Work[int | None]:
     """Return the first offset of a slice of the journal that is late enough; None: none is."""
     end = lane.known.fold.end(where.place)
     while offset < end:
@@ -130,7 +132,7 @@ def _unsealed_from(lane: Lane, where: Where, offset: int, timestamp: int) -> Wor
 
 
 def _first(
-    lane: Lane, where: Where, offset: int, timestamp: int, catch_up: CatchUp, look: Look
+    lane: Lane, where: PartitionPath, offset: int, timestamp: int, catch_up: CatchUp, look: Look
 ) -> Work[Found | None]:
     """Return the first record from ``offset`` on that is late enough."""
     known = Known()

@@ -29,7 +29,7 @@ from lakelog.errors import (
     NotFoundError,
 )
 from lakelog.formats import Bytes, decode_fields, number
-from lakelog.history.manifests import Where
+from lakelog.history.manifests import PartitionPath
 from lakelog.names import (
     LANES_MAX,
     STAGING,
@@ -94,9 +94,9 @@ class Topic:
     def path(self) -> str:
         return topic_path(self.name, self.incarnation)
 
-    def where(self, partition: int) -> Where:
+    def where(self, partition: int) -> PartitionPath:
         """Return where the history of a partition is."""
-        return Where(self.id, self.path, partition)
+        return PartitionPath(self.id, self.path, partition)
 
     def lane(self, partition: int) -> int:
         return lane_of(self.id, partition, self.lanes)

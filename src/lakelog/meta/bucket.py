@@ -25,7 +25,15 @@ from dataclasses import replace
 
 from lakelog.errors import CorruptError, FencedError, InvalidInputError, NotFoundError
 from lakelog.formats import decode_fields, number
-from lakelog.meta.contract import SHARD_BYTES_MAX, SHARDS, SHARDS_MAX, Claim, Held, Pulse, shard_of
+from lakelog.meta.contract import (
+    SHARD_BYTES_MAX,
+    SHARDS,
+    SHARDS_MAX,
+    Claim,
+    ClaimedShard,
+    Pulse,
+    shard_of,
+)
 from lakelog.meta.values import build_group, encode_group
 from lakelog.names import group_shard_key, pulse_key
 from lakelog.store import Replaced, Work, change_cell, delete, head, put_if_match, read_cell
@@ -49,7 +57,7 @@ class BucketGroups:
 
     def claim(
         self, shard: int, shards: int | None = None, former: bytes | None = None
-    ) -> Work[Held]:
+    ) -> Work[ClaimedShard]:
         """Take a shard over, or make it; if there is a ``former`` owner, from nobody else.
 
         Raises:
@@ -63,7 +71,9 @@ class BucketGroups:
         def taken(body: bytes | None) -> bytes | None:
             if body is None:
                 first = Claim(self._broker, 1)
-                return _encode(Held(shard=shard, shards=shards or self._shards, claim=first))
+                return _encode(
+                    ClaimedShard(shard=shard, shards=shards or self._shards, claim=first)
+                )
             now = decode_shard(body, shard)
             if now.claim.broker == self._broker:
                 return None
@@ -89,7 +99,7 @@ class BucketGroups:
             raise CorruptError(what, at=0, where=key)
         return replace(held, etag=found.info.etag)
 
-    def save(self, held: Held, changed: Mapping[str, bytes | None]) -> Work[Held]:
+    def save(self, held: ClaimedShard, changed: Mapping[str, bytes | None]) -> Work[ClaimedShard]:
         """Store what has changed, with one put.
 
         Raises:
@@ -111,7 +121,7 @@ class BucketGroups:
             raise _taken(key)
         return replace(after, etag=found.info.etag)
 
-    def look(self, held: Held) -> Work[None]:
+    def look(self, held: ClaimedShard) -> Work[None]:
         """See whether the cell is still the one that was written last, or one of this claim.
 
         Raises:
@@ -173,7 +183,7 @@ def _taken(key: str) -> FencedError:
     return FencedError(f"{key}: another broker has taken it over")
 
 
-def _encode(held: Held) -> bytes:
+def _encode(held: ClaimedShard) -> bytes:
     broker, epoch = held.claim
     start = (
         f'{{"format":{FORMAT},"shard":{held.shard},"shards":{held.shards},'
@@ -182,7 +192,7 @@ def _encode(held: Held) -> bytes:
     return b"".join((start.encode(), b",\n".join(held.groups.values()), b"]}"))
 
 
-def decode_shard(data: bytes, shard: int) -> Held:
+def decode_shard(data: bytes, shard: int) -> ClaimedShard:
     """Return a shard of groups; its etag is not in it.
 
     Raises:
@@ -192,7 +202,7 @@ def decode_shard(data: bytes, shard: int) -> Held:
     where = group_shard_key(shard)
     try:
         fields = decode_fields(data, format_=FORMAT, where=where, known=_SHARD_FIELDS)
-        held = Held(
+        held = ClaimedShard(
             shard=number(fields["shard"]),
             shards=number(fields["shards"]),
             claim=Claim(bytes.fromhex(fields["broker"]), number(fields["epoch"])),

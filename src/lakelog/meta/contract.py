@@ -28,8 +28,8 @@ __all__ = [
     "SHARDS_MAX",
     "SHARD_BYTES_MAX",
     "Claim",
+    "ClaimedShard",
     "GroupStore",
-    "Held",
     "Pulse",
     "shard_of",
 ]
@@ -66,7 +66,7 @@ class Pulse(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class ClaimedShard:
     """A shard that is claimed, as its owner knows it."""
 
     shard: int
@@ -77,7 +77,7 @@ class Held:
     etag: str = ""
     groups: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
-    def changed(self, groups: Mapping[str, bytes | None]) -> "Held":
+    def changed(self, groups: Mapping[str, bytes | None]) -> "ClaimedShard":
         """Return the shard after one more write, its etag aside."""
         left = {key: one for key, one in self.groups.items() if key not in groups}
         new = {key: one for key, one in groups.items() if one is not None}
@@ -89,7 +89,7 @@ class GroupStore(Protocol):
 
     def claim(
         self, shard: int, shards: int | None = None, former: bytes | None = None
-    ) -> Work[Held]:
+    ) -> Work[ClaimedShard]:
         """Take a shard over, or make it, and return what is in it.
 
         Shard 0 is asked for first, without a number of shards: it tells how many there are. With
@@ -102,7 +102,7 @@ class GroupStore(Protocol):
         """
         ...
 
-    def save(self, held: Held, changed: Mapping[str, bytes | None]) -> Work[Held]:
+    def save(self, held: ClaimedShard, changed: Mapping[str, bytes | None]) -> Work[ClaimedShard]:
         """Store the groups that have changed, None for one that is gone.
 
         Raises:
@@ -111,7 +111,7 @@ class GroupStore(Protocol):
         """
         ...
 
-    def look(self, held: Held) -> Work[None]:
+    def look(self, held: ClaimedShard) -> Work[None]:
         """See whether a shard is still held, without writing.
 
         Raises:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lakelog.errors import FencedError
-from lakelog.meta.contract import SHARDS, Claim, Held, Pulse
+from lakelog.meta.contract import SHARDS, Claim, ClaimedShard, Pulse
 from lakelog.store import Work
 
 __all__ = ["MemoryGroups"]
@@ -19,7 +19,7 @@ class MemoryGroups:
     def __init__(
         self,
         broker: bytes,
-        shared: dict[int, Held] | None = None,
+        shared: dict[int, ClaimedShard] | None = None,
         pulses: dict[bytes, Pulse] | None = None,
     ) -> None:
         self._broker = broker
@@ -29,7 +29,7 @@ class MemoryGroups:
 
     def claim(
         self, shard: int, shards: int | None = None, former: bytes | None = None
-    ) -> Work[Held]:
+    ) -> Work[ClaimedShard]:
         """Take a shard over.
 
         Raises:
@@ -41,13 +41,13 @@ class MemoryGroups:
             raise FencedError(f"shard {shard} of groups has another owner than before")
         claim = Claim(self._broker, 1 if before is None else before.claim.epoch + 1)
         if before is None:
-            held = Held(shard=shard, shards=shards or SHARDS, claim=claim)
+            held = ClaimedShard(shard=shard, shards=shards or SHARDS, claim=claim)
         else:
             held = replace(before, claim=claim, writes=0)
         self._held[shard] = held
         return held
 
-    def save(self, held: Held, changed: Mapping[str, bytes | None]) -> Work[Held]:
+    def save(self, held: ClaimedShard, changed: Mapping[str, bytes | None]) -> Work[ClaimedShard]:
         """Store what has changed.
 
         Raises:
@@ -57,7 +57,7 @@ class MemoryGroups:
         self._held[held.shard] = held.changed(changed)
         return self._held[held.shard]
 
-    def look(self, held: Held) -> Work[None]:
+    def look(self, held: ClaimedShard) -> Work[None]:
         """See whether a shard is still held.
 
         Raises:

@@ -38,9 +38,9 @@ from lakelog.groups import (
     Durable,
     Kind,
     Offsets,
-    Place,
     Roster,
     RosterMember,
+    TopicIdPartition,
     TopicShape,
 )
 
@@ -127,7 +127,7 @@ def _consumer_fields(durable: ConsumerDurable) -> dict[str, Any]:
     }
 
 
-def _by_topic(places: frozenset[Place]) -> dict[str, list[int]]:
+def _by_topic(places: frozenset[TopicIdPartition]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for topic_id, partition in sorted(places):
         found.setdefault(topic_id.hex(), []).append(partition)
@@ -251,9 +251,9 @@ def _consumer_member(row: Any) -> ConsumerMember:
     )
 
 
-def _places(topics: dict[str, Any]) -> frozenset[Place]:
+def _places(topics: dict[str, Any]) -> frozenset[TopicIdPartition]:
     return frozenset(
-        Place(_topic_id(name), _within(partition, I32_MAX))
+        TopicIdPartition(_topic_id(name), _within(partition, I32_MAX))
         for name, partitions in topics.items()
         for partition in partitions
     )
@@ -267,12 +267,12 @@ def _topic_id(value: object) -> bytes:
 
 
 def _offsets(topics: dict[str, Any]) -> Offsets:
-    found: dict[Place, Committed] = {}
+    found: dict[TopicIdPartition, Committed] = {}
     count = 0
     for name, rows in topics.items():
         topic_id = _topic_id(name)
         for partition, offset, epoch, metadata, commit_ms in rows:
-            found[Place(topic_id, _within(partition, I32_MAX))] = Committed(
+            found[TopicIdPartition(topic_id, _within(partition, I32_MAX))] = Committed(
                 _within(offset, I64_MAX, -I64_MAX - 1),
                 _within(epoch, I32_MAX, -I32_MAX - 1),
                 _text(metadata),

@@ -24,7 +24,7 @@ from lakelog.pipeline.compacting import Compact, CompactSettings, CompactUnit, c
 from lakelog.pipeline.compare import Compare
 from lakelog.pipeline.convert import Convert
 from lakelog.pipeline.copying import Copy
-from lakelog.pipeline.crowded import Crowd, Made, compact_crowded
+from lakelog.pipeline.crowded import CompactedSegment, ShuffledCompaction, compact_crowded
 from lakelog.pipeline.frame import Committing, Finding, Job, Plan, Result, Task, pack
 from lakelog.pipeline.fsck import ReindexNamespace, VerifyNamespace
 from lakelog.pipeline.importing import SEGMENT_BYTES, Import
@@ -53,15 +53,14 @@ __all__ = [
     "Compact",
     "CompactSettings",
     "CompactUnit",
+    "CompactedSegment",
     "Compare",
     "Connections",
     "Convert",
     "Copy",
-    "Crowd",
     "Finding",
     "Import",
     "Job",
-    "Made",
     "Merge",
     "Plan",
     "Reindex",
@@ -71,6 +70,7 @@ __all__ = [
     "Retain",
     "RunUnits",
     "Seal",
+    "ShuffledCompaction",
     "Task",
     "Verdict",
     "Verify",

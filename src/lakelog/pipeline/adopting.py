@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from lakelog.errors import ConflictError, NotFoundError, UnavailableError
 from lakelog.history.manifests import (
-    Made,
     Manifest,
+    NewSegment,
+    PartitionPath,
     SegmentRow,
-    Where,
     change_manifest,
     changes,
     make_segment,
@@ -39,12 +39,12 @@ from lakelog.store import Work, run
 
 __all__ = ["Importing", "begun_topic", "content_name"]
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 Part = Mapping[str, Any]
 """What a step has made of one segment: see ``Import.step``."""
 
 
-def content_name(made: Made) -> str:
+def content_name(made: NewSegment) -> str:
     """Return the name of a segment that says what is in it: who made it does not matter."""
     digest = sha256()
     for piece in made.body:
@@ -75,9 +75,9 @@ class Importing:
     ) -> None:
         self.job, self._topics = job, topics
         self._rules, self._perform, self._stay_closed = rules, perform, stay_closed
-        self._flawed: set[Place] = set()
-        self._waiting: dict[Place, list[Part]] = {}
-        self._open: dict[Place, dict[int, int]] = {}
+        self._flawed: set[TopicPartition] = set()
+        self._waiting: dict[TopicPartition, list[Part]] = {}
+        self._open: dict[TopicPartition, dict[int, int]] = {}
         """Producers with an open transaction, and where it began."""
 
     def commit(self, table: pa.Table) -> list[Result]:
@@ -98,7 +98,7 @@ class Importing:
                 self._waiting[place] = parts[len(settled) :]
         return told
 
-    def _take(self, place: Place, part: Part) -> list[Result]:
+    def _take(self, place: TopicPartition, part: Part) -> list[Result]:
         still = self._open.setdefault(place, {})
         unlisted = [producer for producer in part["unlisted"] if producer in still]
         if unlisted:
@@ -168,7 +168,7 @@ class Importing:
                     )
 
 
-def _refused(place: Place, what: str) -> Result:
+def _refused(place: TopicPartition, what: str) -> Result:
     name = f"{place[0]}-{place[1]}"
     return Result(
         topic=place[0],
@@ -190,7 +190,7 @@ def _settled(parts: Sequence[Part], still: Mapping[int, int]) -> list[Part]:
     return list(parts[:count])
 
 
-def _adopt(where: Where, parts: Sequence[Part]) -> Work[bool]:
+def _adopt(where: PartitionPath, parts: Sequence[Part]) -> Work[bool]:
     """Let a manifest name the rows of some steps, which follow one another.
 
     False: nothing of the log has been found yet, and more is to come. Then where it begins is not
@@ -231,14 +231,14 @@ def _adopt(where: Where, parts: Sequence[Part]) -> Work[bool]:
     return True
 
 
-def _begin_at(where: Where, now: Manifest, start: int) -> Work[None]:
+def _begin_at(where: PartitionPath, now: Manifest, start: int) -> Work[None]:
     """Let the log begin where Kafka's does by now."""
     if start > now.log_start:
         write = new_id().hex()
         yield from change_manifest(where, write, lambda now: changes.start(now, write, start))
 
 
-def _lowered(where: Where, row: SegmentRow, base: int) -> Work[SegmentRow]:
+def _lowered(where: PartitionPath, row: SegmentRow, base: int) -> Work[SegmentRow]:
     """Return a segment with the same batches that begins at ``base``."""
     made = make_segment(
         [(yield from read_segment(where, row))],

@@ -26,8 +26,8 @@ from lakelog.history import Selection
 from lakelog.history.manifests import (
     Intent,
     Manifest,
+    PartitionPath,
     SegmentRow,
-    Where,
     change_manifest,
     changes,
     make_segment,
@@ -44,8 +44,8 @@ from lakelog.pipeline.targets import TARGET
 from lakelog.pipeline.wanted import failed_partition, list_wanted
 from lakelog.records import decode_header
 from lakelog.records.cleaning import Cleaner
-from lakelog.records.dirtiness import Cleanable, Stretch, plan_cleaning
-from lakelog.records.keeping import Rules
+from lakelog.records.dirtiness import Cleanable, SegmentDirtiness, plan_cleaning
+from lakelog.records.keeping import CleaningRules
 from lakelog.records.offset_map import MEMORY_BYTES, OffsetMap
 from lakelog.store import StoreSpec, Usage, Work, run, run_by_threads, tried
 
@@ -166,7 +166,7 @@ def _cleanable(
     topic: Topic, rows: tuple[SegmentRow, ...], cleaned_end: int, now_ms: int
 ) -> Cleanable:
     stretches = [
-        Stretch(
+        SegmentDirtiness(
             base_offset=row.base_offset,
             next_offset=row.next_offset,
             size_bytes=row.length,
@@ -195,7 +195,7 @@ class Begun:
     write: bytes
     rows: tuple[SegmentRow, ...]
     dirty_from: int
-    rules: Rules
+    rules: CleaningRules
 
 
 class _Crowded(Rewritten):
@@ -204,7 +204,7 @@ class _Crowded(Rewritten):
 
 def compact_partition(
     topic: Topic,
-    where: Where,
+    where: PartitionPath,
     settings: CompactSettings,
     write: bytes,
     *,
@@ -240,7 +240,7 @@ def compact_partition(
 
 
 def begin_cleaning(
-    topic: Topic, where: Where, write: bytes, *, now_ms: int, always: bool = False
+    topic: Topic, where: PartitionPath, write: bytes, *, now_ms: int, always: bool = False
 ) -> Work[Begun | Rewritten]:
     """Announce the cleaning of a partition; if it is not due, or has moved on, say so."""
     id_ = write.hex()
@@ -262,12 +262,12 @@ def begin_cleaning(
         rows=rows,
         # A map that was full ended inside of a segment, which is dirty from there on.
         dirty_from=max(due.dirty_from, manifest.cleaned_end),
-        rules=Rules(now_ms=now_ms, delete_retention_ms=retention_ms),
+        rules=CleaningRules(now_ms=now_ms, delete_retention_ms=retention_ms),
     )
 
 
 def end_cleaning(
-    where: Where,
+    where: PartitionPath,
     write: bytes,
     old: tuple[SegmentRow, ...],
     new: tuple[SegmentRow, ...],
@@ -288,7 +288,7 @@ def end_cleaning(
     )
 
 
-def _unpaged(where: Where, id_: str) -> Work[Manifest]:
+def _unpaged(where: PartitionPath, id_: str) -> Work[Manifest]:
     """Return the manifest with all of its rows in it: compaction concerns old ones, too."""
     manifest = yield from read_manifest(where)
     pages: dict[str, tuple[SegmentRow, ...]] = {}
@@ -307,7 +307,7 @@ def _unpaged(where: Where, id_: str) -> Work[Manifest]:
 
 
 def _noted(
-    where: Where,
+    where: PartitionPath,
     rows: tuple[SegmentRow, ...],
     dirty_from: int,
     settings: CompactSettings,
@@ -328,7 +328,7 @@ def _noted(
 
 
 def _cleaned(
-    where: Where,
+    where: PartitionPath,
     rows: tuple[SegmentRow, ...],
     cleaner: Cleaner,
     settings: CompactSettings,
@@ -361,7 +361,7 @@ def _cleaned(
 
 
 def put_cleaned(
-    where: Where, base: int, over: Sequence[SegmentRow], runs: Sequence[Bytes], write: bytes
+    where: PartitionPath, base: int, over: Sequence[SegmentRow], runs: Sequence[Bytes], write: bytes
 ) -> Work[SegmentRow]:
     """Store a segment that takes the place of others."""
     made = make_segment(

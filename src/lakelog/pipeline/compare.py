@@ -24,7 +24,7 @@ from lakelog.history import Selection
 from lakelog.log import list_topics
 from lakelog.names import topic_key
 from lakelog.pipeline.absent import missing_results
-from lakelog.pipeline.frame import Connect, Finding, Notes, Plan, Result, Step
+from lakelog.pipeline.frame import Connect, Finding, FindingCollector, Plan, Result, Step
 from lakelog.pipeline.sides import (
     LIVE,
     NAMESPACE,
@@ -131,7 +131,7 @@ class Compare:
 
     def step(self, pair: Pair) -> Step[Result]:
         """Compare one pair."""
-        notes = Notes()
+        notes = FindingCollector()
         left = _Cursor(self._stream(pair, LEFT, () if pair.left is None else (pair.left,)))
         right = _Cursor(self._stream(pair, RIGHT, pair.right))
         count = 0
@@ -223,7 +223,7 @@ class _Cursor:
         self._held = self._held.slice(rows)
 
 
-def _compare(pair: Pair, left: _Cursor, right: _Cursor, notes: Notes) -> Step[int]:
+def _compare(pair: Pair, left: _Cursor, right: _Cursor, notes: FindingCollector) -> Step[int]:
     """Return how many records were compared."""
     count = 0
     while not notes.is_full:
@@ -278,6 +278,6 @@ def _difference(ours: pa.RecordBatch, theirs: pa.RecordBatch, row: int) -> str:
     return f"other {' and '.join(names)} there"
 
 
-def _tell(pair: Pair, notes: Notes, batch: pa.RecordBatch, row: int, what: str) -> None:
+def _tell(pair: Pair, notes: FindingCollector, batch: pa.RecordBatch, row: int, what: str) -> None:
     offset = batch.column("offset")[row].as_py()
     notes.add(Finding(pair.object, offset, 0, f"offset {offset}: {what}"))

@@ -19,7 +19,7 @@ from typing import Any
 from lakelog.errors import ConflictError, CorruptError, InvalidInputError, UnsupportedError
 from lakelog.history import LAYOUTS, SegmentRef, Selection
 from lakelog.pipeline.absent import missing_results, unsealed_results
-from lakelog.pipeline.frame import Finding, Plan, Result, Step, Wish
+from lakelog.pipeline.frame import Finding, Plan, Result, Step, StoreRequest
 from lakelog.pipeline.listing import SOURCE
 from lakelog.pipeline.losses import LossGuard
 from lakelog.pipeline.parquet import ParquetGroup
@@ -202,7 +202,7 @@ class Convert:
             except StopIteration:
                 return
             answer = None
-            if isinstance(item, Wish):
+            if isinstance(item, StoreRequest):
                 answer = yield item
             else:
                 yield from target.add(guard.columns(item))

@@ -30,9 +30,9 @@ from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
 from lakelog.log import (
     Extent,
-    Member,
+    LocatedRange,
     OutOfRange,
-    Span,
+    PartitionRef,
     Survey,
     Topic,
     create_topic,
@@ -69,7 +69,7 @@ CHUNK_BYTES = 8 << 20
 class CopyUnit:
     """Offsets of a partition of the source."""
 
-    member: Member
+    member: PartitionRef
     rules: Rules
     base_offset: int
     next_offset: int
@@ -233,7 +233,7 @@ def _units(extent: Extent, rules: Rules, low: int, end: int, size_max: int) -> I
     spans = list(sealed_spans(extent, start, min(end, extent.sealed_end)))
     base = max(start, min(extent.sealed_end, end))
     if base < end or not spans:
-        spans.append(Span(extent.member, base, max(base, end), 0, None))
+        spans.append(LocatedRange(extent.member, base, max(base, end), 0, None))
     at, size = start, 0
     for number, span in enumerate(spans):
         size += span.size

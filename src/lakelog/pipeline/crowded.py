@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
 from lakelog.formats import Bytes
-from lakelog.history.manifests import SegmentRow, Where
+from lakelog.history.manifests import PartitionPath, SegmentRow
 from lakelog.host import new_id
 from lakelog.keep import Rewritten, read_segment
 from lakelog.log import store_now
@@ -44,13 +44,13 @@ from lakelog.records.offset_map import BYTES_PER_KEY, OffsetMap
 from lakelog.records.scattering import buckets_for, scatter
 from lakelog.store import Usage, Work, run
 
-__all__ = ["CleanAll", "Crowd", "Made", "compact_crowded"]
+__all__ = ["CleanAll", "CompactedSegment", "ShuffledCompaction", "compact_crowded"]
 
 _SLACK_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class CompactedSegment:
     """What has become of a segment."""
 
     row: SegmentRow | None = None
@@ -63,11 +63,11 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crowd:
+class ShuffledCompaction:
     """A partition that is being cleaned by many, as each of them knows it."""
 
     job: Compact
-    where: Where
+    where: PartitionPath
     begun: Begun
     seed: bytes
     buckets: int
@@ -91,23 +91,23 @@ class Crowd:
         except (CorruptError, UnsupportedError, NotFoundError):
             return []  # Whoever is to clean it finds the same, and says so.
 
-    def clean(self, segment: int, outdating: Sequence[bytes]) -> Made:
+    def clean(self, segment: int, outdating: Sequence[bytes]) -> CompactedSegment:
         """Clean a segment, given what outdates keys of it; store what is left, if that is new."""
         connections = Connections(self.job.stores)
         row = self.begun.rows[segment]
         try:
             made = run(self._clean(row, outdating), connections.connect(TARGET))
         except NotFoundError:
-            made = Made(is_gone=True)
+            made = CompactedSegment(is_gone=True)
         except (CorruptError, UnsupportedError) as error:
             finding = Finding(error.where or self._name(row), error.at, 0, error.what)
-            made = Made(finding=finding)
+            made = CompactedSegment(finding=finding)
         return replace(made, usage=connections.usage)
 
-    def _clean(self, row: SegmentRow, outdating: Sequence[bytes]) -> Work[Made]:
+    def _clean(self, row: SegmentRow, outdating: Sequence[bytes]) -> Work[CompactedSegment]:
         body = yield from read_segment(self.where, row)
         if any(_specials(body)):
-            return Made(is_special=True)
+            return CompactedSegment(is_special=True)
         newest = self._map_of(body, row)
         for slots in outdating:
             newest.overlay(slots)
@@ -116,13 +116,13 @@ class Crowd:
             raise CorruptError(what, at=0, where=self._name(row))
         left = bytes(Cleaner(newest, self.begun.rules).clean(body, where=self._name(row)).run)
         if left == body:
-            return Made(row=row)
+            return CompactedSegment(row=row)
         if not left:
-            return Made()
+            return CompactedSegment()
         is_first = row == self.begun.rows[0]
         base = row.base_offset if is_first else decode_header(left).base_offset
         new = yield from put_cleaned(self.where, base, [row], [left], self.begun.write)
-        return Made(row=new)
+        return CompactedSegment(row=new)
 
     def _map_of(self, body: Bytes, row: SegmentRow) -> OffsetMap:
         """Return the map of a segment's own keys, with room for all of them."""
@@ -146,7 +146,7 @@ def _specials(body: Bytes) -> Iterator[bool]:
 
 # ---------------------------------------------------------------------------- the driver
 
-CleanAll = Callable[[Crowd], Sequence[Made]]
+CleanAll = Callable[[ShuffledCompaction], Sequence[CompactedSegment]]
 """Notes, settles and cleans; returns what became of each segment, in their order."""
 
 
@@ -168,7 +168,9 @@ def compact_crowded(job: Compact, unit: CompactUnit, clean_all: CleanAll) -> Res
     if isinstance(begun, Rewritten):
         return replace(result, outcome="moved" if begun.abandoned else "good")
     buckets = buckets_for(sum(row.records for row in begun.rows), job.settings.map_bytes)
-    made = clean_all(Crowd(job=job, where=where, begun=begun, seed=new_id(), buckets=buckets))
+    made = clean_all(
+        ShuffledCompaction(job=job, where=where, begun=begun, seed=new_id(), buckets=buckets)
+    )
     findings = tuple(one.finding for one in made if one.finding)
     if any(one.is_special for one in made):
         return None
@@ -185,7 +187,7 @@ def compact_crowded(job: Compact, unit: CompactUnit, clean_all: CleanAll) -> Res
     return replace(result, usage=sum((one.usage for one in made), connections.usage))
 
 
-def _end(where: Where, begun: Begun, new: tuple[SegmentRow, ...]) -> Work[Rewritten]:
+def _end(where: PartitionPath, begun: Begun, new: tuple[SegmentRow, ...]) -> Work[Rewritten]:
     base, end = begun.rows[0].base_offset, begun.rows[-1].next_offset
     try:
         if new and new[0].base_offset != base:

@@ -12,7 +12,7 @@ Most verbs are done when their steps are. One whose units depend on each other h
 as well (``Committing``): its steps only make objects, and after each wave of them a ``Committer``
 lets the manifests name what was made. So what was done before a failure stays done.
 
-A step asks for what it needs by yielding a ``Wish``: an operation, and the name of the store it is
+A step asks for what it needs by yielding a ``StoreRequest``: an operation, and the name of the store it is
 for. So the same step runs in a Spark task, in a worker process of a broker, and in the simulator.
 What is wrong with the data is a Finding in its Result. What is wrong with the world (a store that
 does not answer) is an error: the task fails, and Spark tries it again.
@@ -38,14 +38,14 @@ __all__ = [
     "Committing",
     "Connect",
     "Finding",
+    "FindingCollector",
     "Job",
-    "Notes",
     "Plan",
     "Result",
     "Step",
+    "StoreRequest",
     "Task",
     "Unit",
-    "Wish",
     "at_store",
     "failed",
     "pack",
@@ -67,14 +67,14 @@ UNVERIFIABLE = "unverifiable"
 checksum."""
 
 
-class Wish(NamedTuple):
+class StoreRequest(NamedTuple):
     """Something a step asks for: an operation, and the store it is for."""
 
     store: str
     op: Any
 
 
-Step = Generator[Wish, Any, T]
+Step = Generator[StoreRequest, Any, T]
 
 Connect = Callable[[str], Callable[[Any], Any]]
 """Opens a store by its name, and returns what performs operations there."""
@@ -91,7 +91,7 @@ def at_store(store: str, flow: Work[T]) -> Step[T]:
             result: T = done.value
             return result
         try:
-            answer, error = (yield Wish(store, op)), None
+            answer, error = (yield StoreRequest(store, op)), None
         except LakelogError as raised:
             answer, error = None, raised
 
@@ -107,7 +107,7 @@ class Finding(NamedTuple):
     what: str
 
 
-class Notes:
+class FindingCollector:
     """Findings on their way into a Result: counted all, kept some."""
 
     def __init__(self) -> None:

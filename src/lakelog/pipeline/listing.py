@@ -8,9 +8,16 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from lakelog.formats import Range
-from lakelog.history import Directory, Part, SegmentRef, Selection, each_directory, find_logs
+from lakelog.history import (
+    Directory,
+    SegmentRange,
+    SegmentRef,
+    Selection,
+    each_directory,
+    find_logs,
+)
 from lakelog.pipeline.absent import missing_results
-from lakelog.pipeline.frame import Finding, Result, Step, Wish
+from lakelog.pipeline.frame import Finding, Result, Step, StoreRequest
 from lakelog.records import OFFSET_MAX
 from lakelog.store import Fetched, GetRange, Op, StoreSpec
 
@@ -78,9 +85,9 @@ def _without_segments(directory: Directory) -> Result:
     )
 
 
-def whole(segment: SegmentRef, offset_from: int = 0, offset_to: int = OFFSET_MAX) -> Part:
+def whole(segment: SegmentRef, offset_from: int = 0, offset_to: int = OFFSET_MAX) -> SegmentRange:
     """Return a segment as one part, for the offsets that are wanted."""
-    return Part(
+    return SegmentRange(
         segment=segment,
         byte_from=0,
         byte_to=segment.size,
@@ -108,9 +115,9 @@ def feed(
         answer = None
         if isinstance(item, Range):
             op = GetRange(segment.key(item.suffix), item.start, item.end)
-            fetched: Fetched = yield Wish(SOURCE, op)
+            fetched: Fetched = yield StoreRequest(SOURCE, op)
             answer = fetched.body
         elif isinstance(item, Op):
-            answer = yield Wish(SOURCE, item)
+            answer = yield StoreRequest(SOURCE, item)
         elif take is not None and (more := take(item)) is not None:
             yield from more

@@ -19,9 +19,16 @@ from lakelog.errors import InvalidInputError, UnavailableError
 from lakelog.history import Selection
 from lakelog.history.placed import placed_schema
 from lakelog.host import install_command
-from lakelog.pipeline.frame import Wish
+from lakelog.pipeline.frame import StoreRequest
 
-__all__ = ["ListPartitions", "LiveKafka", "LivePartition", "ReadRecords", "list_live", "read_live"]
+__all__ = [
+    "KafkaPartition",
+    "KafkaReader",
+    "ListPartitions",
+    "ReadRecords",
+    "list_live",
+    "read_live",
+]
 
 SCHEME = "kafka"
 _WAIT_S = 30.0
@@ -49,7 +56,7 @@ class ReadRecords:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LivePartition:
+class KafkaPartition:
     """A partition of a running Kafka, as it was when it was listed."""
 
     topic: str
@@ -66,31 +73,31 @@ class LivePartition:
         return f"{self.topic}-{self.partition}"
 
 
-def list_live(perform: Callable[[Any], Any], selection: Selection) -> list[LivePartition]:
+def list_live(perform: Callable[[Any], Any], selection: Selection) -> list[KafkaPartition]:
     """Return the partitions that are wanted."""
     return [
-        LivePartition(topic=topic, partition=number, base_offset=first, next_offset_max=end)
+        KafkaPartition(topic=topic, partition=number, base_offset=first, next_offset_max=end)
         for topic, number, first, end in perform(ListPartitions())
         if selection.wants(topic, number)
     ]
 
 
 def read_live(
-    piece: LivePartition, store: str, columns: Iterable[str], offset_from: int, offset_to: int
-) -> Generator[Wish | pa.RecordBatch, Any, None]:
+    piece: KafkaPartition, store: str, columns: Iterable[str], offset_from: int, offset_to: int
+) -> Generator[StoreRequest | pa.RecordBatch, Any, None]:
     """Yield the records of a range of offsets."""
     at = max(offset_from, piece.base_offset)
     end = min(offset_to, piece.next_offset_max)
     names = list(columns)
     while at < end:
-        batch = yield Wish(store, ReadRecords(piece.topic, piece.partition, at, end))
+        batch = yield StoreRequest(store, ReadRecords(piece.topic, piece.partition, at, end))
         if not batch.num_rows:
             return
         yield batch.select(names)
         at = batch.column("offset")[-1].as_py() + 1
 
 
-class LiveKafka:
+class KafkaReader:
     """Performs what is asked of a running Kafka at ``kafka://host:port``."""
 
     def __init__(self, url: str, options: Mapping[str, str] | None = None) -> None:

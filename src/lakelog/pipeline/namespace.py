@@ -13,10 +13,10 @@ import pyarrow as pa
 from lakelog.errors import LakelogError
 from lakelog.history import Selection
 from lakelog.host import SystemClock, new_id
-from lakelog.log import Extent, Span, Survey, open_survey, sealed_spans
+from lakelog.log import Extent, LocatedRange, Survey, open_survey, sealed_spans
 from lakelog.log.rows import read_share
 from lakelog.model import Rules
-from lakelog.pipeline.frame import Wish
+from lakelog.pipeline.frame import StoreRequest
 from lakelog.store import Work, run
 
 __all__ = ["LogPiece", "list_namespace", "look_at", "read_namespace"]
@@ -26,7 +26,7 @@ __all__ = ["LogPiece", "list_namespace", "look_at", "read_namespace"]
 class LogPiece:
     """Offsets of a partition, and the rules of its namespace."""
 
-    span: Span
+    span: LocatedRange
     rules: Rules
 
     @property
@@ -65,16 +65,16 @@ def look_at(selection: Selection) -> Work[tuple[Survey, list[Extent]]]:
     return survey, (yield from survey.extents(members))
 
 
-def _spans(extent: Extent) -> Iterable[Span]:
+def _spans(extent: Extent) -> Iterable[LocatedRange]:
     yield from sealed_spans(extent, extent.log_start, extent.sealed_end)
     start = max(extent.log_start, extent.sealed_end)
     if start < extent.end:
-        yield Span(extent.member, start, extent.end, 0, None)
+        yield LocatedRange(extent.member, start, extent.end, 0, None)
 
 
 def read_namespace(
     piece: LogPiece, store: str, columns: Iterable[str], offset_from: int, offset_to: int
-) -> Generator[Wish | pa.RecordBatch, Any, None]:
+) -> Generator[StoreRequest | pa.RecordBatch, Any, None]:
     """Yield the records of a range of offsets."""
     span = piece.span
     base, next_ = max(span.base_offset, offset_from), min(span.next_offset, offset_to)
@@ -95,6 +95,6 @@ def read_namespace(
             yield item
             continue
         try:
-            answer = yield Wish(store, item)
+            answer = yield StoreRequest(store, item)
         except LakelogError as raised:
             error = raised  # What is gone is looked for elsewhere.

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from lakelog.errors import InvalidInputError
 from lakelog.history import Selection
-from lakelog.pipeline.frame import Wish
+from lakelog.pipeline.frame import StoreRequest
 from lakelog.records import OFFSET_MAX, Codec
 from lakelog.store import Fetched, Get, each_object
 
@@ -95,12 +95,12 @@ def list_groups(perform: Callable[[Any], Any], selection: Selection) -> list[Par
 
 def read_group(
     group: ParquetGroup, store: str, columns: Iterable[str]
-) -> Generator[Wish | pa.RecordBatch, Any, None]:
+) -> Generator[StoreRequest | pa.RecordBatch, Any, None]:
     """Yield the records of a group in the order of their offsets, and on the way the reads."""
     tables: list[pa.Table] = []
     chosen = list(columns)
     for key, size in group.objects:
-        fetched: Fetched = yield Wish(store, Get(key, size_bytes_max=size))
+        fetched: Fetched = yield StoreRequest(store, Get(key, size_bytes_max=size))
         tables.append(pq.read_table(pa.BufferReader(fetched.body), columns=chosen))
     table = pa.concat_tables(tables)
     if len(tables) > 1:

@@ -16,7 +16,7 @@ from lakelog.formats import EVERYTHING, NOTHING, Block, Damage, kafkalog, kafs, 
 from lakelog.formats.batches import Frame
 from lakelog.history import SegmentRef, Selection, layout_named
 from lakelog.pipeline.absent import result_of_absent
-from lakelog.pipeline.frame import Finding, Notes, Plan, Result, Step, at_store
+from lakelog.pipeline.frame import Finding, FindingCollector, Plan, Result, Step, at_store
 from lakelog.pipeline.listing import SOURCE, feed, list_copies
 from lakelog.pipeline.output import put_once, replace_once
 from lakelog.pipeline.sides import expected_reads
@@ -73,7 +73,7 @@ class Reindex:
 
     def step(self, segment: SegmentRef) -> Step[Result]:
         """Look at one segment, and make what it lacks."""
-        notes = Notes()
+        notes = FindingCollector()
         result = Result(
             topic=segment.topic,
             partition=segment.partition,
@@ -111,7 +111,9 @@ class Reindex:
         )
 
 
-def _walk(segment: SegmentRef, made: "_Index", wrong: set[str], notes: Notes) -> Step[None]:
+def _walk(
+    segment: SegmentRef, made: "_Index", wrong: set[str], notes: FindingCollector
+) -> Step[None]:
     def take(found: Block | Damage) -> None:
         if isinstance(found, Block):
             made.saw(found)

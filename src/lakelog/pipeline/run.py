@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.pipeline.frame import BAD, Committing, Job, Plan, Result, Task, Wish, pack
-from lakelog.pipeline.live import LiveKafka
+from lakelog.pipeline.frame import BAD, Committing, Job, Plan, Result, StoreRequest, Task, pack
+from lakelog.pipeline.live import KafkaReader
 from lakelog.pipeline.results import Report, results_to_arrow
 from lakelog.store import Meter, StoreSpec, Usage, metered, retrying, run, working_by_threads
 
@@ -55,10 +55,10 @@ class Connections:
 
     def _open(self, spec: StoreSpec) -> Perform:
         if spec.url.startswith("kafka:"):
-            return LiveKafka(spec.url, spec.options).perform
+            return KafkaReader(spec.url, spec.options).perform
         return working_by_threads(retrying(metered(spec.open().perform, self._meter)))
 
-    def grant(self, wish: Wish) -> Any:
+    def grant(self, wish: StoreRequest) -> Any:
         """Return the answer to a wish."""
         return self.connect(wish.store)(wish.op)
 

@@ -22,13 +22,13 @@ import pyarrow as pa
 
 from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnsupportedError
 from lakelog.history import Selection
-from lakelog.history.manifests import Manifest, SegmentRow, Where, try_manifests
+from lakelog.history.manifests import Manifest, PartitionPath, SegmentRow, try_manifests
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Held, Lane, Place, StoreTime, write_checkpoint
+from lakelog.journal import KnownBundle, Lane, StoreTime, TopicIdPartition, write_checkpoint
 from lakelog.keep import (
     Backlog,
     Catalog,
-    Group,
+    SealBatch,
     SealSettings,
     begin_seal,
     bury,
@@ -60,7 +60,7 @@ class SealUnit:
     """A group of a lane, with what its bundles hold of it and nothing else."""
 
     lane: int
-    group: Group
+    group: SealBatch
     topic: str
     """The first of its topics, for the report."""
 
@@ -81,9 +81,9 @@ class Seal:
     """... or when the oldest of it is so old. 0: every lane is due."""
     idle: bool = False
     """Nobody appends: empty the journal altogether."""
-    ends: Mapping[Place, int] = field(default_factory=dict)
+    ends: Mapping[TopicIdPartition, int] = field(default_factory=dict)
     """Where the history of each partition ends that was announced."""
-    burnt: frozenset[Place] = frozenset()
+    burnt: frozenset[TopicIdPartition] = frozenset()
     """Those of them in which no name without a write id may be used any more."""
     write: bytes = b""
 
@@ -142,13 +142,13 @@ class Seal:
         known: _Known = plan.known
         perform = connect(TARGET)
         write, now_ms = new_id(), run(store_now(new_id), perform)
-        places: dict[Place, tuple[int, Where]] = {}
+        places: dict[TopicIdPartition, tuple[int, PartitionPath]] = {}
         for unit in plan.units:
             places.update({where.place: (unit.lane, where) for where in unit.group.wheres})
         flows = [
             begin_seal(
                 _lane(lane, known.rules),  # They run side by side, so each has its own.
-                Group((where,), known.backlogs[lane].bundles, 0),
+                SealBatch((where,), known.backlogs[lane].bundles, 0),
                 where,
                 write,
                 now_ms,
@@ -156,7 +156,7 @@ class Seal:
             for lane, where in places.values()
         ]
         begun = run_by_threads([tried(flow) for flow in flows], perform)
-        announced: dict[Place, Manifest] = {}
+        announced: dict[TopicIdPartition, Manifest] = {}
         bad: list[Result] = []
         catalog = catalog_of(known.topics)
         for (_, where), manifest in zip(places.values(), begun, strict=True):
@@ -225,7 +225,7 @@ class Sealing:
         self,
         job: Seal,
         known: _Known,
-        lanes: Mapping[Place, int],
+        lanes: Mapping[TopicIdPartition, int],
         perform: Callable[[Any], Any],
         bad: list[Result],
     ) -> None:
@@ -235,10 +235,10 @@ class Sealing:
 
     def commit(self, table: pa.Table) -> list[Result]:
         """Let manifests name what was made, in the lanes whose floors are where they were."""
-        rows: dict[Where, list[SegmentRow]] = {}
+        rows: dict[PartitionPath, list[SegmentRow]] = {}
         for made in table.column("made").to_pylist():
             for topic, path, partition, some in json.loads(made) if made else ():
-                where = Where(bytes.fromhex(topic), path, partition)
+                where = PartitionPath(bytes.fromhex(topic), path, partition)
                 rows.setdefault(where, []).extend(SegmentRow(*row) for row in some)
         known = self._known
         bad, self._bad = self._bad, []
@@ -302,7 +302,7 @@ def _lane(number: int, rules: Rules) -> Lane:
 
 def _unsealed(
     backlog: Backlog, catalog: Catalog
-) -> Work[tuple[Backlog, list[tuple[Where, LakelogError]]]]:
+) -> Work[tuple[Backlog, list[tuple[PartitionPath, LakelogError]]]]:
     """Return a backlog without what manifests have already, and those that cannot be read."""
     places = sorted({one.place for held in backlog.bundles for one in held.bundle.slices})
     wheres = [where for place in places if (where := where_of(catalog, place)) is not None]
@@ -312,17 +312,19 @@ def _unsealed(
     return replace(backlog, bundles=tuple(_thinned(backlog.bundles, ends))), damaged
 
 
-def _name(group: Group, catalog: Catalog) -> str:
+def _name(group: SealBatch, catalog: Catalog) -> str:
     return catalog[group.wheres[0].topic].name
 
 
-def _thin(group: Group) -> Group:
+def _thin(group: SealBatch) -> SealBatch:
     """Return a group whose bundles say nothing but what is in it."""
     places = dict.fromkeys((where.place for where in group.wheres), 0)
     return replace(group, bundles=tuple(_thinned(group.bundles, places)))
 
 
-def _thinned(bundles: tuple[Held, ...], ends: Mapping[Place, int]) -> Iterator[Held]:
+def _thinned(
+    bundles: tuple[KnownBundle, ...], ends: Mapping[TopicIdPartition, int]
+) -> Iterator[KnownBundle]:
     """Yield bundles without what lies before the end of its partition, or is of no such."""
     for held in bundles:
         slices = tuple(

@@ -20,9 +20,9 @@ from lakelog.errors import CorruptError, InvalidInputError
 from lakelog.formats import FORMATS, Carries
 from lakelog.history import LAYOUTS, SegmentRef, Selection
 from lakelog.history.read import read_part
-from lakelog.pipeline.frame import Wish
+from lakelog.pipeline.frame import StoreRequest
 from lakelog.pipeline.listing import list_segments, whole
-from lakelog.pipeline.live import LivePartition, list_live, read_live
+from lakelog.pipeline.live import KafkaPartition, list_live, read_live
 from lakelog.pipeline.namespace import LogPiece, list_namespace, read_namespace
 from lakelog.pipeline.parquet import ParquetGroup, list_groups, read_group
 from lakelog.records import OFFSET_MAX
@@ -39,8 +39,8 @@ __all__ = [
     "read_piece",
 ]
 
-Piece = SegmentRef | ParquetGroup | LivePartition | LogPiece
-Stream = Generator[Wish | pa.RecordBatch, Any, None]
+Piece = SegmentRef | ParquetGroup | KafkaPartition | LogPiece
+Stream = Generator[StoreRequest | pa.RecordBatch, Any, None]
 
 PARQUET, NAMESPACE, LIVE = "parquet", "lakelog", "live"
 SIDES = (*LAYOUTS, PARQUET, NAMESPACE, LIVE)
@@ -65,7 +65,7 @@ def carries_of(layout: str) -> Carries:
 
 def list_pieces(
     perform: Callable[[Any], Any], layout: str, selection: Selection
-) -> list[SegmentRef] | list[ParquetGroup] | list[LivePartition] | list[LogPiece]:
+) -> list[SegmentRef] | list[ParquetGroup] | list[KafkaPartition] | list[LogPiece]:
     """Return the pieces of a side, partition by partition, in the order of offsets."""
     if layout == PARQUET:
         return list_groups(perform, selection)
@@ -143,7 +143,9 @@ def _read_segment(
             item = flow.send(answer)
         except StopIteration:
             return
-        answer = (yield item) if isinstance(item, pa.RecordBatch) else (yield Wish(store, item))
+        answer = (
+            (yield item) if isinstance(item, pa.RecordBatch) else (yield StoreRequest(store, item))
+        )
 
 
 def _within(stream: Stream, offset_from: int, offset_to: int) -> Stream:
@@ -157,7 +159,7 @@ def _within(stream: Stream, offset_from: int, offset_to: int) -> Stream:
         except pa.ArrowInvalid as error:
             raise CorruptError(f"not Parquet: {error}", at=0) from error
         answer = None
-        if isinstance(item, Wish):
+        if isinstance(item, StoreRequest):
             answer = yield item
         else:
             offsets = item.column("offset")

@@ -6,7 +6,7 @@ counts before a manifest takes it (``adopting``).
 
 from collections.abc import Iterator
 
-from lakelog.history.manifests import SegmentRow, Where, make_segment, settle_segment
+from lakelog.history.manifests import PartitionPath, SegmentRow, make_segment, settle_segment
 from lakelog.pipeline.adopting import content_name
 from lakelog.pipeline.frame import Step, at_store
 from lakelog.pipeline.targets import TARGET
@@ -19,7 +19,7 @@ __all__ = ["Taken"]
 class Taken:
     """Segments of ours in the making."""
 
-    def __init__(self, where: Where, low: int, segment_bytes: int) -> None:
+    def __init__(self, where: PartitionPath, low: int, segment_bytes: int) -> None:
         self._where, self._segment_bytes = where, segment_bytes
         self._low: int | None = low
         """Where the first of them begins, also if its first batch does not."""

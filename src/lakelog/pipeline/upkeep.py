@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from lakelog.errors import CorruptError, LakelogError, UnavailableError, UnsupportedError
 from lakelog.history import Selection
-from lakelog.history.manifests import SegmentRow, Where, try_manifests
+from lakelog.history.manifests import PartitionPath, SegmentRow, try_manifests
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, StoreTime
 from lakelog.keep import (
@@ -39,7 +39,16 @@ from lakelog.log import (
 )
 from lakelog.model import Rules
 from lakelog.names import is_topic_name
-from lakelog.pipeline.frame import Connect, Finding, Notes, Plan, Result, Step, at_store, failed
+from lakelog.pipeline.frame import (
+    Connect,
+    Finding,
+    FindingCollector,
+    Plan,
+    Result,
+    Step,
+    at_store,
+    failed,
+)
 from lakelog.pipeline.targets import TARGET
 from lakelog.pipeline.wanted import failed_partition, list_wanted
 from lakelog.records import Codec
@@ -60,7 +69,7 @@ class MergeUnit:
     """Neighbouring segments that are to become one."""
 
     topic: str
-    where: Where
+    where: PartitionPath
     rows: tuple[SegmentRow, ...]
     shape: Shape | None = None
     """What its batches are to become; None: they are copied as they are."""
@@ -192,7 +201,7 @@ class Retain:
         """Look after some partitions."""
         topic = unit.topic
         now_ms = yield from at_store(TARGET, store_now(new_id))
-        swept, left, notes, outcome = 0, False, Notes(), ""
+        swept, left, notes, outcome = 0, False, FindingCollector(), ""
         for partition in range(unit.first, unit.end):
             keeping = keep_partition(
                 topic, partition, new_id, now_ms=now_ms, grace_ms=self.grace_ms
@@ -308,7 +317,9 @@ def _repack(shape: Shape) -> Callable[[bytes], bytes]:
 # ---------------------------------------------------------------------------- what both need
 
 
-def _partitions(topics: Sequence[Topic], selection: Selection) -> Iterator[tuple[Topic, Where]]:
+def _partitions(
+    topics: Sequence[Topic], selection: Selection
+) -> Iterator[tuple[Topic, PartitionPath]]:
     """Yield the partitions of topics that can be read."""
     for topic in topics:
         for partition in range(topic.partitions if topic.is_open else 0):
@@ -327,7 +338,7 @@ def _windows(items: Iterator[Any]) -> Iterator[list[Any]]:
         yield some
 
 
-def _result(topic: str, where: Where, row: SegmentRow) -> Result:
+def _result(topic: str, where: PartitionPath, row: SegmentRow) -> Result:
     return Result(
         topic=topic,
         partition=where.partition,

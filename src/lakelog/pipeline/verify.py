@@ -29,7 +29,7 @@ from lakelog.formats import NOTHING, Block, Damage
 from lakelog.history import SegmentRef, Selection
 from lakelog.history.read import read_part
 from lakelog.pipeline.absent import result_of_absent, unsealed_results
-from lakelog.pipeline.frame import UNVERIFIABLE, Finding, Notes, Plan, Result, Step
+from lakelog.pipeline.frame import UNVERIFIABLE, Finding, FindingCollector, Plan, Result, Step
 from lakelog.pipeline.listing import SOURCE, feed, list_copies, whole
 from lakelog.pipeline.sides import expected_reads
 from lakelog.records import OFFSET_MAX
@@ -76,7 +76,7 @@ class Verify:
 
     def step(self, segment: SegmentRef) -> Step[Result]:
         """Verify one segment."""
-        notes = Notes()
+        notes = FindingCollector()
         result = Result(
             topic=segment.topic,
             partition=segment.partition,
@@ -101,7 +101,7 @@ class Verify:
         )
 
 
-def _walk(segment: SegmentRef, notes: Notes) -> Step[tuple[int, int, int]]:
+def _walk(segment: SegmentRef, notes: FindingCollector) -> Step[tuple[int, int, int]]:
     """Return records, batches and the offset behind the last of them."""
     count = batches = 0
     end = segment.base_offset
@@ -120,7 +120,7 @@ def _walk(segment: SegmentRef, notes: Notes) -> Step[tuple[int, int, int]]:
     return count, batches, end
 
 
-def _judge(segment: SegmentRef, end: int, notes: Notes) -> str:
+def _judge(segment: SegmentRef, end: int, notes: FindingCollector) -> str:
     """Return the outcome of a walk, and note how the segment and the next one meet."""
     key, next_ = segment.key(segment.fmt.suffix), segment.next_offset_max
     is_damaged = notes.count > 0
@@ -139,7 +139,7 @@ def _judge(segment: SegmentRef, end: int, notes: Notes) -> str:
     return "gap" if has_gap else "good"
 
 
-def _decode(segment: SegmentRef, notes: Notes) -> Step[str]:
+def _decode(segment: SegmentRef, notes: FindingCollector) -> Step[str]:
     """Decode every record and let go of it; return "damaged" if one cannot be read."""
     try:
         yield from feed(segment, read_part(whole(segment)))

@@ -5,7 +5,7 @@ from typing import Any
 
 from lakelog.errors import LakelogError, NotFoundError
 from lakelog.history import Selection
-from lakelog.history.manifests import Where
+from lakelog.history.manifests import PartitionPath
 from lakelog.log import Topic, news_of_topics, open_namespace
 from lakelog.pipeline.frame import Result, failed
 from lakelog.store import run
@@ -31,7 +31,7 @@ def list_wanted(
     return [*news.topics.values()], bad
 
 
-def failed_partition(topic: Topic, where: Where, error: LakelogError) -> Result:
+def failed_partition(topic: Topic, where: PartitionPath, error: LakelogError) -> Result:
     """Return the result of a partition that stopped only itself."""
     what = f"{where.prefix}manifest"
     return failed(what, error, topic=topic.name, partition=where.partition)

@@ -39,7 +39,7 @@ from lakelog.records.header import (
     Bytes,
     decode_header,
 )
-from lakelog.records.keeping import Rules, Transactions, Weight
+from lakelog.records.keeping import CleaningRules, Transactions, Weight
 from lakelog.records.kernels import clean as k
 from lakelog.records.kernels.decode import T_BODY, T_BODY_END, T_COUNT, T_POSITION
 from lakelog.records.kernels.fields import DONE
@@ -72,7 +72,7 @@ class Cleaned:
         return self.records_read - self.records_kept
 
 
-def clean(run: Bytes, newest: OffsetMap, rules: Rules, *, where: str = "") -> Cleaned:
+def clean(run: Bytes, newest: OffsetMap, rules: CleaningRules, *, where: str = "") -> Cleaned:
     """Return what is left of one run; a log of several is cleaned by one ``Cleaner``."""
     return Cleaner(newest, rules).clean(run, where=where)
 
@@ -85,7 +85,7 @@ class Cleaner:
     """
 
     def __init__(
-        self, newest: OffsetMap, rules: Rules, *, batch_bytes_max: int = BATCH_BYTES_MAX
+        self, newest: OffsetMap, rules: CleaningRules, *, batch_bytes_max: int = BATCH_BYTES_MAX
     ) -> None:
         """A batch that would outgrow ``batch_bytes_max``, which readers refuse, stays as it is."""
         self._map, self._rules, self._batch_bytes_max = newest, rules, batch_bytes_max

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from lakelog.records.header import OFFSET_MAX
 
-__all__ = ["Cleanable", "Stretch", "dirty_ratio", "plan_cleaning"]
+__all__ = ["Cleanable", "SegmentDirtiness", "dirty_ratio", "plan_cleaning"]
 
 
-class Stretch(NamedTuple):
+class SegmentDirtiness(NamedTuple):
     """A segment that is closed, as far as this decision goes."""
 
     base_offset: int
@@ -56,7 +56,7 @@ def dirty_ratio(clean_bytes: int, dirty_bytes: int) -> float:
 
 
 def plan_cleaning(
-    segments: Sequence[Stretch],
+    segments: Sequence[SegmentDirtiness],
     *,
     now_ms: int,
     min_ratio: float = 0.5,

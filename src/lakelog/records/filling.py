@@ -18,7 +18,7 @@ from lakelog.records.kernels import fields as f
 from lakelog.records.kernels.gather import gather_bytes, gather_headers
 from lakelog.records.schema import HEADER_TYPE, TYPES
 
-__all__ = ["TURN_ROWS", "Desk", "Filling"]
+__all__ = ["TURN_ROWS", "Filling", "ParserFrame"]
 
 TURN_ROWS = 16384
 
@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 Lend = Callable[[int], pa.Buffer]
 
 
-class Desk(Protocol):
+class ParserFrame(Protocol):
     """Where a parser and a filling meet: what the one reads and writes, and the other sets."""
 
     schema: pa.Schema
@@ -39,7 +39,9 @@ class Desk(Protocol):
 class Filling:
     """One Arrow batch on its way: buffers that are filled turn by turn."""
 
-    def __init__(self, desk: Desk, lend: Lend, room: int, bytes_max: int, bytes_room: int) -> None:
+    def __init__(
+        self, desk: ParserFrame, lend: Lend, room: int, bytes_max: int, bytes_room: int
+    ) -> None:
         self.room = room
         self.rows = 0
         self._desk, self._lend = desk, lend

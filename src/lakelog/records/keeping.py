@@ -22,7 +22,7 @@ from typing import NamedTuple
 from lakelog.errors import InvalidInputError
 from lakelog.records.header import CODEC_MASK, DELETE_HORIZON_BIT, BatchHeader
 
-__all__ = ["LastBatch", "Rules", "Transactions", "Weight", "last_batches"]
+__all__ = ["CleaningRules", "LastBatch", "Transactions", "Weight", "last_batches"]
 
 I64_MAX = (1 << 63) - 1
 
@@ -49,7 +49,7 @@ class LastBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class CleaningRules:
     """What a cleaning goes by besides its map."""
 
     now_ms: int

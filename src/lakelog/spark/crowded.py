@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakelog.pipeline import Crowd, Made
+from lakelog.pipeline import CompactedSegment, ShuffledCompaction
 from lakelog.records.scattering import outdating
 from lakelog.spark.tasks import TASK_BYTES, TASKS_PER_SLOT, slots
 from lakelog.spark.worker import settle
@@ -37,7 +37,7 @@ _SETTLED = "segment int, slots binary"
 _CLEANED = "segment int, made binary"
 
 
-def clean_all(spark: "SparkSession", crowd: Crowd) -> list[Made]:
+def clean_all(spark: "SparkSession", crowd: ShuffledCompaction) -> list[CompactedSegment]:
     """Return what has become of each segment, in their order."""
     tasks = min(len(crowd), max(TASKS_PER_SLOT * slots(spark), crowd.size // TASK_BYTES))
     segments = spark.range(0, len(crowd), 1, tasks).selectExpr("cast(id as int) as segment")
@@ -62,7 +62,7 @@ def _shuffled(frame: "DataFrame", tasks: int, by: str) -> "DataFrame":
 _Batches = Iterable[pa.RecordBatch]
 
 
-def _note(crowd: Crowd, batches: _Batches) -> Iterator[pa.RecordBatch]:
+def _note(crowd: ShuffledCompaction, batches: _Batches) -> Iterator[pa.RecordBatch]:
     settle()
     for (segment,) in _rows(batches):
         blocks = [(segment % crowd.buckets, b""), *crowd.note(segment)]
@@ -88,7 +88,7 @@ def _settle(batches: _Batches) -> Iterator[pa.RecordBatch]:
         )
 
 
-def _clean(crowd: Crowd, batches: _Batches) -> Iterator[pa.RecordBatch]:
+def _clean(crowd: ShuffledCompaction, batches: _Batches) -> Iterator[pa.RecordBatch]:
     settle()
     for segment, rows in groupby(_rows(batches), _first):
         made = crowd.clean(segment, [slots for _, slots in rows])

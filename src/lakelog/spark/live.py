@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lakelog.host import SystemClock, new_id
-from lakelog.log import Driver, Extent, Key, LiveLog, Losses, Member, Share, Survey
+from lakelog.log import Driver, Extent, Key, Losses, NamespaceReader, PartitionRef, Share, Survey
 from lakelog.model import Rules
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.telling import told_plainly
@@ -34,21 +34,23 @@ class SharePartition(InputPartition):
         self.share, self.rules = share, rules
 
 
-def live_log(options: ReadOptions, perform: Perform | None = None) -> LiveLog:
+def live_log(options: ReadOptions, perform: Perform | None = None) -> NamespaceReader:
     """Return the log that the options name."""
     if perform is None:
         store = StoreSpec(options.path, dict(options.store_options)).open()
         perform = retrying(store.perform)
-    return LiveLog(perform)
+    return NamespaceReader(perform)
 
 
-def members_of(log: LiveLog, options: ReadOptions, *, missing_ok: bool = False) -> list[Member]:
+def members_of(
+    log: NamespaceReader, options: ReadOptions, *, missing_ok: bool = False
+) -> list[PartitionRef]:
     """Return the partitions that the options name."""
     return log.members(options.selection, topic_ids=options.topic_ids, missing_ok=missing_ok)
 
 
 def tasks_of(
-    log: LiveLog,
+    log: NamespaceReader,
     options: ReadOptions,
     ranges: Mapping[Key, tuple[int, int]],
     extents: Iterable[Extent],

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakelog.errors import InvalidInputError
-from lakelog.history import EARLIEST, LATEST, SPLIT_BYTES, Mode, Place, Selection, mode_named
+from lakelog.history import EARLIEST, LATEST, SPLIT_BYTES, Mode, OffsetSpec, Selection, mode_named
 from lakelog.store import StoreSpec
 
 __all__ = ["LIVE", "ReadOptions", "is_new_table", "parse_options", "sort_options"]
@@ -80,8 +80,8 @@ class ReadOptions:
     path: str
     layout: str
     selection: Selection
-    starting: Place
-    ending: Place
+    starting: OffsetSpec
+    ending: OffsetSpec
     include_headers: bool
     columns: tuple[str, ...] | None
     split_bytes: int
@@ -303,18 +303,18 @@ def _table(given: Mapping[str, str], tables: tuple[str, ...]) -> str:
     return table
 
 
-def _starting(given: Mapping[str, str], default: int) -> Place:
+def _starting(given: Mapping[str, str], default: int) -> OffsetSpec:
     strategy = given.get("startingOffsetsByTimestampStrategy", "error").lower()
     if strategy not in ("error", "latest"):
         raise InvalidInputError(f"startingOffsetsByTimestampStrategy {strategy!r}: error or latest")
     return _place(given, "starting", default, or_latest=strategy == "latest")
 
 
-def _place(given: Mapping[str, str], side: str, default: int, *, or_latest: bool) -> Place:
+def _place(given: Mapping[str, str], side: str, default: int, *, or_latest: bool) -> OffsetSpec:
     if f"{side}Timestamp" in given:
         text = given[f"{side}Timestamp"]
         timestamp = int(text) if text in _SPECIAL else _number(given, f"{side}Timestamp", 0)
-        return Place(timestamp=timestamp, or_latest=or_latest)
+        return OffsetSpec(timestamp=timestamp, or_latest=or_latest)
     if f"{side}OffsetsByTimestamp" in given:
         times = _by_partition(given, f"{side}OffsetsByTimestamp")
         if any(time < EARLIEST for time in times.values()):
@@ -322,12 +322,12 @@ def _place(given: Mapping[str, str], side: str, default: int, *, or_latest: bool
                 f"option {side}OffsetsByTimestamp: a time is in milliseconds since 1970, -1 for "
                 f"the latest record or -2 for the earliest, got {min(times.values())}"
             )
-        return Place(timestamps=times, or_latest=or_latest)
+        return OffsetSpec(timestamps=times, or_latest=or_latest)
     text = given.get(f"{side}Offsets", "").strip().lower()
     words = {"earliest": EARLIEST, "latest": LATEST}
     if f"{side}Offsets" not in given or text in words:
-        return Place(offset=words.get(text, default))
-    return Place(offset=default, offsets=_by_partition(given, f"{side}Offsets"))
+        return OffsetSpec(offset=words.get(text, default))
+    return OffsetSpec(offset=default, offsets=_by_partition(given, f"{side}Offsets"))
 
 
 # ---------------------------------------------------------------------------- values

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from lakelog.errors import InvalidInputError
-from lakelog.history import Mode, Split
+from lakelog.history import Mode, ReadTask
 from lakelog.history.placed import CORRUPT, PLACED_COLUMNS, PLACED_TYPES, placed_schema
 from lakelog.history.scan import ScanRequest, plan_scan
 from lakelog.history.tables import table_schema
@@ -137,7 +137,7 @@ class RecordsReader(DataSourceReader):
             splits_min=options.min_partitions,
             mode=options.mode,
         )
-        splits: list[Split] = plan_scan(self._store.open(), request)
+        splits: list[ReadTask] = plan_scan(self._store.open(), request)
         warn_of_unsealed(options)
         return [SplitPartition(split) for split in splits]
 

@@ -30,10 +30,10 @@ from lakelog.host import SystemClock
 from lakelog.log import (
     Extent,
     Key,
-    LiveLog,
     Losses,
-    Member,
+    NamespaceReader,
     Offsets,
+    PartitionRef,
     decode_offsets,
     encode_offsets,
     limit_offsets,
@@ -66,9 +66,9 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._clock = clock or SystemClock()
         self._perform = perform
         self._losses = Losses(fail=options.fail_on_data_loss)
-        self._log: LiveLog | None = None
-        self._members: dict[Key, Member] = {}
-        self._sealed: dict[Member, int] = {}
+        self._log: NamespaceReader | None = None
+        self._members: dict[Key, PartitionRef] = {}
+        self._sealed: dict[PartitionRef, int] = {}
         """How far history reached when a partition was seen first: what was imported has no
         journal."""
         self._ends: Offsets = {}
@@ -83,7 +83,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ------------------------------------------------------------------------ looking
 
     @property
-    def log(self) -> LiveLog:
+    def log(self) -> NamespaceReader:
         if self._log is None:
             self._log = live_log(self._options, self._perform)
         return self._log
@@ -105,7 +105,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._losses.report("PARTITIONS_DELETED", str(error))
                 del self._members[key]
 
-    def _news(self) -> list[Member]:
+    def _news(self) -> list[PartitionRef]:
         """Return the partitions that are wanted, after telling of topics that are others now."""
         known = {key[0]: member.where.topic for key, member in self._members.items()}
         missing_ok = bool(known) and not self._losses.fail

@@ -11,7 +11,7 @@ from logging import getLogger
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from lakelog.history import Split, each_segment, plan_tasks
+from lakelog.history import ReadTask, each_segment, plan_tasks
 from lakelog.history.tables import read_batches, read_segments
 from lakelog.host import SystemClock, new_id
 from lakelog.log import tell_unsealed
@@ -40,7 +40,7 @@ def warn_of_unsealed(options: ReadOptions) -> None:
 class SplitPartition(InputPartition):
     """One task: what it reads."""
 
-    def __init__(self, split: Split) -> None:
+    def __init__(self, split: ReadTask) -> None:
         super().__init__(split)
         self.split = split
 

@@ -41,7 +41,7 @@ from lakelog.store.promises import (
     ROUNDS,
     Asking,
     Check,
-    Place,
+    ProbeKeys,
     ProbeSize,
     Seen,
     Verdict,
@@ -170,7 +170,7 @@ def probe_store(
         unique: returns as many bytes as it is asked for, never the same twice.
         now_s: any clock that only goes forward.
     """
-    place = Place.new(prefix, size, unique)
+    place = ProbeKeys.new(prefix, size, unique)
     perform = retrying(store.perform, _READS)
 
     def together(ops: Sequence[Op]) -> list[Any]:
@@ -209,7 +209,7 @@ async def probe_store_async(
     now_s: Callable[[], float] = time.monotonic,
 ) -> tuple[Finding, ...]:
     """Do the same on the running loop, by ``perform_async``."""
-    place = Place.new(prefix, size, unique)
+    place = ProbeKeys.new(prefix, size, unique)
     perform = retrying_async(store.perform_async, _READS)
 
     async def one(op: Op) -> Any:
@@ -237,7 +237,7 @@ async def probe_store_async(
 # ---------------------------------------------------------------------------- one check
 
 
-def _look(check: Check, place: Place, now_s: Callable[[], float]) -> Asking[Finding]:
+def _look(check: Check, place: ProbeKeys, now_s: Callable[[], float]) -> Asking[Finding]:
     begun_s = now_s()
     try:
         verdict, seen = yield from _on_all_keys(check, place)
@@ -249,7 +249,7 @@ def _look(check: Check, place: Place, now_s: Callable[[], float]) -> Asking[Find
     return Finding(check=check.name, verdict=verdict, seen=seen, next_step=next_step, took_s=took_s)
 
 
-def _on_all_keys(check: Check, place: Place) -> Asking[Seen]:
+def _on_all_keys(check: Check, place: ProbeKeys) -> Asking[Seen]:
     at_once = max(1, AT_ONCE_MAX // place.size.writers)
     seen: list[Seen] = []
     for keys in _groups(place.keys(check.kind), at_once):

@@ -50,7 +50,7 @@ __all__ = [
     "ROUNDS",
     "Asking",
     "Check",
-    "Place",
+    "ProbeKeys",
     "ProbeSize",
     "Seen",
     "Verdict",
@@ -110,7 +110,7 @@ _NOTHING: Seen = (Verdict.UNANSWERED, "there is nothing to try it on")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ProbeKeys:
     """The keys and bodies of one probe."""
 
     folder: str
@@ -119,7 +119,7 @@ class Place:
     unique: Callable[[int], bytes]
 
     @classmethod
-    def new(cls, prefix: str, size: ProbeSize, unique: Callable[[int], bytes]) -> "Place":
+    def new(cls, prefix: str, size: ProbeSize, unique: Callable[[int], bytes]) -> "ProbeKeys":
         check_prefix(prefix)
         return cls(folder=prefix + FOLDER, run=unique(16).hex(), size=size, unique=unique)
 
@@ -154,13 +154,13 @@ def _held(key: str) -> Asking[Fetched | None]:
     return fetched
 
 
-def _create(place: Place, key: str) -> Asking[Seen]:
+def _create(place: ProbeKeys, key: str) -> Asking[Seen]:
     ops = [PutIfAbsent(key, place.body()) for _ in range(place.size.writers)]
     outcomes = yield ops
     return _judge(ops, outcomes, None, (yield from _held(key)))
 
 
-def _replace(place: Place, key: str) -> Asking[Seen]:
+def _replace(place: ProbeKeys, key: str) -> Asking[Seen]:
     yield from _ask(PutIfAbsent(key, place.body()))
     old = yield from _held(key)
     if old is None:
@@ -206,7 +206,7 @@ def _judge(
     return GOOD
 
 
-def _taken(place: Place, key: str) -> Asking[Seen]:
+def _taken(place: ProbeKeys, key: str) -> Asking[Seen]:
     old = yield from _held(key)
     if old is None:
         return _NOTHING
@@ -217,7 +217,7 @@ def _taken(place: Place, key: str) -> Asking[Seen]:
     return GOOD
 
 
-def _stale(place: Place, key: str) -> Asking[Seen]:
+def _stale(place: ProbeKeys, key: str) -> Asking[Seen]:
     bodies = [place.body() for _ in range(3)]
     created = yield from _ask(PutIfAbsent(key, bodies[0]))
     if not (isinstance(created, Created) and created.etag):
@@ -232,7 +232,7 @@ def _stale(place: Place, key: str) -> Asking[Seen]:
     return GOOD
 
 
-def _read(place: Place, key: str) -> Asking[Seen]:
+def _read(place: ProbeKeys, key: str) -> Asking[Seen]:
     if (yield from _held(key)) is not None:
         return Verdict.BAD, "a key that nobody wrote is there"
     body = place.body()
@@ -268,7 +268,7 @@ def _told(outcome: Any, key: str) -> bytes | int | None:
             return None
 
 
-def _delete(place: Place, key: str) -> Asking[Seen]:
+def _delete(place: ProbeKeys, key: str) -> Asking[Seen]:
     yield from _ask(Delete(key))
     page = yield from _ask(ListPage(place.folder, key[:-1]))
     if (yield from _held(key)) is not None or _told(page, key) is not None:
@@ -283,7 +283,7 @@ class Check:
     name: str
     kind: str
     """Which keys it is about."""
-    flow: Callable[[Place, str], Asking[Seen]]
+    flow: Callable[[ProbeKeys, str], Asking[Seen]]
     good: str
 
 

@@ -7,7 +7,7 @@ anew. ``brokers``, ``rewriting`` and ``bulk`` have the others.
 from lakelog.errors import LakelogError
 from lakelog.history.manifests import change_manifest, changes
 from lakelog.journal import DeleteTopic, Lane, flush
-from lakelog.keep import Kept, keep_lane, keep_topic, keep_writes
+from lakelog.keep import MaintenanceReport, keep_lane, keep_topic, keep_writes
 from lakelog.log import (
     Bounds,
     Known,
@@ -62,7 +62,7 @@ def keeper(town: Town, process: Process) -> Work[None]:
         try:
             topics = yield from list_topics()
             idle = town.random.random() < (0.4 if is_swift else 0.2)
-            kept = Kept()
+            kept = MaintenanceReport()
             yield from keep_lane(lane, topics, SEALS, kept, idle=idle)
             if town.random.random() < 0.4:
                 grace_ms = town.rules.grace_ms

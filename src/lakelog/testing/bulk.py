@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from lakelog.errors import ConflictError, LakelogError, NotFoundError, UnavailableError
 from lakelog.journal import Append, Lane
-from lakelog.log import Committed, Identity, Parcel, Staged, TaskParts, commit_write
+from lakelog.log import Committed, Identity, Staged, StagedObject, TaskParts, commit_write
 from lakelog.store import Wait, Work
 from lakelog.testing.process import Process
 from lakelog.testing.town import Town, expected
@@ -103,7 +103,7 @@ def _attempt(
     yield from parts.announce()
     staged: list[Staged] = []
     for one in rows:
-        parcel = Parcel()
+        parcel = StagedObject()
         parcel.add(one.place, one.body, one.offsets, (one.min_timestamp, one.max_timestamp))
         for flow in parts.put({0: parcel}):
             staged += yield from flow

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lakelog.journal import Place
+from lakelog.journal import TopicIdPartition
 from lakelog.model import Header, Record
 from lakelog.records import NewBatch, decode_batches, encode_batch
 
@@ -67,7 +67,7 @@ class Keyed:
 
     sent: dict[int, tuple[Kept, ...]] = field(default_factory=dict)
     """The records of each batch that was ever sent, by its CRC."""
-    logs: dict[Place, Records] = field(default_factory=dict)
+    logs: dict[TopicIdPartition, Records] = field(default_factory=dict)
     segments: dict[str, Records] = field(default_factory=dict)
     """What is in each segment that was ever named."""
 
@@ -75,7 +75,7 @@ class Keyed:
         """Take note of a batch that is on its way."""
         self.sent[crc] = tuple(_read(body).values())
 
-    def store(self, place: Place, offset: int, crc: int) -> None:
+    def store(self, place: TopicIdPartition, offset: int, crc: int) -> None:
         """Take note of where a batch was stored."""
         log = self.logs.setdefault(place, {})
         log.update(enumerate(self.sent[crc], offset))
@@ -85,19 +85,21 @@ class Keyed:
 
     # ------------------------------------------------------------------------ judging
 
-    def judge_segment(self, place: Place, name: str, run: bytes) -> str:
+    def judge_segment(self, place: TopicIdPartition, name: str, run: bytes) -> str:
         """Return what is wrong with a segment that is named for the first time."""
         held = self.segments[name] = _read(run)
         return self._invented(place, held)
 
-    def judge_manifest(self, place: Place, names: Iterable[str], start: int, end: int) -> str:
+    def judge_manifest(
+        self, place: TopicIdPartition, names: Iterable[str], start: int, end: int
+    ) -> str:
         """Return what is wrong with the segments of a partition, from its start to their end."""
         held: Records = {}
         for name in names:
             held |= self.segments[name]
         return self.judge_all(place, held, start, end)
 
-    def judge_chunk(self, place: Place, body: bytes, offset: int, next_: int) -> str:
+    def judge_chunk(self, place: TopicIdPartition, body: bytes, offset: int, next_: int) -> str:
         """Return what is wrong with what stands between two offsets."""
         held = _read(body)
         log = self.logs.get(place, {})
@@ -110,11 +112,13 @@ class Keyed:
                 return f"lost write: {true} at {at}, and it is the newest of its key"
         return self._invented(place, held)
 
-    def judge_found(self, place: Place, body: bytes) -> str:
+    def judge_found(self, place: TopicIdPartition, body: bytes) -> str:
         """Return which record was never written where it is found."""
         return self._invented(place, _read(body))
 
-    def judge_all(self, place: Place, held: Mapping[int, Kept], start: int, end: int) -> str:
+    def judge_all(
+        self, place: TopicIdPartition, held: Mapping[int, Kept], start: int, end: int
+    ) -> str:
         """Return what is wrong with all that is left between two offsets."""
         log = self.logs.get(place, {})
         left = _newest(held, start, end)
@@ -126,7 +130,7 @@ class Keyed:
                 return f"no way back: {key!r} was deleted at {at}, and {found} is left"
         return ""
 
-    def _invented(self, place: Place, held: Mapping[int, Kept]) -> str:
+    def _invented(self, place: TopicIdPartition, held: Mapping[int, Kept]) -> str:
         log = self.logs.get(place, {})
         for at, one in held.items():
             if log.get(at) != one:

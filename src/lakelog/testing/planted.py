@@ -14,7 +14,7 @@ from typing import Any
 from lakelog.errors import UnavailableError
 from lakelog.formats.lanes import decode_bundle, encode_bundle
 from lakelog.history.manifests import Intent, Manifest, SegmentRow, changes, read_manifest
-from lakelog.journal import Append, Fold, Held, Lane, Outcome, Request, Stored
+from lakelog.journal import Append, Fold, KnownBundle, Lane, Outcome, Request, Stored
 from lakelog.journal import Head as LaneHead
 from lakelog.journal import follow as real_follow
 from lakelog.journal import read_bundle as real_read_bundle
@@ -65,7 +65,7 @@ def _fate(name: str) -> Any:
     return _of(_APPEND, "_Fate")[name]
 
 
-def _skip_w4(lane: Lane, held: Held) -> Work[Any]:
+def _skip_w4(lane: Lane, held: KnownBundle) -> Work[Any]:
     yield from ()
     lane.take(held)
     return _fate("STORED")
@@ -83,7 +83,7 @@ def _other_bytes(key: str, body: Body) -> Work[Any]:
         )
 
 
-def _offsets_only(lane: Lane, used: int, found: Held | None = None) -> Work[bool]:
+def _offsets_only(lane: Lane, used: int, found: KnownBundle | None = None) -> Work[bool]:
     """Take the winner's offsets, and not what its producers have sent."""
     producers = lane.known.fold.producers
     held = yield from real_follow(lane, used, found)
@@ -101,7 +101,7 @@ def _store_and_leave(lane: Lane, made: Any) -> Work[Any]:
     if isinstance(answer, Created):
         return (
             yield from _of(_APPEND, "_confirm")(
-                lane, Held(bundle, answer.etag, sum(map(len, body)))
+                lane, KnownBundle(bundle, answer.etag, sum(map(len, body)))
             )
         )
     found = yield from real_read_bundle(lane, seq)
@@ -122,7 +122,7 @@ def _believing_store(lane: Lane, made: Any) -> Work[Any]:
         try:
             answer = yield from put_if_absent(bundle_key(lane.number, seq), body)
             if isinstance(answer, Created):
-                held = Held(bundle, answer.etag, sum(map(len, body)))
+                held = KnownBundle(bundle, answer.etag, sum(map(len, body)))
                 return (yield from _of(_APPEND, "_confirm")(lane, held))
             found = yield from real_read_bundle(lane, seq)
         except UnavailableError:

@@ -38,10 +38,10 @@ from lakelog.journal import (
     Append,
     Fold,
     Outcome,
-    Place,
     Refusal,
     Refused,
     Stored,
+    TopicIdPartition,
     decode_head,
     judge,
     new_run,
@@ -96,19 +96,19 @@ class Truth:
         self.fold = Fold(lane=0, every=rules.checkpoint_every)
         self.folds: dict[int, Checkpoint] = {}
         self.bundles: list[Bundle] = []
-        self.rows: list[list[tuple[Place, BatchRow]]] = []
+        self.rows: list[list[tuple[TopicIdPartition, BatchRow]]] = []
         """The batches of each of them."""
-        self.logs: dict[Place, list[Entry]] = {}
-        self.places: dict[int, tuple[Place, int]] = {}
+        self.logs: dict[TopicIdPartition, list[Entry]] = {}
+        self.places: dict[int, tuple[TopicIdPartition, int]] = {}
         """Where each batch is, by its CRC, which is unique here."""
         self.floor = 0
         self.floors: list[tuple[int, int]] = [(0, 0)]
         self.manifests: dict[str, Manifest] = {}
-        self.starts: dict[Place, int] = {}
+        self.starts: dict[TopicIdPartition, int] = {}
         self.deleted: set[bytes] = set()
         self.left: dict[str, int] = {}
         """When segments and pages left their manifests: for a grace they may still be read."""
-        self.told: dict[int, tuple[Place, int]] = {}
+        self.told: dict[int, tuple[TopicIdPartition, int]] = {}
         """Batches that somebody was told are in the log, and where."""
         self.strange: set[bytes] = set()
         """Topics whose producers are forgotten because there are too many of them."""
@@ -158,7 +158,7 @@ class Truth:
             must(not again, f"duplicate: {row.crc} in {place} as well")
         self.take(bundle, rows)
 
-    def _rows_of(self, bundle: Bundle) -> list[tuple[Place, BatchRow]]:
+    def _rows_of(self, bundle: Bundle) -> list[tuple[TopicIdPartition, BatchRow]]:
         """Return the batches of a bundle, by slices, wherever they lie."""
         at, rows = 0, []
         for slice_ in bundle.slices:
@@ -167,9 +167,9 @@ class Truth:
             at += slice_.batches
         return rows
 
-    def take(self, bundle: Bundle, rows: list[tuple[Place, BatchRow]]) -> None:
+    def take(self, bundle: Bundle, rows: list[tuple[TopicIdPartition, BatchRow]]) -> None:
         """Let a bundle be a part of the log."""
-        ends: dict[Place, int] = {}
+        ends: dict[TopicIdPartition, int] = {}
         bases = {slice_.place: slice_.base_offset for slice_ in reversed(bundle.slices)}
         for place, row in rows:
             offset = ends.get(place, bases[place])
@@ -227,7 +227,7 @@ class Truth:
             )
         self.floor = head.floor
 
-    def is_sealed(self, place: Place, next_offset: int) -> bool:
+    def is_sealed(self, place: TopicIdPartition, next_offset: int) -> bool:
         if place[0] in self.deleted:
             return True
         manifest = self._manifest_of(place)
@@ -235,7 +235,7 @@ class Truth:
             return False
         return manifest.deleted or next_offset <= max(manifest.sealed_end, manifest.log_start)
 
-    def _manifest_of(self, place: Place) -> Manifest | None:
+    def _manifest_of(self, place: TopicIdPartition) -> Manifest | None:
         for manifest in self.manifests.values():
             if (manifest.topic, manifest.partition) == place:
                 return manifest
@@ -286,7 +286,7 @@ class Truth:
             for row in decode_page(self._store.perform(Get(f"{prefix}{page.name}.json")).body)
         ]
 
-    def judge_segment(self, prefix: str, place: Place, row: SegmentRow) -> None:
+    def judge_segment(self, prefix: str, place: TopicIdPartition, row: SegmentRow) -> None:
         try:
             body = self._store.perform(Get(f"{prefix}{row.name}.kfs")).body
         except NotFoundError as error:
@@ -335,14 +335,14 @@ class Truth:
 
     # ------------------------------------------------------------------------ asking
 
-    def between(self, place: Place, base: int, next_: int) -> list[Entry]:
+    def between(self, place: TopicIdPartition, base: int, next_: int) -> list[Entry]:
         """Return the batches of ``[base, next_)``."""
         log = self.logs.get(place, [])
         at = bisect_right(log, (base, 1 << 62))
         at = at - 1 if at else 0
         return [entry for entry in log[at:] if entry.base_offset >= base and entry[1] <= next_]
 
-    def end(self, place: Place) -> int:
+    def end(self, place: TopicIdPartition) -> int:
         log = self.logs.get(place)
         return log[-1].next_offset if log else 0
 
@@ -365,7 +365,7 @@ class Truth:
                 pass
 
     def judge_read(
-        self, place: Place, offset: int, found: Chunk | OutOfRange, *, asked: Bounds
+        self, place: TopicIdPartition, offset: int, found: Chunk | OutOfRange, *, asked: Bounds
     ) -> None:
         """Compare what a reader was told; ``asked`` was so when it asked."""
         now = found.bounds

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakelog.history.manifests import change_manifest, changes
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
-from lakelog.keep import Kept, SealSettings, keep
+from lakelog.keep import MaintenanceReport, SealSettings, keep
 from lakelog.log import make_namespace, open_namespace, read_topic
 from lakelog.model import Rules
 from lakelog.store import StoreSpec, retrying, run, working
@@ -58,7 +58,7 @@ class Namespace:
         assert self.place.url.startswith("file://"), f"{self.place.url} is no folder"
         return Path(self.place.url.removeprefix("file://"))
 
-    def keep(self, *, segment_bytes: int = 20_000, idle: bool = False) -> Kept:
+    def keep(self, *, segment_bytes: int = 20_000, idle: bool = False) -> MaintenanceReport:
         """Seal all there is, and trim what may be trimmed."""
         rules = run(open_namespace(), self._perform).rules
         lanes = {

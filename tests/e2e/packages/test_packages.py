@@ -120,7 +120,7 @@ def try_spark(environment: Environment, home: Path) -> None:
 
 
 def try_kafka(environment: Environment, home: Path) -> None:
-    program = "from lakelog.pipeline.live import LiveKafka; LiveKafka('kafka://127.0.0.1:1')"
+    program = "from lakelog.pipeline.live import KafkaReader; KafkaReader('kafka://127.0.0.1:1')"
     run(environment, "python", "-c", program)
 
 

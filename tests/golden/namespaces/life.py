@@ -18,7 +18,7 @@ from kio.schema.errors import ErrorCode
 
 from lakelog.history.manifests import (
     Manifest,
-    Where,
+    PartitionPath,
     change_manifest,
     changes,
     make_segment,
@@ -29,8 +29,8 @@ from lakelog.journal import Begin, append
 from lakelog.keep import SealSettings, keep, merge_run
 from lakelog.log import (
     Identity,
-    Parcel,
     Staged,
+    StagedObject,
     TaskParts,
     Topic,
     abandon_write,
@@ -192,7 +192,7 @@ class Life:
         found: Topic = self.site.do(read_topic(name))
         return found
 
-    def merge(self, where: Where) -> None:
+    def merge(self, where: PartitionPath) -> None:
         """Make one segment of the first two."""
         rows = self.site.do(read_manifest(where)).segments[:2]
         now_ms = self.site.clock.now_ms()
@@ -232,12 +232,12 @@ class Life:
         self.site.do(parts.announce())
         staged: list[Staged] = []
         for _ in range(batches):
-            parcels: dict[int, Parcel] = {}
+            parcels: dict[int, StagedObject] = {}
             for partition in range(topic.partitions):
                 body = self.batch(3, Codec.ZSTD)
                 header = decode_header(body)
                 times = header.base_timestamp, header.max_timestamp
-                parcel = parcels.setdefault(topic.lane(partition), Parcel())
+                parcel = parcels.setdefault(topic.lane(partition), StagedObject())
                 parcel.add((topic.id, partition), body, 3, times)
             for flow in parts.put(parcels):
                 staged += self.site.do(flow)

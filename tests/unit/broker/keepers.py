@@ -5,23 +5,23 @@ import signal
 from multiprocessing.connection import Connection
 
 from lakelog.broker import keeping
-from lakelog.broker.keeping import KeepSettings
+from lakelog.broker.keeping import MaintenanceSettings
 from lakelog.store import StoreSpec
 
 __all__ = ["failing", "greedy", "sleeper"]
 
 
-def sleeper(spec: StoreSpec, settings: KeepSettings, pipe: Connection) -> None:
+def sleeper(spec: StoreSpec, settings: MaintenanceSettings, pipe: Connection) -> None:
     """Hang, as a store may."""
     pipe.send_bytes(b"{}")
     signal.pause()
 
 
-def failing(spec: StoreSpec, settings: KeepSettings, pipe: Connection) -> None:
+def failing(spec: StoreSpec, settings: MaintenanceSettings, pipe: Connection) -> None:
     os._exit(3)
 
 
-def greedy(spec: StoreSpec, settings: KeepSettings, pipe: Connection) -> None:
+def greedy(spec: StoreSpec, settings: MaintenanceSettings, pipe: Connection) -> None:
     """Take four times as much as is allowed."""
     keeping._cap(settings.memory_bytes)
     bytearray(settings.memory_bytes // 4)

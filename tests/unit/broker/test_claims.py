@@ -12,7 +12,7 @@ from lakelog.broker import Broker, Listener
 from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.ledger import CoordinatorSettings
 from lakelog.errors import CorruptError, FencedError, UnavailableError
-from lakelog.groups import Code, Commit, GroupRules, NewOffset, Offsets, Place
+from lakelog.groups import Code, Commit, GroupRules, NewOffset, Offsets, TopicIdPartition
 from lakelog.host import new_id
 from lakelog.meta import BucketGroups, MemoryGroups
 from lakelog.names import BROKERS_PREFIX, GROUPS_PREFIX, pulse_key
@@ -32,13 +32,13 @@ TOPIC = b"0123456789abcdef"
 
 
 def commit(offset: int) -> Commit:
-    return Commit(offsets=(NewOffset(Place(TOPIC, 0), offset),))
+    return Commit(offsets=(NewOffset(TopicIdPartition(TOPIC, 0), offset),))
 
 
 def offset_of(coordinator: Coordinator) -> int:
     found = coordinator.offsets("g")
     assert isinstance(found, Offsets), found
-    return found.rows[Place(TOPIC, 0)].offset
+    return found.rows[TopicIdPartition(TOPIC, 0)].offset
 
 
 class Machine:
@@ -214,7 +214,7 @@ async def test_a_broker_that_cannot_have_its_port_takes_nothing_from_the_one_tha
     topic = site.create("t")
     async with broker(site) as running:
         client = await connect(running)
-        new = Commit(offsets=(NewOffset(Place(topic, 0), 7),))
+        new = Commit(offsets=(NewOffset(TopicIdPartition(topic, 0), 7),))
         assert (await running.services.coordinator.commit("g", new)).codes == (Code.NONE,)
         site.ops.clear()
         listener = Listener(port=running.ports["PLAINTEXT"])
@@ -242,7 +242,7 @@ async def test_a_broker_that_cannot_read_its_lanes_takes_no_groups_either() -> N
 
 
 async def committed(running: Broker, topic: bytes, offset: int) -> bool:
-    new = Commit(offsets=(NewOffset(Place(topic, 0), offset),))
+    new = Commit(offsets=(NewOffset(TopicIdPartition(topic, 0), offset),))
     return (await running.services.coordinator.commit("g", new)).codes == (Code.NONE,)
 
 

@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker import Broker, Limits
 from lakelog.broker.budget import Budget, Buffers
 from lakelog.broker.connection import Connection
-from lakelog.broker.slots import Slot
+from lakelog.broker.slots import ResponseSlot
 from lakelog.store import PutIfAbsent
 from lakelog.wire import ApiKey
 from tests.patience import HANGS_S, until
@@ -122,7 +122,7 @@ class Slow:
 
     def sent(self, size: int) -> None: ...
 
-    def frame(self, _: Connection, frame: memoryview, slot: Slot) -> None:  # noqa: ARG002
+    def frame(self, _: Connection, frame: memoryview, slot: ResponseSlot) -> None:  # noqa: ARG002
         self.taken.append(bytes(frame))
 
 

@@ -33,9 +33,9 @@ from lakelog.groups import (
     NewOffset,
     Offer,
     Offsets,
-    Place,
     State,
     Sync,
+    TopicIdPartition,
     TopicShape,
 )
 from lakelog.host import new_id
@@ -117,14 +117,14 @@ def join(member_id: str = "", **changes: Any) -> Join:
 
 
 def commit(offset: int, partition: int = 0, **changes: Any) -> Commit:
-    new = NewOffset(Place(TOPIC, partition), offset)
+    new = NewOffset(TopicIdPartition(TOPIC, partition), offset)
     return replace(Commit(offsets=(new,)), **changes)
 
 
 def offset_of(broker: Coordinator, group: str, partition: int = 0) -> int | None:
     found = broker.offsets(group)
     assert isinstance(found, Offsets)
-    row = found.get(Place(TOPIC, partition))
+    row = found.get(TopicIdPartition(TOPIC, partition))
     return None if row is None else row.offset
 
 
@@ -534,7 +534,9 @@ def test_who_waits_too_long_is_told_to_try_again(fault: str) -> None:
 
 def fill(size: int, **changes: Any) -> Commit:
     """Return a commit that takes so many bytes, or a few thousand less."""
-    rows = tuple(NewOffset(Place(TOPIC, n), n, -1, "x" * 4096) for n in range(size // ROW_BYTES))
+    rows = tuple(
+        NewOffset(TopicIdPartition(TOPIC, n), n, -1, "x" * 4096) for n in range(size // ROW_BYTES)
+    )
     return replace(Commit(offsets=rows), **changes)
 
 
@@ -894,7 +896,9 @@ def beat(member_id: str, epoch: int, *, owned: int | None = None) -> ConsumerHea
         epoch=epoch,
         rebalance_timeout_ms=10_000 if joins else -1,
         names=("t",) if joins else None,
-        owned=frozenset(Place(TOPIC, n) for n in range(owned or 0)) if joins or owned else None,
+        owned=frozenset(TopicIdPartition(TOPIC, n) for n in range(owned or 0))
+        if joins or owned
+        else None,
         topics={"t": TopicShape(TOPIC, 2)},
     )
 
@@ -913,7 +917,7 @@ def test_what_a_member_was_told_another_broker_knows() -> None:
             assert (await first.consumer_heartbeat("g", beat("a", 0))).epoch == 1
             assert (await first.consumer_heartbeat("g", beat("b", 0))).assignment == frozenset()
             told = await first.consumer_heartbeat("g", beat("a", 1))
-            assert told.assignment == frozenset({Place(TOPIC, 0)})
+            assert told.assignment == frozenset({TopicIdPartition(TOPIC, 0)})
             before = roster_of(first).roster
             async with site.broker() as second:
                 await second.loaded()
@@ -927,7 +931,7 @@ def test_what_a_member_was_told_another_broker_knows() -> None:
                 answer = await second.consumer_heartbeat("g", beat("a", 1, owned=1))
                 assert (answer.code, answer.epoch) == (Code.NONE, 2)
                 answer = await second.consumer_heartbeat("g", beat("b", 2))
-                assert answer.assignment == frozenset({Place(TOPIC, 1)})
+                assert answer.assignment == frozenset({TopicIdPartition(TOPIC, 1)})
 
     play(story())
 
@@ -1020,7 +1024,7 @@ def test_offsets_and_groups_are_deleted_when_nobody_reads() -> None:
     async def story() -> None:
         async with Site().broker() as broker:
             await broker.loaded()
-            places, names = [Place(TOPIC, 0), Place(TOPIC, 1)], {TOPIC: "t"}
+            places, names = [TopicIdPartition(TOPIC, 0), TopicIdPartition(TOPIC, 1)], {TOPIC: "t"}
             missing = await broker.delete_offsets("g", places, names)
             assert missing == (Code.GROUP_ID_NOT_FOUND, ())
             await broker.consumer_heartbeat("g", beat("a", 0))

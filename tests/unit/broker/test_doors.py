@@ -6,10 +6,10 @@ import pytest
 import structlog
 
 from lakelog.broker import Limits, Metrics
-from lakelog.broker.doors import TELL_S, Doors
+from lakelog.broker.doors import TELL_S, ConnectionLimiter
 
 
-def opened(open_files: int, **limits: int) -> tuple[Doors, list[dict[str, Any]]]:
+def opened(open_files: int, **limits: int) -> tuple[ConnectionLimiter, list[dict[str, Any]]]:
     """Return doors at time 0, and what they tell the log."""
     told: list[dict[str, Any]] = []
 
@@ -18,7 +18,7 @@ def opened(open_files: int, **limits: int) -> tuple[Doors, list[dict[str, Any]]]
         raise structlog.DropEvent
 
     log = structlog.wrap_logger(structlog.PrintLogger(), processors=[note])
-    return Doors(Limits(**limits), open_files, Metrics(), log, 0.0), told
+    return ConnectionLimiter(Limits(**limits), open_files, Metrics(), log, 0.0), told
 
 
 @pytest.mark.parametrize(

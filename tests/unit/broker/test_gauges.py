@@ -10,7 +10,7 @@ from lakelog.broker.gauges import register_gauges
 from lakelog.broker.metrics import Metrics
 from lakelog.broker.prometheus import encode, read_gauges
 from lakelog.cli.logs import make_log
-from lakelog.groups import Commit, NewOffset, Place
+from lakelog.groups import Commit, NewOffset, TopicIdPartition
 from lakelog.host import new_id
 from lakelog.journal import new_append
 from lakelog.log import make_namespace
@@ -36,7 +36,7 @@ def test_a_broker_tells_how_far_its_partitions_and_groups_are() -> None:
             topic = await services.catalog.create("t", 3, {})
             body = make_batch(0, 10, (-1, -1, -1), services.clock.now_ms())
             await services.lanes[topic.lane(1)].append(new_append(topic.id, 1, body))
-            commit = Commit(offsets=(NewOffset(Place(topic.id, 1), 4),))
+            commit = Commit(offsets=(NewOffset(TopicIdPartition(topic.id, 1), 4),))
             await services.coordinator.commit("g", commit)
             await services.lags.look()
             text, _ = encode(metrics, await read_gauges(metrics))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.broker import keeping
-from lakelog.broker.keeping import Keeping, KeepReport, KeepSettings, work
+from lakelog.broker.keeping import MaintenancePass, MaintenanceProcess, MaintenanceSettings, work
 from lakelog.broker.metrics import Metrics
 from lakelog.errors import InvalidInputError
 from lakelog.host import SystemClock, new_id
@@ -21,7 +21,7 @@ from lakelog.testing import make_batch
 from tests.patience import in_time, until
 from tests.unit.broker.keepers import failing, greedy, sleeper
 
-SOON = KeepSettings(every_s=0.05)
+SOON = MaintenanceSettings(every_s=0.05)
 
 
 @pytest.fixture
@@ -49,10 +49,10 @@ def is_gone(process_id: int) -> bool:
 
 
 def test_a_broker_has_its_namespace_kept(log: StoreSpec, tmp_path: Path) -> None:
-    metrics, reports = Metrics(), list[KeepReport]()
+    metrics, reports = Metrics(), list[MaintenancePass]()
 
     async def story() -> None:
-        async with Keeping(log, SOON, metrics, told=reports.append) as keeper:
+        async with MaintenanceProcess(log, SOON, metrics, told=reports.append) as keeper:
             await until(lambda: len(reports) >= 2)
             assert keeper.process_id is not None
             assert os.getpriority(os.PRIO_PROCESS, keeper.process_id) >= 10
@@ -67,11 +67,11 @@ def test_a_broker_has_its_namespace_kept(log: StoreSpec, tmp_path: Path) -> None
 
 
 def test_what_a_pass_cannot_do_is_told_and_the_next_one_tries_again(tmp_path: Path) -> None:
-    metrics, reports = Metrics(), list[KeepReport]()
+    metrics, reports = Metrics(), list[MaintenancePass]()
 
     async def story() -> None:
         spec = StoreSpec(f"file://{tmp_path}")
-        async with Keeping(spec, SOON, metrics, told=reports.append):
+        async with MaintenanceProcess(spec, SOON, metrics, told=reports.append):
             await until(lambda: len(reports) >= 2)
 
     asyncio.run(story())
@@ -87,7 +87,7 @@ def test_one_that_dies_is_started_again_later_each_time(
     metrics, said = Metrics(), list[str]()
 
     async def story() -> None:
-        async with Keeping(log, SOON, metrics, complain=said.append, target=failing):
+        async with MaintenanceProcess(log, SOON, metrics, complain=said.append, target=failing):
             await until(lambda: metrics.keep_restarts >= 2)
 
     asyncio.run(story())
@@ -96,10 +96,12 @@ def test_one_that_dies_is_started_again_later_each_time(
 
 def test_one_that_takes_too_much_is_ended_and_told(log: StoreSpec) -> None:
     said = list[str]()
-    settings = KeepSettings(memory_bytes=512 << 20)
+    settings = MaintenanceSettings(memory_bytes=512 << 20)
 
     async def story() -> None:
-        async with Keeping(log, settings, Metrics(), complain=said.append, target=greedy):
+        async with MaintenanceProcess(
+            log, settings, Metrics(), complain=said.append, target=greedy
+        ):
             await until(lambda: bool(said))
 
     asyncio.run(story())
@@ -111,7 +113,7 @@ def test_closing_takes_no_longer_than_a_second_and_secrets_are_not_arguments() -
     metrics = Metrics()
 
     async def story() -> tuple[int, float]:
-        async with Keeping(spec, SOON, metrics, target=sleeper) as keeper:
+        async with MaintenanceProcess(spec, SOON, metrics, target=sleeper) as keeper:
             await until(lambda: metrics.keep_passes == 1)
             process_id = keeper.process_id
             assert process_id is not None
@@ -127,7 +129,7 @@ def test_closing_takes_no_longer_than_a_second_and_secrets_are_not_arguments() -
 def test_it_dies_with_its_broker(log: StoreSpec) -> None:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=work, args=(log, KeepSettings(), theirs), daemon=True)
+    process = context.Process(target=work, args=(log, MaintenanceSettings(), theirs), daemon=True)
     process.start()
     theirs.close()
     ours.close()
@@ -137,10 +139,10 @@ def test_it_dies_with_its_broker(log: StoreSpec) -> None:
 
 def test_what_is_in_memory_nobody_else_can_keep() -> None:
     with pytest.raises(InvalidInputError, match="--no-keep"):
-        Keeping(StoreSpec("memory:"), KeepSettings(), Metrics())
+        MaintenanceProcess(StoreSpec("memory:"), MaintenanceSettings(), Metrics())
 
 
 @pytest.mark.parametrize("wrong", [{"every_s": 0}, {"memory_bytes": 1}, {"nice": -1}])
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(InvalidInputError, match="use"):
-        KeepSettings(**wrong)
+        MaintenanceSettings(**wrong)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from lakelog.broker.lags import AT_ONCE, LOOKED_MAX, Lag
 from lakelog.broker.server import Broker
 from lakelog.broker.shards import Shard
-from lakelog.broker.trails import POINTS_MAX, Trail
-from lakelog.groups import Commit, Committed, NewOffset, Offsets, Place
+from lakelog.broker.trails import POINTS_MAX, OffsetTimeline
+from lakelog.groups import Commit, Committed, NewOffset, Offsets, TopicIdPartition
 from lakelog.host import new_id
 from lakelog.log import Topic
 from lakelog.store import Get, GetRange, GetSuffix
@@ -18,7 +18,7 @@ from tests.unit.broker.site import NOON, Client, Site, batch, broker, connect, s
 
 
 def test_an_offset_came_between_the_points_around_it() -> None:
-    trail = Trail()
+    trail = OffsetTimeline()
     for end, time in ((100, 0), (140, 4_000), (140, 5_000), (140, 9_000), (300, 10_000)):
         trail.note(end, time)
     assert trail.when(99) is None
@@ -30,7 +30,7 @@ def test_an_offset_came_between_the_points_around_it() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 5_000)), min_size=1, max_size=400))
 def test_a_trail_is_short_and_never_wrong_about_the_order(steps: list[tuple[int, int]]) -> None:
-    trail, end, now = Trail(), 7, 1_000
+    trail, end, now = OffsetTimeline(), 7, 1_000
     written: dict[int, tuple[int, int]] = {}
     trail.note(end, now)
     for more, later in steps:
@@ -64,7 +64,7 @@ class Hands:
 async def commit(running: Broker, group: str, name: str, offset: int) -> None:
     topic = await running.services.catalog.topic(name)
     assert topic is not None
-    new = Commit(offsets=(NewOffset(Place(topic.id, 0), offset),))
+    new = Commit(offsets=(NewOffset(TopicIdPartition(topic.id, 0), offset),))
     await running.services.coordinator.commit(group, new)
 
 
@@ -151,7 +151,9 @@ async def test_many_rows_are_looked_at_in_short_turns_and_so_many_a_second() -> 
     async with broker(site) as running:
         lags, catalog = running.services.lags, running.services.catalog
         for number in range(60):
-            rows = {Place(gone, index): Committed(1, -1, "", NOON) for index in range(1_000)}
+            rows = {
+                TopicIdPartition(gone, index): Committed(1, -1, "", NOON) for index in range(1_000)
+            }
             shard = running.services.coordinator._find(f"g{number}")
             assert isinstance(shard, Shard)
             await commit(running, f"g{number}", "t", 0)

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from lakelog.broker.lines import SLICE_S, Lines
+from lakelog.broker.lines import SLICE_S, FairScheduler
 from tests.hostile.attacks import connect as connect_from
 from tests.patience import HANGS_S
 from tests.unit.broker.site import Site, batch, broker, connect, request_frame, story, virtual_story
@@ -18,7 +18,7 @@ class Worker:
 
     def __init__(self, request_s: float) -> None:
         self._now_s, self._request_s = 0.0, request_s
-        self.lines = Lines(lambda: self._now_s)
+        self.lines = FairScheduler(lambda: self._now_s)
         self.order: list[str] = []
 
     async def ask(self, who: str) -> None:
@@ -68,7 +68,7 @@ async def test_nobody_is_forgotten_when_those_before_it_leave_the_line() -> None
 
 @virtual_story
 async def test_who_keeps_its_turn_keeps_only_its_own_address_waiting() -> None:
-    lines, done = Lines(), asyncio.Event()
+    lines, done = FairScheduler(), asyncio.Event()
     entered: list[str] = []
 
     async def ask(who: str) -> None:

@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker.offset_records import partition_of_group
 from lakelog.broker.offsets_topic import OFFSETS_TOPIC, PARTITIONS, TAIL_BYTES_MAX
 from lakelog.broker.server import Broker
-from lakelog.groups import Commit, NewOffset, Place
+from lakelog.groups import Commit, NewOffset, TopicIdPartition
 from lakelog.records import decode_batches
 from lakelog.wire import APIS, Api
 from tests.unit.broker.site import Client, Site, batch, broker, connect, story
@@ -34,7 +34,9 @@ def test_a_group_is_where_java_would_put_it(group: str, hash_: int) -> None:
 async def commit(running: Broker, group: str, name: str, *offsets: int) -> None:
     topic = await running.services.catalog.topic(name)
     assert topic is not None
-    new = tuple(NewOffset(Place(topic.id, at), offset) for at, offset in enumerate(offsets))
+    new = tuple(
+        NewOffset(TopicIdPartition(topic.id, at), offset) for at, offset in enumerate(offsets)
+    )
     await running.services.coordinator.commit(group, Commit(offsets=new))
 
 

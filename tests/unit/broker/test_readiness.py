@@ -6,12 +6,19 @@ from typing import Any
 
 import pytest
 
-from lakelog.broker import HttpServer, Keeping, KeepReport, KeepSettings, Limits, Metrics
+from lakelog.broker import (
+    HttpServer,
+    Limits,
+    MaintenancePass,
+    MaintenanceProcess,
+    MaintenanceSettings,
+    Metrics,
+)
 from lakelog.broker.gauges import register_gauges
 from lakelog.broker.server import Broker
 from lakelog.cli.running import _health
 from lakelog.errors import InvalidInputError
-from lakelog.groups import Commit, NewOffset, Place
+from lakelog.groups import Commit, NewOffset, TopicIdPartition
 from lakelog.names import GROUPS_PREFIX, TOPICS_PREFIX
 from lakelog.store import Op, PutIfAbsent, PutIfMatch, StoreSpec
 from tests.patience import until
@@ -50,7 +57,7 @@ def full(which: Callable[[Op], bool]) -> Callable[[Op], bool]:
 
 
 def commit(topic: bytes) -> Commit:
-    return Commit(offsets=(NewOffset(Place(topic, 0), 1),))
+    return Commit(offsets=(NewOffset(TopicIdPartition(topic, 0), 1),))
 
 
 @story
@@ -153,7 +160,7 @@ async def get(address: tuple[str, int], path: str) -> tuple[int, str]:
 async def test_what_is_wrong_shows_in_readiness_and_in_health() -> None:
     site = Site()
     topic = site.create("t")
-    keeper = Keeping(StoreSpec(url="/nowhere"), KeepSettings(), Metrics())
+    keeper = MaintenanceProcess(StoreSpec(url="/nowhere"), MaintenanceSettings(), Metrics())
     running: list[Broker] = []
     async with HttpServer(Metrics(), lambda: _health(running, [keeper])) as server:
         assert await get(server.address, "/readyz") == (503, "starting\n")
@@ -161,11 +168,11 @@ async def test_what_is_wrong_shows_in_readiness_and_in_health() -> None:
         async with broker(site) as started:
             running.append(started)
             assert await get(server.address, "/readyz") == (200, "ok\n")
-            keeper._take(KeepReport(failures={"topic t": "it is damaged"}, failures_count=1))
+            keeper._take(MaintenancePass(failures={"topic t": "it is damaged"}, failures_count=1))
             said = "ready; the last pass of the keeper failed for 1: topic t: it is damaged\n"
             assert await get(server.address, "/readyz") == (200, said)
             assert await get(server.address, "/healthz") == (200, said)
-            keeper._take(KeepReport())
+            keeper._take(MaintenancePass())
             assert await get(server.address, "/readyz") == (200, "ok\n")
             site.fails = full(is_shard)
             waiting = started.services.coordinator.commit("g", commit(topic))
@@ -216,7 +223,7 @@ GAUGE = 'lakelog_lane_unanswered_put_seconds{lane="0"}'
 
 def test_a_keeper_that_died_shows_until_a_pass_has_ended_well() -> None:
     async def main() -> None:
-        keeper = Keeping(StoreSpec(url="/nowhere"), KeepSettings(), Metrics())
+        keeper = MaintenanceProcess(StoreSpec(url="/nowhere"), MaintenanceSettings(), Metrics())
         lives: list[int] = []
 
         async def one() -> int:
@@ -228,7 +235,7 @@ def test_a_keeper_that_died_shows_until_a_pass_has_ended_well() -> None:
             await until(lambda: lives)
             await until(keeper.trouble)
             assert "the keeper died: it ended with 9" in keeper.trouble()
-            keeper._take(KeepReport())
+            keeper._take(MaintenancePass())
             assert keeper.trouble() == ""
 
     asyncio.run(main())

@@ -1,6 +1,6 @@
 """What was just written: read back with its offsets, and forgotten in its turn."""
 
-from lakelog.broker.recent import Recent
+from lakelog.broker.recent import RecentBatches
 from lakelog.journal import Append, Stored, new_append, new_run
 from lakelog.records import decode_batches
 from tests.unit.broker.site import batch
@@ -16,7 +16,9 @@ def stored(base_offset: int, epoch: int = 3) -> Stored:
     return Stored(base_offset, 0, epoch, 0)
 
 
-def read(recent: Recent, offset: int, most: int = 1 << 20, partition: int = 0) -> list[int] | None:
+def read(
+    recent: RecentBatches, offset: int, most: int = 1 << 20, partition: int = 0
+) -> list[int] | None:
     found = recent.read((TOPIC, partition), offset, most)
     if found is None:
         return None
@@ -29,7 +31,7 @@ def read(recent: Recent, offset: int, most: int = 1 << 20, partition: int = 0) -
 
 
 def test_batches_are_handed_out_with_their_offsets() -> None:
-    recent = Recent(1 << 20)
+    recent = RecentBatches(1 << 20)
     recent.add(request(b"a", b"b"), stored(10))
     recent.add(request(b"c", copies=3), stored(12))
     assert read(recent, 10) == [10, 11, 12, 13, 14]
@@ -42,7 +44,7 @@ def test_batches_are_handed_out_with_their_offsets() -> None:
 
 
 def test_what_others_wrote_between_is_not_made_up() -> None:
-    recent = Recent(1 << 20)
+    recent = RecentBatches(1 << 20)
     recent.add(request(b"a"), stored(0))
     recent.add(request(b"b"), stored(5))
     assert read(recent, 5) == [5]
@@ -52,7 +54,7 @@ def test_what_others_wrote_between_is_not_made_up() -> None:
 
 def test_the_oldest_go_first_whatever_partition_they_are_of() -> None:
     one = len(request(b"x").body)
-    recent = Recent(4 * one)
+    recent = RecentBatches(4 * one)
     for at in range(4):
         recent.add(request(b"x", partition=at % 2), stored(at // 2))
     recent.add(request(b"x", partition=1), stored(2))
@@ -64,7 +66,7 @@ def test_the_oldest_go_first_whatever_partition_they_are_of() -> None:
 
 def test_it_is_bounded_and_reads_on_after_thousands() -> None:
     one = len(request(b"x").body)
-    recent = Recent(10 * one)
+    recent = RecentBatches(10 * one)
     for at in range(3_000):
         recent.add(request(b"x"), stored(at))
     assert recent.size_bytes == 10 * one
@@ -73,7 +75,7 @@ def test_it_is_bounded_and_reads_on_after_thousands() -> None:
 
 
 def test_a_batch_larger_than_all_of_it_is_not_kept() -> None:
-    recent = Recent(100)
+    recent = RecentBatches(100)
     recent.add(request(b"x" * 1_000), stored(0))
     assert recent.size_bytes == 0
     assert read(recent, 0) is None
@@ -85,7 +87,7 @@ def test_a_small_batch_does_not_hold_the_buffer_it_came_in() -> None:
     buffer = bytearray(1 << 20)
     body = batch(b"x")
     buffer[: len(body)] = body
-    recent = Recent(1 << 20)
+    recent = RecentBatches(1 << 20)
     recent.add(new_append(TOPIC, 0, memoryview(buffer)[: len(body)]), stored(0))
     buffer[:] = bytes(len(buffer))
     assert read(recent, 0) == [0]
@@ -93,7 +95,7 @@ def test_a_small_batch_does_not_hold_the_buffer_it_came_in() -> None:
 
 def test_a_topic_that_is_forgotten_is_not_found_and_its_bytes_go_later() -> None:
     one = len(request(b"x").body)
-    recent = Recent(2 * one)
+    recent = RecentBatches(2 * one)
     recent.add(request(b"x"), stored(0))
     recent.forget(TOPIC)
     assert read(recent, 0) is None

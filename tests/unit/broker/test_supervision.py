@@ -13,7 +13,7 @@ from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.dispatch import Dispatcher
 from lakelog.broker.handlers import HANDLERS
 from lakelog.broker.http import HttpServer
-from lakelog.broker.keeping import Keeping, KeepReport, KeepSettings
+from lakelog.broker.keeping import MaintenancePass, MaintenanceProcess, MaintenanceSettings
 from lakelog.broker.lags import Lags
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.ledger import Ledger
@@ -22,7 +22,7 @@ from lakelog.broker.prometheus import encode, read_gauges
 from lakelog.broker.server import Broker
 from lakelog.broker.timekeeper import Timekeeper
 from lakelog.broker.watches import Watch
-from lakelog.groups import Code, Commit, NewOffset, Place
+from lakelog.groups import Code, Commit, NewOffset, TopicIdPartition
 from lakelog.journal import new_append
 from lakelog.names import bundle_key
 from lakelog.store import PutIfAbsent, StoreSpec
@@ -282,7 +282,7 @@ def test_a_shard_whose_writer_dies_is_loaded_again_and_the_others_never_noticed(
         async with broker(site) as running:
             coordinator = running.services.coordinator
             monkeypatch.setattr(Ledger, "_save", dies_once)
-            new = (NewOffset(Place(topic, 0), 7),)
+            new = (NewOffset(TopicIdPartition(topic, 0), 7),)
             refused = await coordinator.commit("g", Commit(offsets=new))
             assert refused.codes == (Code.COORDINATOR_NOT_AVAILABLE,)
             assert (await coordinator.commit("other", Commit(offsets=new))).codes == (Code.NONE,)
@@ -383,7 +383,9 @@ def test_a_bug_beside_the_keeper_starts_it_again() -> None:
 
     async def main() -> None:
         tasks, metrics = supervisor(seen)
-        keeper = Keeping(StoreSpec(url="/nowhere"), KeepSettings(), metrics, tasks=tasks)
+        keeper = MaintenanceProcess(
+            StoreSpec(url="/nowhere"), MaintenanceSettings(), metrics, tasks=tasks
+        )
         lives: list[int] = []
 
         async def one() -> int:
@@ -407,11 +409,13 @@ def test_whoever_is_told_of_a_pass_and_raises_does_not_end_the_keeper() -> None:
     async def main() -> None:
         tasks, metrics = supervisor(seen)
 
-        def told(_: KeepReport) -> None:
+        def told(_: MaintenancePass) -> None:
             raise ZeroDivisionError("a bug")
 
-        keeper = Keeping(StoreSpec(url="/nowhere"), KeepSettings(), metrics, told=told, tasks=tasks)
-        keeper._take(KeepReport())
+        keeper = MaintenanceProcess(
+            StoreSpec(url="/nowhere"), MaintenanceSettings(), metrics, told=told, tasks=tasks
+        )
+        keeper._take(MaintenancePass())
         assert metrics.callback_failures == {"keeper": 1}
 
     run_virtually(main())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lakelog.cli import main
 from lakelog.cli.group import decode_assignment
-from lakelog.groups import Committed, Durable, Offsets, Place, Roster, RosterMember
+from lakelog.groups import Committed, Durable, Offsets, Roster, RosterMember, TopicIdPartition
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, append, new_append
 from lakelog.log import Topic, create_topic, make_namespace
@@ -88,8 +88,8 @@ def busy(topic: Topic) -> Durable:
             ),
         ),
         offsets=Offsets.of({
-            Place(topic.id, 0): Committed(4, 0, "", 0),
-            Place(bytes(15) + b"\x07", 1): Committed(9, 0, "", 0),
+            TopicIdPartition(topic.id, 0): Committed(4, 0, "", 0),
+            TopicIdPartition(bytes(15) + b"\x07", 1): Committed(9, 0, "", 0),
         }),
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ from lakelog.groups import (
     ConsumerMember,
     ConsumerRoster,
     Offsets,
-    Place,
+    TopicIdPartition,
     TopicShape,
 )
 from lakelog.host import SystemClock, new_id
@@ -27,7 +27,7 @@ def test_a_member_that_is_to_let_go_still_reads(tmp_path: Path) -> None:
     run(make_namespace(new_id(), Rules(lanes=1)), perform)
     now_ms = SystemClock().now_ms()
     topic = run(create_topic("t", topic_id=new_id(), partitions=3, lanes=1, now_ms=now_ms), perform)
-    first, second, third = (Place(topic.id, number) for number in range(3))
+    first, second, third = (TopicIdPartition(topic.id, number) for number in range(3))
     members = [
         ConsumerMember(
             id="a", client_id="app", client_host="/h", epoch=7, target=frozenset({first}),

@@ -27,12 +27,12 @@ from lakelog.groups import (
     Now,
     Offer,
     Offsets,
-    Place,
     Reply,
     State,
     Sync,
     SyncAnswer,
     Tick,
+    TopicIdPartition,
     absent,
     describe,
     list_group,
@@ -43,7 +43,7 @@ from lakelog.groups import (
 
 RULES = GroupRules(initial_rebalance_delay_ms=0)
 NOW = Now(0, 1_000)
-HERE, THERE = Place(b"0" * 16, 0), Place(b"1" * 16, 0)
+HERE, THERE = TopicIdPartition(b"0" * 16, 0), TopicIdPartition(b"1" * 16, 0)
 
 
 def join(member_id: str = "", new: str = "m", **changes: Any) -> Join:

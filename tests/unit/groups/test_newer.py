@@ -15,9 +15,9 @@ from lakelog.groups import (
     GroupRules,
     Kind,
     Now,
-    Place,
     Reply,
     State,
+    TopicIdPartition,
     TopicShape,
     absent,
     advance,
@@ -145,7 +145,7 @@ def test_a_classic_group_by_itself_knows_nothing_of_the_newer_protocol() -> None
 
 def test_an_assignment_is_told_again_when_everything_is_told() -> None:
     group, _ = answer_to(join())
-    mine = frozenset({Place(TOPIC, 0), Place(TOPIC, 1)})
+    mine = frozenset({TopicIdPartition(TOPIC, 0), TopicIdPartition(TOPIC, 1)})
     quiet = ConsumerHeartbeat(member_id="a", epoch=1, topics=join().topics)
     assert answer_to(quiet, group)[1].assignment is None
     for some in ({"names": ("t",)}, {"owned": mine}, {"rebalance_timeout_ms": 60_000}):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats import kafkalog
-from lakelog.history import Place, Selection, find_logs
+from lakelog.history import OffsetSpec, Selection, find_logs
 from lakelog.history.starts import decode_log_starts
 from lakelog.store import GetRange, MemoryStore, Meter, PutIfAbsent, metered
 from tests.unit.history.brokers import batch, log_of, offsets_and_values, put_copy
@@ -214,7 +214,7 @@ def test_records_that_were_deleted_do_not_come_out(root: str) -> None:
     put_start(store, root, 5)
     assert [offset for offset, _ in seen(store)] == [5, 6, 7]
     assert [ref.base_offset for ref in log_of(store)] == [4]
-    starting = Place(offsets={("t", 0): 0})
+    starting = OffsetSpec(offsets={("t", 0): 0})
     assert [offset for offset, _ in offsets_and_values(store, starting=starting)] == [5, 6, 7]
 
 
@@ -223,18 +223,18 @@ def test_a_time_is_looked_for_among_the_records_that_are_left() -> None:
     put_copy(store, "t-0", [(0, 0), (2, 0), (4, 0)])
     put_start(store, "", 3)
     for timestamp, first in ((0, 3), (1003, 3), (1004, 4)):
-        found = offsets_and_values(store, starting=Place(timestamp=timestamp))
+        found = offsets_and_values(store, starting=OffsetSpec(timestamp=timestamp))
         assert [offset for offset, _ in found] == list(range(first, 6))
-    assert offsets_and_values(store, starting=Place(timestamp=1006)) == []
+    assert offsets_and_values(store, starting=OffsetSpec(timestamp=1006)) == []
 
 
 def test_a_time_is_not_found_in_a_tail_that_is_not_the_log() -> None:
     store = MemoryStore()
     put_copy(store, "b1/t-0", [(4, 1)], rolls=(4,))
     put_copy(store, "b2/t-0", [(0, 0), (2, 0), (4, 0), (6, 0), (8, 0)])
-    found = offsets_and_values(store, starting=Place(timestamp=1003))
+    found = offsets_and_values(store, starting=OffsetSpec(timestamp=1003))
     assert [offset for offset, _ in found] == [3, 4, 5]
-    assert offsets_and_values(store, starting=Place(timestamp=1007)) == []
+    assert offsets_and_values(store, starting=OffsetSpec(timestamp=1007)) == []
 
 
 def test_what_any_copy_knows_to_be_deleted_is_deleted() -> None:

@@ -8,7 +8,7 @@ import pytest
 import lakelog
 from lakelog.errors import CorruptError, InvalidInputError
 from lakelog.formats import FORMATS, kafkalog
-from lakelog.history import Mode, Place
+from lakelog.history import Mode, OffsetSpec
 from lakelog.history.mend import read_split
 from lakelog.history.placed import placed_schema
 from lakelog.history.scan import ScanRequest, plan_scan
@@ -102,7 +102,7 @@ def test_a_damaged_index_is_told_once_and_all_records_come(split_bytes: int) -> 
 def test_only_wanted_offsets_come_from_behind_damage() -> None:
     run = batches(4)
     files = segment(run) | {".log": b"".join([run[0], spoilt(run[1], 100), *run[2:]])}
-    starting, ending = Place(offsets={("t", 0): 5}), Place(offsets={("t", 0): 33})
+    starting, ending = OffsetSpec(offsets={("t", 0): 5}), OffsetSpec(offsets={("t", 0): 33})
     rows = read(put(files), "offset", "_corrupt", starting=starting, ending=ending)
     assert [row["offset"] for row in rows] == [*range(5, 10), None, *range(20, 33)]
 
@@ -110,10 +110,10 @@ def test_only_wanted_offsets_come_from_behind_damage() -> None:
 def test_a_time_is_found_in_a_segment_with_a_damaged_index() -> None:
     files = segment(batches(4))
     files[".index"] = files[".index"][8:16] * 3
-    rows = read(put(files), "offset", "_corrupt", starting=Place(timestamp=1036))
+    rows = read(put(files), "offset", "_corrupt", starting=OffsetSpec(timestamp=1036))
     assert [row["offset"] for row in rows if row["offset"] is not None] == [36, 37, 38, 39]
     with pytest.raises(CorruptError, match=KEY):
-        plan_scan(put(files), ScanRequest(layout="kafka", starting=Place(timestamp=1036)))
+        plan_scan(put(files), ScanRequest(layout="kafka", starting=OffsetSpec(timestamp=1036)))
 
 
 def test_a_torn_end_is_not_damage() -> None:

@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from lakelog.errors import InvalidInputError
-from lakelog.history import SegmentRef, Split, plan_splits
+from lakelog.history import ReadTask, SegmentRef, plan_splits
 
 KIB = 1024
 
@@ -21,7 +21,7 @@ def segment(
     )  # fmt: skip
 
 
-def plan(*segments: SegmentRef, **settings: object) -> list[Split]:
+def plan(*segments: SegmentRef, **settings: object) -> list[ReadTask]:
     return list(plan_splits(segments, **settings))  # type: ignore[arg-type]
 
 

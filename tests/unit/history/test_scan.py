@@ -5,7 +5,7 @@ import pytest
 
 from lakelog.errors import CorruptError, InvalidInputError
 from lakelog.formats import FORMATS
-from lakelog.history import LATEST, Place, Selection
+from lakelog.history import LATEST, OffsetSpec, Selection
 from lakelog.history.mend import read_split
 from lakelog.history.placed import placed_schema
 from lakelog.history.scan import ScanRequest, plan_scan
@@ -55,8 +55,8 @@ def test_there_are_as_many_tasks_as_asked_for(store: MemoryStore) -> None:
 def test_a_time_is_the_first_record_that_is_not_older(store: MemoryStore) -> None:
     request = ScanRequest(
         layout="kafka",
-        starting=Place(timestamp=START + 10 * 15_000 - 3),
-        ending=Place(timestamp=START + 10 * 15_007),
+        starting=OffsetSpec(timestamp=START + 10 * 15_000 - 3),
+        ending=OffsetSpec(timestamp=START + 10 * 15_007),
     )
     assert offsets_of(store, request) == list(range(15_000, 15_007))
 
@@ -66,8 +66,8 @@ def test_a_small_range_takes_few_bytes(store: MemoryStore) -> None:
     perform = metered(store.perform, meter)
     request = ScanRequest(
         layout="kafka",
-        starting=Place(offsets={("t", 0): 12_000}),
-        ending=Place(offsets={("t", 0): 12_010}),
+        starting=OffsetSpec(offsets={("t", 0): 12_000}),
+        ending=OffsetSpec(offsets={("t", 0): 12_010}),
     )
     (split,) = plan_scan(store, request)
     rows = sum(b.num_rows for b in read_split(split, perform, ("offset",), piece_bytes=4096))
@@ -80,22 +80,22 @@ def test_a_beginning_after_the_last_record_is_an_error_or_the_end(store: MemoryS
     with pytest.raises(InvalidInputError, match="no record of t-0 is as late"):
         plan_scan(
             store,
-            ScanRequest(layout="kafka", starting=Place(timestamp=late, or_latest=False)),
+            ScanRequest(layout="kafka", starting=OffsetSpec(timestamp=late, or_latest=False)),
         )
-    assert plan_scan(store, ScanRequest(layout="kafka", starting=Place(timestamp=late))) == []
+    assert plan_scan(store, ScanRequest(layout="kafka", starting=OffsetSpec(timestamp=late))) == []
 
 
 def test_when_some_partitions_are_named_all_must_be(store: MemoryStore) -> None:
-    request = ScanRequest(layout="kafka", starting=Place(offsets={("t", 1): 0}))
+    request = ScanRequest(layout="kafka", starting=OffsetSpec(offsets={("t", 1): 0}))
     with pytest.raises(InvalidInputError, match="no offset for t-0"):
         plan_scan(store, request)
 
 
 def test_an_offset_below_zero_means_an_end_or_nothing(store: MemoryStore) -> None:
     ranges = {("t", 0): LATEST}
-    assert plan_scan(store, ScanRequest(layout="kafka", starting=Place(offsets=ranges))) == []
+    assert plan_scan(store, ScanRequest(layout="kafka", starting=OffsetSpec(offsets=ranges))) == []
     with pytest.raises(InvalidInputError, match="offset -7"):
-        plan_scan(store, ScanRequest(layout="kafka", starting=Place(offsets={("t", 0): -7})))
+        plan_scan(store, ScanRequest(layout="kafka", starting=OffsetSpec(offsets={("t", 0): -7})))
 
 
 def test_other_topics_are_left_out(store: MemoryStore) -> None:

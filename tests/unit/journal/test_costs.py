@@ -30,7 +30,7 @@ from lakelog.formats.lanes import (
 from lakelog.journal import (
     Fold,
     Lane,
-    Placed,
+    LocatedSlice,
     Snapshot,
     append,
     learn,
@@ -38,7 +38,7 @@ from lakelog.journal import (
     look,
     write_checkpoint,
 )
-from lakelog.journal.fold import Seen
+from lakelog.journal.fold import ProducerState
 from lakelog.journal.layers import Layers
 from lakelog.journal.locate import _rolled
 from lakelog.model import Rules
@@ -142,7 +142,7 @@ def old_lane() -> OldLane:
     """A lane with 100,031 bundles and 10,000 partitions, each with a producer."""
     script = OldLane(DEFAULT)
     kept = tuple(Kept(10 * number, 9, 10 * number) for number in range(5))
-    seen = Seen(0, EPOCH_MS, kept)
+    seen = ProducerState(0, EPOCH_MS, kept)
     fold = Fold(
         lane=0,
         every=EVERY,
@@ -302,7 +302,7 @@ def unsealed() -> Lane:
 END = 2 * (UNSEALED - 1 - (UNSEALED - 1) // 3)
 
 
-def located(lane: Lane, store: Counted, offset: int) -> Placed:
+def located(lane: Lane, store: Counted, offset: int) -> LocatedSlice:
     (found,) = run(locate_run(lane, (TOPIC, 0), offset), working(store.perform))
     return found
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from lakelog.errors import CorruptError, LakelogError, UnavailableError
-from lakelog.history.manifests import Where
-from lakelog.keep import Kept, SealSettings, keep
+from lakelog.history.manifests import PartitionPath
+from lakelog.keep import MaintenanceReport, SealSettings, keep
 from lakelog.log import Topic, delete_topic, read_topic
 from lakelog.names import commit_key, head_key, manifest_key, topic_key
 from lakelog.store import Get, ListPage, Many, Op, PutIfAbsent, Wait, retrying, run
@@ -16,12 +16,12 @@ from tests.unit.log.site import EPOCH_MS, Perform, Site, get_key
 SETTINGS = SealSettings()
 
 
-def pass_over(site: Site, perform: Perform | None = None) -> Kept:
+def pass_over(site: Site, perform: Perform | None = None) -> MaintenanceReport:
     lanes = {number: site.lane(number) for number in range(site.rules.lanes)}
     return site.run(keep(lanes, SETTINGS, idle=True), perform)
 
 
-def filled(site: Site, *topics: Topic) -> list[Where]:
+def filled(site: Site, *topics: Topic) -> list[PartitionPath]:
     """Append to every partition, and return where they are."""
     wheres = [topic.where(p) for topic in topics for p in range(topic.partitions)]
     for _ in range(5):
@@ -32,7 +32,7 @@ def filled(site: Site, *topics: Topic) -> list[Where]:
     return wheres
 
 
-def sealed(site: Site, wheres: list[Where]) -> list[int]:
+def sealed(site: Site, wheres: list[PartitionPath]) -> list[int]:
     return [site.manifest(where).sealed_end for where in wheres]
 
 
@@ -173,7 +173,7 @@ def test_a_thousand_idle_topics_take_few_rounds_and_two_requests_each() -> None:
         site.topic(f"t{number}")
     far = Far(site)
     kept = run(keep({n: site.lane(n) for n in range(4)}, SETTINGS), far.perform)
-    assert kept == Kept()
+    assert kept == MaintenanceReport()
     assert far.rounds <= 120, "3.6 seconds at 30 ms"
     assert far.requests <= 3_200, "a cell, a list and a manifest for each"
     assert far.most <= 64

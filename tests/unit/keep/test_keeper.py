@@ -3,7 +3,7 @@
 import pytest
 
 from lakelog.errors import NotFoundError
-from lakelog.history.manifests import Where
+from lakelog.history.manifests import PartitionPath
 from lakelog.journal import (
     DeleteTopic,
     Outcome,
@@ -14,7 +14,7 @@ from lakelog.journal import (
     decode_head,
     new_append,
 )
-from lakelog.keep import Kept, Sealed, SealSettings, keep
+from lakelog.keep import MaintenanceReport, Sealed, SealSettings, keep
 from lakelog.log import Bounds, Topic, delete_topic, read_topic
 from lakelog.names import head_key
 from lakelog.store import PutIfAbsent, PutIfMatch
@@ -39,7 +39,7 @@ def site() -> Site:
     return Site()
 
 
-def pass_over(site: Site, *, idle: bool = True) -> Kept:
+def pass_over(site: Site, *, idle: bool = True) -> MaintenanceReport:
     """One pass of a keeper that has just started."""
     return site.run(keep({0: site.lane()}, SETTINGS, idle=idle))
 
@@ -69,7 +69,7 @@ def test_passes_move_the_log_into_history_and_leave_it_as_it_is(site: Site) -> N
         assert site.log(where) == logs[where]
         assert site.manifest(where).sealed_end == 18
     before = site.objects()
-    assert pass_over(site) == Kept(sealed=Sealed())
+    assert pass_over(site) == MaintenanceReport(sealed=Sealed())
     assert site.objects() == before
 
 
@@ -108,7 +108,7 @@ def test_a_keeper_killed_anywhere_loses_nothing_that_may_be_read() -> None:
         for topic in map(one_town().run, map(read_topic, "ab"))
         for at in range(topic.partitions)
     ]
-    ends: dict[Where, int] = {}
+    ends: dict[PartitionPath, int] = {}
     for site in killed_at_every_step(one_town, lambda site: keep({0: site.lane()}, SETTINGS)):
         tried += 1
         for round_ in range(2):

@@ -3,7 +3,7 @@
 import pytest
 
 from lakelog.errors import CorruptError, UnavailableError
-from lakelog.history.manifests import Manifest, SegmentRow, Where
+from lakelog.history.manifests import Manifest, PartitionPath, SegmentRow
 from lakelog.keep import (
     MergeSettings,
     Rewritten,
@@ -40,11 +40,11 @@ def site() -> Site:
 
 
 @pytest.fixture
-def where(site: Site) -> Where:
+def where(site: Site) -> PartitionPath:
     return filled(site)
 
 
-def filled(site: Site, bundles: int = 6) -> Where:
+def filled(site: Site, bundles: int = 6) -> PartitionPath:
     """A partition with a segment for every bundle, and something in the journal."""
     where = site.topic().where(0)
     lane = site.lane()
@@ -54,16 +54,16 @@ def filled(site: Site, bundles: int = 6) -> Where:
     return where
 
 
-def merge(site: Site, where: Where, perform: Perform | None = None) -> Rewritten:
+def merge(site: Site, where: PartitionPath, perform: Perform | None = None) -> Rewritten:
     return site.run(merging(site, where), perform)
 
 
-def merging(site: Site, where: Where, repack: Repack | None = None) -> Work[Rewritten]:
+def merging(site: Site, where: PartitionPath, repack: Repack | None = None) -> Work[Rewritten]:
     (rows,) = plan_merge(site.manifest(where).segments, ALL)
     return merge_run(where, rows, site.id(), since_ms=site.now_ms, repack=repack)
 
 
-def bounds_of(site: Site, where: Where) -> list[tuple[int, int]]:
+def bounds_of(site: Site, where: PartitionPath) -> list[tuple[int, int]]:
     return [(row.base_offset, row.next_offset) for row in site.manifest(where).segments]
 
 
@@ -101,7 +101,7 @@ def test_a_few_small_ones_wait_for_more() -> None:
 # ---------------------------------------------------------------------------- the step
 
 
-def test_nobody_who_reads_can_tell(site: Site, where: Where) -> None:
+def test_nobody_who_reads_can_tell(site: Site, where: PartitionPath) -> None:
     before = site.log(where)
     done = merge(site, where)
     assert (done.before, done.after, done.records, done.abandoned) == (6, 1, 12, 0)
@@ -113,7 +113,9 @@ def test_nobody_who_reads_can_tell(site: Site, where: Where) -> None:
         assert site.read(where, offset).base_offset == offset - offset % 2
 
 
-def test_who_has_the_old_manifest_can_go_on_reading_for_a_grace(site: Site, where: Where) -> None:
+def test_who_has_the_old_manifest_can_go_on_reading_for_a_grace(
+    site: Site, where: PartitionPath
+) -> None:
     old = {row.name for row in site.manifest(where).segments}
     merge(site, where)
     stems = {name.partition(".")[0] for name in site.names(where)}
@@ -126,7 +128,7 @@ def test_who_has_the_old_manifest_can_go_on_reading_for_a_grace(site: Site, wher
     assert len(site.log(where)) == 8
 
 
-def test_two_at_once_merge_once(site: Site, where: Where) -> None:
+def test_two_at_once_merge_once(site: Site, where: PartitionPath) -> None:
     before = site.log(where)
 
     def another() -> None:
@@ -142,7 +144,7 @@ def test_two_at_once_merge_once(site: Site, where: Where) -> None:
 
 
 def test_however_late_it_commits_what_it_replaces_stays_for_a_grace(
-    site: Site, where: Where
+    site: Site, where: PartitionPath
 ) -> None:
     """Somebody may have read the manifest just before."""
     late = Paused(site, merging(site, where), PutIfMatch, "manifest")
@@ -161,7 +163,7 @@ def test_however_late_it_commits_what_it_replaces_stays_for_a_grace(
     assert len(site.names(where)) == 3
 
 
-def test_what_retention_took_is_not_brought_back(site: Site, where: Where) -> None:
+def test_what_retention_took_is_not_brought_back(site: Site, where: PartitionPath) -> None:
     def start() -> None:
         site.delete_records(where, 5)
         site.run(retained(site, where))
@@ -171,12 +173,12 @@ def test_what_retention_took_is_not_brought_back(site: Site, where: Where) -> No
     assert site.bounds(where).log_start == 5
 
 
-def retained(site: Site, where: Where) -> Work[Manifest]:
+def retained(site: Site, where: PartitionPath) -> Work[Manifest]:
     topic = site.run(read_topic("orders"))
     return retain_partition(topic, where, site.id, now_ms=site.now_ms)
 
 
-def test_a_merger_that_slept_too_long_changes_nothing(site: Site, where: Where) -> None:
+def test_a_merger_that_slept_too_long_changes_nothing(site: Site, where: PartitionPath) -> None:
     before = site.log(where)
 
     def night() -> None:
@@ -188,7 +190,7 @@ def test_a_merger_that_slept_too_long_changes_nothing(site: Site, where: Where) 
     assert len(site.manifest(where).segments) == 6
 
 
-def test_a_damaged_segment_is_not_carried_on(site: Site, where: Where) -> None:
+def test_a_damaged_segment_is_not_carried_on(site: Site, where: PartitionPath) -> None:
     damaged = site.manifest(where).segments[3]
     key = f"{where.prefix}{damaged.name}.kfs"
     body = site.objects()[key]
@@ -202,7 +204,9 @@ def test_a_damaged_segment_is_not_carried_on(site: Site, where: Where) -> None:
     ("kind", "end"), [(PutIfAbsent, ".kfs"), (PutIfMatch, "manifest"), (GetRange, ".kfs"),
                       (Get, ".kfs"), (PutIfAbsent, ".index")]
 )  # fmt: skip
-def test_a_lost_answer_loses_nothing(site: Site, where: Where, kind: type, end: str) -> None:
+def test_a_lost_answer_loses_nothing(
+    site: Site, where: PartitionPath, kind: type, end: str
+) -> None:
     before = site.log(where)
     try:
         done = merge(site, where, lose_answer(site, kind, end))
@@ -243,7 +247,7 @@ def records_of(batches: list[bytes]) -> list[Record]:
     return [record for batch in decode_batches(b"".join(batches)) for record in batch.records]
 
 
-def test_a_run_may_be_repacked_on_the_way(site: Site, where: Where) -> None:
+def test_a_run_may_be_repacked_on_the_way(site: Site, where: PartitionPath) -> None:
     before = site.log(where)
     done = site.run(merging(site, where, zstd))
     assert (done.before, done.after, done.records) == (6, 1, 12)
@@ -261,7 +265,7 @@ def test_a_run_may_be_repacked_on_the_way(site: Site, where: Where) -> None:
 
 
 def test_a_log_that_begins_inside_of_a_batch_does_so_after_repacking(
-    site: Site, where: Where
+    site: Site, where: PartitionPath
 ) -> None:
     site.delete_records(where, 1)
     site.run(merging(site, where, zstd))
@@ -288,7 +292,9 @@ def test_killed_while_repacking_the_next_one_finishes() -> None:
         assert len(site.log(where)) == 3
 
 
-def test_repacking_that_would_lose_a_record_changes_nothing(site: Site, where: Where) -> None:
+def test_repacking_that_would_lose_a_record_changes_nothing(
+    site: Site, where: PartitionPath
+) -> None:
     before = site.log(where)
     with pytest.raises(CorruptError, match="12 records would be repacked to 2"):
         site.run(merging(site, where, lambda run: run[: decode_header(run).size]))
@@ -296,5 +302,5 @@ def test_repacking_that_would_lose_a_record_changes_nothing(site: Site, where: W
     assert len(site.manifest(where).segments) == 6
 
 
-def _where(site: Site) -> Where:
+def _where(site: Site) -> PartitionPath:
     return site.run(read_topic("orders")).where(0)

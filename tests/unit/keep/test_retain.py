@@ -3,7 +3,7 @@
 import pytest
 
 from lakelog.errors import InvalidInputError
-from lakelog.history.manifests import Manifest, PageRow, SegmentRow, Where
+from lakelog.history.manifests import Manifest, PageRow, PartitionPath, SegmentRow
 from lakelog.journal import Stored
 from lakelog.keep import (
     Retention,
@@ -278,7 +278,7 @@ def test_a_retainer_killed_anywhere_is_finished_by_the_next() -> None:
 
 def test_records_in_the_journal_do_not_expire_before_they_are_sealed(site: Site) -> None:
     topic = site.topic(retention_ms="1000")
-    where: Where = topic.where(0)
+    where: PartitionPath = topic.where(0)
     site.fill(site.lane(), where, 3)
     site.pass_ms(10**9)
     assert retain(site, topic).log_start == 0

@@ -7,7 +7,7 @@ import pytest
 
 from lakelog.errors import CorruptError, UnavailableError
 from lakelog.formats import FORMATS, kafkalog, kafs
-from lakelog.history.manifests import Where, change_manifest, changes
+from lakelog.history.manifests import PartitionPath, change_manifest, changes
 from lakelog.journal import append, new_append
 from lakelog.keep import Sealed, SealSettings, catalog_of, plan_seal, read_backlog, seal_group
 from lakelog.log import Topic, delete_topic, list_topics, read_topic
@@ -42,7 +42,7 @@ def site() -> Site:
 
 
 @pytest.fixture
-def where(site: Site) -> Where:
+def where(site: Site) -> PartitionPath:
     return site.topic().where(0)
 
 
@@ -53,11 +53,11 @@ def only_history(site: Site) -> None:
     site.reap()
 
 
-def busy(site: Site) -> tuple[list[Where], dict[Where, list[bytes]]]:
+def busy(site: Site) -> tuple[list[PartitionPath], dict[PartitionPath, list[bytes]]]:
     """Two topics, seven partitions, every codec, idempotent and plain, large and small."""
     topics = [site.topic("a", partitions=4), site.topic("b", partitions=3)]
     wheres = [topic.where(at) for topic in topics for at in range(topic.partitions)]
-    sent: dict[Where, list[bytes]] = {where: [] for where in wheres}
+    sent: dict[PartitionPath, list[bytes]] = {where: [] for where in wheres}
     for turn in range(9):
         lane = site.lane()
         requests = []
@@ -130,7 +130,7 @@ def test_every_segment_is_sound_and_its_row_says_what_it_is(
             assert row.generation == 0
 
 
-def test_the_indexes_find_what_is_there(site: Site, where: Where) -> None:
+def test_the_indexes_find_what_is_there(site: Site, where: PartitionPath) -> None:
     lane = site.lane()
     for _ in range(60):
         site.pass_ms(1000)
@@ -164,7 +164,7 @@ def test_a_second_run_does_nothing(site: Site) -> None:
     assert site.objects() == before
 
 
-def test_what_comes_later_goes_behind(site: Site, where: Where) -> None:
+def test_what_comes_later_goes_behind(site: Site, where: PartitionPath) -> None:
     lane = site.lane()
     for _ in range(3):
         site.fill(lane, where, 2)
@@ -178,7 +178,7 @@ def test_what_comes_later_goes_behind(site: Site, where: Where) -> None:
 # ---------------------------------------------------------------------------- races
 
 
-def same_history(site: Site, where: Where, log: list[bytes]) -> None:
+def same_history(site: Site, where: PartitionPath, log: list[bytes]) -> None:
     """The manifest tiles the log, and history alone gives it back."""
     manifest = site.manifest(where)
     end = manifest.log_start
@@ -201,7 +201,7 @@ STEPS = [
 @pytest.mark.parametrize("acts", [first, then])
 @pytest.mark.parametrize(("kind", "end", "nth"), STEPS)
 def test_two_sealers_at_once_give_one_history(
-    site: Site, where: Where, kind: type, end: str, nth: int, acts: type
+    site: Site, where: PartitionPath, kind: type, end: str, nth: int, acts: type
 ) -> None:
     """One does all of it between two steps of the other."""
     log = site.fill(site.lane(), where, 7)
@@ -216,7 +216,9 @@ def test_two_sealers_at_once_give_one_history(
     same_history(site, where, log)
 
 
-def test_a_sealer_that_knew_less_does_not_cut_history_short(site: Site, where: Where) -> None:
+def test_a_sealer_that_knew_less_does_not_cut_history_short(
+    site: Site, where: PartitionPath
+) -> None:
     """It planned before more came, and commits after somebody has sealed that too."""
     lane = site.lane()
     site.fill(lane, where, 3)
@@ -249,7 +251,7 @@ def test_when_the_floor_rose_meanwhile_nothing_is_committed(site: Site) -> None:
     assert site.log(a) == before
 
 
-def test_a_bundle_that_went_meanwhile_is_no_error(site: Site, where: Where) -> None:
+def test_a_bundle_that_went_meanwhile_is_no_error(site: Site, where: PartitionPath) -> None:
     log = site.fill(site.lane(), where, 3)
 
     def moved() -> None:
@@ -307,7 +309,7 @@ LOST = [
 
 @pytest.mark.parametrize(("kind", "end"), LOST)
 def test_a_lost_answer_is_not_a_second_history(
-    site: Site, where: Where, kind: type, end: str
+    site: Site, where: PartitionPath, kind: type, end: str
 ) -> None:
     log = site.fill(site.lane(), where, 5)
     done = site.seal(SMALL, lose_answer(site, kind, end))
@@ -336,7 +338,7 @@ def test_indexes_that_the_store_does_not_take_hold_up_no_partition_of_the_group(
 OWN = re.compile(r"segment-\d{20}-[0-9a-f]{32}")
 
 
-def test_a_name_that_is_taken_is_not_adopted(site: Site, where: Where) -> None:
+def test_a_name_that_is_taken_is_not_adopted(site: Site, where: PartitionPath) -> None:
     log = site.fill(site.lane(), where, 3)
     key = f"{where.prefix}{segment_stem(0)}.kfs"
     site.perform(PutIfAbsent(key, b"somebody else's"))
@@ -347,7 +349,7 @@ def test_a_name_that_is_taken_is_not_adopted(site: Site, where: Where) -> None:
     same_history(site, where, log)
 
 
-def test_a_name_whose_answer_was_lost_is_not_adopted(site: Site, where: Where) -> None:
+def test_a_name_whose_answer_was_lost_is_not_adopted(site: Site, where: PartitionPath) -> None:
     """It may be ours, and may be on its way still; another name is as good."""
     log = site.fill(site.lane(), where, 3)
     site.seal(perform=lose_answer(site, PutIfAbsent, ".kfs"))
@@ -356,7 +358,7 @@ def test_a_name_whose_answer_was_lost_is_not_adopted(site: Site, where: Where) -
     same_history(site, where, log)
 
 
-def test_where_plain_names_are_burnt_none_is_used(site: Site, where: Where) -> None:
+def test_where_plain_names_are_burnt_none_is_used(site: Site, where: PartitionPath) -> None:
     log = site.fill(site.lane(), where, 3)
     write = site.id().hex()
     site.run(change_manifest(where, write, lambda now: changes.burn(now, write)))
@@ -367,7 +369,7 @@ def test_where_plain_names_are_burnt_none_is_used(site: Site, where: Where) -> N
     same_history(site, where, log)
 
 
-def test_a_segment_that_reads_back_otherwise_is_not_named(site: Site, where: Where) -> None:
+def test_a_segment_that_reads_back_otherwise_is_not_named(site: Site, where: PartitionPath) -> None:
     log = site.fill(site.lane(), where, 3)
     key = f"{where.prefix}{segment_stem(0)}.kfs"
 
@@ -385,7 +387,9 @@ def test_a_segment_that_reads_back_otherwise_is_not_named(site: Site, where: Whe
 # ---------------------------------------------------------------------------- start ahead of it
 
 
-def test_what_nobody_may_read_is_passed_over_without_bytes(site: Site, where: Where) -> None:
+def test_what_nobody_may_read_is_passed_over_without_bytes(
+    site: Site, where: PartitionPath
+) -> None:
     lane = site.lane()
     log = site.fill(lane, where, 5)
     site.delete_records(where, 6)
@@ -397,7 +401,7 @@ def test_what_nobody_may_read_is_passed_over_without_bytes(site: Site, where: Wh
 
 
 def test_when_nobody_may_read_any_of_it_history_ends_there_without_rows(
-    site: Site, where: Where
+    site: Site, where: PartitionPath
 ) -> None:
     site.fill(site.lane(), where, 5)
     site.delete_records(where, 10)
@@ -411,7 +415,9 @@ def test_when_nobody_may_read_any_of_it_history_ends_there_without_rows(
     assert site.seal().records == 2
 
 
-def test_a_slice_that_straddles_the_start_is_written_whole(site: Site, where: Where) -> None:
+def test_a_slice_that_straddles_the_start_is_written_whole(
+    site: Site, where: PartitionPath
+) -> None:
     log = site.fill(site.lane(), where, 5, count=4)
     site.delete_records(where, 6)
     site.seal()
@@ -422,7 +428,7 @@ def test_a_slice_that_straddles_the_start_is_written_whole(site: Site, where: Wh
     assert cut(site.read(where, 6, 1).body) == [log[1]]
 
 
-def test_a_start_far_ahead_is_waited_for(site: Site, where: Where) -> None:
+def test_a_start_far_ahead_is_waited_for(site: Site, where: PartitionPath) -> None:
     """Kafka would refuse it; if it stands there, what comes is passed over until it is reached."""
     lane = site.lane()
     site.fill(lane, where, 2)
@@ -437,7 +443,7 @@ def test_a_start_far_ahead_is_waited_for(site: Site, where: Where) -> None:
 
 
 def test_what_was_trimmed_because_nobody_may_read_it_does_not_stop_the_sealer(
-    site: Site, where: Where
+    site: Site, where: PartitionPath
 ) -> None:
     """The floor may pass what lies before the start before any sealer has seen it."""
     lane = site.lane()
@@ -453,7 +459,7 @@ def test_what_was_trimmed_because_nobody_may_read_it_does_not_stop_the_sealer(
     same_history(site, where, log)
 
 
-def test_a_hole_before_what_may_be_read_stops_the_sealer(site: Site, where: Where) -> None:
+def test_a_hole_before_what_may_be_read_stops_the_sealer(site: Site, where: PartitionPath) -> None:
     """Never skip: a floor that rose over what was not sealed is for people to look at."""
     lane = site.lane()
     site.fill(lane, where, 5)
@@ -480,7 +486,7 @@ def test_a_group_is_one_range_of_every_bundle(site: Site) -> None:
     assert all(site.manifest(where).sealed_end for where in wheres)
 
 
-def test_a_deleted_topic_is_not_sealed(site: Site, where: Where) -> None:
+def test_a_deleted_topic_is_not_sealed(site: Site, where: PartitionPath) -> None:
     """Not even announced: it would be bytes written to be swept."""
     site.fill(site.lane(), where, 3)
     site.run(delete_topic("orders", where.topic, site.id(), now_ms=site.now_ms))
@@ -488,7 +494,7 @@ def test_a_deleted_topic_is_not_sealed(site: Site, where: Where) -> None:
     assert set(site.objects(where.prefix)) == set()
 
 
-def test_a_topic_that_nobody_knows_is_left_in_the_journal(site: Site, where: Where) -> None:
+def test_a_topic_that_nobody_knows_is_left_in_the_journal(site: Site, where: PartitionPath) -> None:
     site.fill(site.lane(), where, 3)
     site.perform(Delete("_lakelog/topics/orders"))
     assert site.seal() == Sealed()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lakelog.history.manifests import Intent, Where, change_manifest, changes
+from lakelog.history.manifests import Intent, PartitionPath, change_manifest, changes
 from lakelog.keep import Sealed, SealSettings, sweep_partition
 from lakelog.names import segment_stem
 from lakelog.store import Delete, Get, ListPage, Op, PutIfAbsent
@@ -30,18 +30,18 @@ def site() -> Site:
 
 
 @pytest.fixture
-def where(site: Site) -> Where:
+def where(site: Site) -> PartitionPath:
     return site.topic().where(0)
 
 
-def orphan(site: Site, where: Where, stem: str = OLD) -> set[str]:
+def orphan(site: Site, where: PartitionPath, stem: str = OLD) -> set[str]:
     names = {stem + suffix for suffix in (".kfs", ".index", ".timeindex")}
     for name in names:
         site.perform(PutIfAbsent(where.prefix + name, b"left over"))
     return names
 
 
-def announce(site: Site, where: Where, base: int = 0, next_: int = 10) -> str:
+def announce(site: Site, where: PartitionPath, base: int = 0, next_: int = 10) -> str:
     write = site.id().hex()
     intent = Intent(write, "seal", base, next_, site.now_ms)
     site.run(change_manifest(where, write + ":begin", lambda now: changes.begin(now, intent)))
@@ -51,7 +51,7 @@ def announce(site: Site, where: Where, base: int = 0, next_: int = 10) -> str:
 # ---------------------------------------------------------------------------- orphans
 
 
-def test_what_nobody_names_goes_after_the_grace(site: Site, where: Where) -> None:
+def test_what_nobody_names_goes_after_the_grace(site: Site, where: PartitionPath) -> None:
     orphan(site, where)
     orphan(site, where, f"{OLD}-{'a' * 32}")
     site.perform(PutIfAbsent(f"{where.prefix}page-{'b' * 32}.json", b"{}"))
@@ -62,7 +62,7 @@ def test_what_nobody_names_goes_after_the_grace(site: Site, where: Where) -> Non
     assert site.names(where) == set()
 
 
-def test_what_the_manifest_names_stays_for_ever(site: Site, where: Where) -> None:
+def test_what_the_manifest_names_stays_for_ever(site: Site, where: PartitionPath) -> None:
     log = site.fill(site.lane(), where, 5)
     site.seal()
     before = site.names(where)
@@ -72,7 +72,7 @@ def test_what_the_manifest_names_stays_for_ever(site: Site, where: Where) -> Non
     assert site.log(where) == log
 
 
-def test_what_is_not_ours_is_left_alone(site: Site, where: Where) -> None:
+def test_what_is_not_ours_is_left_alone(site: Site, where: PartitionPath) -> None:
     foreign = {
         "readme.txt", "segment-7.kfs", "segment-x.kfs", "00000000000000000000.log", "page-1.json",
         f"segment-{0:020}", f"segment-{0:020}.kfs.tmp", f"segment-{0:020}-abc.kfs",
@@ -95,7 +95,7 @@ def test_another_partition_is_another_folder(site: Site) -> None:
     assert len(site.names(topic.where(10))) == 3
 
 
-def test_of_a_segment_the_indexes_go_first(site: Site, where: Where) -> None:
+def test_of_a_segment_the_indexes_go_first(site: Site, where: PartitionPath) -> None:
     """While the segment is there its name is taken."""
     orphan(site, where)
     site.pass_ms(GRACE_MS)
@@ -113,7 +113,7 @@ def test_of_a_segment_the_indexes_go_first(site: Site, where: Where) -> None:
 # ---------------------------------------------------------------------------- intents
 
 
-def test_what_is_announced_stays(site: Site, where: Where) -> None:
+def test_what_is_announced_stays(site: Site, where: PartitionPath) -> None:
     orphan(site, where)
     site.pass_ms(10 * GRACE_MS)
     announce(site, where)
@@ -121,7 +121,7 @@ def test_what_is_announced_stays(site: Site, where: Where) -> None:
     assert len(site.names(where)) == 3
 
 
-def test_an_intent_covers_its_own_offsets_and_names(site: Site, where: Where) -> None:
+def test_an_intent_covers_its_own_offsets_and_names(site: Site, where: PartitionPath) -> None:
     write = announce(site, where, 10, 20)
     inside = orphan(site, where, segment_stem(10)) | orphan(site, where, segment_stem(19))
     inside |= orphan(site, where, f"{segment_stem(500)}-{write}")
@@ -142,7 +142,9 @@ def test_an_intent_covers_its_own_offsets_and_names(site: Site, where: Where) ->
     assert site.names(where) == inside
 
 
-def test_an_old_intent_is_cancelled_and_its_writer_cannot_commit(site: Site, where: Where) -> None:
+def test_an_old_intent_is_cancelled_and_its_writer_cannot_commit(
+    site: Site, where: PartitionPath
+) -> None:
     """A sealer sleeps for longer than the grace, just before it commits."""
     log = site.fill(site.lane(), where, 3)
 
@@ -162,7 +164,7 @@ def test_an_old_intent_is_cancelled_and_its_writer_cannot_commit(site: Site, whe
 
 
 def test_a_sealer_that_slept_before_it_wrote_leaves_an_orphan_and_no_row(
-    site: Site, where: Where
+    site: Site, where: PartitionPath
 ) -> None:
     log = site.fill(site.lane(), where, 3)
 
@@ -180,7 +182,9 @@ def test_a_sealer_that_slept_before_it_wrote_leaves_an_orphan_and_no_row(
     assert site.log(where) == log
 
 
-def test_an_intent_that_has_written_nothing_is_cancelled_too(site: Site, where: Where) -> None:
+def test_an_intent_that_has_written_nothing_is_cancelled_too(
+    site: Site, where: PartitionPath
+) -> None:
     """Else each sealer that dies early leaves one more, for ever."""
     for _ in range(3):
         announce(site, where)
@@ -189,7 +193,7 @@ def test_an_intent_that_has_written_nothing_is_cancelled_too(site: Site, where: 
     assert site.manifest(where).intents == ()
 
 
-def test_a_young_intent_is_not_cancelled(site: Site, where: Where) -> None:
+def test_a_young_intent_is_not_cancelled(site: Site, where: PartitionPath) -> None:
     announce(site, where)
     site.pass_ms(GRACE_MS - 1)
     orphan(site, where, segment_stem(99))
@@ -200,7 +204,7 @@ def test_a_young_intent_is_not_cancelled(site: Site, where: Where) -> None:
 # ---------------------------------------------------------------------------- plain names
 
 
-def test_before_a_plain_name_goes_such_names_are_burnt(site: Site, where: Where) -> None:
+def test_before_a_plain_name_goes_such_names_are_burnt(site: Site, where: PartitionPath) -> None:
     orphan(site, where)
     site.pass_ms(GRACE_MS)
     seen: list[bool] = []
@@ -209,7 +213,7 @@ def test_before_a_plain_name_goes_such_names_are_burnt(site: Site, where: Where)
     assert seen == [True]
 
 
-def test_names_of_their_own_and_pages_burn_nothing(site: Site, where: Where) -> None:
+def test_names_of_their_own_and_pages_burn_nothing(site: Site, where: PartitionPath) -> None:
     orphan(site, where, f"{OLD}-{'a' * 32}")
     site.perform(PutIfAbsent(f"{where.prefix}page-{'b' * 32}.json", b"{}"))
     site.pass_ms(GRACE_MS)
@@ -217,7 +221,7 @@ def test_names_of_their_own_and_pages_burn_nothing(site: Site, where: Where) -> 
     assert not site.manifest(where).burnt
 
 
-def test_segments_that_were_dropped_burn_nothing(site: Site, where: Where) -> None:
+def test_segments_that_were_dropped_burn_nothing(site: Site, where: PartitionPath) -> None:
     """History has passed them: nobody can commit a new one at their offsets."""
     site.fill(site.lane(), where, 2)
     site.seal()
@@ -229,7 +233,9 @@ def test_segments_that_were_dropped_burn_nothing(site: Site, where: Where) -> No
 
 
 @pytest.mark.parametrize("kind", [Get, Delete], ids=["before it was burnt", "before it went"])
-def test_a_late_delete_of_a_plain_name_cannot_hurt(site: Site, where: Where, kind: type) -> None:
+def test_a_late_delete_of_a_plain_name_cannot_hurt(
+    site: Site, where: PartitionPath, kind: type
+) -> None:
     """The sweeper's request arrives when somebody else has sealed in between."""
     log = site.fill(site.lane(), where, 3)
     with pytest.raises(Killed):
@@ -262,7 +268,7 @@ def test_a_late_delete_of_a_plain_name_cannot_hurt(site: Site, where: Where, kin
 
 
 def test_who_began_before_the_names_were_burnt_keeps_what_it_announced(
-    site: Site, where: Where
+    site: Site, where: PartitionPath
 ) -> None:
     """It may use a plain name still; so the sweeper looks at the intents after burning."""
     log = site.fill(site.lane(), where, 3)
@@ -302,13 +308,13 @@ def _die_behind(site: Site, end: str) -> Any:
 # ---------------------------------------------------------------------------- dropped
 
 
-def drop(site: Site, where: Where, start: int) -> None:
+def drop(site: Site, where: PartitionPath, start: int) -> None:
     site.delete_records(where, start)
     write = site.id().hex()
     site.run(change_manifest(where, write, lambda now: changes.drop(now, write, {})))
 
 
-def test_what_was_dropped_waits_for_the_grace(site: Site, where: Where) -> None:
+def test_what_was_dropped_waits_for_the_grace(site: Site, where: PartitionPath) -> None:
     """From when that was noticed, however old it is: somebody may have read the row before."""
     site.fill(site.lane(), where, 4)
     site.seal(SealSettings(segment_bytes=1))
@@ -327,7 +333,7 @@ def test_what_was_dropped_waits_for_the_grace(site: Site, where: Where) -> None:
 
 
 def test_killed_anywhere_it_deletes_nothing_that_counts_and_the_next_finishes() -> None:
-    wheres: list[Where] = []
+    wheres: list[PartitionPath] = []
 
     def make() -> Site:
         site = Site()
@@ -356,7 +362,7 @@ def test_killed_anywhere_it_deletes_nothing_that_counts_and_the_next_finishes() 
 
 
 def test_killed_before_it_wrote_down_what_is_gone_it_is_written_down_later(
-    site: Site, where: Where
+    site: Site, where: PartitionPath
 ) -> None:
     """Also when nothing at all is left beside the manifest."""
     site.fill(site.lane(), where, 2)
@@ -372,7 +378,7 @@ def test_killed_before_it_wrote_down_what_is_gone_it_is_written_down_later(
     assert site.manifest(where).dropped == ()
 
 
-def test_what_is_sealed_while_it_lists_is_not_touched(site: Site, where: Where) -> None:
+def test_what_is_sealed_while_it_lists_is_not_touched(site: Site, where: PartitionPath) -> None:
     log = site.fill(site.lane(), where, 3)
     site.pass_ms(GRACE_MS)
 

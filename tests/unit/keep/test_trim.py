@@ -7,7 +7,7 @@ import pytest
 
 from lakelog.errors import CorruptError, UnavailableError
 from lakelog.formats.lanes import Checkpoint, Slice, decode_checkpoint, encode_checkpoint
-from lakelog.history.manifests import Where
+from lakelog.history.manifests import PartitionPath
 from lakelog.journal import (
     DeleteTopic,
     Head,
@@ -42,7 +42,7 @@ def site() -> Site:
 
 
 @pytest.fixture
-def where(site: Site) -> Where:
+def where(site: Site) -> PartitionPath:
     return site.topic().where(0)
 
 
@@ -58,7 +58,9 @@ def bundles(site: Site) -> list[int]:
 # ---------------------------------------------------------------------------- the floor
 
 
-def test_the_floor_rises_over_what_is_sealed_up_to_a_checkpoint(site: Site, where: Where) -> None:
+def test_the_floor_rises_over_what_is_sealed_up_to_a_checkpoint(
+    site: Site, where: PartitionPath
+) -> None:
     """Every fourth bundle has a checkpoint: 3 is one, 7 is the next."""
     log = site.fill(site.lane(), where, 10)
     site.seal()
@@ -81,14 +83,14 @@ def test_the_floor_never_passes_what_is_not_sealed(site: Site) -> None:
     assert len(site.log(other)) == 1
 
 
-def test_without_a_checkpoint_the_floor_stays(site: Site, where: Where) -> None:
+def test_without_a_checkpoint_the_floor_stays(site: Site, where: PartitionPath) -> None:
     site.fill(site.lane(), where, 3)
     site.seal()
     assert site.trim() == Trimmed(0, 0)
 
 
 def test_where_nobody_appends_an_empty_bundle_lets_the_floor_pass_all(
-    site: Site, where: Where
+    site: Site, where: PartitionPath
 ) -> None:
     log = site.fill(site.lane(), where, 2)
     site.seal()
@@ -99,7 +101,7 @@ def test_where_nobody_appends_an_empty_bundle_lets_the_floor_pass_all(
 
 
 @pytest.mark.parametrize("count", range(1, 10))
-def test_an_idle_lane_does_not_grow(site: Site, where: Where, count: int) -> None:
+def test_an_idle_lane_does_not_grow(site: Site, where: PartitionPath, count: int) -> None:
     """Where the empty bundle is one after which a checkpoint is due, it takes a second pass."""
     site.fill(site.lane(), where, count)
     site.seal()
@@ -113,19 +115,19 @@ def test_an_idle_lane_does_not_grow(site: Site, where: Where, count: int) -> Non
     assert site.objects() == before
 
 
-def test_a_topic_that_nobody_knows_holds_the_floor(site: Site, where: Where) -> None:
+def test_a_topic_that_nobody_knows_holds_the_floor(site: Site, where: PartitionPath) -> None:
     lane = site.lane()
     site.fill(lane, where, 4)
-    site.append(lane, Where(b"?" * 16, "?", 0), site.batch())
+    site.append(lane, PartitionPath(b"?" * 16, "?", 0), site.batch())
     site.fill(lane, where, 6)
     site.seal()
     assert site.trim() == Trimmed(0, 4)
     assert site.trim(idle=True) == Trimmed(4, 4)
 
 
-def test_a_deleted_topic_does_not_hold_the_floor(site: Site, where: Where) -> None:
+def test_a_deleted_topic_does_not_hold_the_floor(site: Site, where: PartitionPath) -> None:
     lane = site.lane()
-    stranger = Where(b"?" * 16, "?", 0)
+    stranger = PartitionPath(b"?" * 16, "?", 0)
     site.append(lane, stranger, site.batch(), site.batch())
     site.run(append(lane, [DeleteTopic(topic=stranger.topic)]))
     site.fill(lane, where, 2)
@@ -133,7 +135,7 @@ def test_a_deleted_topic_does_not_hold_the_floor(site: Site, where: Where) -> No
     assert site.trim(idle=True) == Trimmed(0, 5)
 
 
-def test_what_nobody_may_read_does_not_hold_the_floor(site: Site, where: Where) -> None:
+def test_what_nobody_may_read_does_not_hold_the_floor(site: Site, where: PartitionPath) -> None:
     site.fill(site.lane(), where, 9)
     site.delete_records(where, 14)
     assert site.trim() == Trimmed(0, 7)
@@ -141,13 +143,15 @@ def test_what_nobody_may_read_does_not_hold_the_floor(site: Site, where: Where) 
     assert len(site.log(where)) == 2
 
 
-def test_a_slice_of_which_one_record_may_be_read_holds_the_floor(site: Site, where: Where) -> None:
+def test_a_slice_of_which_one_record_may_be_read_holds_the_floor(
+    site: Site, where: PartitionPath
+) -> None:
     site.fill(site.lane(), where, 9)
     site.delete_records(where, 7)
     assert site.trim() == Trimmed(0, 3)
 
 
-def test_bundles_that_appear_while_it_is_trimmed_stay(site: Site, where: Where) -> None:
+def test_bundles_that_appear_while_it_is_trimmed_stay(site: Site, where: PartitionPath) -> None:
     lane = site.lane()
     site.fill(lane, where, 5)
     site.seal()
@@ -163,7 +167,7 @@ def planted(site: Site, seq: int, wrong: Checkpoint) -> None:
     site.replace(checkpoint_key(0, seq), encode_checkpoint(wrong))
 
 
-def test_a_checkpoint_that_is_wrong_is_not_stood_upon(site: Site, where: Where) -> None:
+def test_a_checkpoint_that_is_wrong_is_not_stood_upon(site: Site, where: PartitionPath) -> None:
     other = site.topic("other").where(0)
     lane = site.lane()
     site.append(lane, other, site.batch())
@@ -229,7 +233,9 @@ def test_a_roll_of_many_slices_is_compared_slice_by_slice(site: Site) -> None:
     assert 200 <= Compared.times <= 10 * 8 * 200
 
 
-def test_a_checkpoint_that_is_no_checkpoint_is_not_stood_upon(site: Site, where: Where) -> None:
+def test_a_checkpoint_that_is_no_checkpoint_is_not_stood_upon(
+    site: Site, where: PartitionPath
+) -> None:
     lane = site.lane()
     site.fill(lane, where, 9)
     site.seal()
@@ -239,7 +245,7 @@ def test_a_checkpoint_that_is_no_checkpoint_is_not_stood_upon(site: Site, where:
     assert head(site).floor == 0
 
 
-def test_an_older_checkpoint_will_do(site: Site, where: Where) -> None:
+def test_an_older_checkpoint_will_do(site: Site, where: PartitionPath) -> None:
     lane = site.lane()
     site.fill(lane, where, 10)
     site.seal()
@@ -251,7 +257,7 @@ def test_an_older_checkpoint_will_do(site: Site, where: Where) -> None:
 # ---------------------------------------------------------------------------- races
 
 
-def test_a_swap_whose_answer_was_lost_has_happened(site: Site, where: Where) -> None:
+def test_a_swap_whose_answer_was_lost_has_happened(site: Site, where: PartitionPath) -> None:
     log = site.fill(site.lane(), where, 9)
     site.seal()
     assert site.trim(perform=lose_answer(site, PutIfMatch, "head", times=3)) == Trimmed(0, 7)
@@ -260,7 +266,7 @@ def test_a_swap_whose_answer_was_lost_has_happened(site: Site, where: Where) -> 
     assert site.log(where) == log
 
 
-def test_a_swap_that_never_arrived_is_repeated(site: Site, where: Where) -> None:
+def test_a_swap_that_never_arrived_is_repeated(site: Site, where: PartitionPath) -> None:
     site.fill(site.lane(), where, 9)
     site.seal()
     asked = [0]
@@ -276,7 +282,9 @@ def test_a_swap_that_never_arrived_is_repeated(site: Site, where: Where) -> None
     assert asked == [3]
 
 
-def test_a_store_that_does_not_take_the_swap_ends_the_trim(site: Site, where: Where) -> None:
+def test_a_store_that_does_not_take_the_swap_ends_the_trim(
+    site: Site, where: PartitionPath
+) -> None:
     site.fill(site.lane(), where, 9)
     site.seal()
     swaps: list[Op] = []
@@ -293,7 +301,7 @@ def test_a_store_that_does_not_take_the_swap_ends_the_trim(site: Site, where: Wh
     assert site.trim().floor > 0
 
 
-def test_of_two_trimmers_one_swaps_and_both_are_right(site: Site, where: Where) -> None:
+def test_of_two_trimmers_one_swaps_and_both_are_right(site: Site, where: PartitionPath) -> None:
     lane = site.lane()
     log = site.fill(lane, where, 9)
     site.seal()
@@ -305,7 +313,7 @@ def test_of_two_trimmers_one_swaps_and_both_are_right(site: Site, where: Where) 
     assert site.log(where) == log
 
 
-def test_a_trimmer_that_slept_does_not_lower_the_floor(site: Site, where: Where) -> None:
+def test_a_trimmer_that_slept_does_not_lower_the_floor(site: Site, where: PartitionPath) -> None:
     lane = site.lane()
     site.fill(lane, where, 5)
     site.seal()
@@ -345,14 +353,14 @@ def test_a_trimmer_that_slept_behind_a_lower_floor_changes_nothing() -> None:
 # ---------------------------------------------------------------------------- deleting
 
 
-def sealed_and_trimmed(site: Site, where: Where) -> list[bytes]:
+def sealed_and_trimmed(site: Site, where: PartitionPath) -> list[bytes]:
     log = site.fill(site.lane(), where, 10)
     site.seal()
     assert site.trim() == Trimmed(0, 7)
     return log
 
 
-def test_nothing_is_deleted_before_the_grace(site: Site, where: Where) -> None:
+def test_nothing_is_deleted_before_the_grace(site: Site, where: PartitionPath) -> None:
     log = sealed_and_trimmed(site, where)
     before = site.objects()
     site.pass_ms(GRACE_MS - 1)
@@ -366,7 +374,7 @@ def test_nothing_is_deleted_before_the_grace(site: Site, where: Where) -> None:
     assert site.reap() == 0
 
 
-def test_a_floor_grows_old_also_while_others_are_set(site: Site, where: Where) -> None:
+def test_a_floor_grows_old_also_while_others_are_set(site: Site, where: PartitionPath) -> None:
     """Each floor has its own age: one that is raised every minute would never be old."""
     lane = site.lane()
     for _ in range(6):
@@ -381,7 +389,7 @@ def test_a_floor_grows_old_also_while_others_are_set(site: Site, where: Where) -
     assert site.bounds(where) == Bounds(0, 48)
 
 
-def test_what_comes_late_below_the_floor_goes_too(site: Site, where: Where) -> None:
+def test_what_comes_late_below_the_floor_goes_too(site: Site, where: PartitionPath) -> None:
     log = sealed_and_trimmed(site, where)
     old = site.objects()[bundle_key(0, 2)]
     site.pass_ms(GRACE_MS)
@@ -392,7 +400,7 @@ def test_what_comes_late_below_the_floor_goes_too(site: Site, where: Where) -> N
     assert bundles(site) == [7, 8, 9]
 
 
-def test_what_is_not_ours_stays_and_holds_up_nothing(site: Site, where: Where) -> None:
+def test_what_is_not_ours_stays_and_holds_up_nothing(site: Site, where: PartitionPath) -> None:
     sealed_and_trimmed(site, where)
     foreign = {"_lakelog/lanes/0000/" + name for name in ("!", "0000.bundle", "x")}
     foreign.add(bundle_key(0, 1) + ".copy")
@@ -415,7 +423,7 @@ def test_more_than_one_page_of_keys_is_deleted() -> None:
     assert site.bounds(place) == Bounds(0, 1100)
 
 
-def test_the_grace_is_judged_by_the_time_asked_for_before(site: Site, where: Where) -> None:
+def test_the_grace_is_judged_by_the_time_asked_for_before(site: Site, where: PartitionPath) -> None:
     """A reaper that slept after asking for the time deletes less, not more."""
     sealed_and_trimmed(site, where)
     late = first(site, Get, "head", lambda: site.pass_ms(10 * GRACE_MS))
@@ -433,7 +441,7 @@ def one_town() -> Site:
     return site
 
 
-def the_where(site: Site) -> Where:
+def the_where(site: Site) -> PartitionPath:
     return site.run(read_topic("orders")).where(0)
 
 
@@ -471,7 +479,9 @@ def test_a_reaper_killed_anywhere_loses_nothing() -> None:
         assert spans(site.fill(site.lane(), where, 1))[-1] == (18, 20)
 
 
-def test_a_reaper_whose_list_is_old_deletes_nothing_that_counts(site: Site, where: Where) -> None:
+def test_a_reaper_whose_list_is_old_deletes_nothing_that_counts(
+    site: Site, where: PartitionPath
+) -> None:
     lane = site.lane()
     log = sealed_and_trimmed(site, where)
     site.pass_ms(GRACE_MS)

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from lakelog.errors import LakelogError, UnavailableError
 from lakelog.history.manifests import (
     Manifest,
-    Where,
+    PartitionPath,
     change_manifest,
     changes,
     read_manifest,
@@ -107,7 +107,7 @@ class Site:
         held = self.store._objects
         return {key: join_body(held[key][1]) for key in sorted(held) if key.startswith(prefix)}
 
-    def names(self, where: Where) -> set[str]:
+    def names(self, where: PartitionPath) -> set[str]:
         """What lies beside a manifest."""
         return {key.removeprefix(where.prefix) for key in self.objects(where.prefix)} - {"manifest"}
 
@@ -146,7 +146,7 @@ class Site:
         self._batches += 1
         return make_batch(self._batches, count, producer, self.now_ms if at_ms is None else at_ms)
 
-    def append(self, lane: Lane, where: Where, *bodies: bytes) -> list[Outcome]:
+    def append(self, lane: Lane, where: PartitionPath, *bodies: bytes) -> list[Outcome]:
         """Each body in a bundle of its own; checkpoints as they are due."""
         outcomes: list[Outcome] = []
         for body in bodies:
@@ -154,7 +154,9 @@ class Site:
             self.run(write_checkpoint(lane))
         return outcomes
 
-    def fill(self, lane: Lane, where: Where, bundles: int, *, count: int = 2) -> list[bytes]:
+    def fill(
+        self, lane: Lane, where: PartitionPath, bundles: int, *, count: int = 2
+    ) -> list[bytes]:
         """Append batches, and return the log as it is read then."""
         for _ in range(bundles):
             (outcome,) = self.append(lane, where, self.batch(count))
@@ -163,24 +165,24 @@ class Site:
 
     # ------------------------------------------------------------------------ the log
 
-    def manifest(self, where: Where) -> Manifest:
+    def manifest(self, where: PartitionPath) -> Manifest:
         return self.run(read_manifest(where))
 
-    def bounds(self, where: Where) -> Bounds:
+    def bounds(self, where: PartitionPath) -> Bounds:
         return self.run(bounds(self.lane(), where))
 
     def read(
-        self, where: Where, offset: int, most: int = 1 << 20, perform: Perform | None = None
+        self, where: PartitionPath, offset: int, most: int = 1 << 20, perform: Perform | None = None
     ) -> Chunk:
         found = self.run(read(self.lane(), where, offset, most), perform)
         assert isinstance(found, Chunk), found
         return found
 
-    def log(self, where: Where, *, most: int = 1 << 20) -> list[bytes]:
+    def log(self, where: PartitionPath, *, most: int = 1 << 20) -> list[bytes]:
         """Every batch from the start of the log to its end, read by a new process."""
         return self.log_from(where, self.bounds(where).log_start, most=most)
 
-    def log_from(self, where: Where, at: int, *, most: int = 1 << 20) -> list[bytes]:
+    def log_from(self, where: PartitionPath, at: int, *, most: int = 1 << 20) -> list[bytes]:
         lane = self.lane()
         found: list[bytes] = []
         while True:
@@ -192,7 +194,7 @@ class Site:
             assert chunk.next_offset > at
             at = chunk.next_offset
 
-    def delete_records(self, where: Where, offset: int) -> None:
+    def delete_records(self, where: PartitionPath, offset: int) -> None:
         write = self.id().hex()
         self.run(change_manifest(where, write, lambda now: changes.start(now, write, offset)))
 
@@ -207,7 +209,7 @@ class Site:
     def reap(self, perform: Perform | None = None) -> int:
         return self.run(reap_lane(self.lane()), perform)
 
-    def sweep(self, where: Where, perform: Perform | None = None) -> int:
+    def sweep(self, where: PartitionPath, perform: Perform | None = None) -> int:
         flow = sweep_partition(where, self.id, now_ms=self.now_ms, grace_ms=GRACE_MS)
         return self.run(flow, perform)
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lakelog.errors import ConflictError, InvalidInputError, UnavailableError
-from lakelog.log import Identity, Parcel, Staged, TaskParts
+from lakelog.log import Identity, Staged, StagedObject, TaskParts
 from lakelog.log.parts import ATTEMPTS, create_part, part_number
 from lakelog.names import staged_key
 from lakelog.store import Get, MemoryStore, Op, PutIfAbsent, run, working
@@ -15,14 +15,14 @@ IDENTITY = Identity(b"q" * 16, 0, is_stream=True)
 TOPIC = b"t" * 16
 
 
-def parcel(*bodies: bytes) -> Parcel:
-    made = Parcel()
+def parcel(*bodies: bytes) -> StagedObject:
+    made = StagedObject()
     for partition, body in enumerate(bodies):
         made.add((TOPIC, partition), body, offsets=1, times=(5, 6))
     return made
 
 
-def put(store: MemoryStore, parts: TaskParts, *windows: Parcel) -> list[Staged]:
+def put(store: MemoryStore, parts: TaskParts, *windows: StagedObject) -> list[Staged]:
     """Put windows of one lane, and return where their runs lie."""
     perform = working(store.perform)
     run(parts.announce(), perform)

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.errors import InvalidInputError, NotFoundError
-from lakelog.history import EARLIEST, LATEST, Place
-from lakelog.history.manifests import Where
-from lakelog.log import Extent, Member
+from lakelog.history import EARLIEST, LATEST, OffsetSpec
+from lakelog.history.manifests import PartitionPath
+from lakelog.log import Extent, PartitionRef
 from lakelog.log.ranges import (
     Losses,
     check_named,
@@ -19,7 +19,7 @@ from lakelog.log.ranges import (
     readable,
 )
 
-EXTENT = Extent(Member("t", Where(bytes(16), "t", 0), 0), 5, 10, 20)
+EXTENT = Extent(PartitionRef("t", PartitionPath(bytes(16), "t", 0), 0), 5, 10, 20)
 keys = st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 3))
 offsets = st.dictionaries(keys, st.integers(0, 1 << 40), max_size=8)
 
@@ -49,21 +49,21 @@ def test_a_limit_starves_nobody_and_is_hardly_passed(
 
 
 def test_words_are_places_in_a_partition() -> None:
-    assert place_at(Place(offset=EARLIEST), EXTENT) == 5
-    assert place_at(Place(offset=LATEST), EXTENT) == 20
+    assert place_at(OffsetSpec(offset=EARLIEST), EXTENT) == 5
+    assert place_at(OffsetSpec(offset=LATEST), EXTENT) == 20
     for said, meant in ((-2, 5), (-1, 20), (7, 7)):
-        assert place_at(Place(offsets={("t", 0): said}), EXTENT) == meant
+        assert place_at(OffsetSpec(offsets={("t", 0): said}), EXTENT) == meant
     with pytest.raises(InvalidInputError, match="offset -3 for t-0"):
-        place_at(Place(offsets={("t", 0): -3}), EXTENT)
+        place_at(OffsetSpec(offsets={("t", 0): -3}), EXTENT)
 
 
 def test_who_names_partitions_names_all_and_no_others() -> None:
-    named = Place(offsets={("t", 0): 1, ("t", 1): 1})
+    named = OffsetSpec(offsets={("t", 0): 1, ("t", 1): 1})
     check_named(named, [("t", 1), ("t", 0)], "startingOffsets")
     for assigned in ([("t", 0)], [("t", 0), ("t", 1), ("t", 2)]):
         with pytest.raises(InvalidInputError, match=r"(?s)KAFKA_START_OFFSET.*Assigned: t-0"):
             check_named(named, assigned, "startingOffsets")
-    check_named(Place(timestamp=1, offsets={}), [("t", 0)], "startingOffsets")
+    check_named(OffsetSpec(timestamp=1, offsets={}), [("t", 0)], "startingOffsets")
 
 
 @pytest.mark.parametrize(

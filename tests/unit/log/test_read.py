@@ -6,7 +6,7 @@ import pytest
 
 from lakelog.errors import CorruptError, NotFoundError, UnavailableError, UnsupportedError
 from lakelog.formats import batches, kafs
-from lakelog.history.manifests import Where
+from lakelog.history.manifests import PartitionPath
 from lakelog.journal import DeleteTopic, append, new_append
 from lakelog.keep import SealSettings, retain_partition
 from lakelog.log import Bounds, Chunk, OutOfRange, bounds, delete_topic, read
@@ -34,7 +34,7 @@ def site() -> Site:
 
 
 @pytest.fixture
-def where(site: Site) -> Where:
+def where(site: Site) -> PartitionPath:
     return site.topic().where(0)
 
 
@@ -46,20 +46,20 @@ def gone_from_the_journal(site: Site) -> None:
     assert site.reap() > 0
 
 
-def half_sealed(site: Site, where: Where) -> list[bytes]:
+def half_sealed(site: Site, where: PartitionPath) -> list[bytes]:
     lane = site.lane()
     site.fill(lane, where, 6)
     site.seal(SMALL)
     return site.fill(lane, where, 5)
 
 
-MAKE: dict[str, Callable[[Site, Where], list[bytes]]] = {
+MAKE: dict[str, Callable[[Site, PartitionPath], list[bytes]]] = {
     "journal": lambda site, where: site.fill(site.lane(), where, 11),
     "both": half_sealed,
 }
 
 
-def history(site: Site, where: Where) -> list[bytes]:
+def history(site: Site, where: PartitionPath) -> list[bytes]:
     log = site.fill(site.lane(), where, 11)
     gone_from_the_journal(site)
     return log
@@ -71,7 +71,7 @@ everywhere = pytest.mark.parametrize("made", MAKE)
 
 @everywhere
 def test_every_offset_is_answered_by_the_batch_that_holds_it(
-    site: Site, where: Where, made: str
+    site: Site, where: PartitionPath, made: str
 ) -> None:
     log = MAKE[made](site, where)
     assert [span[1] - span[0] for span in spans(log)] == [2] * 11
@@ -85,7 +85,7 @@ def test_every_offset_is_answered_by_the_batch_that_holds_it(
 
 @everywhere
 def test_with_little_room_one_batch_comes_and_then_the_next(
-    site: Site, where: Where, made: str
+    site: Site, where: PartitionPath, made: str
 ) -> None:
     log = MAKE[made](site, where)
     assert site.log(where, most=1) == log
@@ -94,7 +94,7 @@ def test_with_little_room_one_batch_comes_and_then_the_next(
 
 
 @everywhere
-def test_no_more_comes_than_there_is_room_for(site: Site, where: Where, made: str) -> None:
+def test_no_more_comes_than_there_is_room_for(site: Site, where: PartitionPath, made: str) -> None:
     log = MAKE[made](site, where)
     size = len(log[0])
     for most in (size, 2 * size - 1, 2 * size, 5 * size + 3):
@@ -102,7 +102,7 @@ def test_no_more_comes_than_there_is_room_for(site: Site, where: Where, made: st
         assert site.log(where, most=most) == log
 
 
-def test_a_large_batch_on_the_way_makes_no_larger_answer(site: Site, where: Where) -> None:
+def test_a_large_batch_on_the_way_makes_no_larger_answer(site: Site, where: PartitionPath) -> None:
     lane = site.lane()
     site.append(lane, where, site.batch(60), *(site.batch(1) for _ in range(30)))
     site.seal()
@@ -112,7 +112,7 @@ def test_a_large_batch_on_the_way_makes_no_larger_answer(site: Site, where: Wher
 
 @everywhere
 def test_at_the_end_there_is_nothing_and_beyond_it_no_offset(
-    site: Site, where: Where, made: str
+    site: Site, where: PartitionPath, made: str
 ) -> None:
     MAKE[made](site, where)
     chunk = site.read(where, 22)
@@ -123,7 +123,7 @@ def test_at_the_end_there_is_nothing_and_beyond_it_no_offset(
 
 
 @everywhere
-def test_before_the_start_there_is_no_offset(site: Site, where: Where, made: str) -> None:
+def test_before_the_start_there_is_no_offset(site: Site, where: PartitionPath, made: str) -> None:
     """Also when the bytes are still there."""
     log = MAKE[made](site, where)
     site.delete_records(where, 5)
@@ -133,7 +133,9 @@ def test_before_the_start_there_is_no_offset(site: Site, where: Where, made: str
 
 
 @everywhere
-def test_a_start_ahead_of_the_end_waits_at_the_end(site: Site, where: Where, made: str) -> None:
+def test_a_start_ahead_of_the_end_waits_at_the_end(
+    site: Site, where: PartitionPath, made: str
+) -> None:
     MAKE[made](site, where)
     site.delete_records(where, 100)
     assert site.bounds(where) == Bounds(22, 22)
@@ -141,7 +143,7 @@ def test_a_start_ahead_of_the_end_waits_at_the_end(site: Site, where: Where, mad
 
 
 @everywhere
-def test_of_a_deleted_topic_nothing_is_read(site: Site, where: Where, made: str) -> None:
+def test_of_a_deleted_topic_nothing_is_read(site: Site, where: PartitionPath, made: str) -> None:
     MAKE[made](site, where)
     site.run(append(site.lane(), [DeleteTopic(topic=where.topic)]))
     for flow in (read(site.lane(), where, 0, 100), read(site.lane(), where, 99, 100)):
@@ -152,7 +154,7 @@ def test_of_a_deleted_topic_nothing_is_read(site: Site, where: Where, made: str)
 
 
 def test_of_a_deleted_manifest_nothing_is_read_also_before_the_lane_is_told(
-    site: Site, where: Where
+    site: Site, where: PartitionPath
 ) -> None:
     site.fill(site.lane(), where, 3)
     gone = site.run(delete_topic("orders", where.topic, site.id(), now_ms=site.now_ms))
@@ -161,12 +163,12 @@ def test_of_a_deleted_manifest_nothing_is_read_also_before_the_lane_is_told(
         site.read(where, 0)
 
 
-def test_a_partition_that_nobody_has_written_to_is_empty(site: Site, where: Where) -> None:
+def test_a_partition_that_nobody_has_written_to_is_empty(site: Site, where: PartitionPath) -> None:
     assert site.bounds(where) == Bounds(0, 0)
     assert site.read(where, 0).body == b""
 
 
-def test_many_small_batches_come_in_one_answer(site: Site, where: Where) -> None:
+def test_many_small_batches_come_in_one_answer(site: Site, where: PartitionPath) -> None:
     lane = site.lane()
     body = b"".join(site.batch(1) for _ in range(300))
     site.append(lane, where, body)
@@ -183,7 +185,7 @@ def test_many_small_batches_come_in_one_answer(site: Site, where: Where) -> None
 
 
 def test_offset_and_epoch_are_the_same_from_a_bundle_and_from_a_segment(
-    site: Site, where: Where
+    site: Site, where: PartitionPath
 ) -> None:
     """Three brokers in turn: the epoch goes up with each change."""
     for _ in range(3):
@@ -199,7 +201,7 @@ def test_offset_and_epoch_are_the_same_from_a_bundle_and_from_a_segment(
 
 
 def test_a_bundle_that_goes_before_it_is_read_is_read_as_a_segment(
-    site: Site, where: Where
+    site: Site, where: PartitionPath
 ) -> None:
     log = site.fill(site.lane(), where, 5)
     moved = first(site, GetRange, ".bundle", lambda: gone_from_the_journal(site))
@@ -208,7 +210,9 @@ def test_a_bundle_that_goes_before_it_is_read_is_read_as_a_segment(
     assert bundle_key(0, 1) not in site.objects()
 
 
-def test_bytes_below_a_floor_that_rose_meanwhile_are_not_served(site: Site, where: Where) -> None:
+def test_bytes_below_a_floor_that_rose_meanwhile_are_not_served(
+    site: Site, where: PartitionPath
+) -> None:
     """Somebody slept, and made a deleted key anew with other bytes in it."""
     log = site.fill(site.lane(), where, 5)
     was = site.objects()[bundle_key(0, 1)]
@@ -239,7 +243,7 @@ def test_bytes_below_a_floor_that_rose_meanwhile_are_not_served(site: Site, wher
 
 
 def test_a_segment_that_goes_before_it_is_read_lets_the_reader_start_again(
-    site: Site, where: Where
+    site: Site, where: PartitionPath
 ) -> None:
     """Its records have expired: the answer is that there is no such offset any more."""
     log = site.fill(site.lane(), where, 5)
@@ -259,7 +263,7 @@ def test_a_segment_that_goes_before_it_is_read_lets_the_reader_start_again(
     assert site.log(where) == log[end // 2 :]
 
 
-def test_a_segment_that_is_lost_is_never_skipped(site: Site, where: Where) -> None:
+def test_a_segment_that_is_lost_is_never_skipped(site: Site, where: PartitionPath) -> None:
     log = site.fill(site.lane(), where, 5)
     gone_from_the_journal(site)
     first_row = site.manifest(where).segments[0]
@@ -277,7 +281,7 @@ def test_a_segment_that_is_lost_is_never_skipped(site: Site, where: Where) -> No
     ],
 )  # fmt: skip
 def test_what_is_sealed_and_trimmed_between_two_looks_is_found(
-    site: Site, where: Where, acts: Callable[..., Perform], kind: type, end: str, nth: int
+    site: Site, where: PartitionPath, acts: Callable[..., Perform], kind: type, end: str, nth: int
 ) -> None:
     """The journal is looked at first, the manifest second: so nothing is in neither."""
     log = site.fill(site.lane(), where, 5)
@@ -292,7 +296,7 @@ def test_what_is_sealed_and_trimmed_between_two_looks_is_found(
     assert moved
 
 
-def test_the_end_is_fresh_also_when_somebody_else_appends(site: Site, where: Where) -> None:
+def test_the_end_is_fresh_also_when_somebody_else_appends(site: Site, where: PartitionPath) -> None:
     mine, other = site.lane(), site.lane()
     site.fill(other, where, 2)
     assert site.run(bounds(mine, where)).end == 4
@@ -306,14 +310,16 @@ def test_the_end_is_fresh_also_when_somebody_else_appends(site: Site, where: Whe
 # ---------------------------------------------------------------------------- indexes
 
 
-def sealed_in_one(site: Site, where: Where, batches_: int = 40, count: int = 10) -> list[bytes]:
+def sealed_in_one(
+    site: Site, where: PartitionPath, batches_: int = 40, count: int = 10
+) -> list[bytes]:
     log = site.fill(site.lane(), where, batches_, count=count)
     site.seal()
     assert len(site.manifest(where).segments) == 1
     return log
 
 
-def test_an_index_saves_reading(site: Site, where: Where) -> None:
+def test_an_index_saves_reading(site: Site, where: PartitionPath) -> None:
     log = sealed_in_one(site, where)
     seen, perform = counting(site)
     chunk = site.read(where, 395, 1, perform)
@@ -354,7 +360,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_no_index_changes_the_answer(site: Site, where: Where, wrong: str) -> None:
+def test_no_index_changes_the_answer(site: Site, where: PartitionPath, wrong: str) -> None:
     log = sealed_in_one(site, where)
     assert {len(batch) for batch in log} == {211}
     key = f"{where.prefix}{site.manifest(where).segments[0].name}.index"
@@ -369,7 +375,7 @@ def test_no_index_changes_the_answer(site: Site, where: Where, wrong: str) -> No
             assert found
 
 
-def test_the_index_of_another_segment_changes_no_answer(site: Site, where: Where) -> None:
+def test_the_index_of_another_segment_changes_no_answer(site: Site, where: PartitionPath) -> None:
     lane = site.lane()
     for count in (1, 7, 3):
         site.fill(lane, where, 30, count=count)
@@ -391,7 +397,7 @@ def test_the_index_of_another_segment_changes_no_answer(site: Site, where: Where
 # ---------------------------------------------------------------------------- damage
 
 
-def test_a_damaged_bundle_is_never_served(site: Site, where: Where) -> None:
+def test_a_damaged_bundle_is_never_served(site: Site, where: PartitionPath) -> None:
     log = site.fill(site.lane(), where, 3)
     key = bundle_key(0, 1)
     good = site.objects()[key]
@@ -408,7 +414,7 @@ def test_a_damaged_bundle_is_never_served(site: Site, where: Where) -> None:
     assert site.log(where) == log
 
 
-def test_a_damaged_bundle_is_not_sealed(site: Site, where: Where) -> None:
+def test_a_damaged_bundle_is_not_sealed(site: Site, where: PartitionPath) -> None:
     log = site.fill(site.lane(), where, 3)
     key = bundle_key(0, 1)
     good = site.objects()[key]
@@ -421,7 +427,7 @@ def test_a_damaged_bundle_is_not_sealed(site: Site, where: Where) -> None:
 
 
 def test_a_segment_that_became_shorter_is_damage_and_no_endless_search(
-    site: Site, where: Where
+    site: Site, where: PartitionPath
 ) -> None:
     sealed_in_one(site, where)
     (row,) = site.manifest(where).segments

@@ -9,7 +9,7 @@ import pytest
 
 import lakelog
 from lakelog.errors import InvalidInputError, NotFoundError
-from lakelog.history import EARLIEST, LATEST, Place
+from lakelog.history import EARLIEST, LATEST, OffsetSpec
 from lakelog.host import new_id
 from lakelog.journal import append, new_append
 from lakelog.log import Topic
@@ -87,19 +87,21 @@ def test_a_part_of_it_is_named_as_in_spark(home: Home) -> None:
     everything = read(home, topic)
     since = {("orders", at): 7 for at in range(3)}
     until = {("orders", 0): 9, ("orders", 1): LATEST, ("orders", 2): 7}
-    part = scanned(home.url, starting=Place(offsets=since), ending=Place(offsets=until))
+    part = scanned(home.url, starting=OffsetSpec(offsets=since), ending=OffsetSpec(offsets=until))
     assert part == [
         row for row in everything if row[2] >= 7 and (row[1] == 1 or row[2] < {0: 9, 2: 7}[row[1]])
     ]
     lane = home.lanes[topic.lane(1)]
     late = encode_batch(NewBatch(records=[Record(offset=0, timestamp=9_000, key=None, value=b"z")]))
     home.run(append(lane, [new_append(topic.id, 1, late)]))
-    assert [row[3] for row in scanned(home.url, starting=Place(timestamp=8_000))] == [b"z"]
-    assert scanned(home.url, ending=Place(timestamp=8_000)) == everything
+    assert [row[3] for row in scanned(home.url, starting=OffsetSpec(timestamp=8_000))] == [b"z"]
+    assert scanned(home.url, ending=OffsetSpec(timestamp=8_000)) == everything
     with pytest.raises(InvalidInputError, match="don't match what are assigned"):
-        lakelog.scan(home.url, starting=Place(offsets={("orders", 0): EARLIEST}))
+        lakelog.scan(home.url, starting=OffsetSpec(offsets={("orders", 0): EARLIEST}))
     with pytest.raises(NotFoundError, match="it ends at"):
-        lakelog.scan(home.url, ending=Place(offsets={("orders", at): 1_000 for at in range(3)}))
+        lakelog.scan(
+            home.url, ending=OffsetSpec(offsets={("orders", at): 1_000 for at in range(3)})
+        )
 
 
 def test_a_namespace_without_topics_has_no_rows(home: Home) -> None:

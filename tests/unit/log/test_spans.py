@@ -13,14 +13,14 @@ from lakelog.formats import kafs
 from lakelog.formats.batches import Frame
 from lakelog.formats.lanes import LEAD_BYTES, decode_checkpoint
 from lakelog.history import Selection
-from lakelog.history.manifests import SegmentRow, Where, change_manifest
+from lakelog.history.manifests import PartitionPath, SegmentRow, change_manifest
 from lakelog.journal import DeleteTopic, append, new_append, write_checkpoint
 from lakelog.keep import SealSettings, merge_run
 from lakelog.log import (
     Extent,
-    Member,
+    LocatedRange,
+    PartitionRef,
     Share,
-    Span,
     Survey,
     Topic,
     delete_topic,
@@ -30,7 +30,7 @@ from lakelog.log import (
     unsealed_spans,
 )
 from lakelog.log.rows import Reads, read_share
-from lakelog.log.spans import Piece
+from lakelog.log.spans import SliceRef
 from lakelog.model import Record
 from lakelog.names import bundle_key, checkpoint_key
 from lakelog.records import (
@@ -60,9 +60,9 @@ def extents_of(site: Site, survey: Survey, selection: Selection | None = None) -
     return site.run(survey.extents(members))
 
 
-def spans_of(site: Site, survey: Survey, ranges: dict[int, tuple[int, int]]) -> list[Span]:
+def spans_of(site: Site, survey: Survey, ranges: dict[int, tuple[int, int]]) -> list[LocatedRange]:
     """Plan ranges of the partitions of the one topic."""
-    spans: list[Span] = []
+    spans: list[LocatedRange] = []
     wanted = {}
     for extent in extents_of(site, survey):
         low, high = ranges.get(extent.member.partition, (extent.log_start, extent.end))
@@ -110,7 +110,7 @@ def rows_of(
     return found
 
 
-def log_rows(site: Site, where: Where, low: int, high: int) -> list[Row]:
+def log_rows(site: Site, where: PartitionPath, low: int, high: int) -> list[Row]:
     """The same by ``read``."""
     return [
         (where.partition, record.offset, record.value)
@@ -218,7 +218,7 @@ def test_neighbouring_slices_of_a_bundle_are_one_request(site: Site, topic: Topi
     assert len(seen) == 4, "and one look at the head"
 
 
-class Looks(Span):
+class Looks(LocatedRange):
     """A span that counts how often it is looked at."""
 
     times = 0
@@ -229,7 +229,7 @@ class Looks(Span):
         return self[3]
 
     @property
-    def member(self) -> Member:
+    def member(self) -> PartitionRef:
         Looks.times += 1
         return self[0]
 
@@ -244,11 +244,11 @@ def test_a_window_of_many_slices_looks_at_each_of_them_a_few_times(lanes: int) -
         site.run(append(site.lane(number), requests))
     survey = survey_of(site)
     extents = extents_of(site, survey)
-    share: list[Span] = []
+    share: list[LocatedRange] = []
     for number in range(lanes):
         wanted = {one.member: (0, one.end) for one in extents if one.member.lane == number}
         share += site.run(unsealed_spans(survey.lane(number), wanted))
-    assert [type(span.held) for span in share] == [Piece] * 320
+    assert [type(span.held) for span in share] == [SliceRef] * 320
     Looks.times = 0
     assert len(rows_of(site, [tuple(Looks(*span) for span in share)])) == 320
     assert Looks.times <= 9 * len(share)
@@ -308,7 +308,9 @@ def test_the_plan_of_one_partition_is_its_part_of_the_plan_of_all(site: Site) ->
     for member, range_ in wanted.items():
         found = site.run(unsealed_spans(survey.lane(0), {member: range_}))
         assert found == [span for span in spans if span.member == member]
-    places = [(span.held.seq, span.held.position) for span in spans if isinstance(span.held, Piece)]
+    places = [
+        (span.held.seq, span.held.position) for span in spans if isinstance(span.held, SliceRef)
+    ]
     assert len(places) == len(spans)
     assert places == sorted(places), "in the order in which they lie"
 
@@ -361,13 +363,13 @@ def test_there_are_as_many_shares_as_asked_for(site: Site, topic: Topic) -> None
 def test_parts_of_one_segment_are_read_once_and_partitions_are_kept_apart(site: Site) -> None:
     site.topic(partitions=2)
     one, two = (extent.member for extent in extents_of(site, survey_of(site)))
-    spans = [Span(one, 0, 4, 4, None), Span(two, 0, 12, 4, None)]
+    spans = [LocatedRange(one, 0, 4, 4, None), LocatedRange(two, 0, 12, 4, None)]
     shares = plan_shares(spans, offsets_max=10)
     assert [[(s.member, s.base_offset, s.next_offset) for s in share] for share in shares] == [
         [(one, 0, 4), (two, 0, 6)],
         [(two, 6, 12)],
     ]
-    (share,) = plan_shares([Span(one, 0, 12, 12, None)], split_bytes=12)
+    (share,) = plan_shares([LocatedRange(one, 0, 12, 12, None)], split_bytes=12)
     assert [span.offsets for span in share] == [12]
 
 
@@ -450,7 +452,9 @@ def test_a_bundle_that_was_made_again_below_the_floor_is_not_believed(
 # ---------------------------------------------------------------------------- counting
 
 
-def replaced(site: Site, where: Where, batches: bytes, *, records: int, next_offset: int) -> None:
+def replaced(
+    site: Site, where: PartitionPath, batches: bytes, *, records: int, next_offset: int
+) -> None:
     """Let the history of a partition be one segment that no sealer would have written."""
     segment = kafs.encode_segment(batches, created_ms=0, base_offset=0)
     site.perform(PutIfAbsent(f"{where.prefix}segment-{0:020}.kfs", segment))
@@ -525,12 +529,12 @@ def test_batches_that_become_larger_while_they_are_read_give_every_record_once(
                 repack_all(site, where)
         return site.perform(op)
 
-    share = (Span(member, 0, 12, 0, None),)
+    share = (LocatedRange(member, 0, 12, 0, None),)
     assert rows_of(site, [share], perform) == log_rows(site, where, 0, 12)
     assert left[0] <= 0
 
 
-def repack_all(site: Site, where: Where) -> None:
+def repack_all(site: Site, where: PartitionPath) -> None:
     def smaller(run: bytes) -> bytes:
         return repack(run, Shape(codec=Codec.ZSTD)).run
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakelog.errors import NotFoundError
-from lakelog.history.manifests import Where
+from lakelog.history.manifests import PartitionPath
 from lakelog.journal import DeleteTopic, append
 from lakelog.keep import SealSettings
 from lakelog.log import offset_at
@@ -14,7 +14,7 @@ from lakelog.store import Delete
 from tests.unit.log.site import EPOCH_MS, Site
 
 
-def first_not_older(site: Site, where: Where, timestamp: int) -> int | None:
+def first_not_older(site: Site, where: PartitionPath, timestamp: int) -> int | None:
     """What Kafka would say: the first record, by offset, that is not older."""
     start = site.bounds(where).log_start
     for body in site.log(where):
@@ -25,7 +25,7 @@ def first_not_older(site: Site, where: Where, timestamp: int) -> int | None:
     return None
 
 
-def ask(site: Site, where: Where, timestamp: int) -> int | None:
+def ask(site: Site, where: PartitionPath, timestamp: int) -> int | None:
     found = site.run(offset_at(site.lane(), where, timestamp))
     assert found is None or found.timestamp >= timestamp
     return None if found is None else found.offset

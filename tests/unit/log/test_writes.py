@@ -12,7 +12,7 @@ import pytest
 from lakelog.errors import ConflictError, LakelogError, NotFoundError, UnavailableError
 from lakelog.formats.lanes import Write
 from lakelog.journal import CommitWrite, DeleteTopic, Lane, append, new_append
-from lakelog.keep import KeptWrites, SealSettings, keep, keep_writes
+from lakelog.keep import BulkWriteReport, SealSettings, keep, keep_writes
 from lakelog.log import (
     Chunk,
     Committed,
@@ -118,7 +118,7 @@ class Place:
             found.append(values)
         return found
 
-    def keep(self) -> KeptWrites:
+    def keep(self) -> BulkWriteReport:
         flow = keep_writes(self.lanes(), now_ms=self.site.now_ms, grace_ms=GRACE_MS)
         kept = self.site.run(flow)
         assert not kept.failures, kept.failures

@@ -22,16 +22,16 @@ from lakelog.groups import (
     ConsumerRoster,
     Durable,
     Offsets,
-    Place,
     Roster,
     RosterMember,
+    TopicIdPartition,
     TopicShape,
 )
 from lakelog.meta import (
     SHARD_BYTES_MAX,
     BucketGroups,
+    ClaimedShard,
     GroupStore,
-    Held,
     MemoryGroups,
     decode_group,
     decode_shard,
@@ -66,8 +66,8 @@ def group(name: str, *, generation: int = 3) -> Durable:
         members=(member,),
     )
     rows = {
-        Place(TOPIC, 7): Committed(1 << 62, -1, 'say "x"', 5),
-        Place(TOPIC, 0): Committed(0, 3, "", 6),
+        TopicIdPartition(TOPIC, 7): Committed(1 << 62, -1, 'say "x"', 5),
+        TopicIdPartition(TOPIC, 0): Committed(0, 3, "", 6),
     }
     return Durable(id=name, roster=roster, offsets=Offsets.of(rows))
 
@@ -114,7 +114,7 @@ def stores(kind: str) -> tuple[Callable[[Work[Any]], Any], GroupStore, GroupStor
     if kind == "bucket":
         site = Site()
         return site.run, BucketGroups(A), BucketGroups(B)
-    shared: dict[int, Held] = {}
+    shared: dict[int, ClaimedShard] = {}
     memory = working(MemoryStore().perform)
     return lambda flow: run(flow, memory), MemoryGroups(A, shared), MemoryGroups(B, shared)
 
@@ -386,10 +386,12 @@ def consumer_group(name: str) -> ConsumerDurable:
     one = ConsumerMember(
         id="m-1", instance_id="i", rack_id="r", client_id="\N{WATER WAVE}", client_host="/h",
         rebalance_timeout_ms=60_000, names=("a", "b"), regex="a.*", assignor="range",
-        epoch=7, previous_epoch=6, target=frozenset({Place(TOPIC, 0), Place(TOPIC, 2)}),
-        assigned=frozenset({Place(TOPIC, 0)}), revoking=frozenset({Place(A, 1)}),
+        epoch=7, previous_epoch=6, target=frozenset({TopicIdPartition(TOPIC, 0), TopicIdPartition(TOPIC, 2)}),
+        assigned=frozenset({TopicIdPartition(TOPIC, 0)}), revoking=frozenset({TopicIdPartition(A, 1)}),
     )  # fmt: skip
-    away = ConsumerMember(id="m-2", instance_id="j", epoch=-2, assigned=frozenset({Place(A, 0)}))
+    away = ConsumerMember(
+        id="m-2", instance_id="j", epoch=-2, assigned=frozenset({TopicIdPartition(A, 0)})
+    )
     roster = ConsumerRoster(
         epoch=8,
         target_epoch=7,
@@ -432,7 +434,7 @@ def test_a_group_that_an_older_version_stored_is_read() -> None:
     found = decode_group(old)
     assert isinstance(found, Durable)
     assert found.roster.members[0].metadata == bytes(range(3))
-    assert found.offsets.rows == {Place(TOPIC, 0): Committed(4711, 3, "", 6)}
+    assert found.offsets.rows == {TopicIdPartition(TOPIC, 0): Committed(4711, 3, "", 6)}
     assert encode_group(found) == old
 
 

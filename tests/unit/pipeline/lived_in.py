@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from lakelog.groups import Committed, Durable, Offsets, Place, Roster
+from lakelog.groups import Committed, Durable, Offsets, Roster, TopicIdPartition
 from lakelog.journal import (
     DeleteTopic,
     Lane,
     append,
 )
-from lakelog.keep import Kept, SealSettings, keep, keep_topic, merge_run
+from lakelog.keep import MaintenanceReport, SealSettings, keep, keep_topic, merge_run
 from lakelog.log import (
     Topic,
     claim_pipeline,
@@ -20,7 +20,7 @@ from lakelog.log import (
 )
 from lakelog.meta import BucketGroups, encode_group, shard_of
 from lakelog.model import Rules
-from lakelog.pipeline.frame import Finding, Plan, Result, Wish
+from lakelog.pipeline.frame import Finding, Plan, Result, StoreRequest
 from lakelog.pipeline.fsck import ReindexNamespace, VerifyNamespace
 from lakelog.store import (
     Delete,
@@ -89,7 +89,7 @@ class House(Site):
     def keep_pages(self) -> None:
         """Retain and sweep, and nothing else: lanes stay as they are."""
         topic = self.run(read_topic("orders"))
-        self.run(keep_topic(topic, self.id, Kept(), grace_ms=GRACE_MS))
+        self.run(keep_topic(topic, self.id, MaintenanceReport(), grace_ms=GRACE_MS))
 
     def merge(self, topic: Topic) -> None:
         """Two neighbours and two more become one each."""
@@ -110,7 +110,7 @@ class House(Site):
         for shard in range(2):
             held = self.run(store.claim(shard, 2))
             name = next(name for name in map(str, range(99)) if _shard(name) == shard)
-            rows = {Place(bytes(15) + b"\x09", 0): Committed(3, 0, "", 5)}
+            rows = {TopicIdPartition(bytes(15) + b"\x09", 0): Committed(3, 0, "", 5)}
             roster = Roster(
                 generation=1, protocol_type=None, protocol=None, leader=None, since_ms=1,
                 is_decided=True, members=(),
@@ -127,7 +127,7 @@ class House(Site):
         performs = working(perform or self.perform, sleep=lambda _: None)
         plan: Plan = job.plan(lambda _: performs)
 
-        def grant(wish: Wish) -> Any:
+        def grant(wish: StoreRequest) -> Any:
             return performs(wish.op)
 
         return [*plan.results, *(run(job.step(unit), grant) for unit in plan.units)]

@@ -15,11 +15,11 @@ from lakelog.journal import append, new_append
 from lakelog.model import Record
 from lakelog.pipeline import (
     Compact,
+    CompactedSegment,
     CompactSettings,
     CompactUnit,
-    Crowd,
-    Made,
     Result,
+    ShuffledCompaction,
     compact_crowded,
     plan_job,
     run_here,
@@ -32,7 +32,7 @@ from tests.unit.pipeline.shop import Shop, fill
 SMALL = CompactSettings(map_bytes=1024)
 
 
-def clean_all(crowd: Crowd) -> list[Made]:
+def clean_all(crowd: ShuffledCompaction) -> list[CompactedSegment]:
     buckets: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
     for segment in range(len(crowd)):
         for bucket, slots in crowd.note(segment):
@@ -142,7 +142,7 @@ def test_who_changed_the_rows_meanwhile_wins(shop: CrowdedShop) -> None:
     fill(shop)
     shop.store()
 
-    def late(crowd: Crowd) -> list[Made]:
+    def late(crowd: ShuffledCompaction) -> list[CompactedSegment]:
         made = clean_all(crowd)
         assert shop.compact().is_good
         return made

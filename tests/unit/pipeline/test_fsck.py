@@ -859,7 +859,7 @@ def test_a_unit_is_small_and_can_be_sent_anywhere(house: House) -> None:
     performs = working(house.perform)
     plan = job.plan(lambda _: performs)
     assert {type(unit).__name__ for unit in plan.units} == {
-        "Border", "NamedSegment", "Shards", "Stretch",
+        "Border", "BundleRange", "NamedSegment", "Shards",
     }  # fmt: skip
     for unit in plan.units:
         assert pickle.loads(pickle.dumps(unit)) == unit

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from lakelog.errors import UnavailableError
-from lakelog.pipeline.live import ListPartitions, LiveKafka
+from lakelog.pipeline.live import KafkaReader, ListPartitions
 
 
 class Moving:
@@ -30,7 +30,7 @@ class Moving:
 
 
 def listed(consumer: Moving) -> Any:
-    live = LiveKafka("kafka://127.0.0.1:1")
+    live = KafkaReader("kafka://127.0.0.1:1")
     live._consumer = consumer
     return live.perform(ListPartitions())
 

@@ -19,7 +19,7 @@ from lakelog.records import (
     encode_batch,
 )
 from lakelog.records.cleaning import Cleaned, Cleaner, clean
-from lakelog.records.keeping import LastBatch, Rules, last_batches
+from lakelog.records.keeping import CleaningRules, LastBatch, last_batches
 from lakelog.records.kernels import clean as kernel_clean
 from lakelog.records.kernels import decode as kernel_decode
 from lakelog.records.kernels import rewrite as kernel_rewrite
@@ -60,7 +60,7 @@ def newest_of(*runs: bytes | bytearray) -> OffsetMap:
 
 
 def cleaned(*runs: bytes, now_ms: int = NOW, **more: Any) -> Cleaned:
-    rules = Rules(now_ms=now_ms, **{"delete_retention_ms": DAY, **more})
+    rules = CleaningRules(now_ms=now_ms, **{"delete_retention_ms": DAY, **more})
     return clean(b"".join(runs), newest_of(*runs), rules)
 
 
@@ -106,14 +106,14 @@ def test_records_without_a_key_go() -> None:
 
 def test_what_the_map_does_not_reach_stays() -> None:
     first, second = batch("a=1 b=1 _=0"), batch("_=1 a=2 b", 3)
-    found = clean(first + second, newest_of(first), Rules(now_ms=NOW))
+    found = clean(first + second, newest_of(first), CleaningRules(now_ms=NOW))
     assert text(found) == "0:a=1 1:b=1 3:_=1 4:a=2 5:b"
 
 
 def test_a_key_that_the_map_does_not_know_stays() -> None:
     """What was cleaned before is not noted again."""
     old, new = batch("a=1 b=1 c=1"), batch("b=2", 3)
-    found = clean(old + new, newest_of(new), Rules(now_ms=NOW))
+    found = clean(old + new, newest_of(new), CleaningRules(now_ms=NOW))
     assert text(found) == "0:a=1 2:c=1 3:b=2"
 
 
@@ -198,7 +198,7 @@ def test_many_batches_of_all_codecs_stay_in_order() -> None:
 def test_a_batch_that_would_outgrow_its_readers_stays_as_it_is() -> None:
     """A horizon lies far from the times of the records, so that they take more bytes."""
     run = batch("a b=1 c=1")
-    rules = Rules(now_ms=NOW)
+    rules = CleaningRules(now_ms=NOW)
     longer = clean(run, newest_of(run), rules)
     assert len(longer.run) > len(run)
 
@@ -230,12 +230,14 @@ def test_damage_behind_a_good_checksum_is_found(at: int, new: bytes, what: str) 
     with pytest.raises(CorruptError, match=what):
         newest_of(run)
     with pytest.raises(CorruptError, match=what):
-        clean(run, newest_of(), Rules(now_ms=NOW))
+        clean(run, newest_of(), CleaningRules(now_ms=NOW))
 
 
 def test_a_map_and_rules_can_travel() -> None:
     run = batch("a=1 b=1 a=2 c")
-    rules = Rules(now_ms=NOW, producers={1: LastBatch(epoch=0, last_offset=3)}, next_offset=4)
+    rules = CleaningRules(
+        now_ms=NOW, producers={1: LastBatch(epoch=0, last_offset=3)}, next_offset=4
+    )
 
     there = pickle.loads(pickle.dumps((newest_of(run), rules)))
 
@@ -286,7 +288,7 @@ def test_times_too_far_from_a_horizon_are_refused() -> None:
 )
 def test_times_before_zero_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match="milliseconds"):
-        Rules(**{"now_ms": 0, **wrong})
+        CleaningRules(**{"now_ms": 0, **wrong})
 
 
 # ----------------------------------------------------------------------------------- producers
@@ -424,7 +426,7 @@ def test_markers_of_other_kinds_stay() -> None:
 
 def test_a_transaction_may_reach_from_one_run_into_the_next() -> None:
     one, other = part("a=1", 0), transaction(1)
-    cleaner = Cleaner(newest_of(one, other), Rules(now_ms=NOW))
+    cleaner = Cleaner(newest_of(one, other), CleaningRules(now_ms=NOW))
 
     assert [bytes(cleaner.clean(run).run) for run in (one, other)] == [one, other]
-    assert clean(other, newest_of(one), Rules(now_ms=NOW)).run != other
+    assert clean(other, newest_of(one), CleaningRules(now_ms=NOW)).run != other

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lakelog.records.dirtiness import Cleanable, Stretch, dirty_ratio, plan_cleaning
+from lakelog.records.dirtiness import Cleanable, SegmentDirtiness, dirty_ratio, plan_cleaning
 
 NOW = 1_000_000
 
@@ -13,7 +13,7 @@ def plan(marks: str, *, last: int = NOW, **settings: Any) -> Cleanable:
     """Segments, ``c`` cleaned and ``d`` dirty; the last ends at ``last``, each takes 1000 ms."""
     count = len(marks)
     segments = [
-        Stretch(
+        SegmentDirtiness(
             base_offset=10 * i,
             next_offset=10 * i + 10,
             size_bytes=100,
@@ -95,7 +95,7 @@ def test_nothing_is_due_while_all_that_waits_is_too_young() -> None:
 
 
 def test_times_that_nobody_knows_wait_for_nothing() -> None:
-    rows = [Stretch(0, 10, 100, -1, -1, False)]
+    rows = [SegmentDirtiness(0, 10, 100, -1, -1, False)]
     assert plan_cleaning(rows, now_ms=NOW, max_lag_ms=1).waits_ms == 0
 
 

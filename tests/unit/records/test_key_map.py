@@ -14,7 +14,7 @@ import pytest
 from lakelog.records.cleaning import Cleaner
 from lakelog.records.columns import BatchDecoder
 from lakelog.records.encoder import BatchEncoder
-from lakelog.records.keeping import Rules
+from lakelog.records.keeping import CleaningRules
 from lakelog.records.offset_map import BYTES_PER_KEY, OffsetMap
 
 OPERATIONS = int(os.environ.get("LAKELOG_KEY_MAP_OPERATIONS", "500000"))  # noqa: TID251
@@ -58,7 +58,7 @@ class Log:
         noted = newest.note(self.run, offset_from=self.cleaned_end)
         if not noted.is_full:
             newest.advance(self.end)
-        rules = Rules(now_ms=now_ms, delete_retention_ms=0)
+        rules = CleaningRules(now_ms=now_ms, delete_retention_ms=0)
         self.run = bytes(Cleaner(newest, rules).clean(self.run).run)
         self.cleaned_end = newest.end
         return not noted.is_full

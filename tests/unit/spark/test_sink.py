@@ -16,7 +16,15 @@ from pyspark.sql.types import StructType
 from lakelog.errors import ConflictError, InvalidInputError, NotFoundError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
-from lakelog.log import OutOfRange, Parcel, Topic, create_topic, make_namespace, read, read_topic
+from lakelog.log import (
+    OutOfRange,
+    StagedObject,
+    Topic,
+    create_topic,
+    make_namespace,
+    read,
+    read_topic,
+)
 from lakelog.model import Record, Rules, TimestampType
 from lakelog.names import STAGED_PREFIX
 from lakelog.records import Codec, decode_batches, decode_header
@@ -24,7 +32,7 @@ from lakelog.spark import parse_write_options, stream_writer_of, writer_of
 from lakelog.spark.sink.columns import check_columns, read_columns
 from lakelog.spark.sink.options import WriteOptions
 from lakelog.spark.sink.packing import RUN_BYTES, Packer
-from lakelog.spark.sink.placing import Placer, home_of
+from lakelog.spark.sink.placing import RowPartitioner, home_of
 from lakelog.store import list_objects, open_store, run, working
 
 NOW_MS = 1_700_000_000_000
@@ -52,9 +60,9 @@ def topic_of(partitions: int = 3, **configs: str) -> Topic:
     )
 
 
-def parcels_of(rows: pa.RecordBatch, topic: Topic, **options: Any) -> dict[int, Parcel]:
+def parcels_of(rows: pa.RecordBatch, topic: Topic, **options: Any) -> dict[int, StagedObject]:
     given = WriteOptions(path="memory:", topic=topic.name, **options)
-    placer = Placer(lambda _: home_of(topic, given), topic.name, 0)
+    placer = RowPartitioner(lambda _: home_of(topic, given), topic.name, 0)
     return Packer().pack(placer.place(read_columns(rows, NOW_MS), NOW_MS), NOW_MS)
 
 

@@ -18,7 +18,7 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker.api.consumer_group_heartbeat import by_topic
 from lakelog.broker.services import Call, Services
 from lakelog.broker.turns import in_turns
-from lakelog.groups import Code, ConsumerGroup, ConsumerMember, Place, preferred_assignor
+from lakelog.groups import Code, ConsumerGroup, ConsumerMember, TopicIdPartition, preferred_assignor
 from lakelog.wire import Fields
 
 __all__ = ["consumer_group_describe"]
@@ -82,7 +82,7 @@ def _member(services: Services, member: ConsumerMember) -> Fields:
     }
 
 
-def _assignment(services: Services, places: frozenset[Place]) -> Fields:
+def _assignment(services: Services, places: frozenset[TopicIdPartition]) -> Fields:
     rows = []
     for row in by_topic(places):
         topic = services.catalog.by_id(row["topic_id"].bytes)

@@ -25,7 +25,7 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker.services import Call, Services, then
 from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError
-from lakelog.groups import Code, ConsumerAnswer, ConsumerHeartbeat, Place, TopicShape
+from lakelog.groups import Code, ConsumerAnswer, ConsumerHeartbeat, TopicIdPartition, TopicShape
 from lakelog.wire import Fields
 
 __all__ = ["by_topic", "consumer_group_heartbeat"]
@@ -44,7 +44,7 @@ async def consumer_group_heartbeat(
     owned = None
     if request.topic_partitions is not None:
         owned = frozenset(
-            Place(topic.topic_id.bytes, partition)
+            TopicIdPartition(topic.topic_id.bytes, partition)
             for topic in request.topic_partitions
             if topic.topic_id is not None
             for partition in topic.partitions
@@ -134,7 +134,7 @@ def _fields(answer: ConsumerAnswer) -> Fields:
     return found
 
 
-def by_topic(places: frozenset[Place]) -> list[Fields]:
+def by_topic(places: frozenset[TopicIdPartition]) -> list[Fields]:
     """Return partitions as Kafka lists them: topics by id, and the numbers of each."""
     found: dict[bytes, list[int]] = {}
     for topic_id, partition in sorted(places):

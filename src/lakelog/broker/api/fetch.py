@@ -23,7 +23,7 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker.allowance import begin_request, is_spent
 from lakelog.broker.catalog import Entry
 from lakelog.broker.codes import read_code
-from lakelog.broker.partitions import Part, Partition
+from lakelog.broker.partitions import FetchedRecords, Partition
 from lakelog.broker.services import Services
 from lakelog.broker.sessions import Session, Wanted, wanted_of
 from lakelog.broker.supervision import awaited
@@ -54,9 +54,9 @@ refers to itself is garbage that only a collector finds.
 EXPECTED = (ErrorCode.none, ErrorCode.offset_out_of_range)
 """Of a partition that is there: anything else has failed."""
 
-_UNKNOWN = Part(ErrorCode.unknown_topic_or_partition)
-_UNKNOWN_ID = Part(ErrorCode.unknown_topic_id)
-_EMPTY = Part(ErrorCode.none)
+_UNKNOWN = FetchedRecords(ErrorCode.unknown_topic_or_partition)
+_UNKNOWN_ID = FetchedRecords(ErrorCode.unknown_topic_id)
+_EMPTY = FetchedRecords(ErrorCode.none)
 
 
 class Fetching:
@@ -104,7 +104,7 @@ class Fetching:
         self._session: Session | None = None
         self._is_full = request.session_epoch <= 0
         self._wanted: list[tuple[Wanted, Partition | None]] = []
-        self._unanswered: dict[tuple[str, bytes], Part] = {}
+        self._unanswered: dict[tuple[str, bytes], FetchedRecords] = {}
         """Topics of which nobody can say whether they are there."""
         self._watches: list[tuple[Partition, Watch]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -192,10 +192,10 @@ class Fetching:
         try:
             return await self._services.catalog.find_entry(one.name, one.id)
         except LakelogError as error:
-            self._unanswered[one.name, one.id] = Part(read_code(error))
+            self._unanswered[one.name, one.id] = FetchedRecords(read_code(error))
             return None
 
-    def _missing(self, one: Wanted) -> Part:
+    def _missing(self, one: Wanted) -> FetchedRecords:
         """Return what is told of a partition that was not found: that it is not there, or that
         nobody can say.
         """
@@ -211,7 +211,7 @@ class Fetching:
         if len(self._wanted) > AT_ONCE:
             self._aside(self._collect())
             return
-        parts: list[Part] = []
+        parts: list[FetchedRecords] = []
         left, size, failed = self._most, 0, False
         for one, partition in self._wanted:
             if partition is None:
@@ -269,7 +269,7 @@ class Fetching:
         """
         begin_request()
         self._reserve(self._most)
-        parts: list[Part] = [_EMPTY] * len(self._wanted)
+        parts: list[FetchedRecords] = [_EMPTY] * len(self._wanted)
         loop = asyncio.get_running_loop()
         left, at = self._most, 0
         while at < len(self._wanted) and (left > 0 or left == self._most):
@@ -318,7 +318,7 @@ class Fetching:
             for _ in self._waiting(parts):
                 await asyncio.sleep(0)
 
-    def _fitted(self, part: Part, left: int) -> Part:
+    def _fitted(self, part: FetchedRecords, left: int) -> FetchedRecords:
         """Return a part without its bytes if there is no room for them: another time."""
         if part.size > left and left < self._most:
             return part._replace(pieces=[], size=0)
@@ -326,11 +326,11 @@ class Fetching:
 
     # ------------------------------------------------------------------------ waiting
 
-    def _wait(self, parts: list[Part]) -> None:
+    def _wait(self, parts: list[FetchedRecords]) -> None:
         for _ in self._waiting(parts):
             pass
 
-    def _waiting(self, parts: list[Part]) -> Iterator[None]:
+    def _waiting(self, parts: list[FetchedRecords]) -> Iterator[None]:
         """Wait for more than there is, until somebody appends or the time is up.
 
         A slice of partitions at a time. What grows meanwhile is remembered.
@@ -381,11 +381,11 @@ class Fetching:
 
     # ------------------------------------------------------------------------ answering
 
-    def _finish(self, parts: list[Part]) -> None:
+    def _finish(self, parts: list[FetchedRecords]) -> None:
         for _ in self._finishing(parts):
             pass
 
-    def _finishing(self, parts: list[Part]) -> Iterator[None]:
+    def _finishing(self, parts: list[FetchedRecords]) -> Iterator[None]:
         """Answer, a slice of partitions at a time."""
         topics: dict[tuple[str, bytes], list[FetchedPartition]] = {}
         metrics, error_name = self._services.metrics, ""

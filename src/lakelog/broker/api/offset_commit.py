@@ -26,7 +26,7 @@ from kio.schema.offset_commit.v9.request import OffsetCommitRequest
 from lakelog.broker.services import Call, Services, then
 from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError
-from lakelog.groups import Commit, CommitAnswer, NewOffset, Place
+from lakelog.groups import Commit, CommitAnswer, NewOffset, TopicIdPartition
 from lakelog.log import Topic
 from lakelog.names import is_topic_name
 from lakelog.wire import Fields
@@ -55,7 +55,7 @@ async def offset_commit(
             elif not 0 <= one.partition_index < found.partitions:
                 row["error_code"] = ErrorCode.unknown_topic_or_partition
             else:
-                place = Place(found.id, one.partition_index)
+                place = TopicIdPartition(found.id, one.partition_index)
                 epoch, said = one.committed_leader_epoch, one.committed_metadata or ""
                 wanted.append(NewOffset(place, one.committed_offset, epoch, said))
                 rows.append(row)

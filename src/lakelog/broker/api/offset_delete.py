@@ -12,7 +12,7 @@ from lakelog.broker.codes import read_code
 from lakelog.broker.services import Call, Services
 from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError
-from lakelog.groups import Code, Place
+from lakelog.groups import Code, TopicIdPartition
 from lakelog.wire import Fields
 
 __all__ = ["offset_delete"]
@@ -20,7 +20,7 @@ __all__ = ["offset_delete"]
 
 async def offset_delete(services: Services, call: Call, request: OffsetDeleteRequest) -> Fields:
     """Forget how far a group has come in some partitions."""
-    places: dict[tuple[str, int], Place] = {}
+    places: dict[tuple[str, int], TopicIdPartition] = {}
     codes: dict[tuple[str, int], ErrorCode] = {}
     names: dict[bytes, str] = {}
     async for topic in in_turns(request.topics):
@@ -36,7 +36,7 @@ async def offset_delete(services: Services, call: Call, request: OffsetDeleteReq
                 codes[key] = code
             else:
                 names[found.id] = name
-                places[key] = Place(found.id, key[1])
+                places[key] = TopicIdPartition(found.id, key[1])
     whole, told = await services.coordinator.delete_offsets(
         str(request.group_id), list(places.values()), names
     )

@@ -27,7 +27,7 @@ from kio.schema.offset_fetch.v9.request import (
 from lakelog.broker.api.offset_commit import find_topic
 from lakelog.broker.services import Call, Services
 from lakelog.broker.turns import in_turns
-from lakelog.groups import Code, Offsets, Place
+from lakelog.groups import Code, Offsets, TopicIdPartition
 from lakelog.wire import Fields
 
 __all__ = ["offset_fetch"]
@@ -108,7 +108,7 @@ async def _topic(services: Services, offsets: Offsets, given: OffsetFetchRequest
 def _rows(offsets: Offsets, topic_id: bytes, partitions: Iterable[int]) -> list[Fields]:
     rows: list[Fields] = []
     for partition in partitions:
-        row = offsets.get(Place(topic_id, partition))
+        row = offsets.get(TopicIdPartition(topic_id, partition))
         if row is None:
             rows += _refused((partition,), ErrorCode.none)
         else:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from lakelog.groups.events import TopicShape
-from lakelog.groups.offsets import Place
+from lakelog.groups.offsets import TopicIdPartition
 
 __all__ = ["ASSIGNORS", "Subscriber", "assign_range", "assign_uniform"]
 
@@ -34,18 +34,20 @@ class Subscriber(NamedTuple):
     instance_id: str | None
     topics: frozenset[str]
     """Of those that are there."""
-    before: frozenset[Place]
+    before: frozenset[TopicIdPartition]
     """What it was to have until now."""
 
 
-Assignor = Callable[[Sequence[Subscriber], Mapping[str, TopicShape]], dict[str, frozenset[Place]]]
+Assignor = Callable[
+    [Sequence[Subscriber], Mapping[str, TopicShape]], dict[str, frozenset[TopicIdPartition]]
+]
 
 
 def assign_range(
     members: Sequence[Subscriber], topics: Mapping[str, TopicShape]
-) -> dict[str, frozenset[Place]]:
+) -> dict[str, frozenset[TopicIdPartition]]:
     """Give each a run of partitions of each topic; static members come first, by their names."""
-    found: dict[str, list[Place]] = {one.id: [] for one in members}
+    found: dict[str, list[TopicIdPartition]] = {one.id: [] for one in members}
     ordered = sorted(
         members, key=lambda one: (one.instance_id is None, one.instance_id or one.id, one.id)
     )
@@ -57,14 +59,14 @@ def assign_range(
         at = 0
         for number, taker in enumerate(takers):
             end = at + least + (number < more)
-            found[taker] += [Place(topic_id, partition) for partition in range(at, end)]
+            found[taker] += [TopicIdPartition(topic_id, partition) for partition in range(at, end)]
             at = end
     return {key: frozenset(places) for key, places in found.items()}
 
 
 def assign_uniform(
     members: Sequence[Subscriber], topics: Mapping[str, TopicShape]
-) -> dict[str, frozenset[Place]]:
+) -> dict[str, frozenset[TopicIdPartition]]:
     """Give each about the same number, and take from nobody what it may keep."""
     classes: dict[tuple[str, ...], list[str]] = {}
     ordered = sorted(members)
@@ -84,7 +86,7 @@ def assign_uniform(
         moved = [pool.balance(loads) for pool in pools]
         if not any(moved):
             break
-    found: dict[str, list[Place]] = {one.id: [] for one in ordered}
+    found: dict[str, list[TopicIdPartition]] = {one.id: [] for one in ordered}
     for pool in pools:
         for member_id, places in pool.held.items():
             found[member_id] += places
@@ -99,13 +101,13 @@ class _Pool:
         takers: tuple[str, ...],
         names: Iterable[str],
         topics: Mapping[str, TopicShape],
-        holders: Mapping[Place, str],
+        holders: Mapping[TopicIdPartition, str],
     ) -> None:
-        self.held: dict[str, list[Place]] = {taker: [] for taker in takers}
-        self.free: list[Place] = []
+        self.held: dict[str, list[TopicIdPartition]] = {taker: [] for taker in takers}
+        self.free: list[TopicIdPartition] = []
         for name in names:
             topic_id, partitions = topics[name]
-            for place in (Place(topic_id, partition) for partition in range(partitions)):
+            for place in (TopicIdPartition(topic_id, partition) for partition in range(partitions)):
                 self.held.get(holders.get(place, ""), self.free).append(place)
 
     def fill(self, loads: dict[str, int]) -> None:

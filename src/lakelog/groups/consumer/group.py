@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from lakelog.groups.events import Now, TopicShape
 from lakelog.groups.group import GROUP_BYTES, State
 from lakelog.groups.members import NAME_BYTES, stored_bytes
-from lakelog.groups.offsets import Offsets, Place
+from lakelog.groups.offsets import Offsets, TopicIdPartition
 from lakelog.groups.rules import GroupRules
 
 __all__ = [
@@ -62,9 +62,9 @@ class ConsumerMember:
     """The one it prefers."""
     epoch: int = 0
     previous_epoch: int = 0
-    target: frozenset[Place] = frozenset()
-    assigned: frozenset[Place] = frozenset()
-    revoking: frozenset[Place] = frozenset()
+    target: frozenset[TopicIdPartition] = frozenset()
+    assigned: frozenset[TopicIdPartition] = frozenset()
+    revoking: frozenset[TopicIdPartition] = frozenset()
 
     def is_settled(self, target_epoch: int) -> bool:
         """Say whether it has all it is to have, nothing else, and knows it."""

@@ -26,9 +26,9 @@ from lakelog.groups.events import (
     ConsumerHeartbeat,
     Effect,
     Now,
-    Part,
     Persist,
     Reply,
+    StoredPart,
 )
 from lakelog.groups.rules import GroupRules
 
@@ -73,8 +73,8 @@ def beat(
         answer = ConsumerAnswer(code=done.code, message=done.message)
         return group, (Reply(event.ticket, answer),)
     after, answer = done
-    stored = () if after.roster is group.roster else (Persist(Part.ROSTER),)
-    return after, (*stored, Reply(event.ticket, answer, Part.ROSTER))
+    stored = () if after.roster is group.roster else (Persist(StoredPart.ROSTER),)
+    return after, (*stored, Reply(event.ticket, answer, StoredPart.ROSTER))
 
 
 # ---------------------------------------------------------------------------- checks
@@ -343,4 +343,4 @@ def expire(group: ConsumerGroup, now: Now) -> tuple[ConsumerGroup, tuple[Effect,
     late |= {key for key, due_ms in group.revocations.items() if due_ms <= now.boot_ms}
     for member_id in sorted(late):
         group = _without(group, member_id, now)
-    return group, (Persist(Part.ROSTER),) if late else ()
+    return group, (Persist(StoredPart.ROSTER),) if late else ()

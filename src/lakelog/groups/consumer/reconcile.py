@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from lakelog.groups.consumer.group import ConsumerMember
-from lakelog.groups.offsets import Place
+from lakelog.groups.offsets import TopicIdPartition
 
 __all__ = ["reconcile"]
 
@@ -22,7 +22,7 @@ def reconcile(
     member: ConsumerMember,
     others: Iterable[ConsumerMember],
     target_epoch: int,
-    owned: frozenset[Place] | None,
+    owned: frozenset[TopicIdPartition] | None,
 ) -> ConsumerMember:
     """Return a member one step nearer to its target; the same one, if there is nothing to do.
 
@@ -48,7 +48,10 @@ def reconcile(
 
 
 def _moved(
-    member: ConsumerMember, epoch: int, assigned: frozenset[Place], revoking: frozenset[Place]
+    member: ConsumerMember,
+    epoch: int,
+    assigned: frozenset[TopicIdPartition],
+    revoking: frozenset[TopicIdPartition],
 ) -> ConsumerMember:
     if (epoch, assigned, revoking) == (member.epoch, member.assigned, member.revoking):
         return member  # It still waits for others.

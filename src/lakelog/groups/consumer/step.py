@@ -20,9 +20,9 @@ from lakelog.groups.events import (
     Effect,
     Event,
     Now,
-    Part,
     Persist,
     Reply,
+    StoredPart,
     Sweep,
     Tick,
     TopicsGone,
@@ -46,7 +46,7 @@ def step_consumer(group: ConsumerGroup, event: Event, now: Now, rules: GroupRule
             left, codes = forget_places(group.offsets, event, group.is_subscribed)
             after, effects = _forget(group, left)
             answer = DeleteOffsetsAnswer(codes=codes)
-            return after, (*effects, Reply(event.ticket, answer, Part.OFFSETS))
+            return after, (*effects, Reply(event.ticket, answer, StoredPart.OFFSETS))
         case Delete():
             return _delete(group, event)
         case Tick():
@@ -73,8 +73,8 @@ def _commit(group: ConsumerGroup, event: Commit, now: Now, rules: GroupRules) ->
     answer = CommitAnswer(codes=codes)
     if offsets is group.offsets:
         return group, (Reply(event.ticket, answer),)
-    reply = Reply(event.ticket, answer, Part.OFFSETS)
-    return replace(group, offsets=offsets), (Persist(Part.OFFSETS), reply)
+    reply = Reply(event.ticket, answer, StoredPart.OFFSETS)
+    return replace(group, offsets=offsets), (Persist(StoredPart.OFFSETS), reply)
 
 
 def check_member(roster: ConsumerRoster, member_id: str | None, epoch: int) -> Code:
@@ -88,7 +88,7 @@ def check_member(roster: ConsumerRoster, member_id: str | None, epoch: int) -> C
 def _delete(group: ConsumerGroup, event: Delete) -> Stepped:
     if group.roster.members:
         return group, (Reply(event.ticket, Code.NON_EMPTY_GROUP),)
-    return None, (Persist(Part.ROSTER), Reply(event.ticket, Code.NONE, Part.ROSTER))
+    return None, (Persist(StoredPart.ROSTER), Reply(event.ticket, Code.NONE, StoredPart.ROSTER))
 
 
 def _sweep(group: ConsumerGroup, now: Now, rules: GroupRules) -> Stepped:
@@ -97,11 +97,11 @@ def _sweep(group: ConsumerGroup, now: Now, rules: GroupRules) -> Stepped:
         return group, ()
     left = expire_offsets(group.offsets, group.roster.since_ms, now, rules)
     if not left.rows:
-        return None, (Persist(Part.OFFSETS),)
+        return None, (Persist(StoredPart.OFFSETS),)
     return _forget(group, left)
 
 
 def _forget(group: ConsumerGroup, left: Offsets) -> Stepped:
     if left is group.offsets:
         return group, ()
-    return replace(group, offsets=left), (Persist(Part.OFFSETS),)
+    return replace(group, offsets=left), (Persist(StoredPart.OFFSETS),)

@@ -8,7 +8,7 @@ making     a segment, before a manifest names it
 
 from lakelog.history.manifests import changes
 from lakelog.history.manifests.cells import (
-    Where,
+    PartitionPath,
     change_manifest,
     find_row,
     read_manifest,
@@ -19,7 +19,7 @@ from lakelog.history.manifests.cells import (
     turn_page,
 )
 from lakelog.history.manifests.making import (
-    Made,
+    NewSegment,
     make_segment,
     settle_segment,
     store_segment,
@@ -43,11 +43,11 @@ __all__ = [
     "ROWS_MAX",
     "Dropped",
     "Intent",
-    "Made",
     "Manifest",
+    "NewSegment",
     "PageRow",
+    "PartitionPath",
     "SegmentRow",
-    "Where",
     "change_manifest",
     "changes",
     "decode_manifest",

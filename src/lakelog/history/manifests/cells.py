@@ -32,7 +32,7 @@ from lakelog.store import (
 )
 
 __all__ = [
-    "Where",
+    "PartitionPath",
     "change_manifest",
     "find_row",
     "read_manifest",
@@ -50,7 +50,7 @@ Alter = Callable[[Manifest], Manifest | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class PartitionPath:
     """A partition of one incarnation of a topic."""
 
     topic: bytes
@@ -88,13 +88,13 @@ class Where:
         return manifest
 
 
-def read_manifest(where: Where) -> Work[Manifest]:
+def read_manifest(where: PartitionPath) -> Work[Manifest]:
     """Return the manifest of a partition; of one that has none, that of an empty history."""
     found = yield from read_cell(manifest_key(where.path, where.partition))
     return where.decoded(None if found is None else found.body)
 
 
-def read_manifests(wheres: Sequence[Where]) -> Work[list[Manifest]]:
+def read_manifests(wheres: Sequence[PartitionPath]) -> Work[list[Manifest]]:
     """Return the manifests of some partitions, in their order: many are asked for at once."""
     found: list[Manifest] = []
     for one in (yield from try_manifests(wheres)):
@@ -104,12 +104,12 @@ def read_manifests(wheres: Sequence[Where]) -> Work[list[Manifest]]:
     return found
 
 
-def try_manifests(wheres: Sequence[Where]) -> Work[list[Manifest | LakelogError]]:
+def try_manifests(wheres: Sequence[PartitionPath]) -> Work[list[Manifest | LakelogError]]:
     """The same; of one that cannot be read, why: it stops no other."""
     return (yield from together((tried(read_manifest(where)) for where in wheres), AT_ONCE))
 
 
-def change_manifest(where: Where, write: str, alter: Alter) -> Work[Manifest]:
+def change_manifest(where: PartitionPath, write: str, alter: Alter) -> Work[Manifest]:
     """Change a manifest and return it as it is then; ``alter`` returns None to leave it.
 
     ``write`` names this change among the manifest's writers.
@@ -127,7 +127,7 @@ def change_manifest(where: Where, write: str, alter: Alter) -> Work[Manifest]:
     return where.decoded(body)
 
 
-def read_page(where: Where, page: PageRow) -> Work[tuple[SegmentRow, ...]]:
+def read_page(where: PartitionPath, page: PageRow) -> Work[tuple[SegmentRow, ...]]:
     """Return the rows on a page.
 
     Raises:
@@ -143,7 +143,7 @@ def read_page(where: Where, page: PageRow) -> Work[tuple[SegmentRow, ...]]:
     return rows
 
 
-def find_row(where: Where, manifest: Manifest, offset: int) -> Work[SegmentRow]:
+def find_row(where: PartitionPath, manifest: Manifest, offset: int) -> Work[SegmentRow]:
     """Return the row that holds ``offset``, which is before the sealed end; one page is read.
 
     Raises:
@@ -157,7 +157,7 @@ def find_row(where: Where, manifest: Manifest, offset: int) -> Work[SegmentRow]:
     return next(row for row in rows if row.next_offset > offset)
 
 
-def read_rows(where: Where, manifest: Manifest, offset: int = 0) -> Work[list[SegmentRow]]:
+def read_rows(where: PartitionPath, manifest: Manifest, offset: int = 0) -> Work[list[SegmentRow]]:
     """Return the row that holds ``offset`` and all that follow, also those on pages.
 
     Raises:
@@ -172,7 +172,7 @@ def read_rows(where: Where, manifest: Manifest, offset: int = 0) -> Work[list[Se
 
 
 def turn_page(
-    where: Where, write: bytes, since_ms: int, manifest: Manifest | None = None
+    where: PartitionPath, write: bytes, since_ms: int, manifest: Manifest | None = None
 ) -> Work[bool]:
     """Move older rows onto a page, if the manifest has grown long.
 

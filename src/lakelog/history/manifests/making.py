@@ -16,15 +16,15 @@ from crc32c import crc32c
 
 from lakelog.errors import CorruptError
 from lakelog.formats import Bytes, kafkalog, kafs
-from lakelog.history.manifests.cells import Where
+from lakelog.history.manifests.cells import PartitionPath
 from lakelog.history.manifests.manifest import SegmentRow
 from lakelog.store import Get, Work, fetch, put_advisory, put_named
 
-__all__ = ["Made", "make_segment", "settle_segment", "store_segment"]
+__all__ = ["NewSegment", "make_segment", "settle_segment", "store_segment"]
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class NewSegment:
     """A segment that has no name yet."""
 
     body: tuple[Bytes, ...]
@@ -41,7 +41,7 @@ def make_segment(
     next_offset: int,
     appended_ms: int,
     generation: int = 0,
-) -> Made:
+) -> NewSegment:
     """Return the segment that holds runs of batches, each with its offset.
 
     Raises:
@@ -64,10 +64,10 @@ def make_segment(
         sum({1 << header.codec for header in headers}),
         generation,
     )
-    return Made(body, kafs.encode_index(placed), times, row)
+    return NewSegment(body, kafs.encode_index(placed), times, row)
 
 
-def store_segment(where: Where, made: Made, name: str) -> Work[SegmentRow]:
+def store_segment(where: PartitionPath, made: NewSegment, name: str) -> Work[SegmentRow]:
     """Write a segment and its indexes under a name that only this write can have; return its row.
 
     Raises:
@@ -79,7 +79,7 @@ def store_segment(where: Where, made: Made, name: str) -> Work[SegmentRow]:
     return (yield from settle_segment(where, made, name))
 
 
-def settle_segment(where: Where, made: Made, name: str) -> Work[SegmentRow]:
+def settle_segment(where: PartitionPath, made: NewSegment, name: str) -> Work[SegmentRow]:
     """Read a segment back, put its indexes beside it, and return its row.
 
     Whoever reads it can do without the indexes, and reindex makes them again: one that the store

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
-from lakelog.history.manifests import Where
+from lakelog.history.manifests import PartitionPath
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Fold, Head, Lane, Place, learn, read_bundles, read_checkpoint
+from lakelog.journal import Fold, Head, Lane, TopicIdPartition, learn, read_bundles, read_checkpoint
 from lakelog.log import Topic
 from lakelog.model import Rules
 from lakelog.names import (
@@ -34,7 +34,7 @@ from lakelog.names import (
     manifest_key,
     topic_key,
 )
-from lakelog.pipeline.frame import Finding, Notes, Result
+from lakelog.pipeline.frame import Finding, FindingCollector, Result
 from lakelog.pipeline.fsck.cells import read_topics
 from lakelog.pipeline.fsck.chains import lane_subject, read_head
 from lakelog.store import CELL_BYTES_MAX, Get, Work, fetch_many, list_objects
@@ -55,22 +55,22 @@ class Border:
 
     lane: int
     rules: Rules
-    wheres: tuple[Where, ...]
+    wheres: tuple[PartitionPath, ...]
     """In the order of places."""
-    low: Place | None
-    high: Place | None
+    low: TopicIdPartition | None
+    high: TopicIdPartition | None
     """All places of the lane from ``low`` up to ``high`` are this unit's; None: to the end."""
 
     @property
     def size(self) -> int:
         return _PRICE_BYTES * (1 + len(self.wheres))
 
-    def has(self, place: Place) -> bool:
+    def has(self, place: TopicIdPartition) -> bool:
         after = self.low is None or place >= self.low
         return after and (self.high is None or place < self.high)
 
 
-def borders_of(lane: int, rules: Rules, wheres: Sequence[Where]) -> Iterator[Border]:
+def borders_of(lane: int, rules: Rules, wheres: Sequence[PartitionPath]) -> Iterator[Border]:
     """Cut the partitions of a lane into units; a lane without any has one, too."""
     order = sorted(wheres, key=lambda where: where.place)
     parts = [order[at : at + PLACES_MAX] for at in range(0, len(order), PLACES_MAX)] or [[]]
@@ -87,7 +87,7 @@ def borders_of(lane: int, rules: Rules, wheres: Sequence[Where]) -> Iterator[Bor
 def check_border(unit: Border) -> Work[Result]:
     """Check that history and journal meet in every partition."""
     subject = lane_subject(unit.lane, 0, head_key(unit.lane))
-    notes = Notes()
+    notes = FindingCollector()
     lane = Lane(
         number=unit.lane, rules=unit.rules, clock=SystemClock(), ids=new_id, writer=bytes(16)
     )
@@ -112,7 +112,7 @@ def check_border(unit: Border) -> Work[Result]:
                     notes.add(Finding(TOPICS_PREFIX.rstrip("/"), 0, 0, what))
     except (CorruptError, UnsupportedError, NotFoundError) as error:
         # What cannot be read here is told where it is judged: by stretches, and by the lane.
-        lost = Notes()
+        lost = FindingCollector()
         lost.add(Finding(getattr(error, "where", "") or subject.object, 0, 0, str(error)))
         return subject.result("unjudged", lost)
     return subject.result("damaged" if notes.count else "good", notes)
@@ -121,7 +121,9 @@ def check_border(unit: Border) -> Work[Result]:
 # ---------------------------------------------------------------------------- the journal
 
 
-def _begins(unit: Border, lane: Lane, notes: Notes) -> Work[dict[Place, int] | None]:
+def _begins(
+    unit: Border, lane: Lane, notes: FindingCollector
+) -> Work[dict[TopicIdPartition, int] | None]:
     """Return the first offset above the floor of each partition; None if that cannot be told.
 
     Raises:
@@ -145,14 +147,14 @@ def _begins(unit: Border, lane: Lane, notes: Notes) -> Work[dict[Place, int] | N
     return None
 
 
-def _walk(unit: Border, lane: Lane, seen: Head) -> Work[dict[Place, int] | str]:
+def _walk(unit: Border, lane: Lane, seen: Head) -> Work[dict[TopicIdPartition, int] | str]:
     """Return the first offsets, or the key of what is missing."""
     if seen.checkpoint < 0:
         return {}  # Nothing was ever trimmed.
     checkpoint = yield from read_checkpoint(lane, seen.checkpoint)
     if checkpoint is None:
         return checkpoint_key(unit.lane, seen.checkpoint)
-    firsts: dict[Place, int] = {}
+    firsts: dict[TopicIdPartition, int] = {}
     for start in range(seen.floor, seen.checkpoint + 1, WINDOW):
         seqs = range(start, min(start + WINDOW, seen.checkpoint + 1))
         for seq, held in zip(seqs, (yield from read_bundles(lane, seqs)), strict=True):
@@ -177,10 +179,10 @@ class _Extent(NamedTuple):
 
 
 def _judge(
-    unit: Border, lane: Lane, wheres: Sequence[Where], begins: dict[Place, int]
-) -> Work[tuple[dict[Place, str], Fold]]:
+    unit: Border, lane: Lane, wheres: Sequence[PartitionPath], begins: dict[TopicIdPartition, int]
+) -> Work[tuple[dict[TopicIdPartition, str], Fold]]:
     """Return what looks wrong with which partitions, and the lane as it is now."""
-    held: dict[Place, _Extent | None] = {}
+    held: dict[TopicIdPartition, _Extent | None] = {}
     for at in range(0, len(wheres), WINDOW):
         some = wheres[at : at + WINDOW]
         keys = [manifest_key(where.path, where.partition) for where in some]
@@ -188,7 +190,7 @@ def _judge(
         for where, cell in zip(some, cells, strict=True):
             held[where.place] = _short(where, None if cell is None else cell.body)
     fold = yield from learn(lane)
-    suspects: dict[Place, str] = {}
+    suspects: dict[TopicIdPartition, str] = {}
     for place, extent in held.items():
         if extent is not None and not extent.deleted and not fold.is_deleted(place[0]):
             why = _flaw(extent.end, begins.get(place, 0), fold.end(place))
@@ -201,7 +203,7 @@ def _judge(
     return suspects, fold
 
 
-def _short(where: Where, body: bytes | None) -> _Extent | None:
+def _short(where: PartitionPath, body: bytes | None) -> _Extent | None:
     """Return what a manifest says of its ends; None if it is none."""
     try:
         manifest = where.decoded(body)
@@ -218,7 +220,14 @@ def _flaw(history: int, begin: int, end: int) -> str:
     return ""
 
 
-def _tell(unit: Border, fold: Fold, topic: Topic, place: Place, why: str, notes: Notes) -> None:
+def _tell(
+    unit: Border,
+    fold: Fold,
+    topic: Topic,
+    place: TopicIdPartition,
+    why: str,
+    notes: FindingCollector,
+) -> None:
     """Note what is wrong with a partition, if its topic does not explain it."""
     if not topic.is_open:
         return

@@ -19,7 +19,7 @@ from lakelog.names import (
     group_shard_key,
     topic_key,
 )
-from lakelog.pipeline.frame import Finding, Notes, Result
+from lakelog.pipeline.frame import Finding, FindingCollector, Result
 from lakelog.pipeline.fsck.census import Subject
 from lakelog.store import CELL_BYTES_MAX, Get, Work, fetch
 
@@ -44,7 +44,7 @@ def look_at_namespace() -> Work[Namespace | Result]:
     try:
         return (yield from open_namespace())
     except (CorruptError, UnsupportedError) as error:
-        notes = Notes()
+        notes = FindingCollector()
         notes.add(Finding(CLUSTER_KEY, error.at, 0, f"{error.what}; nothing else was verified"))
         return _CLUSTER.result("damaged", notes)
 
@@ -54,7 +54,7 @@ def look_at_claim() -> Work[Result | None]:
     try:
         yield from is_pipeline_claimed(0)
     except (CorruptError, UnsupportedError) as error:
-        notes = Notes()
+        notes = FindingCollector()
         notes.add(Finding(PIPELINE_KEY, error.at, 0, f"{error.what}; it may be deleted"))
         return Subject(PIPELINE_KEY, -1, 0, PIPELINE_KEY).result("damaged", notes)
     return None
@@ -106,7 +106,7 @@ def _read_topic(name: str, lanes: int, topics: Topics) -> Work[None]:
 
 
 def _bad_topic(name: str, *findings: Finding) -> Result:
-    notes = Notes()
+    notes = FindingCollector()
     for finding in findings:
         notes.add(finding)
     return Subject(name, -1, 0, topic_key(name)).result("damaged", notes)
@@ -132,7 +132,7 @@ def check_shards(unit: Shards) -> Work[Result]:
     One that is missing is told and is no damage: a broker makes them one after the other when it
     starts for the first time, and may die in between.
     """
-    damage, missing = Notes(), Notes()
+    damage, missing = FindingCollector(), FindingCollector()
     counts: dict[int, int] = {}
     for number in unit.numbers:
         key = group_shard_key(number)

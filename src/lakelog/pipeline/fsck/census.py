@@ -22,7 +22,7 @@ from lakelog.names import (
     TOPICS_PREFIX,
     is_topic_name,
 )
-from lakelog.pipeline.frame import Finding, Notes, Result
+from lakelog.pipeline.frame import Finding, FindingCollector, Result
 from lakelog.store import ObjectInfo
 
 __all__ = [
@@ -63,7 +63,9 @@ class Subject:
     base_offset: int
     object: str
 
-    def result(self, outcome: str, notes: Notes, *, records: int = 0, batches: int = 0) -> Result:
+    def result(
+        self, outcome: str, notes: FindingCollector, *, records: int = 0, batches: int = 0
+    ) -> Result:
         """Return how it is, with what was noted."""
         return Result(
             topic=self.topic,
@@ -188,7 +190,7 @@ def _place(info: ObjectInfo) -> tuple[str, int] | None:
 
 def strangers_in(folder: str, keys: Iterable[str]) -> Result | None:
     """Return what is to be told of objects that nobody knows; None if there are none."""
-    notes = Notes()
+    notes = FindingCollector()
     for key in keys:
         notes.add(Finding(key, 0, 0, "nobody here knows this name: it is left alone"))
     if not notes.count:

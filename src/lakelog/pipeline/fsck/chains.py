@@ -36,14 +36,14 @@ from lakelog.formats.lanes import (
     decode_checkpoint,
     decode_directory,
 )
-from lakelog.journal import HEAD_BYTES_MAX, Fold, Head, Place, decode_head
+from lakelog.journal import HEAD_BYTES_MAX, Fold, Head, TopicIdPartition, decode_head
 from lakelog.names import LANES_PREFIX, bundle_key, checkpoint_key, head_key, staged_key
-from lakelog.pipeline.frame import Finding, Notes, Result
+from lakelog.pipeline.frame import Finding, FindingCollector, Result
 from lakelog.pipeline.fsck.census import Subject
 from lakelog.records import CRC_START, HEADER_BYTES, BatchHeader, decode_header, decode_records
 from lakelog.store import Get, GetRange, Work, fetch, head
 
-__all__ = ["Stretch", "check_stretch", "lane_subject", "read_head"]
+__all__ = ["BundleRange", "check_stretch", "lane_subject", "read_head"]
 
 
 def lane_subject(lane: int, seq: int, key: str) -> Subject:
@@ -62,7 +62,7 @@ def read_head(lane: int) -> Work[Head]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class BundleRange:
     """A unit: neighbouring bundles of a lane."""
 
     lane: int
@@ -79,7 +79,7 @@ class Stretch:
     size: int
 
 
-def check_stretch(unit: Stretch, *, records: bool) -> Work[Result]:
+def check_stretch(unit: BundleRange, *, records: bool) -> Work[Result]:
     """Check the bundles of a stretch, and its checkpoints."""
     subject = lane_subject(unit.lane, unit.first, bundle_key(unit.lane, unit.first))
     try:
@@ -87,7 +87,7 @@ def check_stretch(unit: Stretch, *, records: bool) -> Work[Result]:
         while True:
             first = max(unit.first, floor)
             if first > unit.last:
-                return subject.result("gone", Notes())
+                return subject.result("gone", FindingCollector())
             walk = _Walk(unit, first, records, based=unit.based and unit.first > floor)
             yield from walk.go()
             if not walk.damage.count and not walk.missing.count:
@@ -96,7 +96,7 @@ def check_stretch(unit: Stretch, *, records: bool) -> Work[Result]:
             if floor <= walk.lowest:
                 break
     except (NotFoundError, CorruptError, UnsupportedError) as error:
-        notes = Notes()
+        notes = FindingCollector()
         notes.add(Finding(head_key(unit.lane), 0, 0, f"the head of the lane is bad: {error}"))
         return subject.result("damaged", notes)
     outcome, notes = "good", walk.damage
@@ -111,12 +111,12 @@ def check_stretch(unit: Stretch, *, records: bool) -> Work[Result]:
 class _Walk:
     """One walk over a stretch."""
 
-    unit: Stretch
+    unit: BundleRange
     first: int
     decode: bool
     based: bool
-    damage: Notes = field(default_factory=Notes)
-    missing: Notes = field(default_factory=Notes)
+    damage: FindingCollector = field(default_factory=FindingCollector)
+    missing: FindingCollector = field(default_factory=FindingCollector)
     records: int = 0
     batches: int = 0
     fold: Fold | None = None
@@ -136,7 +136,7 @@ class _Walk:
         if self.first == 0:
             self.fold, self.whole = Fold(lane=unit.lane, every=unit.every), True
         elif self.based:
-            checkpoint = yield from self._read_checkpoint(self.first - 1, Notes())
+            checkpoint = yield from self._read_checkpoint(self.first - 1, FindingCollector())
             if checkpoint is not None:
                 self.fold, self.whole = Fold.of(checkpoint, unit.every), True
         listed = frozenset(unit.checkpoints)
@@ -245,7 +245,7 @@ class _Walk:
 
     # ------------------------------------------------------------------------ checkpoints
 
-    def _read_checkpoint(self, seq: int, notes: Notes) -> Work[Checkpoint | None]:
+    def _read_checkpoint(self, seq: int, notes: FindingCollector) -> Work[Checkpoint | None]:
         key = checkpoint_key(self.unit.lane, seq)
         try:
             found = yield from fetch(Get(key, CHECKPOINT_BYTES_MAX))
@@ -325,7 +325,7 @@ def _admit(fold: Fold, bundle: Bundle) -> Fold:
     """Return a fold that believes what a bundle is the first to tell."""
     begins = EventKind.PARTITION_BEGINS
     begun = {event.place for event in bundle.events if event.kind is begins}
-    ends: dict[Place, int] = {}
+    ends: dict[TopicIdPartition, int] = {}
     for one in bundle.slices:
         if one.place not in begun and one.place not in fold.ends:
             ends.setdefault(one.place, one.base_offset)

@@ -20,15 +20,15 @@ from lakelog.history.manifests import (
     Intent,
     Manifest,
     PageRow,
+    PartitionPath,
     SegmentRow,
-    Where,
     decode_manifest,
     decode_page,
     read_manifest,
 )
 from lakelog.log import Topic, read_topic
 from lakelog.names import topic_key
-from lakelog.pipeline.frame import Finding, Notes, Result
+from lakelog.pipeline.frame import Finding, FindingCollector, Result
 from lakelog.pipeline.fsck.census import Folder, Subject
 from lakelog.store import CELL_BYTES_MAX, Get, Work, fetch, head, read_cell
 
@@ -50,7 +50,7 @@ class Row:
 class NamedSegment:
     """A unit: a segment that a manifest names."""
 
-    where: Where
+    where: PartitionPath
     found: Row
 
     @property
@@ -79,7 +79,7 @@ def look_at_folder(folder: Folder, topic: Topic | None) -> Work[History]:
         # It may be younger than what we know.
         topic = yield from _owner(name, folder)
     subject = Subject(folder.path, folder.partition, 0, f"{folder.prefix}manifest")
-    notes = Notes()
+    notes = FindingCollector()
     judged = yield from _judge(folder, topic, notes)
     if notes.count:
         looked.results.append(subject.result("damaged", notes))
@@ -95,7 +95,7 @@ def look_at_folder(folder: Folder, topic: Topic | None) -> Work[History]:
         what = "its topic is deleted, and it does not say so yet: run keep"
         notes.add(Finding(subject.object, 0, 0, what))
     looked.results.append(subject.result(outcome, notes))
-    where = Where(manifest.topic, folder.path, folder.partition)
+    where = PartitionPath(manifest.topic, folder.path, folder.partition)
     looked.segments += [NamedSegment(where, row) for row in rows]
     if topic is None or topic.deleted or not topic.closed:
         orphans = yield from _orphans(folder, manifest, rows)
@@ -126,7 +126,7 @@ def _owner(name: str, folder: Folder) -> Work[Topic | None]:
 Judged = tuple[Manifest, list[Row]]
 
 
-def _judge(folder: Folder, topic: Topic | None, notes: Notes) -> Work[Judged | None]:
+def _judge(folder: Folder, topic: Topic | None, notes: FindingCollector) -> Work[Judged | None]:
     """Return a manifest and all its rows; None where there is none, or notes say what is wrong."""
     key = f"{folder.prefix}manifest"
     cell = yield from read_cell(key)
@@ -173,10 +173,10 @@ def _is_anothers(manifest: Manifest, folder: Folder, topic: Topic | None) -> boo
 # ---------------------------------------------------------------------------- pages
 
 
-def _all_rows(manifest: Manifest, folder: Folder, notes: Notes) -> Work[Judged | None]:
+def _all_rows(manifest: Manifest, folder: Folder, notes: FindingCollector) -> Work[Judged | None]:
     """Return the manifest with every row, also those on pages."""
     while True:
-        found = Notes()
+        found = FindingCollector()
         rows: list[Row] = []
         for page in manifest.pages:
             rows += yield from _page(folder, page, found)
@@ -196,7 +196,7 @@ def _all_rows(manifest: Manifest, folder: Folder, notes: Notes) -> Work[Judged |
     return None
 
 
-def _page(folder: Folder, page: PageRow, notes: Notes) -> Work[list[Row]]:
+def _page(folder: Folder, page: PageRow, notes: FindingCollector) -> Work[list[Row]]:
     """Return the rows of a page, held against the row that names it."""
     key = f"{folder.prefix}{page.name}.json"
     try:
@@ -235,10 +235,10 @@ def _page(folder: Folder, page: PageRow, notes: Notes) -> Work[list[Row]]:
 # ---------------------------------------------------------------------------- orphans
 
 
-def _orphans(folder: Folder, manifest: Manifest, rows: Sequence[Row]) -> Work[Notes]:
+def _orphans(folder: Folder, manifest: Manifest, rows: Sequence[Row]) -> Work[FindingCollector]:
     """Note what nobody names and nobody has announced: what a sweep removes in time."""
     named = manifest.names() | {one.row.name for one in rows}
-    notes = Notes()
+    notes = FindingCollector()
     for key, stem in _unnamed(folder, named):
         if any(_is_of(stem, intent) for intent in manifest.intents):
             continue

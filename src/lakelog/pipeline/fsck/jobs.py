@@ -28,11 +28,20 @@ from typing import Any
 
 from lakelog.errors import NotFoundError
 from lakelog.history import Selection
-from lakelog.history.manifests import Where
+from lakelog.history.manifests import PartitionPath
 from lakelog.log import Namespace, Topic
 from lakelog.names import CLUSTER_KEY, topic_key
 from lakelog.pipeline.absent import missing_results
-from lakelog.pipeline.frame import MISSING, Connect, Finding, Notes, Plan, Result, Step, at_store
+from lakelog.pipeline.frame import (
+    MISSING,
+    Connect,
+    Finding,
+    FindingCollector,
+    Plan,
+    Result,
+    Step,
+    at_store,
+)
 from lakelog.pipeline.fsck.borders import Border, borders_of, check_border
 from lakelog.pipeline.fsck.cells import (
     Shards,
@@ -51,7 +60,7 @@ from lakelog.pipeline.fsck.census import (
     strangers_in,
     system_of,
 )
-from lakelog.pipeline.fsck.chains import Stretch, check_stretch
+from lakelog.pipeline.fsck.chains import BundleRange, check_stretch
 from lakelog.pipeline.fsck.histories import NamedSegment, look_at_folder
 from lakelog.pipeline.fsck.lanes import look_at_lane
 from lakelog.pipeline.fsck.segments import check_segment, mend_segment
@@ -109,15 +118,15 @@ class VerifyNamespace:
             survey.look_at_history()
         return survey.plan(passes=2 if self.records else 1)
 
-    def step(self, unit: Stretch | Border | NamedSegment | Shards) -> Step[Result]:
+    def step(self, unit: BundleRange | Border | NamedSegment | Shards) -> Step[Result]:
         """Verify one unit."""
         return (yield from at_store(SOURCE, self._flow(unit)))
 
-    def _flow(self, unit: Stretch | Border | NamedSegment | Shards) -> Work[Result]:
+    def _flow(self, unit: BundleRange | Border | NamedSegment | Shards) -> Work[Result]:
         match unit:
             case NamedSegment():
                 return check_segment(unit, records=self.records)
-            case Stretch():
+            case BundleRange():
                 return check_stretch(unit, records=self.records)
             case Border():
                 return check_border(unit)
@@ -182,7 +191,7 @@ class _Survey:
         except NotFoundError:
             if not self._system.count:
                 raise
-            notes = Notes()
+            notes = FindingCollector()
             what = "it is missing, and lanes or topics are there: restore it"
             notes.add(Finding(CLUSTER_KEY, 0, 0, what))
             found = Subject(CLUSTER_KEY, -1, 0, CLUSTER_KEY).result("damaged", notes)
@@ -200,7 +209,9 @@ class _Survey:
             self._topics.bad.update(some.bad)
         self._results += self._topics.bad.values()
         for name in sorted(self._topics.good.keys() - self._topics.bad.keys()):
-            self._results.append(Subject(name, -1, 0, topic_key(name)).result("good", Notes()))
+            self._results.append(
+                Subject(name, -1, 0, topic_key(name)).result("good", FindingCollector())
+            )
         chosen = self._selection
         if chosen != Selection():
             others = self._system.topics
@@ -209,7 +220,7 @@ class _Survey:
     def look_at_lanes(self, namespace: Namespace) -> None:
         """Look at the lanes, and at all else that is everybody's."""
         rules, system = namespace.rules, self._system
-        wheres: dict[int, list[Where]] = {}
+        wheres: dict[int, list[PartitionPath]] = {}
         for topic in self._topics.by_id().values():
             for partition in range(topic.partitions):
                 where = topic.where(partition)

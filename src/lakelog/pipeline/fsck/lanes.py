@@ -16,9 +16,9 @@ from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
 from lakelog.journal import TAIL_BYTES_MAX, Head
 from lakelog.model import Rules
 from lakelog.names import CLUSTER_KEY, bundle_key, checkpoint_key, head_key, tail_key
-from lakelog.pipeline.frame import Finding, Notes, Result
+from lakelog.pipeline.frame import Finding, FindingCollector, Result
 from lakelog.pipeline.fsck.census import LaneFolder
-from lakelog.pipeline.fsck.chains import Stretch, lane_subject, read_head
+from lakelog.pipeline.fsck.chains import BundleRange, lane_subject, read_head
 from lakelog.store import GetRange, Work, fetch, head
 
 __all__ = ["LaneLook", "look_at_lane"]
@@ -33,7 +33,7 @@ Run = tuple[int, int]
 class LaneLook:
     """What is known of a lane without reading a bundle, and what there is to read."""
 
-    stretches: list[Stretch] = field(default_factory=list)
+    stretches: list[BundleRange] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
     head: Head | None = None
     """None: it cannot be read, and so nothing of the lane can be judged."""
@@ -42,7 +42,7 @@ class LaneLook:
 def look_at_lane(number: int, folder: LaneFolder | None, rules: Rules) -> Work[LaneLook]:
     """Look at the head and the tail of a lane, and cut what was listed of it into stretches."""
     subject = lane_subject(number, 0, head_key(number))
-    looked, notes = LaneLook(), Notes()
+    looked, notes = LaneLook(), FindingCollector()
     if number >= rules.lanes:
         # Somebody began to make a larger namespace; or this one had more lanes.
         outcome = "stranger" if folder is None or not folder.bundles else "damaged"
@@ -55,7 +55,7 @@ def look_at_lane(number: int, folder: LaneFolder | None, rules: Rules) -> Work[L
     try:
         now = yield from read_head(number)
         while True:
-            runs, holes = _runs(folder, now), Notes()
+            runs, holes = _runs(folder, now), FindingCollector()
             runs = yield from _filled(number, runs, holes)
             if not holes.count:
                 break
@@ -96,7 +96,7 @@ def _runs(folder: LaneFolder, now: Head) -> list[Run]:
     return runs
 
 
-def _filled(lane: int, runs: list[Run], holes: Notes) -> Work[list[Run]]:
+def _filled(lane: int, runs: list[Run], holes: FindingCollector) -> Work[list[Run]]:
     """Look at the holes between runs; return the runs without those that were none."""
     filled = runs[:1]
     for first, next_ in runs[1:]:
@@ -121,7 +121,7 @@ def _is_there(key: str) -> Work[bool]:
 
 def _stretches(
     lane: int, runs: list[Run], folder: LaneFolder, now: Head, every: int
-) -> Iterator[Stretch]:
+) -> Iterator[BundleRange]:
     """Cut runs behind each checkpoint that is due, as far as it was listed."""
     checkpoints = sorted(one for one in folder.checkpoints if one >= now.floor)
     listed, end = frozenset(checkpoints), runs[-1][1]
@@ -134,7 +134,7 @@ def _stretches(
         first = start
         for cut in cuts:
             if first < cut:
-                yield Stretch(
+                yield BundleRange(
                     lane=lane,
                     every=every,
                     first=first,
@@ -167,6 +167,6 @@ def _tail(lane: int, now: Head) -> Work[Result | None]:
         return None  # The head is bad by now. Whoever reads a bundle tells.
     if not flaw:
         return None
-    notes = Notes()
+    notes = FindingCollector()
     notes.add(Finding(key, 0, 0, f"{flaw}: it is advisory, and renewed with the next checkpoint"))
     return lane_subject(lane, 0, key).result("stale", notes)

@@ -18,7 +18,7 @@ from lakelog.errors import NotFoundError
 from lakelog.formats import EVERYTHING, NOTHING, Block, Damage, Files, Range, kafkalog, kafs
 from lakelog.formats.batches import Frame
 from lakelog.history.manifests import SegmentRow
-from lakelog.pipeline.frame import Finding, Notes, Result
+from lakelog.pipeline.frame import Finding, FindingCollector, Result
 from lakelog.pipeline.fsck.census import Subject
 from lakelog.pipeline.fsck.histories import NamedSegment, find_row_again
 from lakelog.pipeline.output import put_once, replace_once
@@ -34,7 +34,7 @@ def check_segment(unit: NamedSegment, *, records: bool) -> Work[Result]:
     unit, judged = yield from _look(unit, records=records)
     subject = _subject(unit)
     if judged is None:
-        return subject.result("gone", Notes())
+        return subject.result("gone", FindingCollector())
     outcome, notes = "good", judged.damage
     if judged.damage.count or any(judged.wrong.values()):
         outcome = "damaged"
@@ -55,7 +55,7 @@ def mend_segment(unit: NamedSegment) -> Work[Result]:
     unit, judged = yield from _look(unit, records=False)
     subject = _subject(unit)
     if judged is None:
-        return subject.result("gone", Notes())
+        return subject.result("gone", FindingCollector())
     if judged.damage.count:
         return subject.result("damaged", judged.damage)
     for suffix, etag in judged.wrong.items():
@@ -65,7 +65,9 @@ def mend_segment(unit: NamedSegment) -> Work[Result]:
         else:
             yield from put_once(key, body)
     walked, outcome = judged.walked, "rebuilt" if judged.wrong else "good"
-    return subject.result(outcome, Notes(), records=walked.count, batches=len(walked.frames))
+    return subject.result(
+        outcome, FindingCollector(), records=walked.count, batches=len(walked.frames)
+    )
 
 
 def _subject(unit: NamedSegment) -> Subject:
@@ -81,7 +83,7 @@ class _Judged:
     """What was found of a segment."""
 
     walked: "_Walked"
-    damage: Notes = field(default_factory=Notes)
+    damage: FindingCollector = field(default_factory=FindingCollector)
     indexes: dict[str, bytes] = field(default_factory=dict)
     wrong: dict[str, str] = field(default_factory=dict)
     """Indexes that are not as they should be, and their etags; none, where there is no object."""
@@ -155,7 +157,9 @@ class _Walked:
     """Up to here its bytes are in the CRC."""
     header: bytes = b""
 
-    def go(self, unit: NamedSegment, size: int, notes: Notes, *, records: bool) -> Work[None]:
+    def go(
+        self, unit: NamedSegment, size: int, notes: FindingCollector, *, records: bool
+    ) -> Work[None]:
         """Walk every byte, and note what is wrong.
 
         Raises:

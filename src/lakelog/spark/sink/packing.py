@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.errors import InvalidInputError
-from lakelog.log import Parcel
+from lakelog.log import StagedObject
 from lakelog.model import TimestampType
 from lakelog.records import Codec, decode_header
-from lakelog.spark.sink.placing import Group, Placed
+from lakelog.spark.sink.placing import PartitionedRows, PartitionRows
 
 if TYPE_CHECKING:
     from lakelog.records.encoder import BatchEncoder
@@ -43,16 +43,16 @@ class Packer:
     def __init__(self) -> None:
         self._encoders: dict[tuple[Codec, int], BatchEncoder] = {}
 
-    def pack(self, placed: Placed, now_ms: int) -> dict[int, Parcel]:
+    def pack(self, placed: PartitionedRows, now_ms: int) -> dict[int, StagedObject]:
         """Return the objects of a window, by lane.
 
         Raises:
             InvalidInputError: a record is too large for its topic, or has what no record can.
         """
-        parcels: dict[int, Parcel] = {}
+        parcels: dict[int, StagedObject] = {}
         times_ms = np.asarray(placed.rows.column("timestamp").cast(pa.int64())) // 1000
         for group in placed.groups:
-            parcel = parcels.setdefault(group.home.topic.lane(group.partition), Parcel())
+            parcel = parcels.setdefault(group.home.topic.lane(group.partition), StagedObject())
             is_stamped = group.home.configs.timestamp_type is TimestampType.LOG_APPEND_TIME
             for start, end in _runs(placed.rows, group):
                 rows = placed.rows.slice(start, end - start)
@@ -64,7 +64,7 @@ class Packer:
                 parcel.add(place, memoryview(body), end - start, span)
         return parcels
 
-    def _encode(self, rows: pa.RecordBatch, group: Group) -> pa.Buffer:
+    def _encode(self, rows: pa.RecordBatch, group: PartitionRows) -> pa.Buffer:
         home, batch_bytes = group.home, group.home.batch_bytes
         most = home.configs.max_message_bytes
         while True:
@@ -92,7 +92,7 @@ class Packer:
         return self._encoders[key]
 
 
-def _runs(rows: pa.RecordBatch, group: Group) -> Iterator[tuple[int, int]]:
+def _runs(rows: pa.RecordBatch, group: PartitionRows) -> Iterator[tuple[int, int]]:
     """Yield the rows of a group, cut so that each run is about as long as it may be."""
     count = group.end - group.start
     size = rows.slice(group.start, count).nbytes

@@ -24,7 +24,7 @@ from lakelog.model import TimestampType
 from lakelog.records import Codec, hash_keys, sort_rows
 from lakelog.spark.sink.options import CODECS, WriteOptions
 
-__all__ = ["Group", "Home", "Placed", "Placer", "home_of"]
+__all__ = ["PartitionRows", "PartitionedRows", "RowPartitioner", "TopicTarget", "home_of"]
 
 _FRAME_BYTES = 12
 """About what a record has around its value."""
@@ -34,7 +34,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class TopicTarget:
     """A topic, as a task knows it."""
 
     topic: Topic
@@ -43,7 +43,7 @@ class Home:
     batch_bytes: int
 
 
-def home_of(topic: Topic, options: WriteOptions) -> Home:
+def home_of(topic: Topic, options: WriteOptions) -> TopicTarget:
     """Return what a task must know of a topic.
 
     Raises:
@@ -59,36 +59,36 @@ def home_of(topic: Topic, options: WriteOptions) -> Home:
     most = configs.max_message_bytes
     if codec is not Codec.NONE:
         most -= most // 128 + 64  # What cannot be compressed grows by about as much.
-    return Home(topic, configs, codec, max(min(options.batch_bytes, most), 1))
+    return TopicTarget(topic, configs, codec, max(min(options.batch_bytes, most), 1))
 
 
-class Group(NamedTuple):
+class PartitionRows(NamedTuple):
     """Rows ``[start, end)`` are of one partition."""
 
-    home: Home
+    home: TopicTarget
     partition: int
     start: int
     end: int
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PartitionedRows:
     """Records by partition, in the order of the rows within each."""
 
     rows: pa.RecordBatch
-    groups: list[Group]
+    groups: list[PartitionRows]
 
 
-class Placer:
+class RowPartitioner:
     """Places the rows of one task."""
 
-    def __init__(self, home: Callable[[str], Home], topic: str | None, first: int) -> None:
+    def __init__(self, home: Callable[[str], TopicTarget], topic: str | None, first: int) -> None:
         """``home`` returns a topic by its name; ``first`` shifts where records without keys go."""
         self._home, self._topic, self._first = home, topic, first
         self._filled: dict[str, int] = {}
         """Bytes of records without keys so far, of each topic."""
 
-    def place(self, rows: pa.RecordBatch, now_ms: int) -> Placed:
+    def place(self, rows: pa.RecordBatch, now_ms: int) -> PartitionedRows:
         """Return rows by partition; they have the columns of ``read_columns``.
 
         Raises:
@@ -107,9 +107,11 @@ class Placer:
         order, ends = sort_rows(places.astype(np.int32, copy=False), int(counts.sum()))
         groups = _groups(homes, counts, ends)
         records = rows.select([name for name in _RECORD_COLUMNS if name in rows.schema.names])
-        return Placed(records if len(groups) < 2 else records.take(pa.array(order)), groups)
+        return PartitionedRows(
+            records if len(groups) < 2 else records.take(pa.array(order)), groups
+        )
 
-    def _topics(self, rows: pa.RecordBatch) -> tuple[list[Home], Array | None]:
+    def _topics(self, rows: pa.RecordBatch) -> tuple[list[TopicTarget], Array | None]:
         """Return the topics of rows, and which of them each row is of; None: all of the first."""
         if self._topic is not None:
             return [self._home(self._topic)], None
@@ -124,7 +126,7 @@ class Placer:
         return homes, None if len(homes) == 1 else named.indices.to_numpy()
 
     def _fill(
-        self, home: Home, rows: pa.RecordBatch, partitions: Array, here: slice | Array
+        self, home: TopicTarget, rows: pa.RecordBatch, partitions: Array, here: slice | Array
     ) -> None:
         """Choose for the rows of a topic that have no partition yet."""
         free = partitions < 0
@@ -142,7 +144,7 @@ class Placer:
 
 
 def _chosen(
-    rows: pa.RecordBatch, homes: list[Home], which: Array | None, counts: Array
+    rows: pa.RecordBatch, homes: list[TopicTarget], which: Array | None, counts: Array
 ) -> tuple[Array, Array]:
     """Return the partition that each row names or its key means, else -1; and who has no key."""
     count = counts[0] if which is None else counts[which]
@@ -179,7 +181,7 @@ def _times_ms(rows: pa.RecordBatch) -> Array:
     return times
 
 
-def _check(home: Home, keyless: Array, times_ms: Array, now_ms: int) -> None:
+def _check(home: TopicTarget, keyless: Array, times_ms: Array, now_ms: int) -> None:
     """See that rows may be in a topic, as a broker would."""
     configs, name = home.configs, home.topic.name
     if configs.is_compacted and keyless.any():
@@ -200,14 +202,14 @@ def _check(home: Home, keyless: Array, times_ms: Array, now_ms: int) -> None:
         )
 
 
-def _groups(homes: list[Home], counts: Array, ends: Array) -> list[Group]:
+def _groups(homes: list[TopicTarget], counts: Array, ends: Array) -> list[PartitionRows]:
     starts = np.concatenate(([0], ends[:-1]))
     used = np.flatnonzero(ends > starts)
     behind = np.cumsum(counts, dtype=np.int64)
     which = np.searchsorted(behind, used, side="right")
     partitions = used - (behind - counts)[which]
     return [
-        Group(homes[index], partition, start, end)
+        PartitionRows(homes[index], partition, start, end)
         for index, partition, start, end in zip(
             which.tolist(),
             partitions.tolist(),

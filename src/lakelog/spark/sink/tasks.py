@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from lakelog.host import new_id
 from lakelog.journal import StoreTime, stamp
-from lakelog.log import Driver, Identity, Parcel, Staged, TaskParts
+from lakelog.log import Driver, Identity, Staged, StagedObject, TaskParts
 from lakelog.ports import Clock
 from lakelog.spark.sink.columns import read_columns
 from lakelog.spark.sink.packing import Packer
-from lakelog.spark.sink.placing import Placer
+from lakelog.spark.sink.placing import RowPartitioner
 
 __all__ = ["TaskWriter"]
 
@@ -33,7 +33,7 @@ class TaskWriter:
         self,
         driver: Driver,
         clock: Clock,
-        placer: Placer,
+        placer: RowPartitioner,
         *,
         identity: Identity,
         write: bytes,
@@ -50,7 +50,7 @@ class TaskWriter:
         self._packer = Packer()
         self._is_announced = False
         self._staged: list[Staged] = []
-        self._under_way: tuple[dict[int, Parcel], Future[list[list[Staged]]]] | None = None
+        self._under_way: tuple[dict[int, StagedObject], Future[list[list[Staged]]]] | None = None
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[Staged]:
         """Stage all rows, and return where they are."""

@@ -44,7 +44,7 @@ from lakelog.log import (
 from lakelog.model import Rules
 from lakelog.spark.sink.columns import check_columns
 from lakelog.spark.sink.options import WriteOptions, parse_write_options
-from lakelog.spark.sink.placing import Home, Placer, home_of
+from lakelog.spark.sink.placing import RowPartitioner, TopicTarget, home_of
 from lakelog.spark.sink.tasks import TaskWriter
 from lakelog.spark.worker import settle
 from lakelog.store import StoreSpec, retrying
@@ -84,7 +84,7 @@ class Job:
         # A batch that is tried again puts its records where they were.
         shift = identity.query if identity.is_stream else write
         first = int.from_bytes(blake2b(shift, digest_size=4).digest(), "big") + identity.number
-        placer = Placer(self._homes(driver), self.options.topic, first + task)
+        placer = RowPartitioner(self._homes(driver), self.options.topic, first + task)
         writer = TaskWriter(
             driver,
             SystemClock(),
@@ -98,9 +98,9 @@ class Job:
         )
         return Written(identity, write, tuple(writer.write(rows)))
 
-    def _homes(self, driver: Driver) -> Callable[[str], Home]:
+    def _homes(self, driver: Driver) -> Callable[[str], TopicTarget]:
         @cache
-        def home(name: str) -> Home:
+        def home(name: str) -> TopicTarget:
             known = self.topic
             return home_of(known or driver.run(read_topic(name)), self.options)
 

@@ -12,8 +12,8 @@ from lakelog.history.manifests import (
     Intent,
     Manifest,
     PageRow,
+    PartitionPath,
     SegmentRow,
-    Where,
     change_manifest,
     changes,
     decode_manifest,
@@ -27,7 +27,7 @@ from lakelog.store import PutIfAbsent, PutIfMatch
 from tests.unit.log.site import Site, first, lose_answer
 
 TOPIC = bytes(range(16))
-HERE = Where(TOPIC, "orders", 3)
+HERE = PartitionPath(TOPIC, "orders", 3)
 
 
 def row(base: int, next_: int, name: str = "") -> SegmentRow:

@@ -9,8 +9,8 @@ from lakelog.history.manifests import (
     ROWS_GOAL,
     ROWS_MAX,
     Manifest,
+    PartitionPath,
     SegmentRow,
-    Where,
     change_manifest,
     changes,
     encode_manifest,
@@ -45,7 +45,7 @@ def row(number: int, width: int = 10, *, at: int = 0) -> SegmentRow:
     return SegmentRow(name, base, base + width, 0, 7, width, number, number + 1, number, 0, 1, 0)
 
 
-def grown(site: Site, where: Where, rows: int) -> Manifest:
+def grown(site: Site, where: PartitionPath, rows: int) -> Manifest:
     """A history of so many segments, sealed a few at a time and put onto pages as a keeper does."""
     done = 0
     while done < rows:
@@ -242,7 +242,7 @@ def test_a_page_that_cannot_be_read_is_dropped_another_time(site: Site, topic: T
 
 
 def test_killed_anywhere_a_page_is_turned_or_not() -> None:
-    wheres: list[Where] = []
+    wheres: list[PartitionPath] = []
 
     def make() -> Site:
         site = Site()
