@@ -21,9 +21,9 @@ import uvloop
 
 from benchmarks.measure import arguments, closing_line
 from lakelog.broker import LaneWriter
+from lakelog.catalog import make_namespace
 from lakelog.host import SystemClock, new_id, tune_process
 from lakelog.journal import FlushSettings, Lane, Stored, new_append
-from lakelog.log import make_namespace
 from lakelog.model import Record, Rules
 from lakelog.records import NewBatch, encode_batch
 from lakelog.store import Created, PutIfAbsent, Store, open_store, run, working

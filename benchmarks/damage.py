@@ -23,8 +23,8 @@ from benchmarks.data import Shape, columns_of
 from benchmarks.measure import arguments, closing_line
 from lakelog.formats import FORMATS
 from lakelog.formats.writing import new_segment
-from lakelog.history import LAYOUTS
 from lakelog.records import Codec, decode_header
+from lakelog.segments import LAYOUTS
 from tests.parts.spark import running_spark
 
 SEED = 20251115

@@ -11,9 +11,16 @@ import time
 from pathlib import Path
 
 from benchmarks.measure import arguments, closing_line
-from lakelog.history.manifests import Manifest, PageRow, SegmentRow, encode_manifest, encode_page
+from lakelog.catalog import Topic
 from lakelog.host import new_id
-from lakelog.log import Topic, plan_history
+from lakelog.log import plan_history
+from lakelog.manifests import (
+    Manifest,
+    PageRow,
+    SegmentRow,
+    encode_manifest,
+    encode_page,
+)
 from lakelog.names import page_stem, segment_stem
 from lakelog.store import Meter, metered, open_store, run, working
 

@@ -37,7 +37,7 @@ from benchmarks.spark import drain, rounds_of
 from lakelog.formats.batches import frames
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, append, new_run, write_checkpoint
-from lakelog.keep import SealSettings, keep
+from lakelog.maintenance import SealSettings, keep
 from lakelog.model import Rules
 from lakelog.store import run, working
 from tests.parts.spark import running_spark

@@ -29,10 +29,10 @@ from pyspark.sql import functions as F  # noqa: N812 (as everybody writes it)
 
 from benchmarks.measure import arguments, closing_line
 from benchmarks.planning import Unsynced
+from lakelog.catalog import Topic, create_topic, make_namespace
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, append, new_run, write_checkpoint
-from lakelog.keep import SealSettings, keep
-from lakelog.log import Topic, create_topic, make_namespace
+from lakelog.maintenance import SealSettings, keep
 from lakelog.model import Rules
 from lakelog.records.encoder import encode_columns
 from lakelog.spark.jobs import run_job

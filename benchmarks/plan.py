@@ -22,9 +22,15 @@ from pathlib import Path
 from benchmarks.data import Shape, run_of
 from benchmarks.measure import arguments, closing_line
 from lakelog.formats.kafkalog import encode_segment
-from lakelog.history import LAYOUTS, SPLIT_BYTES, ReadTask, find_segments, plan_splits
-from lakelog.history.scan import ScanRequest, plan_scan
 from lakelog.records import rebase
+from lakelog.segments import (
+    LAYOUTS,
+    SPLIT_BYTES,
+    ReadTask,
+    find_segments,
+    plan_splits,
+)
+from lakelog.segments.scan import ScanRequest, plan_scan
 from lakelog.store import LocalStore
 
 SEGMENTS = 100_000

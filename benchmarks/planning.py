@@ -37,13 +37,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from benchmarks import history
 from benchmarks.data import START_MS
 from benchmarks.measure import arguments, closing_line
+from lakelog.catalog import Topic, create_topic, make_namespace
 from lakelog.errors import ConflictError
-from lakelog.history.placed import PLACED_COLUMNS
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, append, new_append, write_checkpoint
-from lakelog.log import Topic, create_topic, make_namespace
 from lakelog.model import Record, Rules
 from lakelog.records import NewBatch, encode_batch
+from lakelog.segments.placed import PLACED_COLUMNS
 from lakelog.spark.live import LiveReader, SharePartition
 from lakelog.spark.options import parse_options
 from lakelog.spark.streams import LiveStreamReader

@@ -37,10 +37,10 @@ from benchmarks.data import RECORDS_PER_MS, START_MS, Shape, columns_of, run_of,
 from benchmarks.measure import arguments, closing_line
 from benchmarks.spark import ConstantSource, Took, drain, rounds_of, write_constant
 from lakelog.formats.strm import encode_segment as encode_strm
-from lakelog.history import OffsetSpec
-from lakelog.history.mend import read_split
-from lakelog.history.scan import ScanRequest, plan_scan, scan
 from lakelog.records import Codec, decode_batches
+from lakelog.segments import OffsetSpec
+from lakelog.segments.mend import read_split
+from lakelog.segments.scan import ScanRequest, plan_scan, scan
 from lakelog.store import LocalStore, Meter, Op, metered
 from tests.parts.jars import spark_kafka_jars
 from tests.parts.kafka import running_kafka

@@ -18,11 +18,11 @@ import structlog
 import uvloop
 
 from lakelog.broker import BrokerSettings, CoordinatorSettings, Listener, run_broker
+from lakelog.catalog import make_namespace
 from lakelog.errors import ConflictError
 from lakelog.groups import GroupRules
 from lakelog.host import new_id, tune_process
 from lakelog.journal import FlushSettings
-from lakelog.log import make_namespace
 from lakelog.model import Rules
 from lakelog.store import Op, PutIfAbsent, Store, open_store, run, working
 

@@ -28,8 +28,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.measure import arguments, closing_line
 from benchmarks.spark import Took, rounds_of
+from lakelog.catalog import create_topic, make_namespace
 from lakelog.host import new_id
-from lakelog.log import create_topic, make_namespace
 from lakelog.model import Rules
 from lakelog.spark import write
 from lakelog.store import open_store, run, working

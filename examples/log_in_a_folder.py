@@ -8,10 +8,11 @@ clients, and what a keeper does for the log.
 
 import sys
 
+from lakelog.catalog import create_topic, make_namespace
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, append, new_append
-from lakelog.keep import SealSettings, keep
-from lakelog.log import Chunk, create_topic, make_namespace, offset_at, read
+from lakelog.log import Chunk, offset_at, read
+from lakelog.maintenance import SealSettings, keep
 from lakelog.model import Record, Rules
 from lakelog.records import NewBatch, decode_batches, encode_batch
 from lakelog.store import open_store, retrying, run, working

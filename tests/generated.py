@@ -9,7 +9,7 @@ from pathlib import Path
 from lakelog.broker import BrokerSettings
 from lakelog.broker.config_table import BROKER_CONFIGS, TOPIC_DEFAULTS
 from lakelog.broker.limits import FIXED_LIMITS, LIMITS, Limit
-from lakelog.log import TOPIC_CONFIGS, TopicConfig
+from lakelog.catalog import TOPIC_CONFIGS, TopicConfig
 from lakelog.wire import APIS
 
 __all__ = ["GENERATED", "ROOT", "stale"]

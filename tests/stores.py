@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lakelog.formats import FORMATS
-from lakelog.history import LAYOUTS
 from lakelog.model import Header, Record
 from lakelog.records import Codec
+from lakelog.segments import LAYOUTS
 
 __all__ = ["make_records", "write_partition", "write_topic"]
 

@@ -23,17 +23,17 @@ SIDE_DOORS = {
     "lakelog.records.kernels.source": "likewise",
     "lakelog.formats.columns": "brings NumPy, Numba and Arrow",
     "lakelog.formats.writing": "likewise",
-    "lakelog.history.mend": "likewise",
-    "lakelog.history.placed": "brings Arrow",
-    "lakelog.history.read": "brings NumPy, Numba and Arrow",
-    "lakelog.history.scan": "likewise",
+    "lakelog.segments.mend": "likewise",
+    "lakelog.segments.placed": "brings Arrow",
+    "lakelog.segments.read": "brings NumPy, Numba and Arrow",
+    "lakelog.segments.scan": "likewise",
     "lakelog.log.rows": "likewise",
     "lakelog.log.scan": "likewise",
     "lakelog.spark.doctor": "starts Spark, so it is asked for by name",
     "lakelog.spark.jobs": "likewise",
     "lakelog.spark.session": "likewise",
     "lakelog.spark.words": "brings the whole pipeline, so it is asked for by name",
-    "lakelog.history.tables": "likewise",
+    "lakelog.segments.tables": "likewise",
 }
 
 HEAVY = ("llvmlite", "numba", "numpy", "pandas", "pyarrow", "pyspark")

@@ -24,11 +24,11 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from lakelog.catalog import make_namespace, open_namespace
 from lakelog.errors import LakelogError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
-from lakelog.keep import SealSettings, keep
-from lakelog.log import make_namespace, open_namespace
+from lakelog.maintenance import SealSettings, keep
 from lakelog.model import Rules
 from lakelog.pipeline import Report, run_here
 from lakelog.pipeline.fsck import ReindexNamespace, VerifyNamespace

@@ -20,8 +20,8 @@ from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
+from lakelog.catalog import make_namespace
 from lakelog.host import new_id
-from lakelog.log import make_namespace
 from lakelog.model import Rules
 from lakelog.pipeline import Report, run_here
 from lakelog.spark.words import compare_job, import_job

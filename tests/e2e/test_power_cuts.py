@@ -17,8 +17,8 @@ from random import Random  # noqa: TID251 (seeded)
 
 import pytest
 
+from lakelog.catalog import make_namespace
 from lakelog.host import new_id
-from lakelog.log import make_namespace
 from lakelog.model import Rules
 from lakelog.pipeline import run_here
 from lakelog.pipeline.fsck import VerifyNamespace

@@ -18,10 +18,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
+from lakelog.catalog import read_topic
 from lakelog.formats import kafs
-from lakelog.history.manifests import read_manifest
-from lakelog.keep import read_segment
-from lakelog.log import read_topic
+from lakelog.maintenance import read_segment
+from lakelog.manifests import read_manifest
 from lakelog.model import Rules
 from lakelog.pipeline import run_here
 from lakelog.records import BatchHeader, Codec, decode_header

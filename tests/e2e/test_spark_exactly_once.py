@@ -33,7 +33,7 @@ import pytest
 
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
-from lakelog.keep import SealSettings, keep
+from lakelog.maintenance import SealSettings, keep
 from lakelog.model import Rules
 from lakelog.names import STAGED_PREFIX
 from lakelog.store import retrying, run, working

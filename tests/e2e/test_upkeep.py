@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import SparkSession
 
+from lakelog.catalog import claim_pipeline
 from lakelog.host import new_id
-from lakelog.log import claim_pipeline, store_now
+from lakelog.log import store_now
 from lakelog.store import StoreSpec, run
 from tests.e2e.broker.readings import metric
 from tests.e2e.broker.traffic import Watcher

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakelog.coordination import decode_group, encode_group
 from lakelog.groups import (
     AnyDurable,
     AnyGroup,
@@ -40,7 +41,6 @@ from lakelog.groups import (
     next_due_ms,
     revive,
 )
-from lakelog.meta import decode_group, encode_group
 
 tenfold = settings(max_examples=10 * settings().max_examples)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakelog.coordination import decode_group, encode_group
 from lakelog.groups import (
     Code,
     Commit,
@@ -39,7 +40,6 @@ from lakelog.groups import (
     restore,
     step,
 )
-from lakelog.meta import decode_group, encode_group
 
 RULES = GroupRules(
     session_timeout_ms_min=10,

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 
 import lakelog
+from lakelog.coordination import SHARD_BYTES_MAX
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats import Files, drive, kafkalog, kafs, kernels, kernels_encode, rustlog, strm
 from lakelog.formats.batches import Frame
@@ -52,13 +53,18 @@ from lakelog.formats.rustlog.checkpoint import CleanerCheckpoint
 from lakelog.formats.strm import layout as strm_layout
 from lakelog.formats.strm.blocks import seal_block
 from lakelog.formats.strm.encode import encode_end
-from lakelog.history.manifests import PageRow, PartitionPath, SegmentRow, encode_page, read_page
 from lakelog.journal import TAIL_BYTES_MAX, Head, decode_head, encode_head
 from lakelog.journal.checkpoints import ROLL_ROWS_MAX
 from lakelog.journal.fold import MARKS_MAX, PRODUCERS_MAX, WRITES_MAX
 from lakelog.log import Staged
 from lakelog.log.staging import RUNS_MAX, decode_plan, encode_plan
-from lakelog.meta import SHARD_BYTES_MAX
+from lakelog.manifests import (
+    PageRow,
+    PartitionPath,
+    SegmentRow,
+    encode_page,
+    read_page,
+)
 from lakelog.model import Record
 from lakelog.names import LANES_MAX
 from lakelog.records import (
@@ -315,7 +321,7 @@ LIMITS = (
     Limit(
         name="lakelog.store.cells.CELL_BYTES_MAX", most=len(page(3)), case="page",
         write=page, read=read_the_page, last=3,
-        also=("lakelog.history.manifests.manifest", "lakelog.history.manifests.cells"),
+        also=("lakelog.manifests.manifest", "lakelog.manifests.cells"),
     ),
     Limit(
         name="lakelog.log.staging.PLAN_BYTES_MAX", most=len(plan(3)[0]),
@@ -484,7 +490,7 @@ OTHERS = {
     "formats.kernels._PAYLOAD_BYTES_MAX": "RustLog's, for compiled code",
     "formats.kernels_encode._PAYLOAD_BYTES_MAX": "RustLog's, for compiled code",
     "journal.walk.TAIL_BYTES_MAX": "a number takes less",
-    "meta.contract.SHARD_BYTES_MAX": "of writers; readers take what a cell may have",
+    "coordination.contract.SHARD_BYTES_MAX": "of writers; readers take what a cell may have",
     # Readers have no such limit: writers keep it because of the format's fields, or of Kafka.
     "formats.kafs.segment.SEGMENT_BYTES_MAX": "of writers",
     "formats.kafkalog.segment.LOG_BYTES_MAX": "of writers",
@@ -511,7 +517,10 @@ OTHERS = {
     "store.keys.SEGMENT_BYTES_MAX": "of a name",
     "store.lifecycle.ANSWER_BYTES_MAX": "of a store's answer",
 }
-FLOORS = ("records", "formats", "store", "journal", "history", "meta", "log", "keep", "pipeline")
+FLOORS = (
+    "records", "formats", "store", "journal", "manifests", "coordination", "segments", "catalog", "log",
+    "maintenance", "pipeline",
+)  # fmt: skip
 
 
 def bounds() -> Iterator[str]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.errors import CorruptError, UnsupportedError
-from lakelog.history.manifests import (
+from lakelog.manifests import (
     Dropped,
     Intent,
     Manifest,

@@ -8,10 +8,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from lakelog.formats import FORMATS, Damage, Format
-from lakelog.history import Mode, ReadTask, SegmentRange, SegmentRef
-from lakelog.history.mend import read_split
-from lakelog.history.placed import CORRUPT, PLACED_COLUMNS, placed_schema
 from lakelog.records import OFFSET_MAX
+from lakelog.segments import Mode, ReadTask, SegmentRange, SegmentRef
+from lakelog.segments.mend import read_split
+from lakelog.segments.placed import CORRUPT, PLACED_COLUMNS, placed_schema
 from lakelog.store import MemoryStore, PutIfAbsent
 from tests.property.drawing import Drawn, segments
 from tests.segments import Store, Walked, walk_files

@@ -11,7 +11,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.log import Identity, Staged, Topic
+from lakelog.catalog import Topic
+from lakelog.log import Identity, Staged
 from lakelog.log.driving import Driver
 from lakelog.names import staged_key
 from lakelog.records import (

@@ -11,30 +11,28 @@ from typing import Any
 
 import pytest
 
+from lakelog.catalog import (
+    claim_pipeline,
+    configure_topic,
+    make_namespace,
+    open_namespace,
+)
+from lakelog.catalog.topics import decode_topic
+from lakelog.coordination import BucketGroups, decode_shard
 from lakelog.errors import ConflictError, LakelogError, UnsupportedError
 from lakelog.formats.lanes import decode_bundle, decode_checkpoint
-from lakelog.history.manifests import (
+from lakelog.journal import decode_head
+from lakelog.journal.checkpoints import _point_tail
+from lakelog.log import Identity, abandon_write, read_identity
+from lakelog.log.staging import decode_plan
+from lakelog.maintenance import SealSettings, keep
+from lakelog.manifests import (
     PartitionPath,
     change_manifest,
     changes,
     decode_manifest,
     decode_page,
 )
-from lakelog.journal import decode_head
-from lakelog.journal.checkpoints import _point_tail
-from lakelog.keep import SealSettings, keep
-from lakelog.log import (
-    Identity,
-    abandon_write,
-    claim_pipeline,
-    configure_topic,
-    make_namespace,
-    open_namespace,
-    read_identity,
-)
-from lakelog.log.staging import decode_plan
-from lakelog.log.topics import decode_topic
-from lakelog.meta import BucketGroups, decode_shard
 from lakelog.model import Rules
 from lakelog.names import CLUSTER_KEY, commit_of
 from lakelog.store import Work

@@ -19,9 +19,7 @@ from lakelog.broker.lookups import Lookups
 from lakelog.broker.metrics import Metrics, TopicCounters
 from lakelog.broker.partitions import Partition
 from lakelog.broker.recent import RecentBatches
-from lakelog.errors import ConflictError, LakelogError, NotFoundError, UnavailableError
-from lakelog.journal import DeleteTopic
-from lakelog.log import (
+from lakelog.catalog import (
     Marks,
     Topic,
     TopicConfigs,
@@ -32,6 +30,8 @@ from lakelog.log import (
     news_of_topics,
     read_topic,
 )
+from lakelog.errors import ConflictError, LakelogError, NotFoundError, UnavailableError
+from lakelog.journal import DeleteTopic
 from lakelog.names import is_topic_name
 from lakelog.ports import Clock, Ids
 from lakelog.store import PerformAsync, Work, run_async, working_async

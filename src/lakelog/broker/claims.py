@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from lakelog.broker.ledger import CoordinatorSettings
+from lakelog.coordination import ClaimedShard, GroupStore, Pulse
 from lakelog.errors import FencedError, LakelogError, UnavailableError
-from lakelog.meta import ClaimedShard, GroupStore, Pulse
 from lakelog.ports import Clock
 from lakelog.store import PerformAsync, Work, run_async, working_async
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from lakelog.broker.limits import LIMITS
 from lakelog.broker.settings import BrokerSettings
+from lakelog.catalog import TOPIC_CONFIGS, ConfigType
 from lakelog.errors import InvalidInputError
-from lakelog.log import TOPIC_CONFIGS, ConfigType
 
 __all__ = [
     "BROKER_CONFIGS",

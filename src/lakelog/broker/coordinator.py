@@ -19,6 +19,7 @@ from lakelog.broker.limits import Limits
 from lakelog.broker.patterns import Patterns
 from lakelog.broker.shards import CoordinatorSettings, Refused, Shard
 from lakelog.broker.supervision import Supervisor, awaited
+from lakelog.coordination import ClaimedShard, GroupStore, shard_of
 from lakelog.errors import FencedError, LakelogError
 from lakelog.groups import (
     Answer,
@@ -56,7 +57,6 @@ from lakelog.groups import (
     list_any,
     refusal,
 )
-from lakelog.meta import ClaimedShard, GroupStore, shard_of
 from lakelog.ports import Clock, Ids
 from lakelog.store import PerformAsync
 

@@ -1,7 +1,7 @@
 """Keeping the namespace while the broker runs: a process of its own, capped and expendable.
 
     broker                                        its keeper, spawned, nice, with a cap on memory
-      | -- StoreSpec, settings (a pipe) ---------->  every minute, about: lakelog.keep, all lanes
+      | -- StoreSpec, settings (a pipe) ---------->  every minute, about: all lanes
       | <------------------- a report a pass -----  |
       | -- the pipe closes ---------------------->  dies at once
 
@@ -32,11 +32,12 @@ from types import TracebackType
 
 from lakelog.broker.metrics import Metrics
 from lakelog.broker.supervision import Supervisor, awaited
+from lakelog.catalog import is_pipeline_claimed, open_namespace
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, StoreTime
-from lakelog.keep import MaintenanceReport, SealSettings, keep
-from lakelog.log import is_pipeline_claimed, open_namespace, store_now
+from lakelog.log import store_now
+from lakelog.maintenance import MaintenanceReport, SealSettings, keep
 from lakelog.store import (
     Meter,
     StoreSpec,

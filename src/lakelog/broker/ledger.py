@@ -19,9 +19,14 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from lakelog.broker.lane_health import UNANSWERED_MS_MAX
+from lakelog.coordination import (
+    ClaimedShard,
+    GroupStore,
+    decode_group,
+    encode_group,
+)
 from lakelog.errors import FencedError, InvalidInputError, LakelogError, UnavailableError
 from lakelog.groups import AnyDurable, Code, GroupRules, StoredPart
-from lakelog.meta import ClaimedShard, GroupStore, decode_group, encode_group
 from lakelog.ports import Clock
 from lakelog.store import PerformAsync, Work, run_async, working_async
 

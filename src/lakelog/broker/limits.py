@@ -14,9 +14,9 @@ from lakelog.broker.allowance import OPERATIONS_MAX
 from lakelog.broker.ledger import REWRITTEN_BYTES_PER_S
 from lakelog.broker.lookups import FRESH_MS, NAMES_MAX
 from lakelog.broker.scans import SCANS_MAX
+from lakelog.coordination import SHARD_BYTES_MAX
 from lakelog.errors import InvalidInputError
 from lakelog.groups import EXPRESSIONS_MAX, REGEX_MAX
-from lakelog.meta import SHARD_BYTES_MAX
 from lakelog.records import DECOMPRESSED_BYTES_MAX
 from lakelog.wire import (
     ELEMENTS_MAX,

@@ -36,10 +36,11 @@ from lakelog.broker.offset_records import (
 from lakelog.broker.partitions import FetchedRecords, Partition
 from lakelog.broker.scans import RunScan
 from lakelog.broker.watches import Watch
+from lakelog.catalog import Topic
 from lakelog.formats import Bytes
 from lakelog.groups import Committed, Offsets, Roster, TopicIdPartition
 from lakelog.journal import ProducerState
-from lakelog.log import Bounds, Found, Topic
+from lakelog.log import Bounds, Found
 from lakelog.model import Record
 from lakelog.ports import Clock
 from lakelog.records import NewBatch, encode_batch

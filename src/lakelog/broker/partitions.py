@@ -19,22 +19,22 @@ from lakelog.broker.codes import read_code
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.recent import RecentBatches
 from lakelog.broker.scans import RunScan
+from lakelog.catalog import Topic
 from lakelog.errors import LakelogError, UnavailableError
 from lakelog.formats import Bytes
-from lakelog.history.manifests import Manifest, change_manifest, changes, read_manifest
 from lakelog.journal import Lane, ProducerState
 from lakelog.log import (
     Bounds,
     Found,
     Known,
     OutOfRange,
-    Topic,
     history_bytes,
     journal_bytes,
     newest,
     offset_at,
     read,
 )
+from lakelog.manifests import Manifest, change_manifest, changes, read_manifest
 from lakelog.records import Scan
 from lakelog.store import run_async, working_async
 

@@ -13,7 +13,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from lakelog.broker.limits import Limits
-from lakelog.meta import SHARD_BYTES_MAX
+from lakelog.coordination import SHARD_BYTES_MAX
 
 __all__ = ["GroupMemory", "GroupMemoryFull"]
 

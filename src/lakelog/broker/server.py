@@ -44,11 +44,11 @@ from lakelog.broker.settings import BrokerSettings
 from lakelog.broker.slots import ResponseSlot
 from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.broker.timekeeper import Timekeeper
+from lakelog.catalog import open_namespace
+from lakelog.coordination import BucketGroups
 from lakelog.errors import LakelogError, UnavailableError
 from lakelog.host import SystemClock, new_id, open_files_max
 from lakelog.journal import Lane, StampedClock, StoreTime
-from lakelog.log import open_namespace
-from lakelog.meta import BucketGroups
 from lakelog.ports import Clock, Ids
 from lakelog.store import (
     Store,

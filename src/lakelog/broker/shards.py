@@ -22,6 +22,7 @@ from lakelog.broker.limits import Limits
 from lakelog.broker.looks import SharedLook
 from lakelog.broker.room import GroupMemory, GroupMemoryFull
 from lakelog.broker.supervision import Supervisor, awaited
+from lakelog.coordination import ClaimedShard, GroupStore
 from lakelog.errors import FencedError, LakelogError
 from lakelog.groups import (
     Answer,
@@ -48,7 +49,6 @@ from lakelog.groups import (
     refusal,
     revive,
 )
-from lakelog.meta import ClaimedShard, GroupStore
 from lakelog.ports import Clock
 from lakelog.store import PerformAsync
 

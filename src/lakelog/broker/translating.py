@@ -20,8 +20,8 @@ from lakelog.broker.config_table import (
     parse_broker_config,
 )
 from lakelog.broker.settings import BrokerSettings, Listener
+from lakelog.catalog import ConfigType, check_configs
 from lakelog.errors import InvalidInputError
-from lakelog.log import ConfigType, check_configs
 
 __all__ = ["Told", "Translation", "Verdict", "translate_kafka_config"]
 

@@ -96,7 +96,7 @@ def _named(
 ) -> list[str]:
     """Return the names of a partition of a namespace that its manifest names."""
     # Only here: the commands on files are to start fast.
-    from lakelog.history import LAYOUTS, Directory, read_named
+    from lakelog.segments import LAYOUTS, Directory, read_named
     from lakelog.store import LocalStore, run, working
 
     whole = os.path.abspath(directory)  # noqa: PTH100 (a link stays what it is)
@@ -142,9 +142,9 @@ def _tell_of_journal(
 ) -> None:
     """Tell of records of a namespace, or of a topic or partition of it, that no segment holds."""
     # Only here: the commands on files are to start fast.
-    from lakelog.history import Selection
     from lakelog.host import SystemClock, new_id
     from lakelog.log import tell_unsealed
+    from lakelog.segments import Selection
     from lakelog.store import LocalStore, run, working
 
     selection = Selection()

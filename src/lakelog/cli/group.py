@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 import click
 
+from lakelog.catalog import Topic, news_of_topics
 from lakelog.cli.arguments import json_option
 from lakelog.cli.storage import Storage, open_storage, storage_options
 from lakelog.cli.tables import plain, show_rows
+from lakelog.coordination import decode_group, decode_shard
 from lakelog.errors import NotFoundError
 from lakelog.groups import (
     AnyDurable,
@@ -25,8 +27,6 @@ from lakelog.groups import (
     TopicIdPartition,
     preferred_assignor,
 )
-from lakelog.log import Topic, news_of_topics
-from lakelog.meta import decode_group, decode_shard
 from lakelog.names import group_shard_key
 from lakelog.store import CELL_BYTES_MAX, Get, Work, fetch_many, read_cell
 

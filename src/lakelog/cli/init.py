@@ -4,10 +4,10 @@ import sys
 
 import click
 
+from lakelog.catalog import make_namespace
 from lakelog.cli.arguments import named_values, store_option
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.host import new_id
-from lakelog.log import make_namespace
 from lakelog.model import Rules
 from lakelog.store import (
     StoreSpec,

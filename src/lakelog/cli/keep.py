@@ -7,13 +7,13 @@ from dataclasses import asdict
 
 import click
 
+from lakelog.catalog import open_namespace
 from lakelog.cli.arguments import named_values, store_option
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, StoreTime
-from lakelog.keep import MaintenanceReport, SealSettings
-from lakelog.keep import keep as keep_flow
-from lakelog.log import open_namespace
+from lakelog.maintenance import MaintenanceReport, SealSettings
+from lakelog.maintenance import keep as keep_flow
 from lakelog.store import (
     Meter,
     Store,

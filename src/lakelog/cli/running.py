@@ -32,9 +32,9 @@ from lakelog.broker import (
     register_gauges,
     run_broker,
 )
+from lakelog.catalog import Namespace, make_namespace, open_namespace
 from lakelog.errors import NotFoundError
 from lakelog.host import new_id, tune_process
-from lakelog.log import Namespace, make_namespace, open_namespace
 from lakelog.model import Rules
 from lakelog.store import (
     ListPage,

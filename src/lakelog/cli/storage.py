@@ -12,12 +12,13 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from lakelog.catalog import Namespace, Topic, open_namespace
 from lakelog.cli.arguments import named_values, store_option
 from lakelog.errors import InvalidInputError, LakelogError
-from lakelog.history.manifests import Manifest
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, StoreTime
-from lakelog.log import Driver, Namespace, Topic, open_namespace, refresh
+from lakelog.log import Driver, refresh
+from lakelog.manifests import Manifest
 from lakelog.names import manifest_key
 from lakelog.store import (
     CELL_BYTES_MAX,

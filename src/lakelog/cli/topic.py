@@ -7,6 +7,14 @@ from typing import Any
 
 import click
 
+from lakelog.catalog import (
+    Topic,
+    check_configs,
+    create_topic,
+    delete_topic,
+    news_of_topics,
+    read_topic,
+)
 from lakelog.cli.arguments import json_option, named_values
 from lakelog.cli.copies import copy, restore
 from lakelog.cli.storage import Storage, open_storage, storage_options
@@ -14,15 +22,7 @@ from lakelog.cli.tables import plain, show_rows
 from lakelog.errors import ConflictError, LakelogError, NotFoundError
 from lakelog.host import new_id
 from lakelog.journal import DeleteTopic, append
-from lakelog.log import (
-    Topic,
-    check_configs,
-    create_topic,
-    delete_topic,
-    news_of_topics,
-    read_topic,
-    store_now,
-)
+from lakelog.log import store_now
 
 __all__ = ["topic"]
 

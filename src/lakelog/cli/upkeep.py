@@ -242,8 +242,9 @@ def _one_pass(spark: Any, url: str, store_options: dict[str, str], *, is_now: bo
 
 def _claim(url: str, store_options: dict[str, str], every_s: float) -> None:
     """Say that this pipeline keeps the namespace."""
+    from lakelog.catalog import claim_pipeline
     from lakelog.host import new_id
-    from lakelog.log import claim_pipeline, store_now
+    from lakelog.log import store_now
     from lakelog.store import open_store, retrying, run, working
 
     perform = working(retrying(open_store(url, store_options).perform))

@@ -20,22 +20,8 @@ configs    topic configs by Kafka's names, checked and typed; config_table: a ro
 """
 
 from lakelog.journal import store_now
-from lakelog.log.altering import Change, Operation, alter_configs
-from lakelog.log.claims import claim_pipeline, is_pipeline_claimed
-from lakelog.log.config_table import TOPIC_CONFIGS, ConfigType, TopicConfig
-from lakelog.log.configs import (
-    ConfigSource,
-    DescribedConfig,
-    Synonym,
-    TopicConfigs,
-    check_configs,
-    config_value,
-    describe_configs,
-)
 from lakelog.log.driving import Driver
-from lakelog.log.listing import Marks, News, list_topics, news_of_topics
 from lakelog.log.live import NamespaceReader
-from lakelog.log.namespace import Namespace, make_namespace, open_namespace
 from lakelog.log.parts import StagedObject, TaskParts
 from lakelog.log.placing import place_batches
 from lakelog.log.plan import Planned, plan_history, plan_partitions
@@ -64,16 +50,6 @@ from lakelog.log.spans import LocatedRange, Share, plan_shares, sealed_spans, un
 from lakelog.log.staging import Identity, Staged, announce_write, read_identity
 from lakelog.log.survey import Extent, PartitionRef, Survey, open_survey
 from lakelog.log.times import Found, Look, newest, offset_at
-from lakelog.log.topics import (
-    Topic,
-    configure_topic,
-    create_topic,
-    delete_topic,
-    forget_retired,
-    grow_topic,
-    open_topic,
-    read_topic,
-)
 from lakelog.log.unsealed import tell_unsealed
 from lakelog.log.writes import (
     Committed,
@@ -85,16 +61,11 @@ from lakelog.log.writes import (
 )
 
 __all__ = [
-    "TOPIC_CONFIGS",
     "Bounds",
     "CatchUp",
-    "Change",
     "Chunk",
     "Committed",
-    "ConfigSource",
-    "ConfigType",
     "Decision",
-    "DescribedConfig",
     "Driver",
     "Extent",
     "Found",
@@ -104,12 +75,8 @@ __all__ = [
     "LocatedRange",
     "Look",
     "Losses",
-    "Marks",
-    "Namespace",
     "NamespaceReader",
-    "News",
     "Offsets",
-    "Operation",
     "OutOfRange",
     "PartitionRef",
     "Planned",
@@ -117,40 +84,20 @@ __all__ = [
     "Staged",
     "StagedObject",
     "Survey",
-    "Synonym",
     "TaskParts",
-    "Topic",
-    "TopicConfig",
-    "TopicConfigs",
     "abandon_write",
-    "alter_configs",
     "announce_write",
     "bounds",
-    "check_configs",
-    "claim_pipeline",
     "commit_write",
-    "config_value",
-    "configure_topic",
-    "create_topic",
     "decode_offsets",
-    "delete_topic",
-    "describe_configs",
     "encode_offsets",
     "finish_write",
-    "forget_retired",
-    "grow_topic",
     "history_bytes",
-    "is_pipeline_claimed",
     "journal_bytes",
     "limit_offsets",
-    "list_topics",
-    "make_namespace",
     "newest",
-    "news_of_topics",
     "offset_at",
-    "open_namespace",
     "open_survey",
-    "open_topic",
     "place_batches",
     "plan_history",
     "plan_partitions",
@@ -159,7 +106,6 @@ __all__ = [
     "read_decision",
     "read_identity",
     "read_slice",
-    "read_topic",
     "readable",
     "refresh",
     "sealed_spans",

@@ -12,7 +12,6 @@ part, and none is asked: a record that was acknowledged is in the bucket.
 from collections.abc import Iterable, Mapping, Sequence
 
 from lakelog.errors import InvalidInputError
-from lakelog.history import SPLIT_BYTES, OffsetSpec, Selection
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
 from lakelog.log.driving import Driver
@@ -21,6 +20,7 @@ from lakelog.log.read import refresh
 from lakelog.log.spans import LocatedRange, Share, plan_shares, sealed_spans, unsealed_spans
 from lakelog.log.survey import Extent, PartitionRef, Survey, open_survey
 from lakelog.log.times import Found, offset_at
+from lakelog.segments import SPLIT_BYTES, OffsetSpec, Selection
 from lakelog.store import Perform, Work
 
 __all__ = ["NamespaceReader"]

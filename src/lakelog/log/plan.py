@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from lakelog.catalog import Topic
 from lakelog.errors import NotFoundError
-from lakelog.history.manifests import (
+from lakelog.manifests import (
     Manifest,
     PartitionPath,
     SegmentRow,
@@ -17,7 +18,6 @@ from lakelog.history.manifests import (
     read_manifest,
     read_manifests,
 )
-from lakelog.log.topics import Topic
 from lakelog.store import CELL_BYTES_MAX, Get, Work, fetch_many
 
 __all__ = ["Planned", "plan_history", "plan_partitions"]

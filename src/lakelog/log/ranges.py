@@ -18,8 +18,8 @@ from collections.abc import Collection, Iterable, Mapping
 from logging import getLogger
 
 from lakelog.errors import InvalidInputError, NotFoundError
-from lakelog.history import EARLIEST, LATEST, OffsetSpec
 from lakelog.log.survey import Extent
+from lakelog.segments import EARLIEST, LATEST, OffsetSpec
 
 __all__ = [
     "Key",

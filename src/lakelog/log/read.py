@@ -22,7 +22,6 @@ from lakelog.errors import (
 )
 from lakelog.formats import Bytes, batches, kafs
 from lakelog.formats.lanes import Slice
-from lakelog.history.manifests import Manifest, PartitionPath, SegmentRow, find_row, read_manifest
 from lakelog.journal import (
     KnownBundle,
     Lane,
@@ -36,6 +35,13 @@ from lakelog.journal import (
     read_bundle,
 )
 from lakelog.log.placing import Pieces, place_batches, share
+from lakelog.manifests import (
+    Manifest,
+    PartitionPath,
+    SegmentRow,
+    find_row,
+    read_manifest,
+)
 from lakelog.names import bundle_key, staged_key
 from lakelog.records import HEADER_BYTES, decode_header
 from lakelog.store import Fetched, GetRange, Many, Wait, Work, fetch

@@ -20,16 +20,16 @@ import pyarrow as pa
 from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnsupportedError
 from lakelog.formats import Files, Range, kafs
 from lakelog.formats.columns import Scan, scan_columns
-from lakelog.history.manifests import SegmentRow
-from lakelog.history.placed import PLACED_COLUMNS, placed_schema
-from lakelog.history.read import Placing
 from lakelog.journal import Lane, floor_holds
 from lakelog.log.read import Known, OutOfRange, read
 from lakelog.log.spans import LocatedRange, SliceRef
 from lakelog.log.survey import PartitionRef
+from lakelog.manifests import SegmentRow
 from lakelog.names import bundle_key
 from lakelog.records import decode_header, rebase
 from lakelog.records.columns import TYPES, BatchDecoder
+from lakelog.segments.placed import PLACED_COLUMNS, placed_schema
+from lakelog.segments.read import Placing
 from lakelog.store import Fetched, GetRange, Many, Op, Wait
 
 __all__ = ["Reads", "read_share"]

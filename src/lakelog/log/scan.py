@@ -16,14 +16,21 @@ from typing import Any
 import pyarrow as pa
 
 from lakelog.errors import InvalidInputError, NotFoundError
-from lakelog.history import LATEST, LAYOUTS, Mode, OffsetSpec, Selection, mode_named
-from lakelog.history.placed import PLACED_COLUMNS, placed_schema
-from lakelog.history.scan import scan as scan_segments
 from lakelog.log.driving import Driver
 from lakelog.log.live import NamespaceReader
 from lakelog.log.ranges import Losses
 from lakelog.log.rows import read_share
 from lakelog.names import CLUSTER_KEY
+from lakelog.segments import (
+    LATEST,
+    LAYOUTS,
+    Mode,
+    OffsetSpec,
+    Selection,
+    mode_named,
+)
+from lakelog.segments.placed import PLACED_COLUMNS, placed_schema
+from lakelog.segments.scan import scan as scan_segments
 from lakelog.store import Head, Perform, open_store, retrying
 
 __all__ = ["NAMESPACE", "scan"]

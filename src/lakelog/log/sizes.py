@@ -5,8 +5,8 @@ from the rolls of checkpoints, which are kept for readers anyway; of a backlog o
 ``RUNS_MAX`` of them the rest is estimated, because whoever asks for sizes does so every minute.
 """
 
-from lakelog.history.manifests import Manifest
 from lakelog.journal import Lane, locate_run
+from lakelog.manifests import Manifest
 from lakelog.store import Work
 
 __all__ = ["history_bytes", "journal_bytes"]

@@ -27,11 +27,11 @@ from lakelog.formats.lanes import (
     Slice,
     decode_checkpoint,
 )
-from lakelog.history import SPLIT_BYTES
-from lakelog.history.manifests import SegmentRow
 from lakelog.journal import Lane, TopicIdPartition, floor_holds, read_bundles
 from lakelog.log.survey import Extent, PartitionRef
+from lakelog.manifests import SegmentRow
 from lakelog.names import checkpoint_key
+from lakelog.segments import SPLIT_BYTES
 from lakelog.store import Fetched, Get, Work, fetch_many
 
 __all__ = ["LocatedRange", "Share", "SliceRef", "plan_shares", "sealed_spans", "unsealed_spans"]

@@ -15,16 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from lakelog.catalog import Marks, Topic, news_of_topics, open_namespace, read_topic
 from lakelog.errors import NotFoundError
-from lakelog.history import Selection
-from lakelog.history.manifests import PartitionPath, SegmentRow
 from lakelog.journal import Lane, probe
-from lakelog.log.listing import Marks, news_of_topics
-from lakelog.log.namespace import open_namespace
 from lakelog.log.plan import plan_partitions
-from lakelog.log.topics import Topic, read_topic
+from lakelog.manifests import PartitionPath, SegmentRow
 from lakelog.model import Rules
 from lakelog.ports import Clock, Ids
+from lakelog.segments import Selection
 from lakelog.store import Work
 
 __all__ = ["Extent", "PartitionRef", "Survey", "open_survey"]

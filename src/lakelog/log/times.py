@@ -13,9 +13,9 @@ from typing import Any
 
 from lakelog.errors import CorruptError, NotFoundError, UnavailableError, UnsupportedError
 from lakelog.formats import kafkalog
-from lakelog.history.manifests import Manifest, PartitionPath, SegmentRow, read_page
 from lakelog.journal import Lane, locate_run
 from lakelog.log.read import CatchUp, Known, OutOfRange, current, read, refresh
+from lakelog.manifests import Manifest, PartitionPath, SegmentRow, read_page
 from lakelog.records import FoundRecord as Found
 from lakelog.records import Scan, finish, first_not_older
 from lakelog.store import GetRange, Wait, Work, fetch

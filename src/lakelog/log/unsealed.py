@@ -7,10 +7,10 @@ much it is, and of which partitions.
 from collections.abc import Iterable
 
 from lakelog.errors import LakelogError, NotFoundError
-from lakelog.history import Selection
 from lakelog.log.survey import Extent, open_survey
 from lakelog.names import CLUSTER_KEY
 from lakelog.ports import Clock, Ids
+from lakelog.segments import Selection
 from lakelog.store import Work, head
 
 __all__ = ["tell_unsealed"]

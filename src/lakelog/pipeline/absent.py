@@ -10,11 +10,17 @@ from dataclasses import replace
 from typing import Any
 
 from lakelog.errors import NotFoundError
-from lakelog.history import LAYOUTS, SegmentRef, Selection, find_directories, is_named
 from lakelog.host import SystemClock, new_id
 from lakelog.log import tell_unsealed
 from lakelog.names import CLUSTER_KEY
 from lakelog.pipeline.frame import MISSING, UNSEALED, Finding, Result, Step, at_store
+from lakelog.segments import (
+    LAYOUTS,
+    SegmentRef,
+    Selection,
+    find_directories,
+    is_named,
+)
 from lakelog.store import ListPage, Page, head, run
 
 __all__ = ["missing_results", "result_of_absent", "unsealed_results"]

@@ -15,8 +15,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakelog.catalog import Topic, open_topic, read_topic
 from lakelog.errors import ConflictError, NotFoundError, UnavailableError
-from lakelog.history.manifests import (
+from lakelog.host import SystemClock, new_id
+from lakelog.journal import Begin, Lane, Refused, StoreTime, Unknown, append
+from lakelog.log import store_now
+from lakelog.maintenance import read_segment
+from lakelog.manifests import (
     Manifest,
     NewSegment,
     PartitionPath,
@@ -28,10 +33,6 @@ from lakelog.history.manifests import (
     store_segment,
     turn_page,
 )
-from lakelog.host import SystemClock, new_id
-from lakelog.journal import Begin, Lane, Refused, StoreTime, Unknown, append
-from lakelog.keep import read_segment
-from lakelog.log import Topic, open_topic, read_topic, store_now
 from lakelog.model import Rules
 from lakelog.names import segment_stem
 from lakelog.pipeline.frame import Finding, Job, Result

@@ -20,10 +20,13 @@ journal, and not read from history.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from lakelog.catalog import Topic, config_value
 from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnsupportedError
 from lakelog.formats import Bytes
-from lakelog.history import Selection
-from lakelog.history.manifests import (
+from lakelog.host import new_id
+from lakelog.log import plan_partitions, store_now
+from lakelog.maintenance import Rewritten, read_segment
+from lakelog.manifests import (
     Intent,
     Manifest,
     PartitionPath,
@@ -35,9 +38,6 @@ from lakelog.history.manifests import (
     read_page,
     store_segment,
 )
-from lakelog.host import new_id
-from lakelog.keep import Rewritten, read_segment
-from lakelog.log import Topic, config_value, plan_partitions, store_now
 from lakelog.names import segment_stem
 from lakelog.pipeline.frame import Connect, Finding, Plan, Result, Step, at_store
 from lakelog.pipeline.targets import TARGET
@@ -47,6 +47,7 @@ from lakelog.records.cleaning import Cleaner
 from lakelog.records.dirtiness import Cleanable, SegmentDirtiness, plan_cleaning
 from lakelog.records.keeping import CleaningRules
 from lakelog.records.offset_map import MEMORY_BYTES, OffsetMap
+from lakelog.segments import Selection
 from lakelog.store import StoreSpec, Usage, Work, run, run_by_threads, tried
 
 __all__ = [

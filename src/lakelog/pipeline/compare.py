@@ -19,9 +19,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakelog.catalog import list_topics
 from lakelog.errors import CorruptError, LakelogError, UnsupportedError
-from lakelog.history import Selection
-from lakelog.log import list_topics
 from lakelog.names import topic_key
 from lakelog.pipeline.absent import missing_results
 from lakelog.pipeline.frame import Connect, Finding, FindingCollector, Plan, Result, Step
@@ -37,6 +36,7 @@ from lakelog.pipeline.sides import (
     read_piece,
 )
 from lakelog.records import OFFSET_MAX
+from lakelog.segments import Selection
 from lakelog.store import StoreSpec, run
 
 __all__ = ["Compare", "Pair"]

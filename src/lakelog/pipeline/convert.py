@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakelog.errors import ConflictError, CorruptError, InvalidInputError, UnsupportedError
-from lakelog.history import LAYOUTS, SegmentRef, Selection
 from lakelog.pipeline.absent import missing_results, unsealed_results
 from lakelog.pipeline.frame import Finding, Plan, Result, Step, StoreRequest
 from lakelog.pipeline.listing import SOURCE
@@ -34,6 +33,7 @@ from lakelog.pipeline.sides import (
 )
 from lakelog.pipeline.targets import TARGET, BatchTarget, DayTarget, RecordTarget
 from lakelog.records import HEADER_BYTES, Codec, decode_header
+from lakelog.segments import LAYOUTS, SegmentRef, Selection
 from lakelog.store import StoreSpec, Usage
 
 __all__ = ["Conversion", "Convert"]

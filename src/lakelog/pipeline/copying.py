@@ -16,6 +16,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from lakelog.catalog import Topic, create_topic, open_namespace, read_topic
 from lakelog.errors import (
     ConflictError,
     CorruptError,
@@ -24,8 +25,6 @@ from lakelog.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from lakelog.history import Selection
-from lakelog.history.manifests import read_manifest
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
 from lakelog.log import (
@@ -34,15 +33,12 @@ from lakelog.log import (
     OutOfRange,
     PartitionRef,
     Survey,
-    Topic,
-    create_topic,
     offset_at,
-    open_namespace,
     read,
-    read_topic,
     sealed_spans,
     store_now,
 )
+from lakelog.manifests import read_manifest
 from lakelog.model import Rules
 from lakelog.pipeline.adopting import Importing, begun_topic
 from lakelog.pipeline.frame import Connect, Finding, Plan, Result, Step, at_store
@@ -58,6 +54,7 @@ from lakelog.records import (
     decode_header,
     encode_batch,
 )
+from lakelog.segments import Selection
 from lakelog.store import StoreSpec, Usage, Work, run
 
 __all__ = ["Copy", "CopyUnit"]

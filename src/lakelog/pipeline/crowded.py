@@ -23,10 +23,10 @@ from dataclasses import dataclass, field, replace
 
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
 from lakelog.formats import Bytes
-from lakelog.history.manifests import PartitionPath, SegmentRow
 from lakelog.host import new_id
-from lakelog.keep import Rewritten, read_segment
 from lakelog.log import store_now
+from lakelog.maintenance import Rewritten, read_segment
+from lakelog.manifests import PartitionPath, SegmentRow
 from lakelog.pipeline.compacting import (
     Begun,
     Compact,

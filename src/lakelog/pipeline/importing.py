@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lakelog.catalog import Topic, check_configs, create_topic, open_namespace
 from lakelog.errors import (
     ConflictError,
     CorruptError,
@@ -29,18 +30,9 @@ from lakelog.errors import (
     UnsupportedError,
 )
 from lakelog.formats import batches, kafkalog
-from lakelog.history import Selection, find_logs
-from lakelog.history.manifests import (
-    read_manifest,
-)
 from lakelog.host import new_id
-from lakelog.log import (
-    Topic,
-    check_configs,
-    create_topic,
-    open_namespace,
-    store_now,
-)
+from lakelog.log import store_now
+from lakelog.manifests import read_manifest
 from lakelog.pipeline.adopting import Importing, begun_topic
 from lakelog.pipeline.frame import Connect, Finding, Plan, Result, Step
 from lakelog.pipeline.kafka_source import Chosen, Source, aborted_in, sources_of
@@ -48,6 +40,7 @@ from lakelog.pipeline.listing import SOURCE, feed
 from lakelog.pipeline.sides import expected_reads
 from lakelog.pipeline.taking import Taken
 from lakelog.pipeline.targets import TARGET
+from lakelog.segments import Selection, find_logs
 from lakelog.store import StoreSpec, Usage, run
 
 __all__ = ["SEGMENT_BYTES", "Import"]

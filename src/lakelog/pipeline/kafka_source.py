@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats import kafkalog
-from lakelog.history import SegmentRef
 from lakelog.records import BatchHeader, decode_batch, decode_header
+from lakelog.segments import SegmentRef
 from lakelog.store import Flow, get
 
 __all__ = ["Chosen", "Source", "aborted_in", "sources_of"]

@@ -8,7 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from lakelog.formats import Range
-from lakelog.history import (
+from lakelog.pipeline.absent import missing_results
+from lakelog.pipeline.frame import Finding, Result, Step, StoreRequest
+from lakelog.records import OFFSET_MAX
+from lakelog.segments import (
     Directory,
     SegmentRange,
     SegmentRef,
@@ -16,9 +19,6 @@ from lakelog.history import (
     each_directory,
     find_logs,
 )
-from lakelog.pipeline.absent import missing_results
-from lakelog.pipeline.frame import Finding, Result, Step, StoreRequest
-from lakelog.records import OFFSET_MAX
 from lakelog.store import Fetched, GetRange, Op, StoreSpec
 
 __all__ = ["SOURCE", "Listed", "feed", "list_copies", "list_segments", "whole"]

@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from lakelog.errors import InvalidInputError, UnavailableError
-from lakelog.history import Selection
-from lakelog.history.placed import placed_schema
 from lakelog.host import install_command
 from lakelog.pipeline.frame import StoreRequest
+from lakelog.segments import Selection
+from lakelog.segments.placed import placed_schema
 
 __all__ = [
     "KafkaPartition",

@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 
 from lakelog.errors import LakelogError
-from lakelog.history import Selection
 from lakelog.host import SystemClock, new_id
 from lakelog.log import Extent, LocatedRange, Survey, open_survey, sealed_spans
 from lakelog.log.rows import read_share
 from lakelog.model import Rules
 from lakelog.pipeline.frame import StoreRequest
+from lakelog.segments import Selection
 from lakelog.store import Work, run
 
 __all__ = ["LogPiece", "list_namespace", "look_at", "read_namespace"]

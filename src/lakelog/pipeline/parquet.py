@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakelog.errors import InvalidInputError
-from lakelog.history import Selection
 from lakelog.pipeline.frame import StoreRequest
 from lakelog.records import OFFSET_MAX, Codec
+from lakelog.segments import Selection
 from lakelog.store import Fetched, Get, each_object
 
 __all__ = ["PARQUET_COLUMNS", "DayWriter", "ParquetGroup", "list_groups", "read_group"]

@@ -14,12 +14,12 @@ from typing import Any
 from lakelog.errors import InvalidInputError, NotFoundError
 from lakelog.formats import EVERYTHING, NOTHING, Block, Damage, kafkalog, kafs, rustlog
 from lakelog.formats.batches import Frame
-from lakelog.history import SegmentRef, Selection, layout_named
 from lakelog.pipeline.absent import result_of_absent
 from lakelog.pipeline.frame import Finding, FindingCollector, Plan, Result, Step, at_store
 from lakelog.pipeline.listing import SOURCE, feed, list_copies
 from lakelog.pipeline.output import put_once, replace_once
 from lakelog.pipeline.sides import expected_reads
+from lakelog.segments import SegmentRef, Selection, layout_named
 from lakelog.store import StoreSpec, Usage, Work, head
 
 __all__ = ["Reindex"]

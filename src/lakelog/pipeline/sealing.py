@@ -20,12 +20,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakelog.catalog import Topic, open_namespace
 from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnsupportedError
-from lakelog.history import Selection
-from lakelog.history.manifests import Manifest, PartitionPath, SegmentRow, try_manifests
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import KnownBundle, Lane, StoreTime, TopicIdPartition, write_checkpoint
-from lakelog.keep import (
+from lakelog.log import store_now
+from lakelog.maintenance import (
     Backlog,
     Catalog,
     SealBatch,
@@ -42,11 +42,12 @@ from lakelog.keep import (
     trim,
     where_of,
 )
-from lakelog.log import Topic, open_namespace, store_now
+from lakelog.manifests import Manifest, PartitionPath, SegmentRow, try_manifests
 from lakelog.model import Rules
 from lakelog.pipeline.frame import Connect, Finding, Plan, Result, Step, at_store, failed
 from lakelog.pipeline.targets import TARGET
 from lakelog.pipeline.wanted import failed_partition, list_wanted
+from lakelog.segments import Selection
 from lakelog.store import StoreSpec, Usage, Work, run, run_by_threads, tried
 
 __all__ = ["Seal", "SealUnit", "Sealing"]

@@ -18,14 +18,14 @@ import pyarrow.compute as pc
 
 from lakelog.errors import CorruptError, InvalidInputError
 from lakelog.formats import FORMATS, Carries
-from lakelog.history import LAYOUTS, SegmentRef, Selection
-from lakelog.history.read import read_part
 from lakelog.pipeline.frame import StoreRequest
 from lakelog.pipeline.listing import list_segments, whole
 from lakelog.pipeline.live import KafkaPartition, list_live, read_live
 from lakelog.pipeline.namespace import LogPiece, list_namespace, read_namespace
 from lakelog.pipeline.parquet import ParquetGroup, list_groups, read_group
 from lakelog.records import OFFSET_MAX
+from lakelog.segments import LAYOUTS, SegmentRef, Selection
+from lakelog.segments.read import read_part
 from lakelog.store import LIST_LIMIT_MAX, Usage
 
 __all__ = [

@@ -6,7 +6,12 @@ counts before a manifest takes it (``adopting``).
 
 from collections.abc import Iterator
 
-from lakelog.history.manifests import PartitionPath, SegmentRow, make_segment, settle_segment
+from lakelog.manifests import (
+    PartitionPath,
+    SegmentRow,
+    make_segment,
+    settle_segment,
+)
 from lakelog.pipeline.adopting import content_name
 from lakelog.pipeline.frame import Step, at_store
 from lakelog.pipeline.targets import TARGET

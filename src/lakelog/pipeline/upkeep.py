@@ -16,12 +16,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakelog.catalog import Topic, config_value, open_namespace, read_topic
 from lakelog.errors import CorruptError, LakelogError, UnavailableError, UnsupportedError
-from lakelog.history import Selection
-from lakelog.history.manifests import PartitionPath, SegmentRow, try_manifests
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, StoreTime
-from lakelog.keep import (
+from lakelog.log import store_now
+from lakelog.maintenance import (
     MergeSettings,
     forget_topic,
     keep_partition,
@@ -30,13 +30,7 @@ from lakelog.keep import (
     plan_merge,
     sweep_times,
 )
-from lakelog.log import (
-    Topic,
-    config_value,
-    open_namespace,
-    read_topic,
-    store_now,
-)
+from lakelog.manifests import PartitionPath, SegmentRow, try_manifests
 from lakelog.model import Rules
 from lakelog.names import is_topic_name
 from lakelog.pipeline.frame import (
@@ -53,6 +47,7 @@ from lakelog.pipeline.targets import TARGET
 from lakelog.pipeline.wanted import failed_partition, list_wanted
 from lakelog.records import Codec
 from lakelog.records.repacking import Repacker, Shape
+from lakelog.segments import Selection
 from lakelog.store import StoreSpec, Usage, Work, run, tried
 
 __all__ = ["Merge", "MergeUnit", "Retain", "RetainUnit", "Retaining"]

@@ -26,13 +26,13 @@ from typing import Any
 
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
 from lakelog.formats import NOTHING, Block, Damage
-from lakelog.history import SegmentRef, Selection
-from lakelog.history.read import read_part
 from lakelog.pipeline.absent import result_of_absent, unsealed_results
 from lakelog.pipeline.frame import UNVERIFIABLE, Finding, FindingCollector, Plan, Result, Step
 from lakelog.pipeline.listing import SOURCE, feed, list_copies, whole
 from lakelog.pipeline.sides import expected_reads
 from lakelog.records import OFFSET_MAX
+from lakelog.segments import SegmentRef, Selection
+from lakelog.segments.read import read_part
 from lakelog.store import StoreSpec
 
 __all__ = ["Verify"]

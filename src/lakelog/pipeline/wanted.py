@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+from lakelog.catalog import Topic, news_of_topics, open_namespace
 from lakelog.errors import LakelogError, NotFoundError
-from lakelog.history import Selection
-from lakelog.history.manifests import PartitionPath
-from lakelog.log import Topic, news_of_topics, open_namespace
+from lakelog.manifests import PartitionPath
 from lakelog.pipeline.frame import Result, failed
+from lakelog.segments import Selection
 from lakelog.store import run
 
 __all__ = ["failed_partition", "list_wanted"]

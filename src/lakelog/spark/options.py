@@ -28,7 +28,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakelog.errors import InvalidInputError
-from lakelog.history import EARLIEST, LATEST, SPLIT_BYTES, Mode, OffsetSpec, Selection, mode_named
+from lakelog.segments import (
+    EARLIEST,
+    LATEST,
+    SPLIT_BYTES,
+    Mode,
+    OffsetSpec,
+    Selection,
+    mode_named,
+)
 from lakelog.store import StoreSpec
 
 __all__ = ["LIVE", "ReadOptions", "is_new_table", "parse_options", "sort_options"]

@@ -17,10 +17,15 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from lakelog.errors import InvalidInputError
-from lakelog.history import Mode, ReadTask
-from lakelog.history.placed import CORRUPT, PLACED_COLUMNS, PLACED_TYPES, placed_schema
-from lakelog.history.scan import ScanRequest, plan_scan
-from lakelog.history.tables import table_schema
+from lakelog.segments import Mode, ReadTask
+from lakelog.segments.placed import (
+    CORRUPT,
+    PLACED_COLUMNS,
+    PLACED_TYPES,
+    placed_schema,
+)
+from lakelog.segments.scan import ScanRequest, plan_scan
+from lakelog.segments.tables import table_schema
 from lakelog.spark.live import LiveReader
 from lakelog.spark.live_tables import LIVE_TABLES, LiveTableReader, live_schema
 from lakelog.spark.options import ReadOptions, is_new_table, parse_options
@@ -145,7 +150,7 @@ class RecordsReader(DataSourceReader):
         # Spark asks even where there is nothing to read, with a partition of its own.
         if isinstance(partition, SplitPartition):
             # Compiled: loaded where something is read, and not by every process that plans.
-            from lakelog.history.mend import read_split
+            from lakelog.segments.mend import read_split
 
             settle()
             perform = retrying(self._store.open().perform)

@@ -11,10 +11,10 @@ from logging import getLogger
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from lakelog.history import ReadTask, each_segment, plan_tasks
-from lakelog.history.tables import read_batches, read_segments
 from lakelog.host import SystemClock, new_id
 from lakelog.log import tell_unsealed
+from lakelog.segments import ReadTask, each_segment, plan_tasks
+from lakelog.segments.tables import read_batches, read_segments
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.telling import told_plainly
 from lakelog.spark.worker import settle

@@ -7,8 +7,7 @@ executor.
 from collections.abc import Iterable, Mapping, Sequence
 
 from lakelog.errors import InvalidInputError
-from lakelog.history import Selection
-from lakelog.keep import MergeSettings, SealSettings
+from lakelog.maintenance import MergeSettings, SealSettings
 from lakelog.pipeline import (
     SEGMENT_BYTES,
     Compact,
@@ -27,6 +26,7 @@ from lakelog.pipeline import (
     parse_losses,
 )
 from lakelog.records import Codec
+from lakelog.segments import Selection
 from lakelog.store import StoreSpec, open_store
 
 __all__ = [

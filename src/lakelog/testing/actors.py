@@ -4,21 +4,23 @@ They are processes that run the real flows. The admin deletes records, deletes t
 anew. ``brokers``, ``rewriting`` and ``bulk`` have the others.
 """
 
-from lakelog.errors import LakelogError
-from lakelog.history.manifests import change_manifest, changes
-from lakelog.journal import DeleteTopic, Lane, flush
-from lakelog.keep import MaintenanceReport, keep_lane, keep_topic, keep_writes
-from lakelog.log import (
-    Bounds,
-    Known,
+from lakelog.catalog import (
     Topic,
     create_topic,
     delete_topic,
     list_topics,
-    read,
     read_topic,
-    store_now,
 )
+from lakelog.errors import LakelogError
+from lakelog.journal import DeleteTopic, Lane, flush
+from lakelog.log import Bounds, Known, read, store_now
+from lakelog.maintenance import (
+    MaintenanceReport,
+    keep_lane,
+    keep_topic,
+    keep_writes,
+)
+from lakelog.manifests import change_manifest, changes
 from lakelog.store import Wait, Work
 from lakelog.testing.process import Process
 from lakelog.testing.town import SEALS, Town, expected

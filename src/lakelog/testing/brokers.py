@@ -8,6 +8,7 @@ gives up on it. A stranger sends each batch as another producer, and never again
 
 from collections import deque
 
+from lakelog.catalog import Topic
 from lakelog.errors import LakelogError, UnavailableError
 from lakelog.journal import (
     Append,
@@ -21,7 +22,7 @@ from lakelog.journal import (
     probe,
     write_checkpoint,
 )
-from lakelog.log import Bounds, Known, Topic, read
+from lakelog.log import Bounds, Known, read
 from lakelog.store import Wait, Work
 from lakelog.testing.process import Process
 from lakelog.testing.town import PLAIN, Town, expected

@@ -4,9 +4,10 @@ Nobody can promise that anything is left. Whoever reads gets records that were w
 offsets, or an error that says what is damaged.
 """
 
+from lakelog.catalog import Topic
 from lakelog.errors import LakelogError
 from lakelog.formats import batches
-from lakelog.log import OutOfRange, Topic, read
+from lakelog.log import OutOfRange, read
 from lakelog.store import Work
 from lakelog.testing.process import Process
 from lakelog.testing.town import Town

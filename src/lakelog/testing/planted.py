@@ -13,12 +13,12 @@ from typing import Any
 
 from lakelog.errors import UnavailableError
 from lakelog.formats.lanes import decode_bundle, encode_bundle
-from lakelog.history.manifests import Intent, Manifest, SegmentRow, changes, read_manifest
 from lakelog.journal import Append, Fold, KnownBundle, Lane, Outcome, Request, Stored
 from lakelog.journal import Head as LaneHead
 from lakelog.journal import follow as real_follow
 from lakelog.journal import read_bundle as real_read_bundle
 from lakelog.log import Bounds, refresh
+from lakelog.manifests import Intent, Manifest, SegmentRow, changes, read_manifest
 from lakelog.names import bundle_key, head_key
 from lakelog.store import (
     Body,
@@ -40,10 +40,10 @@ from lakelog.testing.world import EPOCH_MS, Faults
 __all__ = ["BUGS", "Bug", "planted"]
 
 _APPEND = "lakelog.journal.append"
-_TRIM = "lakelog.keep.trim"
+_TRIM = "lakelog.maintenance.trim"
 _READ = "lakelog.log.read"
-_CHANGES = "lakelog.history.manifests.changes"
-_STAGED = "lakelog.keep.staged"
+_CHANGES = "lakelog.manifests.changes"
+_STAGED = "lakelog.maintenance.staged"
 _COMPACTING = "lakelog.pipeline.compacting"
 
 
@@ -293,7 +293,7 @@ BUGS: dict[str, Bug] = {
     ),
     "sweep-intent": Bug(
         "objects are swept whose writer has announced them",
-        (("lakelog.keep.sweep", "_is_of", _no), (_CHANGES, "cancel", _nothing)),
+        (("lakelog.maintenance.sweep", "_is_of", _no), (_CHANGES, "cancel", _nothing)),
     ),
     "ack-failed": Bug(
         "a request of a failed flush is acknowledged",

@@ -7,8 +7,8 @@ below the floor is in one of them.
 
 from lakelog.errors import LakelogError, NotFoundError
 from lakelog.formats.lanes import decode_directory
-from lakelog.history.manifests import decode_manifest
 from lakelog.journal import Fold, decode_head
+from lakelog.manifests import decode_manifest
 from lakelog.names import bundle_key, head_key
 from lakelog.testing.truth import Anomaly, Truth, must
 

@@ -1,9 +1,10 @@
 """Rewriters: tasks of a pipeline that merge segments, and compact topics that want it."""
 
+from lakelog.catalog import Topic, list_topics
 from lakelog.errors import LakelogError
-from lakelog.history.manifests import read_manifest
-from lakelog.keep import MergeSettings, Rewritten, merge_run, plan_merge
-from lakelog.log import Topic, list_topics, store_now
+from lakelog.log import store_now
+from lakelog.maintenance import MergeSettings, Rewritten, merge_run, plan_merge
+from lakelog.manifests import read_manifest
 from lakelog.pipeline import CompactSettings, compact_partition
 from lakelog.store import Wait, Work
 from lakelog.testing.town import Town, expected, is_compacted

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakelog.catalog import Topic, create_topic, list_topics, make_namespace
 from lakelog.errors import LakelogError
-from lakelog.history.manifests import decode_manifest, decode_page
 from lakelog.journal import flush
-from lakelog.keep import SealSettings, keep
-from lakelog.log import OutOfRange, Topic, create_topic, list_topics, make_namespace, read
+from lakelog.log import OutOfRange, read
+from lakelog.maintenance import SealSettings, keep
+from lakelog.manifests import decode_manifest, decode_page
 from lakelog.model import Rules
 from lakelog.names import STAGED_PREFIX, seq_of
 from lakelog.store import Get, ListPage, Op, Wait, Work, run, working

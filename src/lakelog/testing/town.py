@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from crc32c import crc32c
 
+from lakelog.catalog import Topic
 from lakelog.errors import LakelogError, NotFoundError
 from lakelog.journal import Append, Lane, StoreTime, new_append
-from lakelog.keep import SealSettings
-from lakelog.log import Bounds, Chunk, OutOfRange, Topic
+from lakelog.log import Bounds, Chunk, OutOfRange
+from lakelog.maintenance import SealSettings
 from lakelog.model import Rules
 from lakelog.store import Work
 from lakelog.testing.keyed import KEYS, make_keyed_batch

@@ -33,7 +33,6 @@ from lakelog.formats.lanes import (
     decode_checkpoint,
     decode_directory,
 )
-from lakelog.history.manifests import Manifest, SegmentRow, decode_manifest, decode_page
 from lakelog.journal import (
     Append,
     Fold,
@@ -47,6 +46,7 @@ from lakelog.journal import (
     new_run,
 )
 from lakelog.log import Bounds, Chunk, OutOfRange
+from lakelog.manifests import Manifest, SegmentRow, decode_manifest, decode_page
 from lakelog.model import Rules
 from lakelog.names import seq_of, staged_key
 from lakelog.records import decode_header

@@ -6,9 +6,10 @@ producer stand in the order in which they were sent; offsets have no gaps.
 
 from collections.abc import Mapping, Sequence
 
+from lakelog.catalog import open_namespace, read_topic
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
-from lakelog.log import Chunk, Known, open_namespace, read, read_topic
+from lakelog.log import Chunk, Known, read
 from lakelog.records import decode_batches
 from lakelog.store import open_store, retrying, run, working
 from tests.e2e.broker.traffic import Acked, Sender, Watcher, decode_value, read_assigned

@@ -6,9 +6,10 @@ Both are looked at from behind, past their protocol: Kafka's log directory, lake
 from pathlib import Path
 from typing import Protocol
 
+from lakelog.catalog import open_namespace, read_topic
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
-from lakelog.log import Chunk, open_namespace, read, read_topic
+from lakelog.log import Chunk, read
 from lakelog.records import Batch, decode_batches
 from lakelog.store import open_store, retrying, run, working
 from tests.e2e.clients.plan import PARTITIONS

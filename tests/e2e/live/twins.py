@@ -17,11 +17,11 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
-from lakelog.history.manifests import change_manifest, changes
+from lakelog.catalog import make_namespace, open_namespace, read_topic
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
-from lakelog.keep import MaintenanceReport, SealSettings, keep
-from lakelog.log import make_namespace, open_namespace, read_topic
+from lakelog.maintenance import MaintenanceReport, SealSettings, keep
+from lakelog.manifests import change_manifest, changes
 from lakelog.model import Rules
 from lakelog.store import StoreSpec, retrying, run, working
 from tests.parts.kafka import Kafka

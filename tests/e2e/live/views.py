@@ -14,9 +14,9 @@ from types import TracebackType
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from pyspark.sql import SparkSession
 
+from lakelog.catalog import list_topics, read_topic
 from lakelog.errors import NotFoundError
-from lakelog.history.manifests import Manifest, read_manifest, read_rows
-from lakelog.log import list_topics, read_topic
+from lakelog.manifests import Manifest, read_manifest, read_rows
 from lakelog.names import LANES_PREFIX, PIPELINE_KEY, TIME_PREFIX, seq_of
 from lakelog.store import StoreSpec, get, list_objects, retrying, run, working
 from tests.e2e.live.endless import Told

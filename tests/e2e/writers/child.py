@@ -15,11 +15,11 @@ import sys
 import time
 
 from lakelog.broker import LaneWriter
+from lakelog.catalog import open_namespace, read_topic
 from lakelog.errors import LakelogError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import FlushSettings, Lane, Outcome, Stored, Unknown, new_append
-from lakelog.keep import SealSettings, keep
-from lakelog.log import open_namespace, read_topic
+from lakelog.maintenance import SealSettings, keep
 from lakelog.store import Store, open_store, retrying, retrying_async, run, working
 from lakelog.testing import make_batch
 

@@ -20,9 +20,10 @@ from random import Random  # noqa: TID251 (seeded)
 
 import pytest
 
+from lakelog.catalog import Topic, create_topic, make_namespace
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
-from lakelog.log import Chunk, Known, Topic, create_topic, make_namespace, read
+from lakelog.log import Chunk, Known, read
 from lakelog.model import Rules
 from lakelog.records import decode_header
 from lakelog.store import Store, open_store, retrying, run, working

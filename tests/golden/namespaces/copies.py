@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker import Broker
+from lakelog.catalog import open_namespace
 from lakelog.host import SystemClock
 from lakelog.journal import Lane
-from lakelog.log import open_namespace
 from lakelog.pipeline import Result, VerifyNamespace
 from lakelog.records import decode_batches
 from lakelog.store import PutIfAbsent, join_body, run, working

@@ -16,7 +16,26 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from lakelog.history.manifests import (
+from lakelog.catalog import (
+    Topic,
+    claim_pipeline,
+    create_topic,
+    make_namespace,
+    open_topic,
+    read_topic,
+)
+from lakelog.journal import Begin, append
+from lakelog.log import (
+    Identity,
+    Staged,
+    StagedObject,
+    TaskParts,
+    abandon_write,
+    commit_write,
+    store_now,
+)
+from lakelog.maintenance import SealSettings, keep, merge_run
+from lakelog.manifests import (
     Manifest,
     PartitionPath,
     change_manifest,
@@ -24,23 +43,6 @@ from lakelog.history.manifests import (
     make_segment,
     read_manifest,
     store_segment,
-)
-from lakelog.journal import Begin, append
-from lakelog.keep import SealSettings, keep, merge_run
-from lakelog.log import (
-    Identity,
-    Staged,
-    StagedObject,
-    TaskParts,
-    Topic,
-    abandon_write,
-    claim_pipeline,
-    commit_write,
-    create_topic,
-    make_namespace,
-    open_topic,
-    read_topic,
-    store_now,
 )
 from lakelog.model import Header, Record, Rules
 from lakelog.names import COMMITS_PREFIX, segment_stem
@@ -80,8 +82,8 @@ TOPICS: dict[str, tuple[int, dict[str, str]]] = {
 def small_limits() -> Any:
     """Let a few rows be enough for a page."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lakelog.history.manifests.cells.ROWS_MAX", 4)
-        patch.setattr("lakelog.history.manifests.cells.ROWS_GOAL", 2)
+        patch.setattr("lakelog.manifests.cells.ROWS_MAX", 4)
+        patch.setattr("lakelog.manifests.cells.ROWS_GOAL", 2)
         patch.setattr("lakelog.log.staging.RUNS_MAX", 3)
         yield
 

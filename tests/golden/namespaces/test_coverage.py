@@ -8,7 +8,7 @@ from typing import Any
 from lakelog import names
 from lakelog.formats.lanes import EventKind, decode_bundle, decode_checkpoint
 from lakelog.groups import Kind
-from lakelog.history.manifests import decode_manifest
+from lakelog.manifests import decode_manifest
 from lakelog.model import TimestampType
 from lakelog.records import Codec, decode_header
 from tests.golden.namespaces.copies import objects_of, versions

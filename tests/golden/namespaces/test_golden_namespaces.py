@@ -14,8 +14,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 import lakelog
-from lakelog.keep import SealSettings, keep
-from lakelog.log import read_topic
+from lakelog.catalog import read_topic
+from lakelog.maintenance import SealSettings, keep
 from lakelog.model import Record
 from lakelog.pipeline import CompactSettings, VerifyNamespace, compact_partition
 from lakelog.records import NewBatch, encode_batch

@@ -19,11 +19,17 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
 from lakelog.broker import Broker, BrokerSettings, CoordinatorSettings, Limits, Listener, run_broker
+from lakelog.catalog import (
+    create_topic,
+    delete_topic,
+    make_namespace,
+    open_namespace,
+    read_topic,
+)
 from lakelog.errors import UnavailableError
 from lakelog.groups import GroupRules
 from lakelog.host import new_id
 from lakelog.journal import FlushSettings, Lane, append, new_run, probe
-from lakelog.log import create_topic, delete_topic, make_namespace, open_namespace, read_topic
 from lakelog.model import Record, Rules
 from lakelog.ports import Clock, Ids
 from lakelog.records import Codec, NewBatch, decode_batches, encode_batch

@@ -11,10 +11,10 @@ import pytest
 from lakelog.broker import Broker, Listener
 from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.ledger import CoordinatorSettings
+from lakelog.coordination import BucketGroups, MemoryGroups
 from lakelog.errors import CorruptError, FencedError, UnavailableError
 from lakelog.groups import Code, Commit, GroupRules, NewOffset, Offsets, TopicIdPartition
 from lakelog.host import new_id
-from lakelog.meta import BucketGroups, MemoryGroups
 from lakelog.names import BROKERS_PREFIX, GROUPS_PREFIX, pulse_key
 from lakelog.store import ListPage, MemoryStore, Op, PutIfAbsent, PutIfMatch, run, working
 from tests.patience import until

@@ -11,6 +11,13 @@ import pytest
 from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.limits import Limits
 from lakelog.broker.shards import CoordinatorSettings
+from lakelog.coordination import (
+    SHARD_BYTES_MAX,
+    BucketGroups,
+    MemoryGroups,
+    decode_shard,
+    shard_of,
+)
 from lakelog.errors import (
     CorruptError,
     FencedError,
@@ -39,7 +46,6 @@ from lakelog.groups import (
     TopicShape,
 )
 from lakelog.host import new_id
-from lakelog.meta import SHARD_BYTES_MAX, BucketGroups, MemoryGroups, decode_shard, shard_of
 from lakelog.names import BROKERS_PREFIX, GROUPS_PREFIX, group_shard_key
 from lakelog.store import Get, MemoryStore, Op, PutIfAbsent, PutIfMatch
 from tests.patience import until

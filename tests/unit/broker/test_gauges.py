@@ -9,11 +9,11 @@ from lakelog.broker import Broker, BrokerSettings, Listener, run_broker
 from lakelog.broker.gauges import register_gauges
 from lakelog.broker.metrics import Metrics
 from lakelog.broker.prometheus import encode, read_gauges
+from lakelog.catalog import make_namespace
 from lakelog.cli.logs import make_log
 from lakelog.groups import Commit, NewOffset, TopicIdPartition
 from lakelog.host import new_id
 from lakelog.journal import new_append
-from lakelog.log import make_namespace
 from lakelog.model import Rules
 from lakelog.store import MemoryStore, run, working
 from lakelog.testing import make_batch

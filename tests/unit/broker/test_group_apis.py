@@ -20,11 +20,11 @@ from lakelog.broker.handlers import HANDLERS
 from lakelog.broker.patterns import Patterns
 from lakelog.broker.services import Call
 from lakelog.broker.shards import CoordinatorSettings
+from lakelog.catalog import Topic
+from lakelog.coordination import MemoryGroups
 from lakelog.errors import UnavailableError
 from lakelog.groups import EXPRESSIONS_MAX, GroupRules
 from lakelog.host import new_id
-from lakelog.log import Topic
-from lakelog.meta import MemoryGroups
 from lakelog.store import MemoryStore
 from lakelog.wire import APIS, ApiKey, control, decode_request, encode_response
 from tests.virtual_time import VirtualClock, run_virtually

@@ -19,8 +19,8 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker import Broker, Limits
 from lakelog.broker.gauges import register_gauges
 from lakelog.broker.prometheus import encode, read_gauges
+from lakelog.coordination import SHARDS, shard_of
 from lakelog.journal import FlushSettings
-from lakelog.meta import SHARDS, shard_of
 from lakelog.names import bundle_key
 from lakelog.store import Get, PutIfAbsent
 from lakelog.wire import ApiKey

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from lakelog.catalog import create_topic, list_topics, news_of_topics
 from lakelog.errors import CorruptError, InvalidInputError, UnavailableError
-from lakelog.log import create_topic, list_topics, news_of_topics
 from lakelog.names import TOPICS_PREFIX, head_key, topic_key
 from lakelog.store import Delete, Get, Op, PutIfAbsent, run, working
 from tests.unit.broker.site import Site, batch, broker, connect, records, story

@@ -11,10 +11,10 @@ import pytest
 from lakelog.broker import keeping
 from lakelog.broker.keeping import MaintenancePass, MaintenanceProcess, MaintenanceSettings, work
 from lakelog.broker.metrics import Metrics
+from lakelog.catalog import create_topic, make_namespace
 from lakelog.errors import InvalidInputError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, append, new_append
-from lakelog.log import create_topic, make_namespace
 from lakelog.model import Rules
 from lakelog.store import StoreSpec, run, working
 from lakelog.testing import make_batch

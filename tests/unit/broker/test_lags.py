@@ -10,9 +10,9 @@ from lakelog.broker.lags import AT_ONCE, LOOKED_MAX, Lag
 from lakelog.broker.server import Broker
 from lakelog.broker.shards import Shard
 from lakelog.broker.trails import POINTS_MAX, OffsetTimeline
+from lakelog.catalog import Topic
 from lakelog.groups import Commit, Committed, NewOffset, Offsets, TopicIdPartition
 from lakelog.host import new_id
-from lakelog.log import Topic
 from lakelog.store import Get, GetRange, GetSuffix
 from tests.unit.broker.site import NOON, Client, Site, batch, broker, connect, story
 

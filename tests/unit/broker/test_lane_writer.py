@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from lakelog.broker import LaneWriter
+from lakelog.catalog import make_namespace
 from lakelog.errors import InvalidInputError, LakelogError, UnavailableError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Append, FlushSettings, Lane, Stored, Unknown, new_append
-from lakelog.log import make_namespace
 from lakelog.model import Rules
 from lakelog.names import bundle_key
 from lakelog.store import Get, GetSuffix, MemoryStore, Op, PutIfAbsent, run, working

@@ -6,12 +6,12 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker import Limits
+from lakelog.catalog import read_topic
 from lakelog.formats import Bytes
-from lakelog.history.manifests import change_manifest, changes
 from lakelog.host import SystemClock, new_id
-from lakelog.keep import SealSettings
-from lakelog.log import read_topic
 from lakelog.log.read import KNOWN_MS
+from lakelog.maintenance import SealSettings
+from lakelog.manifests import change_manifest, changes
 from lakelog.pipeline import CompactSettings, compact_partition
 from lakelog.store import Get, GetRange, Op
 from tests.unit.broker.site import (

@@ -12,8 +12,8 @@ from kio.schema.errors import ErrorCode
 
 from lakelog.broker import Limits, allowance
 from lakelog.broker.lookups import NAMES_MAX
+from lakelog.catalog import list_topics
 from lakelog.host import new_id
-from lakelog.log import list_topics
 from lakelog.store import Get, GetRange, GetSuffix, Head, ListPage, Op, PutIfAbsent
 from tests.patience import in_time
 from tests.unit.broker.site import Client, Site, batch, broker, connect, story, virtual_story

@@ -4,8 +4,8 @@ import pytest
 
 from lakelog.broker import BrokerSettings, Translation, Verdict, translate_kafka_config
 from lakelog.broker.config_table import BROKER_CONFIGS, TOPIC_DEFAULTS
+from lakelog.catalog import TOPIC_CONFIGS
 from lakelog.errors import InvalidInputError
-from lakelog.log import TOPIC_CONFIGS
 from lakelog.records import BATCH_BYTES_MAX
 
 

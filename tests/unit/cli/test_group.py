@@ -9,13 +9,13 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakelog.catalog import Topic, create_topic, make_namespace
 from lakelog.cli import main
 from lakelog.cli.group import decode_assignment
+from lakelog.coordination import BucketGroups, encode_group, shard_of
 from lakelog.groups import Committed, Durable, Offsets, Roster, RosterMember, TopicIdPartition
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, append, new_append
-from lakelog.log import Topic, create_topic, make_namespace
-from lakelog.meta import BucketGroups, encode_group, shard_of
 from lakelog.model import Rules
 from lakelog.store import open_store, run, working
 from lakelog.testing import make_batch

@@ -5,7 +5,9 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
+from lakelog.catalog import create_topic, make_namespace
 from lakelog.cli import main
+from lakelog.coordination import BucketGroups, encode_group, shard_of
 from lakelog.groups import (
     Committed,
     ConsumerDurable,
@@ -16,8 +18,6 @@ from lakelog.groups import (
     TopicShape,
 )
 from lakelog.host import SystemClock, new_id
-from lakelog.log import create_topic, make_namespace
-from lakelog.meta import BucketGroups, encode_group, shard_of
 from lakelog.model import Rules
 from lakelog.store import open_store, run, working
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from lakelog.catalog import open_namespace
 from lakelog.cli import main
-from lakelog.log import open_namespace
 from lakelog.store import open_store, run, working
 
 

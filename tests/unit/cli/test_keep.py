@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from lakelog.catalog import create_topic, make_namespace
 from lakelog.cli import main
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, append, new_append
-from lakelog.log import create_topic, make_namespace
 from lakelog.model import Rules
 from lakelog.store import open_store, run, working
 from lakelog.testing import make_batch

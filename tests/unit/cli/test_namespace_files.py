@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from lakelog.catalog import Topic
 from lakelog.cli.runs import EXIT_CODES
 from lakelog.cli.view import RunView
-from lakelog.keep import MergeSettings
-from lakelog.log import Topic
+from lakelog.maintenance import MergeSettings
 from lakelog.names import head_key
 from lakelog.pipeline import Convert, Merge, Verdict, Verify, run_here
 from lakelog.store import StoreSpec

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from lakelog.catalog import open_namespace
 from lakelog.cli.logs import make_log
 from lakelog.cli.running import is_here, open_log
 from lakelog.errors import InvalidInputError, NotFoundError
-from lakelog.log import open_namespace
 from lakelog.store import StoreSpec, run, working
 from tests.unit.cli.making import run as lakelog
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from lakelog.catalog import make_namespace, read_topic
 from lakelog.cli import main
 from lakelog.cli.tables import plain
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, Refused, append, learn, new_append
-from lakelog.keep import SealSettings, keep
-from lakelog.log import make_namespace, read_topic
+from lakelog.maintenance import SealSettings, keep
 from lakelog.model import Rules
 from lakelog.store import open_store, run, working
 from lakelog.testing import make_batch

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lakelog.coordination import encode_group
 from lakelog.groups import (
     EXPRESSIONS_MAX,
     Code,
@@ -27,7 +28,6 @@ from lakelog.groups import (
     step,
 )
 from lakelog.groups.subscriptions import decode_subscription
-from lakelog.meta import encode_group
 
 RULES = GroupRules()
 NOW = Now(0, 1_000)

@@ -13,16 +13,11 @@
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
+from lakelog.catalog import Topic, create_topic, list_topics, make_namespace
 from lakelog.errors import LakelogError, UnavailableError
-from lakelog.history.manifests import (
-    Manifest,
-    PartitionPath,
-    change_manifest,
-    changes,
-    read_manifest,
-)
 from lakelog.journal import Lane, Outcome, Stored, append, new_run, write_checkpoint
-from lakelog.keep import (
+from lakelog.log import Bounds, Chunk, bounds, read, store_now
+from lakelog.maintenance import (
     Sealed,
     SealSettings,
     Trimmed,
@@ -34,16 +29,12 @@ from lakelog.keep import (
     sweep_partition,
     trim,
 )
-from lakelog.log import (
-    Bounds,
-    Chunk,
-    Topic,
-    bounds,
-    create_topic,
-    list_topics,
-    make_namespace,
-    read,
-    store_now,
+from lakelog.manifests import (
+    Manifest,
+    PartitionPath,
+    change_manifest,
+    changes,
+    read_manifest,
 )
 from lakelog.model import Record, Rules
 from lakelog.records import Codec, NewBatch, decode_header, encode_batch

@@ -1,8 +1,8 @@
 """A plan holds every segment that has something to read, also those on pages."""
 
-from lakelog.history.manifests import ROWS_MAX, turn_page
-from lakelog.keep import SealSettings
 from lakelog.log import plan_history
+from lakelog.maintenance import SealSettings
+from lakelog.manifests import ROWS_MAX, turn_page
 from lakelog.store import Delete, Meter, Op, metered
 from tests.unit.log.site import Site
 

@@ -5,8 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.errors import InvalidInputError, NotFoundError
-from lakelog.history import EARLIEST, LATEST, OffsetSpec
-from lakelog.history.manifests import PartitionPath
 from lakelog.log import Extent, PartitionRef
 from lakelog.log.ranges import (
     Losses,
@@ -18,6 +16,8 @@ from lakelog.log.ranges import (
     place_at,
     readable,
 )
+from lakelog.manifests import PartitionPath
+from lakelog.segments import EARLIEST, LATEST, OffsetSpec
 
 EXTENT = Extent(PartitionRef("t", PartitionPath(bytes(16), "t", 0), 0), 5, 10, 20)
 keys = st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 3))

@@ -4,12 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
+from lakelog.catalog import delete_topic
 from lakelog.errors import CorruptError, NotFoundError, UnavailableError, UnsupportedError
 from lakelog.formats import batches, kafs
-from lakelog.history.manifests import PartitionPath
 from lakelog.journal import DeleteTopic, append, new_append
-from lakelog.keep import SealSettings, retain_partition
-from lakelog.log import Bounds, Chunk, OutOfRange, bounds, delete_topic, read
+from lakelog.log import Bounds, Chunk, OutOfRange, bounds, read
+from lakelog.maintenance import SealSettings, retain_partition
+from lakelog.manifests import PartitionPath
 from lakelog.names import bundle_key
 from lakelog.records import decode_header
 from lakelog.store import Delete, Get, GetRange, GetSuffix, PutIfAbsent

@@ -8,14 +8,14 @@ import pyarrow as pa
 import pytest
 
 import lakelog
+from lakelog.catalog import Topic
 from lakelog.errors import InvalidInputError, NotFoundError
-from lakelog.history import EARLIEST, LATEST, OffsetSpec
 from lakelog.host import new_id
 from lakelog.journal import append, new_append
-from lakelog.log import Topic
 from lakelog.model import Record
 from lakelog.pipeline import run_here
 from lakelog.records import NewBatch, decode_batches, encode_batch
+from lakelog.segments import EARLIEST, LATEST, OffsetSpec
 from tests.unit.pipeline.home import Home
 
 Row = tuple[str, int, int, bytes | None]

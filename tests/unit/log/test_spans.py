@@ -8,22 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakelog.catalog import Topic, delete_topic
 from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnsupportedError
 from lakelog.formats import kafs
 from lakelog.formats.batches import Frame
 from lakelog.formats.lanes import LEAD_BYTES, decode_checkpoint
-from lakelog.history import Selection
-from lakelog.history.manifests import PartitionPath, SegmentRow, change_manifest
 from lakelog.journal import DeleteTopic, append, new_append, write_checkpoint
-from lakelog.keep import SealSettings, merge_run
 from lakelog.log import (
     Extent,
     LocatedRange,
     PartitionRef,
     Share,
     Survey,
-    Topic,
-    delete_topic,
     open_survey,
     plan_shares,
     sealed_spans,
@@ -31,6 +27,8 @@ from lakelog.log import (
 )
 from lakelog.log.rows import Reads, read_share
 from lakelog.log.spans import SliceRef
+from lakelog.maintenance import SealSettings, merge_run
+from lakelog.manifests import PartitionPath, SegmentRow, change_manifest
 from lakelog.model import Record
 from lakelog.names import bundle_key, checkpoint_key
 from lakelog.records import (
@@ -42,6 +40,7 @@ from lakelog.records import (
     encode_batch,
 )
 from lakelog.records.repacking import Shape, repack
+from lakelog.segments import Selection
 from lakelog.store import Delete, GetRange, PutIfAbsent, working
 from tests.unit.log.site import GRACE_MS, Perform, Site, counting
 

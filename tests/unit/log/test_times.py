@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakelog.errors import NotFoundError
-from lakelog.history.manifests import PartitionPath
 from lakelog.journal import DeleteTopic, append
-from lakelog.keep import SealSettings
 from lakelog.log import offset_at
+from lakelog.maintenance import SealSettings
+from lakelog.manifests import PartitionPath
 from lakelog.records import decode_batches
 from lakelog.store import Delete
 from tests.unit.log.site import EPOCH_MS, Site

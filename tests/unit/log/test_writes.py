@@ -9,16 +9,15 @@ from typing import Any
 
 import pytest
 
+from lakelog.catalog import Topic
 from lakelog.errors import ConflictError, LakelogError, NotFoundError, UnavailableError
 from lakelog.formats.lanes import Write
 from lakelog.journal import CommitWrite, DeleteTopic, Lane, append, new_append
-from lakelog.keep import BulkWriteReport, SealSettings, keep, keep_writes
 from lakelog.log import (
     Chunk,
     Committed,
     Identity,
     Staged,
-    Topic,
     abandon_write,
     announce_write,
     commit_write,
@@ -27,6 +26,7 @@ from lakelog.log import (
 )
 from lakelog.log.parts import create_part
 from lakelog.log.staging import RUNS_MAX
+from lakelog.maintenance import BulkWriteReport, SealSettings, keep, keep_writes
 from lakelog.names import COMMITS_PREFIX, STAGED_PREFIX, commit_key
 from lakelog.records import decode_batches
 from lakelog.store import Delete, Op, PutIfAbsent, PutIfMatch, Work

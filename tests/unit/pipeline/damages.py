@@ -23,15 +23,16 @@ from dataclasses import dataclass
 from hashlib import sha256
 from random import Random  # noqa: TID251 (seeded)
 
+from lakelog.catalog import Topic, list_topics, open_namespace
+from lakelog.catalog.topics import decode_topic
+from lakelog.coordination import decode_shard
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats import decode_fields
 from lakelog.formats.lanes import decode_bundle
-from lakelog.history.manifests import SegmentRow, decode_manifest, decode_page
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Head, Lane, decode_head
-from lakelog.log import Chunk, Topic, bounds, list_topics, open_namespace, read
-from lakelog.log.topics import decode_topic
-from lakelog.meta import decode_shard
+from lakelog.log import Chunk, bounds, read
+from lakelog.manifests import SegmentRow, decode_manifest, decode_page
 from lakelog.names import seq_of
 from lakelog.store import Work
 

@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from lakelog.history.manifests import read_manifest
+from lakelog.catalog import Topic, create_topic, make_namespace
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, append, new_run
-from lakelog.keep import sweep_partition
-from lakelog.log import Chunk, Topic, create_topic, make_namespace, read, store_now
+from lakelog.log import Chunk, read, store_now
+from lakelog.maintenance import sweep_partition
+from lakelog.manifests import read_manifest
 from lakelog.model import Record, Rules
 from lakelog.pipeline import Seal
 from lakelog.pipeline.frame import Step

@@ -3,14 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from lakelog.groups import Committed, Durable, Offsets, Roster, TopicIdPartition
-from lakelog.journal import (
-    DeleteTopic,
-    Lane,
-    append,
-)
-from lakelog.keep import MaintenanceReport, SealSettings, keep, keep_topic, merge_run
-from lakelog.log import (
+from lakelog.catalog import (
     Topic,
     claim_pipeline,
     create_topic,
@@ -18,7 +11,20 @@ from lakelog.log import (
     make_namespace,
     read_topic,
 )
-from lakelog.meta import BucketGroups, encode_group, shard_of
+from lakelog.coordination import BucketGroups, encode_group, shard_of
+from lakelog.groups import Committed, Durable, Offsets, Roster, TopicIdPartition
+from lakelog.journal import (
+    DeleteTopic,
+    Lane,
+    append,
+)
+from lakelog.maintenance import (
+    MaintenanceReport,
+    SealSettings,
+    keep,
+    keep_topic,
+    merge_run,
+)
 from lakelog.model import Rules
 from lakelog.pipeline.frame import Finding, Plan, Result, StoreRequest
 from lakelog.pipeline.fsck import ReindexNamespace, VerifyNamespace

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from lakelog.formats.batches import frames
-from lakelog.history.manifests import Manifest, read_manifest
 from lakelog.journal import append, new_run
-from lakelog.keep import SealSettings
+from lakelog.maintenance import SealSettings
+from lakelog.manifests import Manifest, read_manifest
 from lakelog.model import Record
 from lakelog.pipeline import Compact, Report, run_here
 from lakelog.records import Codec, NewBatch, decode_batch, encode_batch

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.history.manifests import change_manifest, changes, turn_page
+from lakelog.catalog import Topic
 from lakelog.host import new_id
-from lakelog.log import Topic
+from lakelog.manifests import change_manifest, changes, turn_page
 from lakelog.pipeline import (
     Compact,
     CompactSettings,
@@ -111,8 +111,8 @@ def test_a_map_that_is_full_ends_early_and_the_next_run_goes_on(shop: Shop) -> N
 def test_rows_on_pages_are_compacted_as_well(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(shop)
     shop.store()
-    monkeypatch.setattr("lakelog.history.manifests.cells.ROWS_MAX", 3)
-    monkeypatch.setattr("lakelog.history.manifests.cells.ROWS_GOAL", 2)
+    monkeypatch.setattr("lakelog.manifests.cells.ROWS_MAX", 3)
+    monkeypatch.setattr("lakelog.manifests.cells.ROWS_GOAL", 2)
     assert shop.run(turn_page(shop.orders.where(0), new_id(), 0))
     assert shop.manifest.pages
     assert shop.compact().is_good

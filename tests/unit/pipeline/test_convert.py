@@ -7,10 +7,10 @@ import pytest
 
 from lakelog.errors import InvalidInputError
 from lakelog.formats import strm
-from lakelog.history import LAYOUTS
 from lakelog.model import Header, Record, TimestampType
 from lakelog.pipeline import LOSSES, Compare, Convert, Report, Verify, parse_losses, run_here
 from lakelog.records import Codec, NewBatch, encode_batch
+from lakelog.segments import LAYOUTS
 from lakelog.store import StoreSpec
 from tests.stores import START_MS, make_records, write_partition, write_topic
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from lakelog.catalog import Topic, read_topic
 from lakelog.errors import ConflictError, NotFoundError
-from lakelog.history.manifests import change_manifest, changes
 from lakelog.host import new_id
 from lakelog.journal import append, new_run
-from lakelog.keep import SealSettings
-from lakelog.log import Bounds, Topic, bounds, read_topic
+from lakelog.log import Bounds, bounds
+from lakelog.maintenance import SealSettings
+from lakelog.manifests import change_manifest, changes
 from lakelog.model import Record
 from lakelog.pipeline import Copy, plan_job, run_here
 from lakelog.pipeline.frame import Step

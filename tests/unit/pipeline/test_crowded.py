@@ -9,9 +9,9 @@ from random import Random  # noqa: TID251 (seeded)
 
 import pytest
 
-from lakelog.history.manifests import change_manifest, changes
 from lakelog.host import new_id
 from lakelog.journal import append, new_append
+from lakelog.manifests import change_manifest, changes
 from lakelog.model import Record
 from lakelog.pipeline import (
     Compact,

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from lakelog.catalog import Topic, open_topic, read_topic
+from lakelog.coordination import BucketGroups
 from lakelog.errors import LakelogError, NotFoundError
 from lakelog.formats.lanes import (
     NO_ID,
@@ -19,15 +21,6 @@ from lakelog.formats.lanes import (
     encode_checkpoint,
 )
 from lakelog.formats.lanes import Bundle as BundleValue
-from lakelog.history import Selection
-from lakelog.history.manifests import (
-    Intent,
-    change_manifest,
-    changes,
-    decode_manifest,
-    encode_manifest,
-    make_segment,
-)
 from lakelog.journal import (
     Begin,
     append,
@@ -36,13 +29,15 @@ from lakelog.journal import (
     new_append,
     write_checkpoint,
 )
-from lakelog.log import (
-    Topic,
-    bounds,
-    open_topic,
-    read_topic,
+from lakelog.log import bounds
+from lakelog.manifests import (
+    Intent,
+    change_manifest,
+    changes,
+    decode_manifest,
+    encode_manifest,
+    make_segment,
 )
-from lakelog.meta import BucketGroups
 from lakelog.names import (
     bundle_key,
     checkpoint_key,
@@ -54,6 +49,7 @@ from lakelog.names import (
 )
 from lakelog.pipeline.fsck import VerifyNamespace
 from lakelog.records import decode_header
+from lakelog.segments import Selection
 from lakelog.store import (
     Delete,
     Get,
@@ -84,8 +80,8 @@ from tests.unit.pipeline.lived_in import (
 def small_manifests() -> Iterator[None]:
     """Pages turn after a few rows; and flows run one after the other, so that seeds tell all."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lakelog.history.manifests.cells.ROWS_MAX", 4)
-        patch.setattr("lakelog.history.manifests.cells.ROWS_GOAL", 2)
+        patch.setattr("lakelog.manifests.cells.ROWS_MAX", 4)
+        patch.setattr("lakelog.manifests.cells.ROWS_GOAL", 2)
         patch.setattr(
             "lakelog.pipeline.fsck.jobs.run_by_threads",
             lambda flows, perform: [run(flow, perform) for flow in flows],

@@ -7,15 +7,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakelog.catalog import Topic, make_namespace, read_topic
 from lakelog.errors import ConflictError, InvalidInputError, NotFoundError
 from lakelog.formats.batches import frames
 from lakelog.formats.kafkalog import AbortedTxn, encode_txn_index
-from lakelog.history import Selection
-from lakelog.history.manifests import read_manifest
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, Stored, append, new_append
-from lakelog.keep import SealSettings, keep, sweep_partition
-from lakelog.log import Chunk, Topic, make_namespace, open_survey, read, read_topic, store_now
+from lakelog.log import Chunk, open_survey, read, store_now
+from lakelog.maintenance import SealSettings, keep, sweep_partition
+from lakelog.manifests import read_manifest
 from lakelog.model import Record, Rules
 from lakelog.pipeline import (
     Compare,
@@ -31,6 +31,7 @@ from lakelog.pipeline import (
     run_task,
 )
 from lakelog.records import BatchHeader, Codec, NewBatch, decode_header, encode_batch, rebase
+from lakelog.segments import Selection
 from lakelog.store import LocalStore, StoreSpec, Work, run, working
 from tests.stores import make_records, write_partition
 

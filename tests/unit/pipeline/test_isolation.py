@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.history.manifests import Manifest, read_manifest
-from lakelog.keep import MergeSettings
-from lakelog.log import Topic
+from lakelog.catalog import Topic
+from lakelog.maintenance import MergeSettings
+from lakelog.manifests import Manifest, read_manifest
 from lakelog.names import bundle_key, head_key, manifest_key, topic_key
 from lakelog.pipeline import Compact, Merge, Report, Retain, run_here
 from lakelog.store import StoreSpec

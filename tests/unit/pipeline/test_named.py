@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 
 import lakelog
+from lakelog.catalog import Topic
 from lakelog.errors import CorruptError, InvalidInputError, NotFoundError
-from lakelog.history import Selection
-from lakelog.history.manifests import change_manifest, changes, read_manifest
 from lakelog.host import new_id
-from lakelog.keep import MergeSettings
-from lakelog.log import Topic
+from lakelog.maintenance import MergeSettings
+from lakelog.manifests import change_manifest, changes, read_manifest
 from lakelog.pipeline import (
     Compare,
     Merge,
@@ -23,6 +22,7 @@ from lakelog.pipeline import (
     VerifyNamespace,
     run_here,
 )
+from lakelog.segments import Selection
 from lakelog.store import StoreSpec
 from tests.stores import make_records, write_partition
 from tests.unit.pipeline.home import Home
@@ -155,7 +155,7 @@ def test_what_lies_before_the_start_of_a_log_is_not_read(home: Home) -> None:
 def test_a_segment_that_was_made_after_the_listing_is_read_as_the_manifest_has_it(
     home: Home,
 ) -> None:
-    from lakelog.history import find_logs
+    from lakelog.segments import find_logs
 
     topic = sealed(home, rounds=1)
     grown: list[bool] = []

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from lakelog.history.manifests import change_manifest, changes, read_manifest
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
-from lakelog.keep import SealSettings
 from lakelog.log import read
+from lakelog.maintenance import SealSettings
+from lakelog.manifests import change_manifest, changes, read_manifest
 from lakelog.pipeline import Seal, plan_job, run_here
 from lakelog.store import StoreSpec
 from tests.unit.pipeline.home import RULES, Home

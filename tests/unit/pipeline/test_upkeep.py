@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
+from lakelog.catalog import Topic, create_topic, delete_topic, read_topic
 from lakelog.errors import NotFoundError
-from lakelog.history import Selection
-from lakelog.history.manifests import read_manifest
 from lakelog.host import new_id
-from lakelog.keep import MergeSettings
-from lakelog.log import Topic, create_topic, delete_topic, read_topic
+from lakelog.maintenance import MergeSettings
+from lakelog.manifests import read_manifest
 from lakelog.model import Record
 from lakelog.pipeline import Compact, Job, Merge, Retain, VerifyNamespace, plan_job, run_here
 from lakelog.records import Batch, Codec, decode_batches
+from lakelog.segments import Selection
 from lakelog.store import StoreSpec
 from tests.unit.pipeline.home import Home
 

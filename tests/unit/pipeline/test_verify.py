@@ -7,7 +7,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.history import LAYOUTS, Selection
 from lakelog.model import Record
 from lakelog.pipeline import (
     Compare,
@@ -26,6 +25,7 @@ from lakelog.pipeline import (
     run_task,
 )
 from lakelog.records import CRC_START, Codec
+from lakelog.segments import LAYOUTS, Selection
 from lakelog.store import StoreSpec, Usage
 from tests.stores import make_records, write_partition, write_topic
 

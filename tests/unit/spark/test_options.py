@@ -3,7 +3,7 @@
 import pytest
 
 from lakelog.errors import InvalidInputError
-from lakelog.history import EARLIEST, LATEST, Mode
+from lakelog.segments import EARLIEST, LATEST, Mode
 from lakelog.spark.options import ReadOptions, is_new_table, parse_options
 
 

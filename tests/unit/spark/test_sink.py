@@ -13,18 +13,11 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
+from lakelog.catalog import Topic, create_topic, make_namespace, read_topic
 from lakelog.errors import ConflictError, InvalidInputError, NotFoundError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
-from lakelog.log import (
-    OutOfRange,
-    StagedObject,
-    Topic,
-    create_topic,
-    make_namespace,
-    read,
-    read_topic,
-)
+from lakelog.log import OutOfRange, StagedObject, read
 from lakelog.model import Record, Rules, TimestampType
 from lakelog.names import STAGED_PREFIX
 from lakelog.records import Codec, decode_batches, decode_header

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
+from lakelog.catalog import Topic, create_topic, delete_topic
 from lakelog.errors import InvalidInputError, NotFoundError
 from lakelog.journal import DeleteTopic, append
-from lakelog.log import Topic, create_topic, delete_topic
 from lakelog.spark.live import SharePartition
 from lakelog.spark.options import parse_options
 from lakelog.spark.streams import LiveStreamReader

@@ -18,8 +18,8 @@ from lakelog.broker.api.describe_configs import BROKER, TOPIC
 from lakelog.broker.codes import read_code
 from lakelog.broker.services import Call, Services
 from lakelog.broker.turns import in_turns
+from lakelog.catalog import Change, Operation, alter_configs, check_configs
 from lakelog.errors import InvalidInputError, LakelogError
-from lakelog.log import Change, Operation, alter_configs, check_configs
 from lakelog.wire import Fields
 
 __all__ = ["incremental_alter_configs", "replace_configs"]

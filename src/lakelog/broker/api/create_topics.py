@@ -16,8 +16,8 @@ from lakelog.broker.allowance import SPENT, is_spent
 from lakelog.broker.codes import read_code
 from lakelog.broker.services import Call, Services
 from lakelog.broker.turns import in_turns
+from lakelog.catalog import check_configs, describe_configs
 from lakelog.errors import ConflictError, InvalidInputError, LakelogError
-from lakelog.log import check_configs, describe_configs
 from lakelog.names import is_topic_name
 from lakelog.wire import Fields
 

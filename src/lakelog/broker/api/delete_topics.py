@@ -14,8 +14,8 @@ from lakelog.broker.allowance import SPENT, is_spent
 from lakelog.broker.codes import read_code
 from lakelog.broker.services import Call, Services
 from lakelog.broker.turns import in_turns
+from lakelog.catalog import Topic
 from lakelog.errors import LakelogError
-from lakelog.log import Topic
 from lakelog.wire import Fields
 
 __all__ = ["delete_topics"]

@@ -13,8 +13,7 @@ from lakelog.broker.config_table import BROKER_CONFIGS, TOPIC_DEFAULTS
 from lakelog.broker.services import Call, Services
 from lakelog.broker.settings import BrokerSettings
 from lakelog.broker.turns import in_turns
-from lakelog.errors import LakelogError
-from lakelog.log import (
+from lakelog.catalog import (
     TOPIC_CONFIGS,
     ConfigSource,
     ConfigType,
@@ -22,6 +21,7 @@ from lakelog.log import (
     Synonym,
     describe_configs,
 )
+from lakelog.errors import LakelogError
 from lakelog.wire import Fields
 
 __all__ = ["describe_broker_configs"]

@@ -13,8 +13,8 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker.codes import read_code
 from lakelog.broker.services import Call, Services
 from lakelog.broker.turns import in_turns
+from lakelog.catalog import Topic
 from lakelog.errors import LakelogError
-from lakelog.log import Topic
 from lakelog.names import is_topic_name
 from lakelog.wire import Fields
 

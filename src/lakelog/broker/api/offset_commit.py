@@ -25,9 +25,9 @@ from kio.schema.offset_commit.v9.request import OffsetCommitRequest
 
 from lakelog.broker.services import Call, Services, then
 from lakelog.broker.turns import in_turns
+from lakelog.catalog import Topic
 from lakelog.errors import LakelogError
 from lakelog.groups import Commit, CommitAnswer, NewOffset, TopicIdPartition
-from lakelog.log import Topic
 from lakelog.names import is_topic_name
 from lakelog.wire import Fields
 

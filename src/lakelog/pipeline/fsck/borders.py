@@ -19,11 +19,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from lakelog.catalog import Topic
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
-from lakelog.history.manifests import PartitionPath
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Fold, Head, Lane, TopicIdPartition, learn, read_bundles, read_checkpoint
-from lakelog.log import Topic
+from lakelog.manifests import PartitionPath
 from lakelog.model import Rules
 from lakelog.names import (
     TOPICS_PREFIX,

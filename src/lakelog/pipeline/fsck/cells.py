@@ -9,9 +9,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lakelog.catalog import (
+    Namespace,
+    Topic,
+    is_pipeline_claimed,
+    open_namespace,
+    read_topic,
+)
+from lakelog.coordination import decode_shard
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
-from lakelog.log import Namespace, Topic, is_pipeline_claimed, open_namespace, read_topic
-from lakelog.meta import decode_shard
 from lakelog.names import (
     CLUSTER_KEY,
     GROUPS_PREFIX,

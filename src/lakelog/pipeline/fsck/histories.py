@@ -15,8 +15,9 @@ is not missing. Nobody deletes what a manifest names.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from lakelog.catalog import Topic, read_topic
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
-from lakelog.history.manifests import (
+from lakelog.manifests import (
     Intent,
     Manifest,
     PageRow,
@@ -26,7 +27,6 @@ from lakelog.history.manifests import (
     decode_page,
     read_manifest,
 )
-from lakelog.log import Topic, read_topic
 from lakelog.names import topic_key
 from lakelog.pipeline.frame import Finding, FindingCollector, Result
 from lakelog.pipeline.fsck.census import Folder, Subject

@@ -26,10 +26,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakelog.catalog import Namespace, Topic
 from lakelog.errors import NotFoundError
-from lakelog.history import Selection
-from lakelog.history.manifests import PartitionPath
-from lakelog.log import Namespace, Topic
+from lakelog.manifests import PartitionPath
 from lakelog.names import CLUSTER_KEY, topic_key
 from lakelog.pipeline.absent import missing_results
 from lakelog.pipeline.frame import (
@@ -65,6 +64,7 @@ from lakelog.pipeline.fsck.histories import NamedSegment, look_at_folder
 from lakelog.pipeline.fsck.lanes import look_at_lane
 from lakelog.pipeline.fsck.segments import check_segment, mend_segment
 from lakelog.pipeline.listing import SOURCE
+from lakelog.segments import Selection
 from lakelog.store import (
     LIST_LIMIT_MAX,
     ObjectInfo,

@@ -17,7 +17,7 @@ from crc32c import crc32c
 from lakelog.errors import NotFoundError
 from lakelog.formats import EVERYTHING, NOTHING, Block, Damage, Files, Range, kafkalog, kafs
 from lakelog.formats.batches import Frame
-from lakelog.history.manifests import SegmentRow
+from lakelog.manifests import SegmentRow
 from lakelog.pipeline.frame import Finding, FindingCollector, Result
 from lakelog.pipeline.fsck.census import Subject
 from lakelog.pipeline.fsck.histories import NamedSegment, find_row_again

@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakelog.catalog import Topic, TopicConfigs, config_value
 from lakelog.errors import InvalidInputError, NotFoundError
-from lakelog.log import Topic, TopicConfigs, config_value
 from lakelog.model import TimestampType
 from lakelog.records import Codec, hash_keys, sort_rows
 from lakelog.spark.sink.options import CODECS, WriteOptions

@@ -27,6 +27,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from lakelog.catalog import Topic, open_namespace, read_topic
 from lakelog.errors import InvalidInputError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, StoreTime, stamp
@@ -35,11 +36,8 @@ from lakelog.log import (
     Driver,
     Identity,
     Staged,
-    Topic,
     abandon_write,
     commit_write,
-    open_namespace,
-    read_topic,
 )
 from lakelog.model import Rules
 from lakelog.spark.sink.columns import check_columns

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from lakelog.history.manifests import read_manifest
-from lakelog.log import read_topic
+from lakelog.catalog import read_topic
+from lakelog.manifests import read_manifest
 from lakelog.store import PutIfMatch
 from tests.patience import until
 from tests.unit.broker.site import (

@@ -339,8 +339,8 @@ async def read_all(client: Client, name: str, partitions: int, **options: int) -
 
 def fill(site: Site, partitions: int, bundles: int, size: int) -> int:
     """Bundles of one slice for each partition; returns the bytes of all batches."""
+    from lakelog.catalog import read_topic
     from lakelog.journal import append, new_append
-    from lakelog.log import read_topic
 
     site.create("t", partitions)
     topic = site.do(read_topic("t"))

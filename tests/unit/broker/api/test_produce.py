@@ -7,8 +7,8 @@ import pytest
 from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 
+from lakelog.catalog import TOPIC_CONFIGS
 from lakelog.host import SystemClock
-from lakelog.log import TOPIC_CONFIGS
 from lakelog.records import BATCH_BYTES_MAX, Codec, decode_batches, decode_header
 from lakelog.store import PutIfAbsent
 from tests.patience import in_time

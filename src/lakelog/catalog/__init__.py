@@ -1,0 +1,67 @@
+"""The catalog: what a namespace is, and which topics are in it.
+
+namespace    made once, opened by everybody
+topics       cells: ids, incarnations, partitions, lanes, configs
+listing      all topics by one listing, and what is new
+configs      topic configs by Kafka's names, checked and typed; config_table: a row for each;
+             altering: what becomes of them when some are changed
+claims       until when a pipeline maintains the namespace, so that a broker does not
+"""
+
+from lakelog.catalog.altering import Change, Operation, alter_configs
+from lakelog.catalog.claims import claim_pipeline, is_pipeline_claimed
+from lakelog.catalog.config_table import TOPIC_CONFIGS, ConfigType, TopicConfig
+from lakelog.catalog.configs import (
+    ConfigSource,
+    DescribedConfig,
+    Synonym,
+    TopicConfigs,
+    check_configs,
+    config_value,
+    describe_configs,
+)
+from lakelog.catalog.listing import Marks, News, list_topics, news_of_topics
+from lakelog.catalog.namespace import Namespace, make_namespace, open_namespace
+from lakelog.catalog.topics import (
+    Topic,
+    configure_topic,
+    create_topic,
+    delete_topic,
+    forget_retired,
+    grow_topic,
+    open_topic,
+    read_topic,
+)
+
+__all__ = [
+    "TOPIC_CONFIGS",
+    "Change",
+    "ConfigSource",
+    "ConfigType",
+    "DescribedConfig",
+    "Marks",
+    "Namespace",
+    "News",
+    "Operation",
+    "Synonym",
+    "Topic",
+    "TopicConfig",
+    "TopicConfigs",
+    "alter_configs",
+    "check_configs",
+    "claim_pipeline",
+    "config_value",
+    "configure_topic",
+    "create_topic",
+    "delete_topic",
+    "describe_configs",
+    "forget_retired",
+    "grow_topic",
+    "is_pipeline_claimed",
+    "list_topics",
+    "make_namespace",
+    "news_of_topics",
+    "open_namespace",
+    "open_topic",
+    "read_topic",
+]

@@ -1,0 +1,72 @@
+r"""History: segments in a store, found, planned and read.
+
+segments   a segment in a store, a part of it, and what one task reads
+layout     names of objects -> segments of topics and partitions
+named      of these, what a manifest beside them names
+copies     directories of several brokers -> one log
+starts     where logs begin, after DeleteRecords
+logs       all of that: a listing -> the log of each partition
+select     which partitions are wanted, from where and up to where
+times      times -> offsets
+plan       segments -> tasks, by bytes
+read       a part of a segment -> Arrow batches     \
+mend       the same, behind damage; a whole task      | imported only when asked for,
+scan       all of it, in this process                 | because they bring Arrow and LLVM
+tables     segments and batches as tables            /
+"""
+
+from lakelog.segments.layout import (
+    LAYOUTS,
+    Directory,
+    Layout,
+    find_directories,
+    find_segments,
+    layout_named,
+)
+from lakelog.segments.logs import each_directory, each_segment, find_logs
+from lakelog.segments.named import is_named, read_named
+from lakelog.segments.plan import (
+    SPLIT_BYTES,
+    OffsetRange,
+    plan_splits,
+    plan_tasks,
+)
+from lakelog.segments.segments import ReadTask, SegmentRange, SegmentRef
+from lakelog.segments.select import (
+    EARLIEST,
+    LATEST,
+    Mode,
+    OffsetSpec,
+    Selection,
+    mode_named,
+)
+from lakelog.segments.times import find_offset_at, resolve_offsets
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "LAYOUTS",
+    "SPLIT_BYTES",
+    "Directory",
+    "Layout",
+    "Mode",
+    "OffsetRange",
+    "OffsetSpec",
+    "ReadTask",
+    "SegmentRange",
+    "SegmentRef",
+    "Selection",
+    "each_directory",
+    "each_segment",
+    "find_directories",
+    "find_logs",
+    "find_offset_at",
+    "find_segments",
+    "is_named",
+    "layout_named",
+    "mode_named",
+    "plan_splits",
+    "plan_tasks",
+    "read_named",
+    "resolve_offsets",
+]
