@@ -15,7 +15,7 @@ from benchmarks.data import Shape, columns_of, run_of
 from benchmarks.measure import arguments, closing_line, cpu_rounds
 from lakelog.records import Codec
 from lakelog.records.cleaning import Cleaned, clean
-from lakelog.records.keeping import CleaningRules
+from lakelog.records.cleaning_rules import CleaningRules
 from lakelog.records.offset_map import OffsetMap
 
 BAR = 1_000_000

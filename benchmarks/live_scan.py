@@ -37,7 +37,7 @@ from benchmarks.spark import drain, rounds_of
 from lakelog.formats.batches import frames
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, append, new_run, write_checkpoint
-from lakelog.maintenance import SealSettings, keep
+from lakelog.maintenance import SealSettings, maintain
 from lakelog.model import Rules
 from lakelog.store import run, working
 from tests.parts.spark import running_spark
@@ -78,7 +78,7 @@ def prepare(root: Path, shape: Shape, size: int) -> int:
     """Make the three sides; return how many bytes of segments there are."""
     write_log(root / "unsealed", shape, size)
     lanes = write_log(root / "sealed", shape, size)
-    kept = run(keep(lanes, SealSettings()), working(Unsynced(root / "sealed").perform))
+    kept = run(maintain(lanes, SealSettings()), working(Unsynced(root / "sealed").perform))
     assert not kept.failures, kept.failures
     assert kept.sealed.segments == PARTITIONS
     for path in (root / "sealed" / "bench").glob("*/segment-*"):

@@ -32,11 +32,11 @@ from benchmarks.planning import Unsynced
 from lakelog.catalog import Topic, create_topic, make_namespace
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, append, new_run, write_checkpoint
-from lakelog.maintenance import SealSettings, keep
+from lakelog.maintenance import SealSettings, maintain
 from lakelog.model import Rules
+from lakelog.pipeline.jobs import compact_job, seal_job
 from lakelog.records.encoder import encode_columns
 from lakelog.spark.jobs import run_job
-from lakelog.spark.words import compact_job, seal_job
 from lakelog.store import (
     Get,
     MemoryStore,
@@ -204,7 +204,7 @@ def compacted_topic(root: Path, count: int) -> None:
             lane = lanes[topic.lane(partition)]
             run(append(lane, [new_run(topic.id, partition, body)]), perform)
             run(write_checkpoint(lane), perform)
-    run(keep(lanes, SealSettings(segment_bytes=64 << 20), idle=True), perform)
+    run(maintain(lanes, SealSettings(segment_bytes=64 << 20), idle=True), perform)
 
 
 def compact_figures(spark: SparkSession, home: Path, count: int, rounds: int) -> dict[str, float]:

@@ -44,7 +44,7 @@ from lakelog.journal import Lane, append, new_append, write_checkpoint
 from lakelog.model import Record, Rules
 from lakelog.records import NewBatch, encode_batch
 from lakelog.segments.placed import PLACED_COLUMNS
-from lakelog.spark.live import LiveReader, SharePartition
+from lakelog.spark.live import LiveReader, ReadPartition
 from lakelog.spark.options import parse_options
 from lakelog.spark.streams import LiveStreamReader
 from lakelog.store import (
@@ -179,7 +179,7 @@ def plan(root: str, pattern: str) -> Planned:
     for share in some:
         pickle.dumps(share)
     pickling = (time.process_time() - start) * len(shares) / len(some)
-    spans = sum(len(share.share) for share in shares if isinstance(share, SharePartition))
+    spans = sum(len(share.share) for share in shares if isinstance(share, ReadPartition))
     return Planned(wall, cpu, pickling, grown, spans, len(shares))
 
 

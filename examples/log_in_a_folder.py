@@ -12,7 +12,7 @@ from lakelog.catalog import create_topic, make_namespace
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, append, new_append
 from lakelog.log import Chunk, offset_at, read
-from lakelog.maintenance import SealSettings, keep
+from lakelog.maintenance import SealSettings, maintain
 from lakelog.model import Record, Rules
 from lakelog.records import NewBatch, decode_batches, encode_batch
 from lakelog.store import open_store, retrying, run, working
@@ -48,7 +48,7 @@ def main() -> None:
         return [values(run(read(lane, topic.where(at), 0, 1 << 20), perform)) for at in (0, 1)]
 
     print("from the journal:", show())
-    kept = run(keep({0: lane}, SealSettings()), perform)
+    kept = run(maintain({0: lane}, SealSettings()), perform)
     print(f"sealed {kept.sealed.segments} segments")
     print("from history:    ", show())
     print("a moment later:  ", run(offset_at(lane, topic.where(1), now_ms + 1), perform))

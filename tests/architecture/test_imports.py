@@ -12,7 +12,7 @@ SIDE_DOORS = {
     "lakelog.records.columns": "brings NumPy, Numba and Arrow, so it is asked for by name",
     "lakelog.records.cleaning": "likewise",
     "lakelog.records.dirtiness": "it goes with cleaning, and nobody else needs it",
-    "lakelog.records.keeping": "likewise",
+    "lakelog.records.cleaning_rules": "likewise",
     "lakelog.records.offset_map": "likewise",
     "lakelog.records.repacking": "likewise",
     "lakelog.records.scattering": "likewise",
@@ -32,7 +32,7 @@ SIDE_DOORS = {
     "lakelog.spark.doctor": "starts Spark, so it is asked for by name",
     "lakelog.spark.jobs": "likewise",
     "lakelog.spark.session": "likewise",
-    "lakelog.spark.words": "brings the whole pipeline, so it is asked for by name",
+    "lakelog.pipeline.jobs": "brings the whole pipeline, so it is asked for by name",
     "lakelog.segments.tables": "likewise",
 }
 

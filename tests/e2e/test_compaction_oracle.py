@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
 
 from lakelog.records import Batch, Codec, decode_batches
 from lakelog.records.cleaning import Cleaned, clean
-from lakelog.records.keeping import CleaningRules, last_batches
+from lakelog.records.cleaning_rules import CleaningRules, last_batches
 from lakelog.records.offset_map import OffsetMap
 from tests.parts.archives import quick_kafka
 from tests.parts.kafka import Kafka, copy_directory, running_kafka

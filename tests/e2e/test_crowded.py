@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakelog.model import Rules
+from lakelog.pipeline.jobs import compact_job, seal_job, verify_job
 from lakelog.spark import write
 from lakelog.spark.jobs import run_job
-from lakelog.spark.words import compact_job, seal_job, verify_job
 from tests.e2e.live.twins import Namespace, create_topic, running_namespace
 from tests.e2e.live.views import View
 

@@ -28,7 +28,7 @@ from lakelog.catalog import make_namespace, open_namespace
 from lakelog.errors import LakelogError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
-from lakelog.maintenance import SealSettings, keep
+from lakelog.maintenance import SealSettings, maintain
 from lakelog.model import Rules
 from lakelog.pipeline import Report, run_here
 from lakelog.pipeline.fsck import ReindexNamespace, VerifyNamespace
@@ -204,7 +204,7 @@ def _keep(place: StoreSpec) -> None:
         number: Lane(number=number, rules=rules, clock=SystemClock(), ids=new_id, writer=new_id())
         for number in range(rules.lanes)
     }
-    kept = run(keep(lanes, SealSettings(segment_bytes=4 << 20)), perform)
+    kept = run(maintain(lanes, SealSettings(segment_bytes=4 << 20)), perform)
     assert not kept.failures
 
 

@@ -24,7 +24,7 @@ from lakelog.catalog import make_namespace
 from lakelog.host import new_id
 from lakelog.model import Rules
 from lakelog.pipeline import Report, run_here
-from lakelog.spark.words import compare_job, import_job
+from lakelog.pipeline.jobs import compare_job, import_job
 from lakelog.store import open_store, retrying, run, working
 from tests.e2e.live.leaving import (
     CODECS,

@@ -13,9 +13,9 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
+from lakelog.pipeline.jobs import seal_job
 from lakelog.records import Codec
 from lakelog.spark import jobs
-from lakelog.spark.words import seal_job
 from tests.parts.archives import quick_environment
 from tests.parts.seaweedfs import SeaweedFS
 from tests.parts.spark_cluster import SparkCluster

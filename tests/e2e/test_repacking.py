@@ -24,9 +24,9 @@ from lakelog.maintenance import read_segment
 from lakelog.manifests import read_manifest
 from lakelog.model import Rules
 from lakelog.pipeline import run_here
+from lakelog.pipeline.jobs import merge_job, seal_job, verify_job
 from lakelog.records import BatchHeader, Codec, decode_header
 from lakelog.spark.jobs import run_job
-from lakelog.spark.words import merge_job, seal_job, verify_job
 from lakelog.store import run
 from tests.e2e.live.twins import Namespace, create_topic, running_namespace
 from tests.e2e.live.views import Bucket

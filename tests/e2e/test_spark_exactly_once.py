@@ -33,7 +33,7 @@ import pytest
 
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
-from lakelog.maintenance import SealSettings, keep
+from lakelog.maintenance import SealSettings, maintain
 from lakelog.model import Rules
 from lakelog.names import STAGED_PREFIX
 from lakelog.store import retrying, run, working
@@ -269,7 +269,7 @@ def keep_patiently(namespace: Namespace) -> None:
         for number in range(PATIENT.lanes)
     }
     perform = working(retrying(namespace.place.open().perform))
-    kept = run(keep(lanes, SealSettings(segment_bytes=20_000)), perform)
+    kept = run(maintain(lanes, SealSettings(segment_bytes=20_000)), perform)
     assert not kept.failures
 
 

@@ -24,7 +24,7 @@ from lakelog.records import (
     encode_batch,
 )
 from lakelog.records.cleaning import Cleaned, Cleaner, clean
-from lakelog.records.keeping import CleaningRules, last_batches
+from lakelog.records.cleaning_rules import CleaningRules, last_batches
 from lakelog.records.offset_map import OffsetMap
 from tests.strategies import I64_MAX
 

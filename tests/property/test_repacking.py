@@ -29,7 +29,7 @@ from lakelog.records import (
     decode_header,
     encode_batch,
 )
-from lakelog.records.keeping import last_batches
+from lakelog.records.cleaning_rules import last_batches
 from lakelog.records.repacking import Repacked, Repacker, Shape, repack
 from tests.strategies import headers, new_batches, nullable
 

@@ -25,7 +25,7 @@ from lakelog.journal import decode_head
 from lakelog.journal.checkpoints import _point_tail
 from lakelog.log import Identity, abandon_write, read_identity
 from lakelog.log.staging import decode_plan
-from lakelog.maintenance import SealSettings, keep
+from lakelog.maintenance import SealSettings, maintain
 from lakelog.manifests import (
     PartitionPath,
     change_manifest,
@@ -172,7 +172,7 @@ def rewritten(key: str) -> Callable[[Copy], Work[Any]]:
                 id_ = site.id().hex()
                 return change_manifest(where, id_, lambda now: changes.start(now, id_, 1 << 40))
             case _:
-                return keep(site.lanes(), SealSettings(), idle=True)
+                return maintain(site.lanes(), SealSettings(), idle=True)
 
     return change
 

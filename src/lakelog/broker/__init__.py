@@ -21,12 +21,16 @@ settings     what a broker can be told; config_table, translating: the same by K
 limits       how much of a broker its clients may use
 """
 
-from lakelog.broker.gauges import register_gauges
 from lakelog.broker.http import HttpServer
-from lakelog.broker.keeping import MaintenancePass, MaintenanceProcess, MaintenanceSettings
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.limits import Limits
-from lakelog.broker.metrics import Metrics
+from lakelog.broker.maintenance import (
+    MaintenancePass,
+    MaintenanceProcess,
+    MaintenanceSettings,
+)
+from lakelog.broker.metrics.counters import Metrics
+from lakelog.broker.metrics.gauges import register_gauges
 from lakelog.broker.server import Broker, run_broker
 from lakelog.broker.settings import BrokerSettings, Listener
 from lakelog.broker.shards import CoordinatorSettings

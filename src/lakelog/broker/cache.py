@@ -12,7 +12,7 @@ import asyncio
 from collections import OrderedDict
 from typing import Any
 
-from lakelog.broker.metrics import Metrics
+from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.supervision import awaited
 from lakelog.errors import LakelogError
 from lakelog.store import Fetched, GetRange, ObjectInfo, Op, PerformAsync

@@ -16,9 +16,9 @@ from lakelog.broker.cache import ColdCache
 from lakelog.broker.cluster import Cluster
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.lookups import Lookups
-from lakelog.broker.metrics import Metrics, TopicCounters
+from lakelog.broker.metrics.counters import Metrics, TopicCounters
 from lakelog.broker.partitions import Partition
-from lakelog.broker.recent import RecentBatches
+from lakelog.broker.recent_batches import RecentBatches
 from lakelog.catalog import (
     Marks,
     Topic,

@@ -20,8 +20,8 @@ from mmap import mmap
 from typing import TYPE_CHECKING
 
 from lakelog.broker.budget import address_of
-from lakelog.broker.slots import Frames, ResponseSlot
-from lakelog.broker.unread import UnreadAnswers
+from lakelog.broker.response_slots import Frames, ResponseSlot
+from lakelog.broker.unread_answers import UnreadAnswers
 from lakelog.errors import LakelogError
 from lakelog.wire import FRAME_BYTES_MIN, ProduceShape
 

@@ -38,10 +38,10 @@ from lakelog.broker.api.produce import (
     submitting,
 )
 from lakelog.broker.connection import Connection
+from lakelog.broker.fair_scheduler import FairScheduler
 from lakelog.broker.handlers import CHANGING, HANDLERS
-from lakelog.broker.lines import FairScheduler
+from lakelog.broker.response_slots import ResponseSlot
 from lakelog.broker.services import Call, Services
-from lakelog.broker.slots import ResponseSlot
 from lakelog.errors import CorruptError, LakelogError, UnsupportedError
 from lakelog.formats import Bytes
 from lakelog.wire import (

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from types import TracebackType
 
 from lakelog.broker.limits import HTTP_CONNECTIONS_MAX
-from lakelog.broker.metrics import Metrics
-from lakelog.broker.prometheus import encode, read_gauges
+from lakelog.broker.metrics.counters import Metrics
+from lakelog.broker.metrics.prometheus import encode, read_gauges
 from lakelog.broker.supervision import Supervisor
 from lakelog.errors import UnavailableError
 

@@ -25,7 +25,7 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker.catalog import Catalog, Entry
 from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.lanes import LaneWriter
-from lakelog.broker.metrics import TopicCounters
+from lakelog.broker.metrics.counters import TopicCounters
 from lakelog.broker.offset_records import (
     group_key,
     group_value,

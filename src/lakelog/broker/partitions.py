@@ -17,7 +17,7 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker.cache import ColdCache
 from lakelog.broker.codes import read_code
 from lakelog.broker.lanes import LaneWriter
-from lakelog.broker.recent import RecentBatches
+from lakelog.broker.recent_batches import RecentBatches
 from lakelog.broker.scans import RunScan
 from lakelog.catalog import Topic
 from lakelog.errors import LakelogError, UnavailableError

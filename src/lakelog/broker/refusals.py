@@ -9,8 +9,8 @@ from collections import Counter
 from kio.schema.errors import ErrorCode
 from structlog.typing import FilteringBoundLogger
 
-from lakelog.broker.metrics import Metrics
-from lakelog.broker.room import GroupMemoryFull
+from lakelog.broker.group_memory import GroupMemoryFull
+from lakelog.broker.metrics.counters import Metrics
 from lakelog.groups import Code
 from lakelog.wire import Produced
 

@@ -27,21 +27,21 @@ from lakelog.broker.cache import ColdCache
 from lakelog.broker.catalog import Catalog
 from lakelog.broker.cluster import SoleBroker
 from lakelog.broker.connection import Connection
+from lakelog.broker.connection_limits import ConnectionLimiter
 from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.dispatch import Dispatcher
-from lakelog.broker.doors import ConnectionLimiter
 from lakelog.broker.http import READY
-from lakelog.broker.lags import Lags
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.limits import Limits
-from lakelog.broker.metrics import Metrics, counted
+from lakelog.broker.metrics.counters import Metrics, counted
+from lakelog.broker.metrics.lags import Lags
 from lakelog.broker.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
-from lakelog.broker.recent import RecentBatches
+from lakelog.broker.recent_batches import RecentBatches
 from lakelog.broker.refusals import Refusals
+from lakelog.broker.response_slots import ResponseSlot
 from lakelog.broker.services import Services
 from lakelog.broker.sessions import Sessions
 from lakelog.broker.settings import BrokerSettings
-from lakelog.broker.slots import ResponseSlot
 from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.broker.timekeeper import Timekeeper
 from lakelog.catalog import open_namespace

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from lakelog.broker.budget import Budget
 from lakelog.broker.catalog import Catalog
 from lakelog.broker.cluster import Cluster
-from lakelog.broker.growth import GrowthLimiter
+from lakelog.broker.growth_limits import GrowthLimiter
 from lakelog.broker.lanes import LaneWriter
-from lakelog.broker.metrics import Metrics
+from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.refusals import Refusals
 from lakelog.broker.scans import Scans
 from lakelog.broker.sessions import Sessions
@@ -21,7 +21,7 @@ from lakelog.wire import Fields
 
 if TYPE_CHECKING:
     from lakelog.broker.coordinator import Coordinator
-    from lakelog.broker.lags import Lags
+    from lakelog.broker.metrics.lags import Lags
 
 __all__ = ["Call", "Services", "then"]
 

@@ -17,10 +17,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from lakelog.broker.budget import address_of
+from lakelog.broker.group_memory import GroupMemory, GroupMemoryFull
 from lakelog.broker.ledger import CoordinatorSettings, Ledger
 from lakelog.broker.limits import Limits
 from lakelog.broker.looks import SharedLook
-from lakelog.broker.room import GroupMemory, GroupMemoryFull
 from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.coordination import ClaimedShard, GroupStore
 from lakelog.errors import FencedError, LakelogError

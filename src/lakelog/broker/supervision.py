@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 import structlog
 from structlog.typing import FilteringBoundLogger
 
-from lakelog.broker.metrics import Metrics
+from lakelog.broker.metrics.counters import Metrics
 
 __all__ = ["Supervisor", "awaited"]
 

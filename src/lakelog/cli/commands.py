@@ -26,8 +26,12 @@ COMMANDS = {
     "serve": _Row("lakelog.cli.serve", "Serve Kafka clients from an object store."),
     "topic": _Row("lakelog.cli.topic", "Create, list, describe, delete, copy and restore topics."),
     "group": _Row("lakelog.cli.group", "List and describe consumer groups."),
-    "dump": _Row("lakelog.cli.dump", "Print every batch and record of segments of any format."),
-    "inspect": _Row("lakelog.cli.inspect", "Say what segments hold, and whether they are whole."),
+    "dump": _Row(
+        "lakelog.cli.dump.command", "Print every batch and record of segments of any format."
+    ),
+    "inspect": _Row(
+        "lakelog.cli.dump.inspect", "Say what segments hold, and whether they are whole."
+    ),
     "init": _Row("lakelog.cli.init", "Make a namespace for topics in an object store."),
     "keep": _Row("lakelog.cli.keep", "Seal, trim, retain and sweep a namespace."),
     "doctor": _Row("lakelog.cli.doctor", "Find out what is wrong with an installation."),

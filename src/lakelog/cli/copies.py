@@ -62,7 +62,7 @@ def copy(
     there, read and write them with Spark.
     """
     with told_errors():
-        from lakelog.spark.words import copy_job
+        from lakelog.pipeline.jobs import copy_job
 
         job = copy_job(
             url,
@@ -99,7 +99,7 @@ def restore(
     """
     at_ms = moment_ms(moment)
     with told_errors():
-        from lakelog.spark.words import copy_job
+        from lakelog.pipeline.jobs import copy_job
 
         job = copy_job(
             url,

@@ -55,7 +55,7 @@ def _kafka(
     with --stay-closed, and once more when they have stopped.
     """
     with told_errors():
-        from lakelog.spark.words import import_job
+        from lakelog.pipeline.jobs import import_job
 
         job = import_job(
             directories,

@@ -12,8 +12,7 @@ from lakelog.cli.arguments import named_values, store_option
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, StoreTime
-from lakelog.maintenance import MaintenanceReport, SealSettings
-from lakelog.maintenance import keep as keep_flow
+from lakelog.maintenance import MaintenanceReport, SealSettings, maintain
 from lakelog.store import (
     Meter,
     Store,
@@ -77,7 +76,7 @@ def _lanes(store: Store) -> dict[int, Lane]:
 def _one_pass(store: Store, lanes: dict[int, Lane], *, idle: bool, as_json: bool) -> bool:
     meter = Meter()
     perform = working_by_threads(retrying(metered(store.perform, meter)))
-    kept = run(keep_flow(lanes, SealSettings(), idle=idle), perform)
+    kept = run(maintain(lanes, SealSettings(), idle=idle), perform)
     failures = {what: str(error) for what, error in kept.failures.items()}
     if as_json:
         fields = {

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lakelog.cli.arguments import named_values, store_option
+from lakelog.cli.maintenance import UPKEEP
 from lakelog.cli.runs import run_options, run_verb, together, told_errors
-from lakelog.cli.upkeep import UPKEEP
 
 if TYPE_CHECKING:
     from lakelog.pipeline import Job
@@ -78,7 +78,7 @@ def _verify(
     if nothing wrong was found in a format without checksums (rustlog): it is unverifiable.
     """
     with told_errors():
-        from lakelog.spark.words import compare_job, verify_job
+        from lakelog.pipeline.jobs import compare_job, verify_job
 
         job: Job
         common: dict[str, Any] = {
@@ -118,7 +118,7 @@ def _reindex(
     well, 1 if a segment is damaged, 4 if no segment was found.
     """
     with told_errors():
-        from lakelog.spark.words import reindex_job
+        from lakelog.pipeline.jobs import reindex_job
 
         job = reindex_job(
             url,
@@ -171,7 +171,7 @@ def _convert(
     refused or is damaged, 4 if there was nothing to convert.
     """
     with told_errors():
-        from lakelog.spark.words import convert_job
+        from lakelog.pipeline.jobs import convert_job
 
         job = convert_job(
             url,

@@ -10,8 +10,8 @@ import time
 from collections.abc import Sequence
 from typing import TextIO
 
+from lakelog.cli.dump.reading import Fault
 from lakelog.cli.output import Output
-from lakelog.cli.reading import Fault
 
 __all__ = ["Report"]
 

@@ -21,11 +21,14 @@ configs    topic configs by Kafka's names, checked and typed; config_table: a ro
 
 from lakelog.journal import store_now
 from lakelog.log.driving import Driver
-from lakelog.log.live import NamespaceReader
-from lakelog.log.parts import StagedObject, TaskParts
-from lakelog.log.placing import place_batches
-from lakelog.log.plan import Planned, plan_history, plan_partitions
-from lakelog.log.ranges import (
+from lakelog.log.located import (
+    LocatedRange,
+    TaskRanges,
+    plan_read_tasks,
+    sealed_ranges,
+    unsealed_ranges,
+)
+from lakelog.log.offset_options import (
     Key,
     Losses,
     Offsets,
@@ -34,6 +37,9 @@ from lakelog.log.ranges import (
     limit_offsets,
     readable,
 )
+from lakelog.log.parts import StagedObject, TaskParts
+from lakelog.log.placing import place_batches
+from lakelog.log.plan import Planned, plan_history, plan_partitions
 from lakelog.log.read import (
     Bounds,
     CatchUp,
@@ -45,8 +51,8 @@ from lakelog.log.read import (
     read_slice,
     refresh,
 )
+from lakelog.log.reader import NamespaceReader
 from lakelog.log.sizes import history_bytes, journal_bytes
-from lakelog.log.spans import LocatedRange, Share, plan_shares, sealed_spans, unsealed_spans
 from lakelog.log.staging import Identity, Staged, announce_write, read_identity
 from lakelog.log.survey import Extent, PartitionRef, Survey, open_survey
 from lakelog.log.times import Found, Look, newest, offset_at
@@ -80,11 +86,11 @@ __all__ = [
     "OutOfRange",
     "PartitionRef",
     "Planned",
-    "Share",
     "Staged",
     "StagedObject",
     "Survey",
     "TaskParts",
+    "TaskRanges",
     "abandon_write",
     "announce_write",
     "bounds",
@@ -101,15 +107,15 @@ __all__ = [
     "place_batches",
     "plan_history",
     "plan_partitions",
-    "plan_shares",
+    "plan_read_tasks",
     "read",
     "read_decision",
     "read_identity",
     "read_slice",
     "readable",
     "refresh",
-    "sealed_spans",
+    "sealed_ranges",
     "store_now",
     "tell_unsealed",
-    "unsealed_spans",
+    "unsealed_ranges",
 ]

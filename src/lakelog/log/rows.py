@@ -21,8 +21,8 @@ from lakelog.errors import CorruptError, LakelogError, NotFoundError, Unsupporte
 from lakelog.formats import Files, Range, kafs
 from lakelog.formats.columns import Scan, scan_columns
 from lakelog.journal import Lane, floor_holds
+from lakelog.log.located import LocatedRange, SliceRef
 from lakelog.log.read import Known, OutOfRange, read
-from lakelog.log.spans import LocatedRange, SliceRef
 from lakelog.log.survey import PartitionRef
 from lakelog.manifests import SegmentRow
 from lakelog.names import bundle_key
@@ -32,7 +32,7 @@ from lakelog.segments.placed import PLACED_COLUMNS, placed_schema
 from lakelog.segments.read import Placing
 from lakelog.store import Fetched, GetRange, Many, Op, Wait
 
-__all__ = ["Reads", "read_share"]
+__all__ = ["Reads", "read_task"]
 
 WINDOW_BYTES = 32 << 20
 """What is asked for at once, of bundles."""
@@ -45,7 +45,7 @@ _INDEX = ".index"
 Reads = Generator[Op | Many | Wait | pa.RecordBatch, Any, None]
 
 
-def read_share(
+def read_task(
     spans: Iterable[LocatedRange],
     lanes: Callable[[int], Lane],
     columns: Iterable[str] = PLACED_COLUMNS,

@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from lakelog.errors import InvalidInputError, NotFoundError
 from lakelog.log.driving import Driver
-from lakelog.log.live import NamespaceReader
-from lakelog.log.ranges import Losses
-from lakelog.log.rows import read_share
+from lakelog.log.offset_options import Losses
+from lakelog.log.reader import NamespaceReader
+from lakelog.log.rows import read_task
 from lakelog.names import CLUSTER_KEY
 from lakelog.segments import (
     LATEST,
@@ -113,6 +113,6 @@ def _scan_log(
     spans = chain.from_iterable(log.shares(ranges, extents))
 
     def batches() -> Iterator[pa.RecordBatch]:
-        yield from Driver(perform).batches(read_share(spans, log.survey.lane, columns))
+        yield from Driver(perform).batches(read_task(spans, log.survey.lane, columns))
 
     return pa.RecordBatchReader.from_batches(schema, batches())

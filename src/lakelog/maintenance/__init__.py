@@ -15,25 +15,26 @@ from lakelog.maintenance.backlog import (
     Backlog,
     Catalog,
     catalog_of,
+    path_of,
     read_backlog,
-    where_of,
 )
-from lakelog.maintenance.groups import SealBatch, SealSettings, plan_seal
-from lakelog.maintenance.keeper import (
-    MaintenanceReport,
-    bury,
-    forget_topic,
-    keep,
-    keep_lane,
-    keep_partition,
-    keep_topic,
-)
+from lakelog.maintenance.batches import SealBatch, SealSettings, plan_seal
+from lakelog.maintenance.bulk_writes import BulkWriteReport, finish_writes
 from lakelog.maintenance.merge import (
     MergeSettings,
     Rewritten,
     merge_run,
     plan_merge,
     read_segment,
+)
+from lakelog.maintenance.passes import (
+    MaintenanceReport,
+    append_topic_tombstones,
+    forget_topic,
+    maintain,
+    maintain_lane,
+    maintain_partition,
+    maintain_topic,
 )
 from lakelog.maintenance.retain import (
     Retention,
@@ -45,11 +46,10 @@ from lakelog.maintenance.seal import (
     Sealed,
     begin_seal,
     commit_seal,
-    is_unpassed,
-    make_group,
-    seal_group,
+    floor_unchanged,
+    make_seal_batch,
+    seal_batch,
 )
-from lakelog.maintenance.staged import BulkWriteReport, keep_writes
 from lakelog.maintenance.sweep import sweep_partition, sweep_times
 from lakelog.maintenance.trim import Trimmed, reap, trim
 
@@ -65,19 +65,20 @@ __all__ = [
     "SealSettings",
     "Sealed",
     "Trimmed",
+    "append_topic_tombstones",
     "begin_seal",
-    "bury",
     "catalog_of",
     "commit_seal",
+    "finish_writes",
+    "floor_unchanged",
     "forget_topic",
-    "is_unpassed",
-    "keep",
-    "keep_lane",
-    "keep_partition",
-    "keep_topic",
-    "keep_writes",
-    "make_group",
+    "maintain",
+    "maintain_lane",
+    "maintain_partition",
+    "maintain_topic",
+    "make_seal_batch",
     "merge_run",
+    "path_of",
     "plan_merge",
     "plan_retain",
     "plan_seal",
@@ -86,9 +87,8 @@ __all__ = [
     "reap",
     "retain_partition",
     "retention_of",
-    "seal_group",
+    "seal_batch",
     "sweep_partition",
     "sweep_times",
     "trim",
-    "where_of",
 ]

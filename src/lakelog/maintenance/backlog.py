@@ -15,7 +15,7 @@ from lakelog.log import refresh
 from lakelog.manifests import PartitionPath
 from lakelog.store import Work
 
-__all__ = ["Backlog", "Catalog", "catalog_of", "read_backlog", "where_of"]
+__all__ = ["Backlog", "Catalog", "catalog_of", "path_of", "read_backlog"]
 
 WINDOW = 64
 
@@ -67,7 +67,7 @@ def catalog_of(topics: list[Topic]) -> dict[bytes, Topic]:
     return {one.id: one for topic in topics for one in topic.incarnations()}
 
 
-def where_of(catalog: Catalog, place: TopicIdPartition) -> PartitionPath | None:
+def path_of(catalog: Catalog, place: TopicIdPartition) -> PartitionPath | None:
     """Return where the history of a partition is; None: nobody knows its topic."""
     topic = catalog.get(place[0])
     return None if topic is None else topic.where(place[1])

@@ -6,9 +6,9 @@
                             segments and their indexes, read back; several partitions at once
                             then each manifest names its own
 
-``seal_group`` is all of it. Where many tasks share the work, and a large partition too, whoever
+``seal_batch`` is all of it. Where many tasks share the work, and a large partition too, whoever
 leads it announces and commits (``begin_seal``, ``commit_seal``), and each task does what lies
-between (``make_group``).
+between (``make_seal_batch``).
 
 It may be killed anywhere and run twice at once: a manifest takes rows only where its history ends,
 and what was written and not taken is left to the sweep. A key that exists is not adopted, even if
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnavailableError
 from lakelog.journal import KnownBundle, Lane, TopicIdPartition, look, slices_of
 from lakelog.log import place_batches, read_slice, refresh
-from lakelog.maintenance.groups import SealBatch, SealSettings
+from lakelog.maintenance.batches import SealBatch, SealSettings
 from lakelog.manifests import (
     Intent,
     Manifest,
@@ -29,9 +29,9 @@ from lakelog.manifests import (
     SegmentRow,
     change_manifest,
     changes,
+    finish_segment,
     make_segment,
     read_manifest,
-    settle_segment,
 )
 from lakelog.names import bundle_key, segment_stem
 from lakelog.store import (
@@ -50,9 +50,9 @@ __all__ = [
     "Sealed",
     "begin_seal",
     "commit_seal",
-    "is_unpassed",
-    "make_group",
-    "seal_group",
+    "floor_unchanged",
+    "make_seal_batch",
+    "seal_batch",
 ]
 
 WINDOW = 16
@@ -81,7 +81,7 @@ class Sealed:
         )
 
 
-def seal_group(
+def seal_batch(
     lane: Lane, group: SealBatch, settings: SealSettings, *, floor: int, since_ms: int
 ) -> Work[Sealed]:
     """Seal what a group holds beyond each manifest's sealed end.
@@ -101,7 +101,7 @@ def seal_group(
         pieces = yield from _read(lane.number, group, ends)
     except NotFoundError:
         return Sealed(abandoned=len(begun))  # The floor has passed. The sweep cancels the intents.
-    if not (yield from is_unpassed(lane, floor)):
+    if not (yield from floor_unchanged(lane, floor)):
         lane.notes["seal passed"] += 1
         return Sealed(abandoned=len(begun))
     flows = (
@@ -112,7 +112,7 @@ def seal_group(
     return sum((yield from together(flows, _at_once(pieces, settings))), Sealed())
 
 
-def is_unpassed(lane: Lane, floor: int) -> Work[bool]:
+def floor_unchanged(lane: Lane, floor: int) -> Work[bool]:
     """The one rule, after the last read and before the first manifest changes."""
     return (yield from look(lane)).head.floor <= floor
 
@@ -270,7 +270,7 @@ def _write(
     return done
 
 
-def make_group(
+def make_seal_batch(
     lane: int,
     group: SealBatch,
     settings: SealSettings,
@@ -358,7 +358,7 @@ def _put_segment(
         appended_ms=max(piece.created_ms for piece in pieces),
     )
     name = yield from _create(where, made.row.base_offset, made.body, write, plain=plain)
-    return (yield from settle_segment(where, made, name))
+    return (yield from finish_segment(where, made, name))
 
 
 def _create(where: PartitionPath, base: int, body: Body, write: bytes, *, plain: bool) -> Work[str]:

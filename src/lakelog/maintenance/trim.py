@@ -31,7 +31,7 @@ from lakelog.journal import (
     read_checkpoint,
     write_checkpoint,
 )
-from lakelog.maintenance.backlog import Backlog, Catalog, where_of
+from lakelog.maintenance.backlog import Backlog, Catalog, path_of
 from lakelog.manifests import Manifest, PartitionPath, try_manifests
 from lakelog.names import head_key, lane_prefix, seq_of
 from lakelog.store import (
@@ -87,7 +87,7 @@ def _sealed_to(lane: Lane, backlog: Backlog, catalog: Catalog) -> Work[int]:
     fold = lane.fold
     places = dict.fromkeys(one.place for held in backlog.bundles for one in held.bundle.slices)
     left = [place for place in places if fold is None or not fold.is_deleted(place[0])]
-    wheres = [where for place in left if (where := where_of(catalog, place)) is not None]
+    wheres = [where for place in left if (where := path_of(catalog, place)) is not None]
     manifests = yield from _readable(wheres)
     for held in backlog.bundles:
         for one in held.bundle.slices:

@@ -20,8 +20,8 @@ from lakelog.manifests.cells import (
 )
 from lakelog.manifests.making import (
     NewSegment,
+    finish_segment,
     make_segment,
-    settle_segment,
     store_segment,
 )
 from lakelog.manifests.manifest import (
@@ -55,12 +55,12 @@ __all__ = [
     "encode_manifest",
     "encode_page",
     "find_row",
+    "finish_segment",
     "make_segment",
     "read_manifest",
     "read_manifests",
     "read_page",
     "read_rows",
-    "settle_segment",
     "store_segment",
     "try_manifests",
     "turn_page",

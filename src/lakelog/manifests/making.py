@@ -20,7 +20,7 @@ from lakelog.manifests.cells import PartitionPath
 from lakelog.manifests.manifest import SegmentRow
 from lakelog.store import Get, Work, fetch, put_advisory, put_named
 
-__all__ = ["NewSegment", "make_segment", "settle_segment", "store_segment"]
+__all__ = ["NewSegment", "finish_segment", "make_segment", "store_segment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +76,10 @@ def store_segment(where: PartitionPath, made: NewSegment, name: str) -> Work[Seg
         UnavailableError: no answer, time and again.
     """
     yield from put_named(f"{where.prefix}{name}.kfs", made.body)
-    return (yield from settle_segment(where, made, name))
+    return (yield from finish_segment(where, made, name))
 
 
-def settle_segment(where: PartitionPath, made: NewSegment, name: str) -> Work[SegmentRow]:
+def finish_segment(where: PartitionPath, made: NewSegment, name: str) -> Work[SegmentRow]:
     """Read a segment back, put its indexes beside it, and return its row.
 
     Whoever reads it can do without the indexes, and reindex makes them again: one that the store

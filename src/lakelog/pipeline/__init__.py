@@ -24,7 +24,6 @@ from lakelog.pipeline.compacting import Compact, CompactSettings, CompactUnit, c
 from lakelog.pipeline.compare import Compare
 from lakelog.pipeline.convert import Convert
 from lakelog.pipeline.copying import Copy
-from lakelog.pipeline.crowded import CompactedSegment, ShuffledCompaction, compact_crowded
 from lakelog.pipeline.frame import Committing, Finding, Job, Plan, Result, Task, pack
 from lakelog.pipeline.fsck import ReindexNamespace, VerifyNamespace
 from lakelog.pipeline.importing import SEGMENT_BYTES, Import
@@ -40,6 +39,11 @@ from lakelog.pipeline.run import (
     run_task,
 )
 from lakelog.pipeline.sealing import Seal
+from lakelog.pipeline.shuffled_compaction import (
+    CompactedSegment,
+    ShuffledCompaction,
+    compact_crowded,
+)
 from lakelog.pipeline.sides import SIDES
 from lakelog.pipeline.upkeep import Merge, Retain
 from lakelog.pipeline.verify import Verify

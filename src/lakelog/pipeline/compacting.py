@@ -44,8 +44,8 @@ from lakelog.pipeline.targets import TARGET
 from lakelog.pipeline.wanted import failed_partition, list_wanted
 from lakelog.records import decode_header
 from lakelog.records.cleaning import Cleaner
+from lakelog.records.cleaning_rules import CleaningRules
 from lakelog.records.dirtiness import Cleanable, SegmentDirtiness, plan_cleaning
-from lakelog.records.keeping import CleaningRules
 from lakelog.records.offset_map import MEMORY_BYTES, OffsetMap
 from lakelog.segments import Selection
 from lakelog.store import StoreSpec, Usage, Work, run, run_by_threads, tried

@@ -35,7 +35,7 @@ from lakelog.log import (
     Survey,
     offset_at,
     read,
-    sealed_spans,
+    sealed_ranges,
     store_now,
 )
 from lakelog.manifests import read_manifest
@@ -227,7 +227,7 @@ def _end(survey: Survey, extent: Extent, at_ms: int | None) -> Work[int]:
 def _units(extent: Extent, rules: Rules, low: int, end: int, size_max: int) -> Iterator[CopyUnit]:
     """Yield ranges of about so many bytes; one that is empty, if a partition is."""
     start = max(extent.log_start, low)
-    spans = list(sealed_spans(extent, start, min(end, extent.sealed_end)))
+    spans = list(sealed_ranges(extent, start, min(end, extent.sealed_end)))
     base = max(start, min(extent.sealed_end, end))
     if base < end or not spans:
         spans.append(LocatedRange(extent.member, base, max(base, end), 0, None))

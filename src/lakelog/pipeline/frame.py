@@ -13,9 +13,9 @@ as well (``Committing``): its steps only make objects, and after each wave of th
 lets the manifests name what was made. So what was done before a failure stays done.
 
 A step asks for what it needs by yielding a ``StoreRequest``: an operation, and the name of the
-store it is for. So the same step runs in a Spark task, in a worker process of a broker, and in the simulator.
-What is wrong with the data is a Finding in its Result. What is wrong with the world (a store that
-does not answer) is an error: the task fails, and Spark tries it again.
+store it is for. So the same step runs in a Spark task, in a worker process of a broker, and in the
+simulator. What is wrong with the data is a Finding in its Result. What is wrong with the world (a
+store that does not answer) is an error: the task fails, and Spark tries it again.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from lakelog.errors import LakelogError
 from lakelog.host import SystemClock, new_id
-from lakelog.log import Extent, LocatedRange, Survey, open_survey, sealed_spans
-from lakelog.log.rows import read_share
+from lakelog.log import Extent, LocatedRange, Survey, open_survey, sealed_ranges
+from lakelog.log.rows import read_task
 from lakelog.model import Rules
 from lakelog.pipeline.frame import StoreRequest
 from lakelog.segments import Selection
@@ -66,7 +66,7 @@ def look_at(selection: Selection) -> Work[tuple[Survey, list[Extent]]]:
 
 
 def _spans(extent: Extent) -> Iterable[LocatedRange]:
-    yield from sealed_spans(extent, extent.log_start, extent.sealed_end)
+    yield from sealed_ranges(extent, extent.log_start, extent.sealed_end)
     start = max(extent.log_start, extent.sealed_end)
     if start < extent.end:
         yield LocatedRange(extent.member, start, extent.end, 0, None)
@@ -82,7 +82,7 @@ def read_namespace(
         return
     survey = Survey(rules=piece.rules, clock=SystemClock(), ids=new_id)
     wanted = span._replace(base_offset=base, next_offset=next_)
-    reads = read_share([wanted], survey.lane, columns)
+    reads = read_task([wanted], survey.lane, columns)
     answer: Any = None
     error: LakelogError | None = None
     while True:

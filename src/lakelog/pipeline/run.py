@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakelog.pipeline.frame import BAD, Committing, Job, Plan, Result, StoreRequest, Task, pack
-from lakelog.pipeline.live import KafkaReader
+from lakelog.pipeline.kafka_reader import KafkaReader
 from lakelog.pipeline.results import Report, results_to_arrow
 from lakelog.store import Meter, StoreSpec, Usage, metered, retrying, run, working_by_threads
 

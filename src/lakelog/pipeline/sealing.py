@@ -30,17 +30,17 @@ from lakelog.maintenance import (
     Catalog,
     SealBatch,
     SealSettings,
+    append_topic_tombstones,
     begin_seal,
-    bury,
     catalog_of,
     commit_seal,
-    is_unpassed,
-    make_group,
+    floor_unchanged,
+    make_seal_batch,
+    path_of,
     plan_seal,
     read_backlog,
     reap,
     trim,
-    where_of,
 )
 from lakelog.manifests import Manifest, PartitionPath, SegmentRow, try_manifests
 from lakelog.model import Rules
@@ -190,7 +190,7 @@ class Seal:
             if where.place in self.ends
         }
         try:
-            making = make_group(
+            making = make_seal_batch(
                 unit.lane, unit.group, self.settings, ends, self.write, burnt=self.burnt
             )
             made = yield from at_store(TARGET, making)
@@ -244,7 +244,7 @@ class Sealing:
         known = self._known
         bad, self._bad = self._bad, []
         numbers = [*known.backlogs]
-        looks = [is_unpassed(known.lanes[n], known.backlogs[n].floor) for n in numbers]
+        looks = [floor_unchanged(known.lanes[n], known.backlogs[n].floor) for n in numbers]
         # Not known is not unpassed: nothing of such a lane is committed.
         unpassed = {
             n: one is True
@@ -280,7 +280,7 @@ class Sealing:
     def _end(self, number: int, now_ms: int) -> Work[None]:
         known = self._known
         lane, topics = known.lanes[number], known.topics
-        yield from bury(lane, topics)
+        yield from append_topic_tombstones(lane, topics)
         yield from trim(lane, known.backlogs[number], catalog_of(topics), idle=self.job.idle)
         yield from reap(lane, now_ms)
         yield from write_checkpoint(lane)
@@ -306,7 +306,7 @@ def _unsealed(
 ) -> Work[tuple[Backlog, list[tuple[PartitionPath, LakelogError]]]]:
     """Return a backlog without what manifests have already, and those that cannot be read."""
     places = sorted({one.place for held in backlog.bundles for one in held.bundle.slices})
-    wheres = [where for place in places if (where := where_of(catalog, place)) is not None]
+    wheres = [where for place in places if (where := path_of(catalog, place)) is not None]
     found = [*zip(wheres, (yield from try_manifests(wheres)), strict=True)]
     ends = {where.place: one.sealed_end for where, one in found if isinstance(one, Manifest)}
     damaged = [(where, one) for where, one in found if isinstance(one, LakelogError)]

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from lakelog.errors import CorruptError, InvalidInputError
 from lakelog.formats import FORMATS, Carries
 from lakelog.pipeline.frame import StoreRequest
+from lakelog.pipeline.kafka_reader import KafkaPartition, list_live, read_live
 from lakelog.pipeline.listing import list_segments, whole
-from lakelog.pipeline.live import KafkaPartition, list_live, read_live
 from lakelog.pipeline.namespace import LogPiece, list_namespace, read_namespace
 from lakelog.pipeline.parquet import ParquetGroup, list_groups, read_group
 from lakelog.records import OFFSET_MAX

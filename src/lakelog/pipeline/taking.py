@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from lakelog.manifests import (
     PartitionPath,
     SegmentRow,
+    finish_segment,
     make_segment,
-    settle_segment,
 )
 from lakelog.pipeline.adopting import content_name
 from lakelog.pipeline.frame import Step, at_store
@@ -66,5 +66,5 @@ class Taken:
         name = content_name(made)
         # The name says what is in it: who made it does not matter.
         yield from at_store(TARGET, put_named(f"{self._where.prefix}{name}.kfs", made.body))
-        row = yield from at_store(TARGET, settle_segment(self._where, made, name))
+        row = yield from at_store(TARGET, finish_segment(self._where, made, name))
         self.rows.append(row)

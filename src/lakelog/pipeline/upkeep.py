@@ -23,9 +23,9 @@ from lakelog.journal import Lane, StoreTime
 from lakelog.log import store_now
 from lakelog.maintenance import (
     MergeSettings,
+    finish_writes,
     forget_topic,
-    keep_partition,
-    keep_writes,
+    maintain_partition,
     merge_run,
     plan_merge,
     sweep_times,
@@ -198,7 +198,7 @@ class Retain:
         now_ms = yield from at_store(TARGET, store_now(new_id))
         swept, left, notes, outcome = 0, False, FindingCollector(), ""
         for partition in range(unit.first, unit.end):
-            keeping = keep_partition(
+            keeping = maintain_partition(
                 topic, partition, new_id, now_ms=now_ms, grace_ms=self.grace_ms
             )
             done = yield from at_store(TARGET, tried(keeping))
@@ -265,7 +265,7 @@ class Retaining:
             )
             for number in range(self._rules.lanes)
         }
-        kept = run(keep_writes(lanes, now_ms=now_ms, grace_ms=grace_ms), self._perform)
+        kept = run(finish_writes(lanes, now_ms=now_ms, grace_ms=grace_ms), self._perform)
         return bad + [failed(what, error) for what, error in kept.failures.items()]
 
 

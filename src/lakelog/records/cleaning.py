@@ -26,6 +26,7 @@ from crc32c import crc32c
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.records.batch import decode_batch
 from lakelog.records.bodies import Array, Bodies, Group
+from lakelog.records.cleaning_rules import CleaningRules, Transactions, Weight
 from lakelog.records.compression import Codec, compressor
 from lakelog.records.header import (
     BATCH_BYTES_MAX,
@@ -39,7 +40,6 @@ from lakelog.records.header import (
     Bytes,
     decode_header,
 )
-from lakelog.records.keeping import CleaningRules, Transactions, Weight
 from lakelog.records.kernels import clean as k
 from lakelog.records.kernels.decode import T_BODY, T_BODY_END, T_COUNT, T_POSITION
 from lakelog.records.kernels.fields import DONE

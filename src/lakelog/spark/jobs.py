@@ -39,16 +39,16 @@ from lakelog.pipeline import (
     run_planned,
     run_task,
 )
-from lakelog.spark.crowded import clean_all
-from lakelog.spark.tasks import TASK_BYTES, TASKS_PER_SLOT, slots, task_bytes_of
-from lakelog.spark.words import (
+from lakelog.pipeline.jobs import (
     compare_job,
     convert_job,
     import_job,
     reindex_job,
     verify_job,
 )
-from lakelog.spark.worker import settle
+from lakelog.spark.shuffled_compaction import clean_all
+from lakelog.spark.tasks import TASK_BYTES, TASKS_PER_SLOT, slots, task_bytes_of
+from lakelog.spark.worker import disable_collector
 from lakelog.store import Usage
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _perform(
     job: Job, counters: "_Counters | None", batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Do the tasks of a partition. Runs in a worker."""
-    settle()
+    disable_collector()
     for batch in batches:
         for data in batch.column("task").to_pylist():
             task: Task = pickle.loads(data)  # noqa: S301 (this job's own driver made it)

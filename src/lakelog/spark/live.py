@@ -16,20 +16,29 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lakelog.host import SystemClock, new_id
-from lakelog.log import Driver, Extent, Key, Losses, NamespaceReader, PartitionRef, Share, Survey
+from lakelog.log import (
+    Driver,
+    Extent,
+    Key,
+    Losses,
+    NamespaceReader,
+    PartitionRef,
+    Survey,
+    TaskRanges,
+)
 from lakelog.model import Rules
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.telling import told_plainly
-from lakelog.spark.worker import settle, uncollected
+from lakelog.spark.worker import disable_collector, uncollected
 from lakelog.store import Perform, StoreSpec, retrying
 
-__all__ = ["LiveReader", "SharePartition", "live_log", "members_of", "read_live", "tasks_of"]
+__all__ = ["LiveReader", "ReadPartition", "live_log", "members_of", "read_live", "tasks_of"]
 
 
-class SharePartition(InputPartition):
+class ReadPartition(InputPartition):
     """One task: what it reads, and the rules of the namespace."""
 
-    def __init__(self, share: Share, rules: Rules) -> None:
+    def __init__(self, share: TaskRanges, rules: Rules) -> None:
         super().__init__(share)
         self.share, self.rules = share, rules
 
@@ -63,7 +72,7 @@ def tasks_of(
         shares_min=options.min_partitions,
         offsets_max=options.records_max,
     )
-    return [SharePartition(share, log.survey.rules) for share in shares]
+    return [ReadPartition(share, log.survey.rules) for share in shares]
 
 
 def read_live(
@@ -71,17 +80,15 @@ def read_live(
 ) -> Iterator[pa.RecordBatch]:
     """Read one task, on an executor."""
     # Spark asks even where there is nothing to read, with a partition of its own.
-    if not isinstance(partition, SharePartition):
+    if not isinstance(partition, ReadPartition):
         return
     # Compiled: loaded where something is read, and not by every process that plans.
-    from lakelog.log.rows import read_share
+    from lakelog.log.rows import read_task
 
-    settle()
+    disable_collector()
     store = StoreSpec(options.path, dict(options.store_options)).open()
     survey = Survey(rules=partition.rules, clock=SystemClock(), ids=new_id)
-    reads = read_share(
-        partition.share, survey.lane, columns, may_lose=not options.fail_on_data_loss
-    )
+    reads = read_task(partition.share, survey.lane, columns, may_lose=not options.fail_on_data_loss)
     yield from Driver(retrying(store.perform)).batches(reads)
 
 

@@ -31,7 +31,7 @@ from lakelog.spark.live_tables import LIVE_TABLES, LiveTableReader, live_schema
 from lakelog.spark.options import ReadOptions, is_new_table, parse_options
 from lakelog.spark.tables import BatchesReader, SegmentsReader, SplitPartition, warn_of_unsealed
 from lakelog.spark.telling import told_plainly
-from lakelog.spark.worker import settle
+from lakelog.spark.worker import disable_collector
 from lakelog.store import StoreSpec, retrying
 
 if TYPE_CHECKING:
@@ -152,6 +152,6 @@ class RecordsReader(DataSourceReader):
             # Compiled: loaded where something is read, and not by every process that plans.
             from lakelog.segments.mend import read_split
 
-            settle()
+            disable_collector()
             perform = retrying(self._store.open().perform)
             yield from read_split(partition.split, perform, self._columns, mode=self._options.mode)

@@ -17,7 +17,7 @@ from lakelog.segments import ReadTask, each_segment, plan_tasks
 from lakelog.segments.tables import read_batches, read_segments
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.telling import told_plainly
-from lakelog.spark.worker import settle
+from lakelog.spark.worker import disable_collector
 from lakelog.store import StoreSpec, retrying, run, working_by_threads
 
 __all__ = ["BatchesReader", "SegmentsReader", "SplitPartition", "warn_of_unsealed"]
@@ -85,6 +85,6 @@ class BatchesReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, SplitPartition):
-            settle()
+            disable_collector()
             perform = retrying(self._store.open().perform)
             yield from read_batches(partition.split, perform, self._columns)

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-__all__ = ["settle", "uncollected"]
+__all__ = ["disable_collector", "uncollected"]
 
 
 @cache
-def settle() -> None:
+def disable_collector() -> None:
     """Leave what is loaded by now out of every later collection: the first time it is called."""
     gc.collect()
     gc.freeze()

@@ -16,9 +16,9 @@ from lakelog.journal import DeleteTopic, Lane, flush
 from lakelog.log import Bounds, Known, read, store_now
 from lakelog.maintenance import (
     MaintenanceReport,
-    keep_lane,
-    keep_topic,
-    keep_writes,
+    finish_writes,
+    maintain_lane,
+    maintain_topic,
 )
 from lakelog.manifests import change_manifest, changes
 from lakelog.store import Wait, Work
@@ -65,13 +65,13 @@ def keeper(town: Town, process: Process) -> Work[None]:
             topics = yield from list_topics()
             idle = town.random.random() < (0.4 if is_swift else 0.2)
             kept = MaintenanceReport()
-            yield from keep_lane(lane, topics, SEALS, kept, idle=idle)
+            yield from maintain_lane(lane, topics, SEALS, kept, idle=idle)
             if town.random.random() < 0.4:
                 grace_ms = town.rules.grace_ms
                 for topic in topics:
-                    yield from keep_topic(topic, town.world.ids, kept, grace_ms=grace_ms)
+                    yield from maintain_topic(topic, town.world.ids, kept, grace_ms=grace_ms)
                 now_ms = yield from store_now(town.world.ids)
-                writes = yield from keep_writes({0: lane}, now_ms=now_ms, grace_ms=grace_ms)
+                writes = yield from finish_writes({0: lane}, now_ms=now_ms, grace_ms=grace_ms)
                 kept.failures |= writes.failures
                 kept.swept += writes.swept
                 town.count("bulk finished", writes.finished)

@@ -43,7 +43,7 @@ _APPEND = "lakelog.journal.append"
 _TRIM = "lakelog.maintenance.trim"
 _READ = "lakelog.log.read"
 _CHANGES = "lakelog.manifests.changes"
-_STAGED = "lakelog.maintenance.staged"
+_STAGED = "lakelog.maintenance.bulk_writes"
 _COMPACTING = "lakelog.pipeline.compacting"
 
 

@@ -14,7 +14,7 @@ from lakelog.catalog import Topic, create_topic, list_topics, make_namespace
 from lakelog.errors import LakelogError
 from lakelog.journal import flush
 from lakelog.log import OutOfRange, read
-from lakelog.maintenance import SealSettings, keep
+from lakelog.maintenance import SealSettings, maintain
 from lakelog.manifests import decode_manifest, decode_page
 from lakelog.model import Rules
 from lakelog.names import STAGED_PREFIX, seq_of
@@ -169,7 +169,7 @@ def _settle_in(town: Town, topic: Topic) -> None:
         for _ in range(PAST_SEGMENTS):
             for partition in range(topic.partitions):
                 yield from flush(lane, [town.batch(topic, partition) for _ in range(3)])
-            yield from keep({0: lane}, SEALS)
+            yield from maintain({0: lane}, SEALS)
 
     run(past(), working(_performing(world), sleep=lambda _: None))
 
@@ -245,7 +245,7 @@ def _inspect(town: Town, process: Process) -> Work[None]:
     lane = town.lane(process)
     settings = SealSettings(group_bytes=1 << 20, segment_bytes=1 << 20)
     for _ in range(PASSES):
-        kept = yield from keep({0: lane}, settings, idle=True)
+        kept = yield from maintain({0: lane}, settings, idle=True)
         for what, error in kept.failures.items():
             raise Anomaly(f"{what} cannot be kept: {error}") from error
         yield Wait(2 * town.rules.grace_ms)

@@ -12,8 +12,14 @@ from typing import Any, Protocol
 from pyspark.sql import SparkSession
 
 from lakelog.pipeline import Job
+from lakelog.pipeline.jobs import (
+    compact_job,
+    merge_job,
+    retain_job,
+    seal_job,
+    verify_job,
+)
 from lakelog.spark.jobs import run_job
-from lakelog.spark.words import compact_job, merge_job, retain_job, seal_job, verify_job
 from lakelog.store import StoreSpec
 from tests.e2e.live.endless import Told
 from tests.e2e.live.views import Bucket, Range

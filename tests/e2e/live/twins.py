@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakelog.catalog import make_namespace, open_namespace, read_topic
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
-from lakelog.maintenance import MaintenanceReport, SealSettings, keep
+from lakelog.maintenance import MaintenanceReport, SealSettings, maintain
 from lakelog.manifests import change_manifest, changes
 from lakelog.model import Rules
 from lakelog.store import StoreSpec, retrying, run, working
@@ -68,7 +68,7 @@ class Namespace:
             for number in range(rules.lanes)
         }
         settings = SealSettings(segment_bytes=segment_bytes)
-        kept = run(keep(lanes, settings, idle=idle), self._perform)
+        kept = run(maintain(lanes, settings, idle=idle), self._perform)
         assert not kept.failures
         return kept
 

@@ -120,7 +120,9 @@ def try_spark(environment: Environment, home: Path) -> None:
 
 
 def try_kafka(environment: Environment, home: Path) -> None:
-    program = "from lakelog.pipeline.live import KafkaReader; KafkaReader('kafka://127.0.0.1:1')"
+    program = (
+        "from lakelog.pipeline.kafka_reader import KafkaReader; KafkaReader('kafka://127.0.0.1:1')"
+    )
     run(environment, "python", "-c", program)
 
 

@@ -19,7 +19,7 @@ from lakelog.catalog import open_namespace, read_topic
 from lakelog.errors import LakelogError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import FlushSettings, Lane, Outcome, Stored, Unknown, new_append
-from lakelog.maintenance import SealSettings, keep
+from lakelog.maintenance import SealSettings, maintain
 from lakelog.store import Store, open_store, retrying, retrying_async, run, working
 from lakelog.testing import make_batch
 
@@ -87,7 +87,7 @@ def keep_on(store: Store, diary: Diary) -> None:
     lane = open_lane(store)
     while True:
         try:
-            kept = run(keep({0: lane}, SealSettings()), perform)
+            kept = run(maintain({0: lane}, SealSettings()), perform)
             diary.write("kept", kept.sealed.segments, kept.trimmed, kept.reaped, kept.swept)
             failures = list(kept.failures.values())
         except LakelogError as error:

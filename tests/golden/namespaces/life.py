@@ -34,7 +34,7 @@ from lakelog.log import (
     commit_write,
     store_now,
 )
-from lakelog.maintenance import SealSettings, keep, merge_run
+from lakelog.maintenance import SealSettings, maintain, merge_run
 from lakelog.manifests import (
     Manifest,
     PartitionPath,
@@ -186,7 +186,7 @@ class Life:
 
     def keep(self, *, leap_ms: int = GRACE_MS, idle: bool = False) -> None:
         """Do what is due, and let time pass."""
-        kept = self.site.do(keep(self.site.lanes(), SETTINGS, idle=idle))
+        kept = self.site.do(maintain(self.site.lanes(), SETTINGS, idle=idle))
         assert not kept.failures, kept.failures
         self.site.clock.leap(leap_ms)
 
@@ -348,7 +348,7 @@ async def _first_days(life: Life) -> None:
 def _leave_a_segment_nobody_names(life: Life) -> None:
     """Somebody puts a segment under a plain name, and dies: later it is swept, and noted so."""
     life.die(
-        keep(life.site.lanes(), SETTINGS), PutIfAbsent, f"{life.topic(STAMPED).path}/0/segment-"
+        maintain(life.site.lanes(), SETTINGS), PutIfAbsent, f"{life.topic(STAMPED).path}/0/segment-"
     )
     life.site.clock.leap(2 * GRACE_MS)
 

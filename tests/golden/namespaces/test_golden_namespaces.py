@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 
 import lakelog
 from lakelog.catalog import read_topic
-from lakelog.maintenance import SealSettings, keep
+from lakelog.maintenance import SealSettings, maintain
 from lakelog.model import Record
 from lakelog.pipeline import CompactSettings, VerifyNamespace, compact_partition
 from lakelog.records import NewBatch, encode_batch
@@ -67,7 +67,7 @@ def by_a_client(site: Copy, told: Callable[[Client], Awaitable[Any]]) -> Any:
 
 def keep_it(site: Copy, *, leap_ms: int) -> None:
     with small_limits():
-        kept = site.do(keep(site.lanes(), SealSettings(segment_bytes=700), idle=True))
+        kept = site.do(maintain(site.lanes(), SealSettings(segment_bytes=700), idle=True))
     assert not kept.failures, kept.failures
     site.clock.leap(leap_ms)
 

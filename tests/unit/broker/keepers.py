@@ -4,8 +4,8 @@ import os
 import signal
 from multiprocessing.connection import Connection
 
-from lakelog.broker import keeping
-from lakelog.broker.keeping import MaintenanceSettings
+from lakelog.broker import maintenance
+from lakelog.broker.maintenance import MaintenanceSettings
 from lakelog.store import StoreSpec
 
 __all__ = ["failing", "greedy", "sleeper"]
@@ -23,9 +23,9 @@ def failing(spec: StoreSpec, settings: MaintenanceSettings, pipe: Connection) ->
 
 def greedy(spec: StoreSpec, settings: MaintenanceSettings, pipe: Connection) -> None:
     """Take four times as much as is allowed."""
-    keeping._cap(settings.memory_bytes)
+    maintenance._cap(settings.memory_bytes)
     bytearray(settings.memory_bytes // 4)
     try:
         bytearray(settings.memory_bytes * 4)
     except MemoryError:
-        os._exit(keeping.EXIT_MEMORY)
+        os._exit(maintenance.EXIT_MEMORY)

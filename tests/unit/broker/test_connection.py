@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker import Broker, Limits
 from lakelog.broker.budget import Budget, Buffers
 from lakelog.broker.connection import Connection
-from lakelog.broker.slots import ResponseSlot
+from lakelog.broker.response_slots import ResponseSlot
 from lakelog.store import PutIfAbsent
 from lakelog.wire import ApiKey
 from tests.patience import HANGS_S, until

@@ -1016,7 +1016,7 @@ def test_a_full_shard_takes_no_more_members_of_the_newer_protocol(
             await broker.loaded()
             await broker.consumer_heartbeat("g", beat("a", 0))
             size = roster_of(broker).size_bytes
-            monkeypatch.setattr("lakelog.broker.room._MOST", size + 100)
+            monkeypatch.setattr("lakelog.broker.group_memory._MOST", size + 100)
             full = await broker.consumer_heartbeat("g", beat("b", 0))
             assert full.code is Code.COORDINATOR_NOT_AVAILABLE
             assert list(roster_of(broker).roster.members) == ["a"]

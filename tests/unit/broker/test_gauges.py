@@ -6,9 +6,9 @@ import io
 from prometheus_client.parser import text_string_to_metric_families
 
 from lakelog.broker import Broker, BrokerSettings, Listener, run_broker
-from lakelog.broker.gauges import register_gauges
-from lakelog.broker.metrics import Metrics
-from lakelog.broker.prometheus import encode, read_gauges
+from lakelog.broker.metrics.counters import Metrics
+from lakelog.broker.metrics.gauges import register_gauges
+from lakelog.broker.metrics.prometheus import encode, read_gauges
 from lakelog.catalog import make_namespace
 from lakelog.cli.logs import make_log
 from lakelog.groups import Commit, NewOffset, TopicIdPartition
@@ -59,7 +59,7 @@ STILL = {
     "lakelog_connections_refused_total": "no limit is reached",
     "lakelog_loop_stalls_total": "nothing keeps the loop",
     "lakelog_loop_stall_seconds_total": "likewise",
-    "lakelog_keep_passes_total": "no keeper runs; tests/unit/broker/test_keeping.py",
+    "lakelog_keep_passes_total": "no keeper runs; tests/unit/broker/test_maintenance.py",
     "lakelog_keep_failures_total": "likewise",
     "lakelog_keep_restarts_total": "likewise",
     "lakelog_sealed_records_total": "likewise",

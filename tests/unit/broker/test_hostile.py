@@ -17,8 +17,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker import Broker, Limits
-from lakelog.broker.gauges import register_gauges
-from lakelog.broker.prometheus import encode, read_gauges
+from lakelog.broker.metrics.gauges import register_gauges
+from lakelog.broker.metrics.prometheus import encode, read_gauges
 from lakelog.coordination import SHARDS, shard_of
 from lakelog.journal import FlushSettings
 from lakelog.names import bundle_key

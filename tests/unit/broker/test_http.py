@@ -8,7 +8,7 @@ import pytest
 
 from lakelog.broker.http import REQUEST_BYTES_MAX, HttpServer
 from lakelog.broker.limits import HTTP_CONNECTIONS_MAX
-from lakelog.broker.metrics import Metrics
+from lakelog.broker.metrics.counters import Metrics
 from lakelog.errors import UnavailableError
 from tests.hostile import attacks
 from tests.patience import HANGS_S

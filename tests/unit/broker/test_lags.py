@@ -6,10 +6,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.broker.lags import AT_ONCE, LOOKED_MAX, Lag
+from lakelog.broker.metrics.lags import AT_ONCE, LOOKED_MAX, Lag
+from lakelog.broker.metrics.offset_timeline import POINTS_MAX, OffsetTimeline
 from lakelog.broker.server import Broker
 from lakelog.broker.shards import Shard
-from lakelog.broker.trails import POINTS_MAX, OffsetTimeline
 from lakelog.catalog import Topic
 from lakelog.groups import Commit, Committed, NewOffset, Offsets, TopicIdPartition
 from lakelog.host import new_id

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from lakelog.broker.metrics import Histogram, LogRow, Metrics, counted
-from lakelog.broker.prometheus import encode, read_gauges
+from lakelog.broker.metrics.counters import Histogram, LogRow, Metrics, counted
+from lakelog.broker.metrics.prometheus import encode, read_gauges
 from lakelog.errors import NotFoundError, UnavailableError
 from lakelog.store import Delete, Get, MemoryStore, Op, PutIfAbsent, Usage
 from tests.patience import in_time
@@ -85,7 +85,7 @@ def test_topics_have_kafkas_counters() -> None:
 
 
 def test_too_many_topics_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakelog.broker.metrics.TOPICS_MAX", 10)
+    monkeypatch.setattr("lakelog.broker.metrics.counters.TOPICS_MAX", 10)
     metrics = Metrics()
     for number in range(12):
         metrics.topic(f"t{number}").messages_in += 1

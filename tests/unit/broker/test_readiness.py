@@ -14,7 +14,7 @@ from lakelog.broker import (
     MaintenanceSettings,
     Metrics,
 )
-from lakelog.broker.gauges import register_gauges
+from lakelog.broker.metrics.gauges import register_gauges
 from lakelog.broker.server import Broker
 from lakelog.cli.running import _health
 from lakelog.errors import InvalidInputError

@@ -13,12 +13,16 @@ from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.dispatch import Dispatcher
 from lakelog.broker.handlers import HANDLERS
 from lakelog.broker.http import HttpServer
-from lakelog.broker.keeping import MaintenancePass, MaintenanceProcess, MaintenanceSettings
-from lakelog.broker.lags import Lags
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.ledger import Ledger
+from lakelog.broker.maintenance import (
+    MaintenancePass,
+    MaintenanceProcess,
+    MaintenanceSettings,
+)
+from lakelog.broker.metrics.lags import Lags
+from lakelog.broker.metrics.prometheus import encode, read_gauges
 from lakelog.broker.offsets_topic import OffsetsTopic
-from lakelog.broker.prometheus import encode, read_gauges
 from lakelog.broker.server import Broker
 from lakelog.broker.timekeeper import Timekeeper
 from lakelog.broker.watches import Watch

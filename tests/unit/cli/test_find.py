@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.cli.find import Found, display_path, find
+from lakelog.cli.dump.find import Found, display_path, find
 
 
 def _touch(directory: Path, *names: str) -> None:

@@ -4,7 +4,7 @@ import base64
 import json
 from pathlib import Path
 
-from lakelog.cli.jsonl import as_json, json_bytes
+from lakelog.cli.dump.jsonl import as_json, json_bytes
 from lakelog.model import Header, Record
 from lakelog.records import NewBatch, encode_batch
 from tests.unit.cli.making import TIME, VALUE_AT, batch, flipped, run, write_log, write_segment

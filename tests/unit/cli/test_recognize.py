@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.cli.files import recognize_file
-from lakelog.cli.recognize import SegmentFile, SideFile
+from lakelog.cli.dump.files import recognize_file
+from lakelog.cli.dump.recognize import SegmentFile, SideFile
 from lakelog.errors import InvalidInputError
 from lakelog.formats import FORMATS
 from tests.unit.cli.making import flipped, run, write_segment

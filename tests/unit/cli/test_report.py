@@ -5,8 +5,8 @@ import io
 import pytest
 
 from lakelog.cli import report as module
+from lakelog.cli.dump.reading import Fault
 from lakelog.cli.output import Output
-from lakelog.cli.reading import Fault
 from lakelog.cli.report import Report
 
 

@@ -14,7 +14,7 @@ import pytest
 from lakelog.cli.commands import KAFKA_TOOLS, main
 from lakelog.errors import InvalidInputError
 from lakelog.log.scan import scan
-from lakelog.spark import words
+from lakelog.pipeline import jobs
 from lakelog.spark.options import parse_options
 from lakelog.spark.sink.options import parse_write_options
 
@@ -82,7 +82,7 @@ def test_a_command_that_names_a_store_takes_its_options_by_the_one_name(name: st
         assert param.name == one.strip("-").replace("-", "_") + "s"
 
 
-JOBS = [getattr(words, name) for name in dir(words) if name.endswith("_job")]
+JOBS = [getattr(jobs, name) for name in dir(jobs) if name.endswith("_job")]
 
 
 @pytest.mark.parametrize("call", [scan, *JOBS], ids=lambda call: call.__name__)

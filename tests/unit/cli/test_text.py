@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
-from lakelog.cli.reading import Shown
-from lakelog.cli.text import TextLines, java_text
+from lakelog.cli.dump.reading import Shown
+from lakelog.cli.dump.text import TextLines, java_text
 from lakelog.model import Header, Record, TimestampType
 from lakelog.records import Codec, NewBatch, decode_batch, encode_batch
 

@@ -11,7 +11,7 @@ from lakelog.cli import main
 from lakelog.cli.tables import plain
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, Refused, append, learn, new_append
-from lakelog.maintenance import SealSettings, keep
+from lakelog.maintenance import SealSettings, maintain
 from lakelog.model import Rules
 from lakelog.store import open_store, run, working
 from lakelog.testing import make_batch
@@ -58,7 +58,7 @@ def test_what_was_appended_and_sealed_is_described(log: Path) -> None:
     writer, now_ms = lane(topic.lane(0)), SystemClock().now_ms()
     put = new_append(topic.id, 0, make_batch(0, 4, (-1, -1, -1), now_ms))
     run(append(writer, [put]), perform)
-    run(keep({writer.number: writer}, SealSettings()), perform)
+    run(maintain({writer.number: writer}, SealSettings()), perform)
     put = new_append(topic.id, 0, make_batch(4, 3, (-1, -1, -1), now_ms))
     run(append(writer, [put]), perform)
     told = json.loads(lakelog(log, "describe", "t", "--json").stdout)

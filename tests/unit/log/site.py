@@ -25,7 +25,7 @@ from lakelog.maintenance import (
     plan_seal,
     read_backlog,
     reap,
-    seal_group,
+    seal_batch,
     sweep_partition,
     trim,
 )
@@ -224,7 +224,7 @@ def seal(lane: Lane, settings: SealSettings) -> Work[Sealed]:
     assert backlog is not None
     done = Sealed()
     for group in plan_seal(backlog, catalog_of(topics), settings):
-        done += yield from seal_group(lane, group, settings, floor=backlog.floor, since_ms=now_ms)
+        done += yield from seal_batch(lane, group, settings, floor=backlog.floor, since_ms=now_ms)
     return done
 
 

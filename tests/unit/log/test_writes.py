@@ -26,7 +26,7 @@ from lakelog.log import (
 )
 from lakelog.log.parts import create_part
 from lakelog.log.staging import RUNS_MAX
-from lakelog.maintenance import BulkWriteReport, SealSettings, keep, keep_writes
+from lakelog.maintenance import BulkWriteReport, SealSettings, finish_writes, maintain
 from lakelog.names import COMMITS_PREFIX, STAGED_PREFIX, commit_key
 from lakelog.records import decode_batches
 from lakelog.store import Delete, Op, PutIfAbsent, PutIfMatch, Work
@@ -119,7 +119,7 @@ class Place:
         return found
 
     def keep(self) -> BulkWriteReport:
-        flow = keep_writes(self.lanes(), now_ms=self.site.now_ms, grace_ms=GRACE_MS)
+        flow = finish_writes(self.lanes(), now_ms=self.site.now_ms, grace_ms=GRACE_MS)
         kept = self.site.run(flow)
         assert not kept.failures, kept.failures
         return kept
@@ -127,10 +127,10 @@ class Place:
     def seal(self) -> None:
         """Seal everything, and let what was staged for it go."""
         for _ in range(2):
-            kept = self.site.run(keep(self.lanes(), SealSettings(), idle=True))
+            kept = self.site.run(maintain(self.lanes(), SealSettings(), idle=True))
             assert not kept.failures, kept.failures
             self.site.pass_ms(2 * GRACE_MS)
-        assert not self.site.run(keep(self.lanes(), SealSettings(), idle=True)).failures
+        assert not self.site.run(maintain(self.lanes(), SealSettings(), idle=True)).failures
         assert self.left() == set()
 
     def left(self) -> set[str]:
@@ -381,7 +381,7 @@ def test_staged_objects_go_when_the_floor_has_passed_them_for_a_grace() -> None:
     assert staged
 
     def pass_() -> None:
-        kept = place.site.run(keep(place.lanes(), SealSettings(), idle=True))
+        kept = place.site.run(maintain(place.lanes(), SealSettings(), idle=True))
         assert not kept.failures
 
     pass_()

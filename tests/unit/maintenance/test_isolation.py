@@ -7,7 +7,7 @@ import pytest
 
 from lakelog.catalog import Topic, delete_topic, read_topic
 from lakelog.errors import CorruptError, LakelogError, UnavailableError
-from lakelog.maintenance import MaintenanceReport, SealSettings, keep
+from lakelog.maintenance import MaintenanceReport, SealSettings, maintain
 from lakelog.manifests import PartitionPath
 from lakelog.names import commit_key, head_key, manifest_key, topic_key
 from lakelog.store import Get, ListPage, Many, Op, PutIfAbsent, Wait, retrying, run
@@ -18,7 +18,7 @@ SETTINGS = SealSettings()
 
 def pass_over(site: Site, perform: Perform | None = None) -> MaintenanceReport:
     lanes = {number: site.lane(number) for number in range(site.rules.lanes)}
-    return site.run(keep(lanes, SETTINGS, idle=True), perform)
+    return site.run(maintain(lanes, SETTINGS, idle=True), perform)
 
 
 def filled(site: Site, *topics: Topic) -> list[PartitionPath]:
@@ -172,7 +172,7 @@ def test_a_thousand_idle_topics_take_few_rounds_and_two_requests_each() -> None:
     for number in range(1_000):
         site.topic(f"t{number}")
     far = Far(site)
-    kept = run(keep({n: site.lane(n) for n in range(4)}, SETTINGS), far.perform)
+    kept = run(maintain({n: site.lane(n) for n in range(4)}, SETTINGS), far.perform)
     assert kept == MaintenanceReport()
     assert far.rounds <= 120, "3.6 seconds at 30 ms"
     assert far.requests <= 3_200, "a cell, a list and a manifest for each"
@@ -185,7 +185,7 @@ def test_many_bulk_writes_take_few_rounds_and_one_that_is_damaged_stops_no_other
         site.perform(PutIfAbsent(commit_key(site.id(), number), b"{}"))
     site.pass_ms(3_600_000)
     far = Far(site)
-    kept = run(keep({0: site.lane()}, SETTINGS), far.perform)
+    kept = run(maintain({0: site.lane()}, SETTINGS), far.perform)
     assert len(kept.failures) == 300
     assert far.rounds <= 60
 

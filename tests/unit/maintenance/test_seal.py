@@ -15,7 +15,7 @@ from lakelog.maintenance import (
     catalog_of,
     plan_seal,
     read_backlog,
-    seal_group,
+    seal_batch,
 )
 from lakelog.manifests import PartitionPath, change_manifest, changes
 from lakelog.names import manifest_key, segment_stem
@@ -522,7 +522,7 @@ def test_a_large_partition_is_sealed_in_parts_one_after_the_other(site: Site) ->
         (3, True),
     ]
     lane = site.lane()
-    flow = seal_group(lane, groups[1], settings, floor=0, since_ms=site.now_ms)
+    flow = seal_batch(lane, groups[1], settings, floor=0, since_ms=site.now_ms)
     assert site.run(flow) == Sealed()  # It is not its turn.
     site.seal(settings)
     assert site.log(where) == log

@@ -21,8 +21,8 @@ from lakelog.journal import (
 from lakelog.maintenance import (
     MaintenanceReport,
     SealSettings,
-    keep,
-    keep_topic,
+    maintain,
+    maintain_topic,
     merge_run,
 )
 from lakelog.model import Rules
@@ -89,13 +89,13 @@ class House(Site):
 
     def keep(self, *, idle: bool = False) -> None:
         lanes = {number: self.lane(number) for number in range(LANES)}
-        kept = self.run(keep(lanes, SETTINGS, idle=idle))
+        kept = self.run(maintain(lanes, SETTINGS, idle=idle))
         assert not kept.failures, kept.failures
 
     def keep_pages(self) -> None:
         """Retain and sweep, and nothing else: lanes stay as they are."""
         topic = self.run(read_topic("orders"))
-        self.run(keep_topic(topic, self.id, MaintenanceReport(), grace_ms=GRACE_MS))
+        self.run(maintain_topic(topic, self.id, MaintenanceReport(), grace_ms=GRACE_MS))
 
     def merge(self, topic: Topic) -> None:
         """Two neighbours and two more become one each."""

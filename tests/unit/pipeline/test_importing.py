@@ -14,7 +14,7 @@ from lakelog.formats.kafkalog import AbortedTxn, encode_txn_index
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, Stored, append, new_append
 from lakelog.log import Chunk, open_survey, read, store_now
-from lakelog.maintenance import SealSettings, keep, sweep_partition
+from lakelog.maintenance import SealSettings, maintain, sweep_partition
 from lakelog.manifests import read_manifest
 from lakelog.model import Record, Rules
 from lakelog.pipeline import (
@@ -101,7 +101,7 @@ def test_whoever_appends_goes_on_where_kafka_ended(place: Place) -> None:
         (stored,) = place.run(append(lane, [new_append(topic.id, partition, batch(b"new"))]))
         assert isinstance(stored, Stored)
         assert stored.base_offset == 1000
-        place.run(keep({lane.number: lane}, SealSettings(), idle=True))
+        place.run(maintain({lane.number: lane}, SealSettings(), idle=True))
         manifest = place.run(read_manifest(topic.where(partition)))
         assert manifest.sealed_end == 1001
         chunk = place.run(read(lane, topic.where(partition), 1000, 1 << 20))
@@ -142,7 +142,7 @@ def test_nobody_sees_a_topic_before_its_import_has_ended(place: Place) -> None:
     with pytest.raises(NotFoundError):
         place.run(_members("orders"))
     lanes = {number: place.lane(number) for number in range(RULES.lanes)}
-    assert not place.run(keep(lanes, SealSettings())).failures
+    assert not place.run(maintain(lanes, SealSettings())).failures
     assert run_here(place.job()).is_good
     assert place.run(_members("orders")) == 3
     assert place.same().is_good
@@ -155,7 +155,7 @@ def test_a_sweep_takes_nothing_of_an_import_that_is_on_its_way(place: Place) -> 
         run_here(job, wave_bytes=1)
     lanes = {number: place.lane(number) for number in range(RULES.lanes)}
     before = objects(place)
-    assert not place.run(keep(lanes, SealSettings())).failures
+    assert not place.run(maintain(lanes, SealSettings())).failures
     assert segments_among(objects(place)) == segments_among(before)
 
 

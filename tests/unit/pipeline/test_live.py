@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from lakelog.errors import UnavailableError
-from lakelog.pipeline.live import KafkaReader, ListPartitions
+from lakelog.pipeline.kafka_reader import KafkaReader, ListPartitions
 
 
 class Moving:

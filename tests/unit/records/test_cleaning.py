@@ -19,7 +19,7 @@ from lakelog.records import (
     encode_batch,
 )
 from lakelog.records.cleaning import Cleaned, Cleaner, clean
-from lakelog.records.keeping import CleaningRules, LastBatch, last_batches
+from lakelog.records.cleaning_rules import CleaningRules, LastBatch, last_batches
 from lakelog.records.kernels import clean as kernel_clean
 from lakelog.records.kernels import decode as kernel_decode
 from lakelog.records.kernels import rewrite as kernel_rewrite

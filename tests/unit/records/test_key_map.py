@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from lakelog.records.cleaning import Cleaner
+from lakelog.records.cleaning_rules import CleaningRules
 from lakelog.records.columns import BatchDecoder
 from lakelog.records.encoder import BatchEncoder
-from lakelog.records.keeping import CleaningRules
 from lakelog.records.offset_map import BYTES_PER_KEY, OffsetMap
 
 OPERATIONS = int(os.environ.get("LAKELOG_KEY_MAP_OPERATIONS", "500000"))  # noqa: TID251

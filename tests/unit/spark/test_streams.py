@@ -8,11 +8,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 from lakelog.catalog import Topic, create_topic, delete_topic
 from lakelog.errors import InvalidInputError, NotFoundError
 from lakelog.journal import DeleteTopic, append
-from lakelog.spark.live import SharePartition
+from lakelog.spark.live import ReadPartition
 from lakelog.spark.options import parse_options
 from lakelog.spark.streams import LiveStreamReader
 from tests.unit.log.site import GRACE_MS, Site, counting
-from tests.unit.log.test_spans import rows_of
+from tests.unit.log.test_located import rows_of
 
 ALL = ReadAllAvailable()
 
@@ -53,7 +53,7 @@ def stream(
 
 
 def offsets_of(site: Site, reader: LiveStreamReader, start: Any, end: Any) -> list[tuple[int, int]]:
-    shares = [p.share for p in reader.partitions(start, end) if isinstance(p, SharePartition)]
+    shares = [p.share for p in reader.partitions(start, end) if isinstance(p, ReadPartition)]
     return sorted((row[0], row[1]) for row in rows_of(site, shares))
 
 

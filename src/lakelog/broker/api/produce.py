@@ -23,7 +23,7 @@ from kio.schema.errors import ErrorCode
 
 from lakelog.broker.catalog import Entry
 from lakelog.broker.codes import REFUSALS, batch_code, read_code
-from lakelog.broker.metrics import TopicCounters
+from lakelog.broker.metrics.counters import TopicCounters
 from lakelog.broker.partitions import Partition
 from lakelog.broker.services import Services
 from lakelog.broker.turns import in_turns

@@ -9,17 +9,22 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from lakelog.cli.find import display_path
+from lakelog.cli.dump.find import display_path
+from lakelog.cli.dump.reading import Fault, Wanted, read_segment
+from lakelog.cli.dump.recognize import (
+    HEAD_BYTES,
+    SegmentFile,
+    SideFile,
+    recognize,
+)
+from lakelog.cli.dump.side import read_side_file
+from lakelog.cli.dump.text import TextLines
 from lakelog.cli.kafka import indexes
 from lakelog.cli.kafka.grammar import Options
 from lakelog.cli.kafka.java import hash_order, parse_int, split, text_hash
 from lakelog.cli.kafka.running import Console, check_required, start
 from lakelog.cli.kafka.sources import Sources, is_remote
 from lakelog.cli.kafka.thrown import Thrown
-from lakelog.cli.reading import Fault, Wanted, read_segment
-from lakelog.cli.recognize import HEAD_BYTES, SegmentFile, SideFile, recognize
-from lakelog.cli.side import read_side_file
-from lakelog.cli.text import TextLines
 from lakelog.errors import InvalidInputError
 from lakelog.formats import kafkalog
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from lakelog.cli.files import SIDE_BYTES_MAX, OpenSegment
+from lakelog.cli.dump.files import SIDE_BYTES_MAX, OpenSegment
+from lakelog.cli.dump.recognize import SegmentFile
 from lakelog.cli.kafka.thrown import Thrown
-from lakelog.cli.recognize import SegmentFile
 from lakelog.errors import LakelogError, NotFoundError
 from lakelog.formats import Files, Range
 

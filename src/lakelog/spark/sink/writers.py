@@ -44,7 +44,7 @@ from lakelog.spark.sink.columns import check_columns
 from lakelog.spark.sink.options import WriteOptions, parse_write_options
 from lakelog.spark.sink.placing import RowPartitioner, TopicTarget, home_of
 from lakelog.spark.sink.tasks import TaskWriter
-from lakelog.spark.worker import settle
+from lakelog.spark.worker import disable_collector
 from lakelog.store import StoreSpec, retrying
 
 __all__ = ["Job", "LogWriter", "Written", "open_job", "stream_writer_of", "write", "writer_of"]
@@ -74,7 +74,7 @@ class Job:
 
     def write(self, rows: Iterable[pa.RecordBatch], identity: Identity, write: bytes) -> Written:
         """Stage the rows of one task."""
-        settle()
+        disable_collector()
         context = TaskContext.get()
         if context is None:
             raise InvalidInputError("rows are written by tasks: use df.write or df.writeStream")

@@ -8,9 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.broker import keeping
-from lakelog.broker.keeping import MaintenancePass, MaintenanceProcess, MaintenanceSettings, work
-from lakelog.broker.metrics import Metrics
+from lakelog.broker import maintenance
+from lakelog.broker.maintenance import (
+    MaintenancePass,
+    MaintenanceProcess,
+    MaintenanceSettings,
+    work,
+)
+from lakelog.broker.metrics.counters import Metrics
 from lakelog.catalog import create_topic, make_namespace
 from lakelog.errors import InvalidInputError
 from lakelog.host import SystemClock, new_id
@@ -83,7 +88,7 @@ def test_what_a_pass_cannot_do_is_told_and_the_next_one_tries_again(tmp_path: Pa
 def test_one_that_dies_is_started_again_later_each_time(
     log: StoreSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping, "DELAY_S_MIN", 0.01)
+    monkeypatch.setattr(maintenance, "DELAY_S_MIN", 0.01)
     metrics, said = Metrics(), list[str]()
 
     async def story() -> None:

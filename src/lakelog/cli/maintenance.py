@@ -67,7 +67,7 @@ def _seal(
     A lane is due with 1 GiB, or when the oldest of it has waited for ten minutes.
     """
     with told_errors():
-        from lakelog.spark.words import seal_job
+        from lakelog.pipeline.jobs import seal_job
 
         extra: dict[str, Any] = {"backlog_ms": 0} if is_now else {}
         job = seal_job(
@@ -97,7 +97,7 @@ def _merge(
 ) -> None:
     """Make few large segments of many small ones."""
     with told_errors():
-        from lakelog.spark.words import merge_job
+        from lakelog.pipeline.jobs import merge_job
 
         job = merge_job(
             url,
@@ -131,7 +131,7 @@ def _compact(
     max.compaction.lag.ms of the topic; tombstones go after delete.retention.ms.
     """
     with told_errors():
-        from lakelog.spark.words import compact_job
+        from lakelog.pipeline.jobs import compact_job
 
         job = compact_job(
             url,
@@ -151,7 +151,7 @@ def _compact(
 def _retain(url: str, store_options: tuple[str, ...], topics: tuple[str, ...], **run: Any) -> None:
     """Delete what is too old or too much, what was deleted, and what nobody names."""
     with told_errors():
-        from lakelog.spark.words import retain_job
+        from lakelog.pipeline.jobs import retain_job
 
         job = retain_job(url, topics=topics or None, store_options=named_values(store_options))
         run_verb(job, url, **run)
@@ -214,7 +214,7 @@ def _run(
 
 
 def _jobs(url: str, store_options: dict[str, str], *, is_now: bool) -> "dict[str, Job]":
-    from lakelog.spark.words import compact_job, merge_job, retain_job, seal_job
+    from lakelog.pipeline.jobs import compact_job, merge_job, retain_job, seal_job
 
     extra: dict[str, Any] = {"backlog_ms": 0} if is_now else {}
     return {

@@ -6,7 +6,7 @@ import pytest
 import structlog
 
 from lakelog.broker import Limits, Metrics
-from lakelog.broker.doors import TELL_S, ConnectionLimiter
+from lakelog.broker.connection_limits import TELL_S, ConnectionLimiter
 
 
 def opened(open_files: int, **limits: int) -> tuple[ConnectionLimiter, list[dict[str, Any]]]:

@@ -15,7 +15,7 @@ from lakelog.journal import (
     new_append,
 )
 from lakelog.log import Bounds
-from lakelog.maintenance import MaintenanceReport, Sealed, SealSettings, keep
+from lakelog.maintenance import MaintenanceReport, Sealed, SealSettings, maintain
 from lakelog.manifests import PartitionPath
 from lakelog.names import head_key
 from lakelog.store import PutIfAbsent, PutIfMatch
@@ -42,7 +42,7 @@ def site() -> Site:
 
 def pass_over(site: Site, *, idle: bool = True) -> MaintenanceReport:
     """One pass of a keeper that has just started."""
-    return site.run(keep({0: site.lane()}, SETTINGS, idle=idle))
+    return site.run(maintain({0: site.lane()}, SETTINGS, idle=idle))
 
 
 def delete(site: Site, topic: Topic, *, tell: bool = True) -> Topic:
@@ -80,7 +80,7 @@ def test_two_keepers_in_turn_and_a_log_that_goes_on(site: Site) -> None:
     keepers = [site.lane(), site.lane()]
     for turn in range(12):
         site.fill(lane, where, 3)
-        site.run(keep({0: keepers[turn % 2]}, SETTINGS, idle=turn % 3 == 0))
+        site.run(maintain({0: keepers[turn % 2]}, SETTINGS, idle=turn % 3 == 0))
         site.pass_ms(GRACE_MS // 2)
     log = site.log(where)
     assert spans(log) == [(2 * at, 2 * at + 2) for at in range(36)]
@@ -94,7 +94,7 @@ def one_town() -> Site:
     lane = site.lane()
     for turn in range(5):
         site.append(lane, (a.where(0), a.where(1), b.where(0))[turn % 3], site.batch(2))
-    site.run(keep({0: site.lane()}, SETTINGS, idle=True))
+    site.run(maintain({0: site.lane()}, SETTINGS, idle=True))
     site.pass_ms(GRACE_MS)
     for turn in range(5):
         site.append(lane, (a.where(0), a.where(1), b.where(0))[turn % 3], site.batch(2))
@@ -110,7 +110,7 @@ def test_a_keeper_killed_anywhere_loses_nothing_that_may_be_read() -> None:
         for at in range(topic.partitions)
     ]
     ends: dict[PartitionPath, int] = {}
-    for site in killed_at_every_step(one_town, lambda site: keep({0: site.lane()}, SETTINGS)):
+    for site in killed_at_every_step(one_town, lambda site: maintain({0: site.lane()}, SETTINGS)):
         tried += 1
         for round_ in range(2):
             for where in wheres:
@@ -265,5 +265,5 @@ def test_a_keeper_killed_in_its_first_steps_has_changed_nothing(site: Site) -> N
     site.fill(site.lane(), site.topic().where(0), 3)
     before = site.objects()
     with pytest.raises(Killed):
-        site.run(keep({0: site.lane()}, SETTINGS), Dying(site, 5))
+        site.run(maintain({0: site.lane()}, SETTINGS), Dying(site, 5))
     assert site.objects() == before

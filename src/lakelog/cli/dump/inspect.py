@@ -16,12 +16,12 @@ from lakelog.cli.arguments import (
     readable,
     streams,
 )
-from lakelog.cli.files import OpenSegment, open_segment, recognize_file
-from lakelog.cli.find import find
-from lakelog.cli.reading import Fault, Wanted, read_segment
-from lakelog.cli.recognize import SegmentFile
+from lakelog.cli.dump.files import OpenSegment, open_segment, recognize_file
+from lakelog.cli.dump.find import find
+from lakelog.cli.dump.reading import Fault, Wanted, read_segment
+from lakelog.cli.dump.recognize import SegmentFile
+from lakelog.cli.dump.summary import TOTAL, Summary, title
 from lakelog.cli.report import Report
-from lakelog.cli.summary import TOTAL, Summary, title
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats import FORMATS, Range, drive, kafkalog, kafs, strm
 

@@ -19,10 +19,10 @@ from lakelog.errors import LakelogError, UnavailableError
 from lakelog.journal import DeleteTopic, Lane, append, write_checkpoint
 from lakelog.log import refresh, store_now
 from lakelog.maintenance.backlog import Backlog, Catalog, catalog_of, read_backlog
-from lakelog.maintenance.groups import SealBatch, SealSettings, plan_seal
+from lakelog.maintenance.batches import SealBatch, SealSettings, plan_seal
+from lakelog.maintenance.bulk_writes import finish_writes
 from lakelog.maintenance.retain import retain_partition
-from lakelog.maintenance.seal import Sealed, seal_group
-from lakelog.maintenance.staged import keep_writes
+from lakelog.maintenance.seal import Sealed, seal_batch
 from lakelog.maintenance.sweep import sweep_listed, sweep_times
 from lakelog.maintenance.trim import reap, trim
 from lakelog.manifests import read_manifest, turn_page
@@ -32,12 +32,12 @@ from lakelog.store import Work, list_objects, together
 
 __all__ = [
     "MaintenanceReport",
-    "bury",
+    "append_topic_tombstones",
     "forget_topic",
-    "keep",
-    "keep_lane",
-    "keep_partition",
-    "keep_topic",
+    "maintain",
+    "maintain_lane",
+    "maintain_partition",
+    "maintain_topic",
 ]
 
 BUNDLES_MAX = 4096
@@ -71,7 +71,7 @@ class MaintenanceReport:
     """What could not be done: a lane, a topic, a partition or a bulk write, and why."""
 
 
-def keep(
+def maintain(
     lanes: Mapping[int, Lane], settings: SealSettings, *, idle: bool = False
 ) -> Work[MaintenanceReport]:
     """Do for the namespace what is due.
@@ -91,7 +91,7 @@ def keep(
     swept = sweep_times(now_ms=now_ms, grace_ms=grace_ms)
     times = yield from _alone(swept, "objects that told the time", kept)
     kept.swept += times or 0
-    writes = yield from keep_writes(lanes, now_ms=now_ms, grace_ms=grace_ms)
+    writes = yield from finish_writes(lanes, now_ms=now_ms, grace_ms=grace_ms)
     kept.swept += writes.swept
     kept.failures |= writes.failures
     return kept
@@ -141,7 +141,7 @@ def _keep_lanes(
 
 
 def _begin(lane: Lane, topics: list[Topic]) -> Work[tuple[Backlog | None]]:
-    yield from bury(lane, topics)
+    yield from append_topic_tombstones(lane, topics)
     return ((yield from read_backlog(lane, BUNDLES_MAX)),)
 
 
@@ -173,7 +173,7 @@ def _seal_group(
 ) -> Work[Sealed]:
     # Asked for each: a pass may take longer than the grace, and an intent begins now.
     now_ms = yield from store_now(lane.ids)
-    return (yield from seal_group(lane, group, settings, floor=backlog.floor, since_ms=now_ms))
+    return (yield from seal_batch(lane, group, settings, floor=backlog.floor, since_ms=now_ms))
 
 
 def _end(
@@ -193,7 +193,7 @@ def _end(
     yield from write_checkpoint(lane)
 
 
-def keep_lane(
+def maintain_lane(
     lane: Lane,
     topics: list[Topic],
     settings: SealSettings,
@@ -213,7 +213,7 @@ def keep_lane(
 # ---------------------------------------------------------------------------- topics
 
 
-def keep_topic(topic: Topic, ids: Ids, kept: MaintenanceReport, *, grace_ms: int) -> Work[None]:
+def maintain_topic(topic: Topic, ids: Ids, kept: MaintenanceReport, *, grace_ms: int) -> Work[None]:
     """Retain and sweep every partition of a topic, and of deleted ones of its name."""
     yield from _keep_topics([topic], ids, kept, grace_ms=grace_ms)
 
@@ -232,7 +232,7 @@ def _keep_topics(
     left: set[bytes] = set()
 
     def one_partition(one: Topic, partition: int, now_ms: int) -> Work[None]:
-        keeping = keep_partition(one, partition, ids, now_ms=now_ms, grace_ms=grace_ms)
+        keeping = maintain_partition(one, partition, ids, now_ms=now_ms, grace_ms=grace_ms)
         done = yield from _alone(keeping, f"partition {one.name}-{partition}", kept)
         swept, more = done or (0, True)
         kept.swept += swept
@@ -251,7 +251,7 @@ def _keep_topics(
             yield from _alone(forgetting, f"topic {one.name}", kept)
 
 
-def keep_partition(
+def maintain_partition(
     topic: Topic, partition: int, ids: Ids, *, now_ms: int, grace_ms: int
 ) -> Work[tuple[int, bool]]:
     """Retain and sweep one partition; return how many objects went, and whether some are left.
@@ -274,7 +274,7 @@ def forget_topic(topic: Topic, ids: Ids, *, now_ms: int, grace_ms: int) -> Work[
         yield from forget_retired(topic.name, topic.id, ids())
 
 
-def bury(lane: Lane, topics: list[Topic]) -> Work[None]:
+def append_topic_tombstones(lane: Lane, topics: list[Topic]) -> Work[None]:
     """Tell a lane of deleted topics, if whoever deleted them did not live to do it."""
     yield from refresh(lane)
     known = {place[0] for place in lane.known.fold.ends}

@@ -30,14 +30,14 @@ from pathlib import Path
 from time import monotonic
 from types import TracebackType
 
-from lakelog.broker.metrics import Metrics
+from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.catalog import is_pipeline_claimed, open_namespace
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, StoreTime
 from lakelog.log import store_now
-from lakelog.maintenance import MaintenanceReport, SealSettings, keep
+from lakelog.maintenance import MaintenanceReport, SealSettings, maintain
 from lakelog.store import (
     Meter,
     StoreSpec,
@@ -295,7 +295,7 @@ def _unless_claimed(lanes: dict[int, Lane], settings: SealSettings) -> Work[Main
     now_ms = yield from store_now(new_id)
     if (yield from is_pipeline_claimed(now_ms)):
         return MaintenanceReport()
-    return (yield from keep(lanes, settings))
+    return (yield from maintain(lanes, settings))
 
 
 def _cap(memory_bytes: int) -> None:

@@ -15,9 +15,23 @@ from lakelog.errors import InvalidInputError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
 from lakelog.log.driving import Driver
-from lakelog.log.ranges import Key, Losses, check_named, check_order, no_time, place_at, readable
+from lakelog.log.located import (
+    LocatedRange,
+    TaskRanges,
+    plan_read_tasks,
+    sealed_ranges,
+    unsealed_ranges,
+)
+from lakelog.log.offset_options import (
+    Key,
+    Losses,
+    check_named,
+    check_order,
+    no_time,
+    place_at,
+    readable,
+)
 from lakelog.log.read import refresh
-from lakelog.log.spans import LocatedRange, Share, plan_shares, sealed_spans, unsealed_spans
 from lakelog.log.survey import Extent, PartitionRef, Survey, open_survey
 from lakelog.log.times import Found, offset_at
 from lakelog.segments import SPLIT_BYTES, OffsetSpec, Selection
@@ -147,7 +161,7 @@ class NamespaceReader:
         split_bytes: int = SPLIT_BYTES,
         shares_min: int = 1,
         offsets_max: int | None = None,
-    ) -> list[Share]:
+    ) -> list[TaskRanges]:
         """Return the tasks that read a range of each partition."""
         spans: list[LocatedRange] = []
         lanes: dict[int, dict[PartitionRef, tuple[int, int]]] = {}
@@ -155,15 +169,16 @@ class NamespaceReader:
             member = extent.member
             low, high = ranges[member.key]
             if low < high:
-                spans += sealed_spans(extent, low, min(high, extent.sealed_end))
+                spans += sealed_ranges(extent, low, min(high, extent.sealed_end))
             if max(low, extent.sealed_end) < high:
                 lanes.setdefault(member.lane, {})[member] = max(low, extent.sealed_end), high
         flows = [
-            unsealed_spans(self.survey.lane(lane), wanted) for lane, wanted in sorted(lanes.items())
+            unsealed_ranges(self.survey.lane(lane), wanted)
+            for lane, wanted in sorted(lanes.items())
         ]
         for found in self._driver.run_all(flows) if flows else ():
             spans += found
-        return plan_shares(
+        return plan_read_tasks(
             spans,
             split_bytes=split_bytes,
             shares_min=shares_min,

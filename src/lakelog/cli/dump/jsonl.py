@@ -11,11 +11,11 @@ stands for base64, so the two cannot be taken for each other. Null is null. Name
 import json
 from base64 import b64encode
 
-from lakelog.cli.control import read_control
-from lakelog.cli.reading import Fault, Shown
-from lakelog.cli.recognize import SegmentFile
-from lakelog.cli.side import Entry
-from lakelog.cli.text import TIME_NAMES
+from lakelog.cli.dump.control import read_control
+from lakelog.cli.dump.reading import Fault, Shown
+from lakelog.cli.dump.recognize import SegmentFile
+from lakelog.cli.dump.side import Entry
+from lakelog.cli.dump.text import TIME_NAMES
 from lakelog.model import Record
 from lakelog.records import BatchHeader
 

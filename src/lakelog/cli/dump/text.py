@@ -12,10 +12,10 @@ shows them: UTF-8, and U+FFFD for what is not.
 
 import codecs
 
-from lakelog.cli.control import Control, Voter, read_control
-from lakelog.cli.reading import Fault, Shown
-from lakelog.cli.recognize import SegmentFile
-from lakelog.cli.side import Entry
+from lakelog.cli.dump.control import Control, Voter, read_control
+from lakelog.cli.dump.reading import Fault, Shown
+from lakelog.cli.dump.recognize import SegmentFile
+from lakelog.cli.dump.side import Entry
 from lakelog.model import Header, Record, TimestampType
 from lakelog.records import BatchHeader
 

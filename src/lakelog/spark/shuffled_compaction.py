@@ -25,7 +25,7 @@ import pyarrow as pa
 from lakelog.pipeline import CompactedSegment, ShuffledCompaction
 from lakelog.records.scattering import outdating
 from lakelog.spark.tasks import TASK_BYTES, TASKS_PER_SLOT, slots
-from lakelog.spark.worker import settle
+from lakelog.spark.worker import disable_collector
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,7 +63,7 @@ _Batches = Iterable[pa.RecordBatch]
 
 
 def _note(crowd: ShuffledCompaction, batches: _Batches) -> Iterator[pa.RecordBatch]:
-    settle()
+    disable_collector()
     for (segment,) in _rows(batches):
         blocks = [(segment % crowd.buckets, b""), *crowd.note(segment)]
         yield pa.record_batch(
@@ -89,7 +89,7 @@ def _settle(batches: _Batches) -> Iterator[pa.RecordBatch]:
 
 
 def _clean(crowd: ShuffledCompaction, batches: _Batches) -> Iterator[pa.RecordBatch]:
-    settle()
+    disable_collector()
     for segment, rows in groupby(_rows(batches), _first):
         made = crowd.clean(segment, [slots for _, slots in rows])
         yield pa.record_batch(

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from lakelog.broker.lines import SLICE_S, FairScheduler
+from lakelog.broker.fair_scheduler import SLICE_S, FairScheduler
 from tests.hostile.attacks import connect as connect_from
 from tests.patience import HANGS_S
 from tests.unit.broker.site import Site, batch, broker, connect, request_frame, story, virtual_story

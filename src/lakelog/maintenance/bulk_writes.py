@@ -33,7 +33,7 @@ from lakelog.names import (
 )
 from lakelog.store import ObjectInfo, Work, delete, delete_many, list_objects, together, tried
 
-__all__ = ["BulkWriteReport", "keep_writes"]
+__all__ = ["BulkWriteReport", "finish_writes"]
 
 PATIENCE_MS = 30_000
 """So long whoever has decided for a write is left to finish it."""
@@ -65,7 +65,9 @@ class _Attempt:
     """Of its plan, but for the first."""
 
 
-def keep_writes(lanes: Mapping[int, Lane], *, now_ms: int, grace_ms: int) -> Work[BulkWriteReport]:
+def finish_writes(
+    lanes: Mapping[int, Lane], *, now_ms: int, grace_ms: int
+) -> Work[BulkWriteReport]:
     """Finish, sweep and forget; ``now_ms`` is the store's time.
 
     Raises:

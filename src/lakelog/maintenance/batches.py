@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lakelog.journal import KnownBundle, TopicIdPartition, slices_of
-from lakelog.maintenance.backlog import Backlog, Catalog, where_of
+from lakelog.maintenance.backlog import Backlog, Catalog, path_of
 from lakelog.manifests import PartitionPath
 
 __all__ = ["SealBatch", "SealSettings", "plan_seal"]
@@ -47,7 +47,7 @@ def plan_seal(backlog: Backlog, catalog: Catalog, settings: SealSettings) -> lis
     wheres: list[PartitionPath] = []
     size = 0
     for place in sorted(sizes):
-        where = where_of(catalog, place)
+        where = path_of(catalog, place)
         if where is None or catalog[place[0]].deleted:
             continue
         if wheres and size + sizes[place] > settings.group_bytes:

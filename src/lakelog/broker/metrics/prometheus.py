@@ -24,7 +24,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.exposition import choose_encoder
 
-from lakelog.broker.metrics import Gauge, Histogram, LogRow, Metrics
+from lakelog.broker.metrics.counters import Gauge, Histogram, LogRow, Metrics
 from lakelog.store import Usage
 
 __all__ = ["Readings", "encode", "read_gauges"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from crc32c import crc32c
 
-from lakelog.cli.files import OpenSegment
+from lakelog.cli.dump.files import OpenSegment
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats import (
     EVERYTHING,

@@ -5,8 +5,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from lakelog.cli.jsonl import as_json
-from lakelog.cli.reading import Shown
+from lakelog.cli.dump.jsonl import as_json
+from lakelog.cli.dump.reading import Shown
 from lakelog.model import TimestampType
 
 __all__ = ["TOTAL", "Summary", "title"]

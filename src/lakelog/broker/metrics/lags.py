@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from lakelog.broker.metrics.offset_timeline import OffsetTimeline
 from lakelog.broker.services import Services
-from lakelog.broker.trails import OffsetTimeline
 from lakelog.errors import LakelogError
 from lakelog.journal import TopicIdPartition
 from lakelog.records import HEADER_BYTES, decode_header

@@ -9,7 +9,7 @@ from collections import Counter
 from structlog.typing import FilteringBoundLogger
 
 from lakelog.broker.limits import Limits
-from lakelog.broker.metrics import Metrics
+from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.rates import Rate
 
 __all__ = ["ConnectionLimiter"]

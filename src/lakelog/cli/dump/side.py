@@ -11,9 +11,9 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from lakelog.cli.files import read_side
-from lakelog.cli.reading import Fault
-from lakelog.cli.recognize import SideFile
+from lakelog.cli.dump.files import read_side
+from lakelog.cli.dump.reading import Fault
+from lakelog.cli.dump.recognize import SideFile
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats import kafkalog, kafs, rustlog
 

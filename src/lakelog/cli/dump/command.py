@@ -12,15 +12,15 @@ from lakelog.cli.arguments import (
     readable,
     streams,
 )
-from lakelog.cli.files import open_segment, recognize_file
-from lakelog.cli.find import Found, find
-from lakelog.cli.jsonl import JsonLines
+from lakelog.cli.dump.files import open_segment, recognize_file
+from lakelog.cli.dump.find import Found, find
+from lakelog.cli.dump.jsonl import JsonLines
+from lakelog.cli.dump.reading import Fault, Shown, Wanted, read_segment
+from lakelog.cli.dump.recognize import SegmentFile, SideFile
+from lakelog.cli.dump.side import read_side_file
+from lakelog.cli.dump.text import TextLines
 from lakelog.cli.output import Output
-from lakelog.cli.reading import Fault, Shown, Wanted, read_segment
-from lakelog.cli.recognize import SegmentFile, SideFile
 from lakelog.cli.report import Report
-from lakelog.cli.side import read_side_file
-from lakelog.cli.text import TextLines
 from lakelog.formats import FORMATS
 
 __all__ = ["dump"]

@@ -1,6 +1,6 @@
 """What was just written: read back with its offsets, and forgotten in its turn."""
 
-from lakelog.broker.recent import RecentBatches
+from lakelog.broker.recent_batches import RecentBatches
 from lakelog.journal import Append, Stored, new_append, new_run
 from lakelog.records import decode_batches
 from tests.unit.broker.site import batch

@@ -10,7 +10,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
-from lakelog.cli.recognize import HEAD_BYTES, SegmentFile, SideFile, recognize
+from lakelog.cli.dump.recognize import (
+    HEAD_BYTES,
+    SegmentFile,
+    SideFile,
+    recognize,
+)
 from lakelog.formats import Files, Format, Range
 
 __all__ = ["OpenSegment", "open_segment", "read_side", "recognize_file"]

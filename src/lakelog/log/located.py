@@ -34,7 +34,14 @@ from lakelog.names import checkpoint_key
 from lakelog.segments import SPLIT_BYTES
 from lakelog.store import Fetched, Get, Work, fetch_many
 
-__all__ = ["LocatedRange", "Share", "SliceRef", "plan_shares", "sealed_spans", "unsealed_spans"]
+__all__ = [
+    "LocatedRange",
+    "SliceRef",
+    "TaskRanges",
+    "plan_read_tasks",
+    "sealed_ranges",
+    "unsealed_ranges",
+]
 
 WINDOW = 16
 """Checkpoints or directories asked for at once."""
@@ -69,14 +76,14 @@ class LocatedRange(NamedTuple):
         return self.next_offset - self.base_offset
 
 
-Share = tuple[LocatedRange, ...]
+TaskRanges = tuple[LocatedRange, ...]
 """What one task reads, in this order."""
 
 
 # ---------------------------------------------------------------------------- history
 
 
-def sealed_spans(extent: Extent, base_offset: int, next_offset: int) -> Iterator[LocatedRange]:
+def sealed_ranges(extent: Extent, base_offset: int, next_offset: int) -> Iterator[LocatedRange]:
     """Yield what history has of a range, in order."""
     member = extent.member
     for row in extent.rows:
@@ -93,7 +100,7 @@ def sealed_spans(extent: Extent, base_offset: int, next_offset: int) -> Iterator
 # ---------------------------------------------------------------------------- journal
 
 
-def unsealed_spans(
+def unsealed_ranges(
     lane: Lane, wanted: Mapping[PartitionRef, tuple[int, int]]
 ) -> Work[list[LocatedRange]]:
     """Return what a lane has of some ranges, in the order in which it lies in bundles.
@@ -231,13 +238,13 @@ def _part(size: int, offsets: int, of: int) -> int:
 # ---------------------------------------------------------------------------- shares
 
 
-def plan_shares(
+def plan_read_tasks(
     spans: Sequence[LocatedRange],
     *,
     split_bytes: int = SPLIT_BYTES,
     shares_min: int = 1,
     offsets_max: int | None = None,
-) -> list[Share]:
+) -> list[TaskRanges]:
     """Share spans out, in their order: about ``split_bytes`` for a task, and no more offsets.
 
     There are at least ``shares_min``, where there are as many offsets; ``offsets_max`` is kept
@@ -254,7 +261,9 @@ def plan_shares(
     return shares
 
 
-def _pack(spans: Iterable[LocatedRange], split_bytes: int, offsets_max: int) -> Iterator[Share]:
+def _pack(
+    spans: Iterable[LocatedRange], split_bytes: int, offsets_max: int
+) -> Iterator[TaskRanges]:
     held: list[LocatedRange] = []
     size = offsets = 0
     for whole in spans:

@@ -7,7 +7,7 @@ ends are capped, because a scrape may not hold the loop: a larger namespace is w
 from collections.abc import Iterator
 from itertools import islice
 
-from lakelog.broker.metrics import Labelled, LogRow, Metrics
+from lakelog.broker.metrics.counters import Labelled, LogRow, Metrics
 from lakelog.broker.services import Services
 
 __all__ = ["register_gauges"]

@@ -18,15 +18,15 @@ from lakelog.log import (
     Extent,
     LocatedRange,
     PartitionRef,
-    Share,
     Survey,
+    TaskRanges,
     open_survey,
-    plan_shares,
-    sealed_spans,
-    unsealed_spans,
+    plan_read_tasks,
+    sealed_ranges,
+    unsealed_ranges,
 )
-from lakelog.log.rows import Reads, read_share
-from lakelog.log.spans import SliceRef
+from lakelog.log.located import SliceRef
+from lakelog.log.rows import Reads, read_task
 from lakelog.maintenance import SealSettings, merge_run
 from lakelog.manifests import PartitionPath, SegmentRow, change_manifest
 from lakelog.model import Record
@@ -65,16 +65,16 @@ def spans_of(site: Site, survey: Survey, ranges: dict[int, tuple[int, int]]) -> 
     wanted = {}
     for extent in extents_of(site, survey):
         low, high = ranges.get(extent.member.partition, (extent.log_start, extent.end))
-        spans += sealed_spans(extent, low, min(high, extent.sealed_end))
+        spans += sealed_ranges(extent, low, min(high, extent.sealed_end))
         wanted[extent.member] = max(low, extent.sealed_end), high
-    return spans + site.run(unsealed_spans(survey.lane(0), wanted))
+    return spans + site.run(unsealed_ranges(survey.lane(0), wanted))
 
 
 def shares_of(
     site: Site, ranges: dict[int, tuple[int, int]] | None = None, **settings: int
-) -> list[Share]:
+) -> list[TaskRanges]:
     spans = spans_of(site, survey_of(site), ranges or {})
-    return plan_shares(spans, **settings)
+    return plan_read_tasks(spans, **settings)
 
 
 def batches_of(site: Site, flow: Reads, perform: Perform | None = None) -> Iterator[pa.RecordBatch]:
@@ -97,13 +97,13 @@ def batches_of(site: Site, flow: Reads, perform: Perform | None = None) -> Itera
 
 
 def rows_of(
-    site: Site, shares: list[Share], perform: Perform | None = None, **settings: bool
+    site: Site, shares: list[TaskRanges], perform: Perform | None = None, **settings: bool
 ) -> list[Row]:
     """Each share by a new process, as tasks have it."""
     found: list[Row] = []
     for share in shares:
         survey = survey_of(site)
-        flow = read_share(share, survey.lane, ("partition", "offset", "value"), **settings)
+        flow = read_task(share, survey.lane, ("partition", "offset", "value"), **settings)
         for batch in batches_of(site, flow, perform):
             found += [tuple(row.values()) for row in batch.to_pylist()]
     return found
@@ -246,7 +246,7 @@ def test_a_window_of_many_slices_looks_at_each_of_them_a_few_times(lanes: int) -
     share: list[LocatedRange] = []
     for number in range(lanes):
         wanted = {one.member: (0, one.end) for one in extents if one.member.lane == number}
-        share += site.run(unsealed_spans(survey.lane(number), wanted))
+        share += site.run(unsealed_ranges(survey.lane(number), wanted))
     assert [type(span.held) for span in share] == [SliceRef] * 320
     Looks.times = 0
     assert len(rows_of(site, [tuple(Looks(*span) for span in share)])) == 320
@@ -259,7 +259,7 @@ def test_the_plan_of_an_unsealed_lane_reads_rolls_and_not_bundles(site: Site, to
     (one, two) = extents_of(site, survey)
     assert (one.end, two.end) == (60, 0)
     seen, perform = counting(site)
-    spans = site.run(unsealed_spans(survey.lane(0), {one.member: (0, 60)}), perform)
+    spans = site.run(unsealed_ranges(survey.lane(0), {one.member: (0, 60)}), perform)
     assert [span.base_offset for span in spans] == list(range(0, 60, 2))
     assert all(getattr(op, "key", "").endswith(".checkpoint") for op in seen)
     assert len(seen) == 7, "one for each of four bundles"
@@ -280,7 +280,7 @@ def test_a_roll_that_was_cut_is_made_up_for_by_directories(
     assert len(rolls) > 5
     survey = survey_of(site)
     extent, _ = extents_of(site, survey)
-    spans = site.run(unsealed_spans(survey.lane(0), {extent.member: (0, 60)}))
+    spans = site.run(unsealed_ranges(survey.lane(0), {extent.member: (0, 60)}))
     assert [span.base_offset for span in spans] == list(range(0, 60, 2))
     assert site.log(topic.where(0)) == log
 
@@ -302,10 +302,10 @@ def test_the_plan_of_one_partition_is_its_part_of_the_plan_of_all(site: Site) ->
     survey = survey_of(site)
     extents = extents_of(site, survey)
     wanted = {extent.member: (extent.end // 4, extent.end) for extent in extents}
-    spans = site.run(unsealed_spans(survey.lane(0), wanted))
+    spans = site.run(unsealed_ranges(survey.lane(0), wanted))
     assert len({span.member for span in spans}) == 5
     for member, range_ in wanted.items():
-        found = site.run(unsealed_spans(survey.lane(0), {member: range_}))
+        found = site.run(unsealed_ranges(survey.lane(0), {member: range_}))
         assert found == [span for span in spans if span.member == member]
     places = [
         (span.held.seq, span.held.position) for span in spans if isinstance(span.held, SliceRef)
@@ -336,7 +336,7 @@ def test_who_knows_the_newest_bundles_plans_them_without_a_request(
     survey = survey_of(site)
     (one, _) = extents_of(site, survey)
     seen, perform = counting(site)
-    (span,) = site.run(unsealed_spans(survey.lane(0), {one.member: (11, 12)}), perform)
+    (span,) = site.run(unsealed_ranges(survey.lane(0), {one.member: (11, 12)}), perform)
     assert (span.base_offset, span.next_offset, seen) == (11, 12, [])
 
 
@@ -363,12 +363,12 @@ def test_parts_of_one_segment_are_read_once_and_partitions_are_kept_apart(site: 
     site.topic(partitions=2)
     one, two = (extent.member for extent in extents_of(site, survey_of(site)))
     spans = [LocatedRange(one, 0, 4, 4, None), LocatedRange(two, 0, 12, 4, None)]
-    shares = plan_shares(spans, offsets_max=10)
+    shares = plan_read_tasks(spans, offsets_max=10)
     assert [[(s.member, s.base_offset, s.next_offset) for s in share] for share in shares] == [
         [(one, 0, 4), (two, 0, 6)],
         [(two, 6, 12)],
     ]
-    (share,) = plan_shares([LocatedRange(one, 0, 12, 12, None)], split_bytes=12)
+    (share,) = plan_read_tasks([LocatedRange(one, 0, 12, 12, None)], split_bytes=12)
     assert [span.offsets for span in share] == [12]
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lakelog.errors import InvalidInputError, NotFoundError
 from lakelog.log import Extent, PartitionRef
-from lakelog.log.ranges import (
+from lakelog.log.offset_options import (
     Losses,
     check_named,
     check_order,
