@@ -43,7 +43,7 @@ COMMANDS = {
 }
 
 
-_KAFKA = "lakelog.cli.kafka"
+_KAFKA = "lakelog_kafka_tools"
 KAFKA_TOOLS = {
     "kafka-topics": _Row(f"{_KAFKA}.topics", "Create, list, describe, alter and delete topics."),
     "kafka-consumer-groups": _Row(
@@ -53,7 +53,7 @@ KAFKA_TOOLS = {
     "kafka-get-offsets": _Row(f"{_KAFKA}.get_offsets", "Tell offsets of partitions."),
     "kafka-console-producer": _Row(f"{_KAFKA}.producer", "Make records of lines."),
     "kafka-console-consumer": _Row(f"{_KAFKA}.consumer", "Make lines of records."),
-    "kafka-dump-log": _Row(f"{_KAFKA}.dump_log", "Print files of logs."),
+    "kafka-dump-log": _Row("lakelog.cli.dump.kafka_dump_log", "Print files of logs."),
 }
 """Apache's tools. They read their arguments themselves, and answer ``--help`` as Apache does."""
 
@@ -70,7 +70,7 @@ class _Tool(click.Command):
         return args
 
     def invoke(self, ctx: click.Context) -> None:
-        from lakelog.cli.kafka.running import run_tool
+        from lakelog_kafka_tools.running import run_tool
 
         ctx.exit(run_tool(import_module(self._module).run, ctx.args))
 

@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from lakelog.cli.arguments import json_option, missing
-from lakelog.cli.properties import read_properties
 from lakelog.cli.storage import spec_of, storage_options
 from lakelog.cli.tables import show_rows
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.host import leave_process
+from lakelog_kafka_tools.properties import read_properties
 
 __all__ = ["serve"]
 

@@ -85,7 +85,8 @@ def test_a_wheel_has_the_packages_and_nothing_else(built: Built) -> None:
     with zipfile.ZipFile(built.wheel) as wheel:
         names = wheel.namelist()
     dist_info = f"lakelog-{lakelog.__version__}.dist-info"
-    assert {name.split("/")[0] for name in names} == {"lakelog", "pyspark_lakelog", dist_info}
+    tops = {"lakelog", "lakelog_kafka_tools", "pyspark_lakelog", dist_info}
+    assert {name.split("/")[0] for name in names} == tops
     assert "lakelog/py.typed" in names
     assert not [name for name in names if name.endswith((".nbi", ".nbc", ".pyc"))]
 
@@ -126,6 +127,11 @@ def try_kafka(environment: Environment, home: Path) -> None:
     run(environment, "python", "-c", program)
 
 
+def try_tools(environment: Environment, home: Path) -> None:
+    run(environment, "python", "-c", "import lakelog_kafka_tools.producer, confluent_kafka")
+    assert "kafka-console" not in run(environment, "lakelog", "kafka-topics", "--version")
+
+
 def try_server(environment: Environment, home: Path) -> None:
     commands, printed = first_screen((ROOT / "README.md").read_text())
     assert commands[0] == "python3 -m venv venv && venv/bin/pip install '.[server]'"
@@ -148,6 +154,7 @@ EXTRAS: dict[str, Callable[[Environment, Path], None]] = {
     "kafka": try_kafka,
     "server": try_server,
     "spark": try_spark,
+    "tools": try_tools,
 }
 
 

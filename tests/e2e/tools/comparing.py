@@ -17,8 +17,8 @@ from importlib import import_module
 from io import BytesIO
 
 from lakelog.cli.commands import KAFKA_TOOLS
-from lakelog.cli.kafka.grammar import TITLE
-from lakelog.cli.kafka.running import Console, run_tool
+from lakelog_kafka_tools.grammar import TITLE
+from lakelog_kafka_tools.running import Console, run_tool
 from tests.e2e.tools.apache import Apache
 from tests.parts.process import Finished
 

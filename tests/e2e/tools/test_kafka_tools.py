@@ -17,8 +17,8 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
 from lakelog.cli.commands import KAFKA_TOOLS
-from lakelog.cli.kafka.grammar import read_usage
 from lakelog.store import PutIfAbsent, open_store
+from lakelog_kafka_tools.grammar import read_usage
 from tests.e2e.tools.apache import Apache, running_apache
 from tests.e2e.tools.comparing import APACHES, OURS, Both, run_ours
 from tests.e2e.tools.secured import SecuredKafka, running_secured_kafka

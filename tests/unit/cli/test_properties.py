@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.cli.properties import read_properties
 from lakelog.errors import InvalidInputError
+from lakelog_kafka_tools.properties import read_properties
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from lakelog.cli.commands import KAFKA_TOOLS, main
-from lakelog.cli.kafka.grammar import read_usage
+from lakelog_kafka_tools.grammar import read_usage
 
 ROOT = Path(__file__).parents[3]
 PAGES = [

@@ -1,0 +1,257 @@
+"""kafka-dump-log: what is in the files of a log, those of Kafka and those of lakelog.
+
+Kafka's files are printed as Apache prints them. Segments of the other formats that ``lakelog dump``
+reads get the same lines, and any of them may be the address of an object.
+"""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lakelog.cli.dump import kafka_indexes as indexes
+from lakelog.cli.dump.find import display_path
+from lakelog.cli.dump.reading import Fault, Wanted, read_segment
+from lakelog.cli.dump.recognize import (
+    HEAD_BYTES,
+    SegmentFile,
+    SideFile,
+    recognize,
+)
+from lakelog.cli.dump.side import read_side_file
+from lakelog.cli.dump.sources import Sources, is_remote
+from lakelog.cli.dump.text import TextLines
+from lakelog.errors import InvalidInputError
+from lakelog.formats import kafkalog
+from lakelog_kafka_tools.grammar import Options
+from lakelog_kafka_tools.java import hash_order, parse_int, split, text_hash
+from lakelog_kafka_tools.running import Console, check_required, start
+from lakelog_kafka_tools.thrown import Thrown
+
+__all__ = ["run"]
+
+_ABOUT = "Print what is in segments and their indexes."
+_DECODERS = (
+    "offsets-decoder", "transaction-log-decoder", "cluster-metadata-decoder",
+    "remote-log-metadata-decoder", "share-group-state-decoder",
+)  # fmt: skip
+_CLASSES = ("value-decoder-class", "key-decoder-class")
+_STRINGS = "org.apache.kafka.tools.api.StringDecoder"
+_EVERYTHING = (1 << 31) - 1
+_CHECKPOINT = re.compile(r"(\d+)-(\d+)\.checkpoint")
+_KAFKA = {".log", ".checkpoint", ".index", ".timeindex", ".snapshot", ".txnindex"}
+
+
+def run(arguments: Sequence[str], console: Console) -> int:
+    """Run the tool."""
+    options = start("kafka-dump-log", arguments, console, _ABOUT)
+    check_required(options, console, "files")
+    dumping = _Dumping(options, console)
+    for path in split(options.text("files"), ","):
+        dumping.file(path if is_remote(path) else display_path(path))
+    dumping.report()
+    return 0
+
+
+@dataclass(slots=True)
+class _Dumping:
+    """Prints files, and remembers what is to be told at the end."""
+
+    options: Options
+    console: Console
+    sources: Sources = field(default_factory=Sources)
+    mismatches: dict[str, dict[int, int]] = field(default_factory=dict)
+    times: dict[str, list[indexes.TimeTrouble]] = field(default_factory=dict)
+    gaps: dict[str, dict[int, int]] = field(default_factory=dict)
+
+    def file(self, path: str) -> None:
+        """Print a file."""
+        self.console.say(f"Dumping {path}")
+        name = path.rpartition("/")[2]
+        suffix = f".{name.rpartition('.')[2]}" if "." in name else ""
+        if suffix in (".log", ".checkpoint"):
+            self._log(path, name)
+        elif suffix in (".index", ".timeindex") and not self._is_other(path):
+            self._index(path, by_time=suffix == ".timeindex")
+        elif suffix in _KAFKA or (suffix and self._is_other(path)):
+            self._recognized(path)
+        else:
+            self.console.complain(f"Ignoring unknown file {path}")
+
+    def _is_other(self, path: str) -> bool:
+        """Say whether a file is of a format that Kafka does not know."""
+        try:
+            found = recognize(
+                path, self.sources.read(path, 0, HEAD_BYTES), log_head=self._beside(path)
+            )
+        except (InvalidInputError, Thrown):
+            return False
+        return found.format is not kafkalog.FORMAT
+
+    def _beside(self, path: str) -> bytes:
+        try:
+            return self.sources.read(f"{path.rpartition('.')[0]}.log", 0, HEAD_BYTES)
+        except Thrown:
+            return b""
+
+    # ------------------------------------------------------------------------ logs
+
+    def _log(self, path: str, name: str) -> None:
+        most = self.options.number("max-bytes", _EVERYTHING)
+        assert most is not None
+        self._check_decoders()
+        if name.endswith(".log"):
+            self.console.say(f"Log starting offset: {_base_offset(name)}")
+        elif name == "bootstrap.checkpoint":
+            self.console.say("KRaft bootstrap snapshot")
+        elif found := _CHECKPOINT.fullmatch(name):
+            end, epoch = int(found[1]), int(found[2])
+            self.console.say(f"Snapshot end offset: {end}, epoch: {epoch}")
+        head = self.sources.read(path, 0, HEAD_BYTES)
+        if not head:
+            return
+        told = kafkalog.FORMAT if name.endswith(".checkpoint") else None
+        file = recognize(path, head, told=told)
+        assert isinstance(file, SegmentFile)
+        self._segment(file, most)
+
+    def _segment(self, file: SegmentFile, most: int) -> None:
+        contents = self.options.has("print-data-log", *_DECODERS, *_CLASSES)
+        deep = contents or self.options.has("deep-iteration")
+        metadata = not self.options.has("skip-record-metadata")
+        lines = TextLines(contents=contents, metadata=metadata)
+        last, end = -1, 0
+        opened = self.sources.segment(file)
+        for found in read_segment(opened, Wanted(records=deep)):
+            if isinstance(found, Fault):
+                if not found.is_end:
+                    end = max(end, found.position + found.size)
+                    self.console.log("WARN", f"{found.path} at byte {found.position}: {found.what}")
+                continue
+            if found.position + found.size > most:
+                break
+            end = found.position + found.size
+            self.console.put(lines.batch(found))
+            if deep:
+                self.console.put(lines.records(found))
+                for record in found.records:
+                    if record.offset != last + 1:
+                        self.gaps.setdefault(_absolute(file.path), {})[last] = record.offset
+                    last = record.offset
+        # A tail of zeros is none that lakelog minds: a broker may have made room ahead of time.
+        if end < opened.size and most == _EVERYTHING and file.format is kafkalog.FORMAT:
+            name = file.path.rpartition("/")[2]
+            self.console.put(lines.trailing(opened.size - end, name))
+
+    def _check_decoders(self) -> None:
+        for name in _DECODERS:
+            if self.options.has(name):
+                message = f"--{name} is not built here: use --print-data-log, or Apache's own tool"
+                raise Thrown("java.lang.UnsupportedOperationException", message)
+        for name in _CLASSES:
+            kind = self.options.value(name, _STRINGS)
+            if kind != _STRINGS:
+                cause = Thrown("java.lang.ClassNotFoundException", kind)
+                message = "Failed to load decoder class"
+                raise Thrown("java.lang.RuntimeException", message, cause=cause)
+
+    def _recognized(self, path: str) -> None:
+        found = recognize(path, self.sources.read(path, 0, HEAD_BYTES), log_head=self._beside(path))
+        if isinstance(found, SegmentFile):
+            self.console.say(f"Log starting offset: {found.base_offset}")
+            self._segment(found, self.options.number("max-bytes", _EVERYTHING) or 0)
+            return
+        with self.sources.here(path) as copy:
+            side = SideFile(
+                path=copy, format=found.format, kind=found.kind, base_offset=found.base_offset
+            )
+            for entry in read_side_file(side):
+                if isinstance(entry, Fault):
+                    self.console.complain(entry.what)
+                elif entry.text:
+                    self.console.say(entry.text.replace(copy, path))
+
+    # ------------------------------------------------------------------------ indexes
+
+    def _index(self, path: str, *, by_time: bool) -> None:
+        folder, slash, name = path.rpartition("/")
+        base = _base_offset(name)
+        stem = f"{folder}{slash}{name.partition('.')[0]}"
+        log, absolute = f"{stem}.log", _absolute(path)
+        self.sources.size(_absolute(log))
+        data = self.sources.read(path, 0, indexes.INDEX_BYTES_MAX)
+        if not by_time and len(data) < 8:
+            self.console.say(f"{path} is empty.")
+            return
+        if self.options.has("index-sanity-check"):
+            indexes.check_sanity(data, absolute, by_time=by_time)
+            self.console.say(f"{path} passed sanity check.")
+            return
+        if by_time:
+            entries = indexes.time_entries(data, base)
+            offsets = indexes.offset_entries(
+                self.sources.read(f"{stem}.index", 0, indexes.INDEX_BYTES_MAX), base
+            )
+            for trouble in indexes.time_trouble(self.sources, log, entries, offsets):
+                self.times.setdefault(absolute, []).append(trouble)
+            text = [f"timestamp: {time} offset: {offset}" for time, offset in entries]
+        else:
+            entries = indexes.offset_entries(data, base)
+            for offset, position in entries:
+                found = indexes.last_offset_at(self.sources, log, position)
+                if found != offset:
+                    last = -1 if found is None else found
+                    self.mismatches.setdefault(absolute, {})[offset] = last
+            text = [f"offset: {offset} position: {position}" for offset, position in entries]
+        if not self.options.has("verify-index-only"):
+            for line in text:
+                self.console.say(line)
+
+    # ------------------------------------------------------------------------ the end
+
+    def report(self) -> None:
+        """Tell what was found to be wrong."""
+        say = self.console.complain
+        for path in hash_order(self.mismatches, text_hash):
+            say(f"Mismatches in :{path}")
+            for offset, last in sorted(self.mismatches[path].items(), reverse=True):
+                say(f"  Index offset: {offset}, log offset: {last}")
+        for kind, title, line in (
+            (
+                "mismatch",
+                "Found timestamp mismatch in :",
+                "  Index timestamp: {}, log timestamp: {}",
+            ),
+            (
+                "order",
+                "Found out of order timestamp in :",
+                "  Index timestamp: {}, Previously indexed timestamp: {}",
+            ),
+            (
+                "missing",
+                "The following indexed offsets are not found in :",
+                "Indexed offset: {}, found log offset: {}",
+            ),
+        ):
+            for path in hash_order(self.times, text_hash):
+                found = [one for one in self.times[path] if one.kind == kind]
+                if found:
+                    say(f"{title}{path}")
+                for one in found:
+                    say(line.format(one.entry, one.found))
+        for path in hash_order(self.gaps, text_hash):
+            say(f"Non-consecutive offsets in {path}")
+            for before, after in sorted(self.gaps[path].items()):
+                say(f"  {before} is followed by {after}")
+
+
+def _base_offset(name: str) -> int:
+    stem = name.partition(".")[0]
+    number = parse_int(stem, 64)
+    if number is None:
+        raise Thrown("java.lang.NumberFormatException", f'For input string: "{stem}"')
+    return number
+
+
+def _absolute(path: str) -> str:
+    return path if is_remote(path) else os.path.abspath(path)  # noqa: PTH100 (as Java does it)

@@ -1,0 +1,296 @@
+"""--reset-offsets of kafka-consumer-groups: where a group will go on, planned and carried out.
+
+groups -> partitions -> offsets asked for -> those that are there -> committed, or only shown
+"""
+
+import csv
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from lakelog_kafka_tools import admin, group_admin
+from lakelog_kafka_tools.cluster import Cluster
+from lakelog_kafka_tools.grammar import Options
+from lakelog_kafka_tools.java import (
+    described_order,
+    hash_order,
+    parse_int,
+    partition_hash,
+    read_datetime,
+    read_duration_ms,
+    split,
+    text_hash,
+)
+from lakelog_kafka_tools.running import Console
+from lakelog_kafka_tools.tables import columns, widest
+from lakelog_kafka_tools.thrown import EXECUTION, Thrown, illegal
+
+__all__ = ["partitions_of", "plan_text", "read_plan", "reset"]
+
+_RUNTIME = "java.lang.RuntimeException"
+_UNKNOWN_GROUP = 69
+_PACKAGE = "org.apache.kafka.common.errors"
+SCENARIOS = (
+    "to-offset", "shift-by", "to-datetime", "by-duration", "to-earliest", "to-latest",
+    "to-current", "from-file",
+)  # fmt: skip
+PLAN_BYTES_MAX = 64 * 1024 * 1024
+TopicPartition = tuple[str, int]
+Plan = dict[TopicPartition, int]
+
+
+def reset(
+    options: Options, console: Console, cluster: Cluster, chosen: Callable[[], list[str]]
+) -> None:
+    """Reset offsets of groups, or show what would become of them."""
+    names = chosen()
+    described = group_admin.describe_groups(cluster, names)
+    plans: dict[str, Plan] = {}
+    for name in hash_order(names, text_hash):
+        group = described[name]
+        if isinstance(group, Thrown):
+            if group.code != _UNKNOWN_GROUP:
+                raise group.inside(EXECUTION).inside(_RUNTIME)
+        elif group.state not in ("Empty", "Dead"):
+            console.say(
+                f"\nError: Assignments can only be reset if the group '{name}' is inactive, but the"
+                f" current state is {group.state}."
+            )
+            plans[name] = {}
+            continue
+        plans[name] = _reset_group(options, console, cluster, name)
+    order = hash_order(plans, text_hash)
+    shown = {name: _ordered(plans[name]) for name in order}
+    if options.has("export"):
+        console.say(_exported(shown, len(options.values("group")) == 1))
+    else:
+        console.put(plan_text(shown))
+
+
+def _ordered(plan: Plan) -> Plan:
+    return {partition: plan[partition] for partition in hash_order(plan, partition_hash)}
+
+
+def plan_text(plans: Mapping[str, Plan]) -> str:
+    """Return the table of what becomes of groups."""
+    topics = [topic for plan in plans.values() for topic, _ in plan]
+    widths = [widest(15, list(plans)), widest(15, topics), 10, 0]
+    lines: list[list[object]] = [["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"]] if plans else []
+    for name, plan in plans.items():
+        lines += ([name, topic, number, offset] for (topic, number), offset in plan.items())
+    return "".join(f"\n{columns(widths, line)}" for line in lines) + "\n"
+
+
+def _exported(plans: Mapping[str, Plan], single: bool) -> str:
+    lines: list[str] = []
+    for name, plan in plans.items():
+        for (topic, number), offset in plan.items():
+            cells = [*([] if single else [_cell(name)]), _cell(topic), str(number), str(offset)]
+            lines.append(",".join(cells) + "\n")
+    return "".join(lines)
+
+
+def _cell(text: str) -> str:
+    plain = (bool(text) and text.isalnum()) or all(one.isalnum() or one in "._-" for one in text)
+    return text if plain else '"' + text.replace('"', '""') + '"'
+
+
+def _reset_group(options: Options, console: Console, cluster: Cluster, name: str) -> Plan:
+    partitions = _partitions(options, console, cluster, name)
+    _check_partitions(cluster, partitions)
+    plan = _prepare(options, console, cluster, name, partitions)
+    if options.has("execute") and plan:
+        group_admin.alter_offsets(cluster, name, plan)
+    return plan
+
+
+# ---------------------------------------------------------------------------- partitions
+
+
+def partitions_of(text: str) -> list[TopicPartition]:
+    """Return what ``topic:0,1`` stands for.
+
+    Raises:
+        Thrown: it stands for nothing.
+    """
+    parts = split(text, ":")
+    if len(parts) != 2:
+        raise illegal(f"Invalid topic arg '{text}', expected topic name and partitions")
+    found: list[TopicPartition] = []
+    for part in split(parts[1], ","):
+        number = parse_int(part)
+        if number is None:
+            raise illegal(f"Invalid partition '{part}' specified in topic arg '{text}''")
+        found.append((parts[0], number))
+    return found
+
+
+def _partitions(
+    options: Options, console: Console, cluster: Cluster, group: str
+) -> list[TopicPartition]:
+    if options.has("all-topics"):
+        return hash_order(_committed(cluster, group), partition_hash)
+    if options.has("topic"):
+        given = options.values("topic")
+        found = [one for text in given if ":" in text for one in partitions_of(text)]
+        whole = [text for text in given if ":" not in text]
+        described = admin.describe_topics(cluster, whole)
+        for name in described_order(whole):
+            topic = described[name]
+            if isinstance(topic, Thrown):
+                raise topic
+            found += ((name, one.number) for one in topic.partitions)
+        return found
+    if not options.has("from-file"):
+        message = "One of the reset scopes should be defined: --all-topics, --topic."
+        console.usage(options.usage, message)
+    return []
+
+
+def _check_partitions(cluster: Cluster, partitions: Iterable[TopicPartition]) -> None:
+    wanted = list(partitions)
+    known: set[TopicPartition] = set()
+    leaderless: set[TopicPartition] = set()
+    for name, topic in admin.describe_topics(cluster, {topic for topic, _ in wanted}).items():
+        if isinstance(topic, Thrown):
+            raise topic.inside(EXECUTION).inside(_RUNTIME)
+        known |= {(name, one.number) for one in topic.partitions}
+        leaderless |= {(name, one.number) for one in topic.partitions if one.leader is None}
+    for where, kind, code, what in (
+        ([one for one in wanted if one not in known], "UnknownTopicOrPartition", 3, "do not exist"),
+        ([one for one in wanted if one in leaderless], "LeaderNotAvailable", 5, "have no leader"),
+    ):
+        if where:
+            listed = ",".join(f"{topic}-{number}" for topic, number in where)
+            message = f'The partitions "{listed}" {what}'
+            raise Thrown(f"{_PACKAGE}.{kind}Exception", message, code)
+
+
+def _committed(cluster: Cluster, group: str) -> dict[TopicPartition, group_admin.Committed | None]:
+    try:
+        return group_admin.committed_offsets(cluster, group)
+    except Thrown as thrown:
+        raise thrown.inside(EXECUTION).inside(_RUNTIME) from None
+
+
+# ---------------------------------------------------------------------------- offsets
+
+
+def _prepare(
+    options: Options,
+    console: Console,
+    cluster: Cluster,
+    group: str,
+    partitions: list[TopicPartition],
+) -> Plan:
+    wanted = hash_order(partitions, partition_hash)
+    if not options.has(*SCENARIOS):
+        listed = ", ".join(f"[{name}]" for name in SCENARIOS)
+        message = "Option '[reset-offsets]' requires one of the following scenarios:"
+        console.usage(options.usage, f"{message} [{listed}]")
+    if options.has("to-offset"):
+        offset = int((options.values("to-offset") or ["0"])[0])
+        return _within(console, cluster, dict.fromkeys(wanted, offset))
+    if options.has("to-earliest"):
+        return _at(cluster, wanted, group_admin.EARLIEST)
+    if options.has("to-latest"):
+        return _at(cluster, wanted, group_admin.LATEST)
+    if options.has("shift-by"):
+        by, known = options.number("shift-by") or 0, _committed(cluster, group)
+        for topic, number in partitions:
+            if known.get((topic, number)) is None:
+                raise illegal(
+                    f"Cannot shift offset for partition {topic}-{number} since there is no current"
+                    " committed offset"
+                )
+        shifted = {one: at.offset + by for one in wanted if (at := known.get(one)) is not None}
+        return _within(console, cluster, shifted)
+    if options.has("to-datetime"):
+        try:
+            timestamp = read_datetime(options.values("to-datetime")[0])
+        except Thrown as thrown:
+            raise thrown.inside(_RUNTIME) from None
+        return _at_time(console, cluster, wanted, timestamp)
+    if options.has("by-duration"):
+        back_ms = read_duration_ms(options.text("by-duration"))
+        now_ms = time.time_ns() // 1_000_000
+        return _at_time(console, cluster, wanted, now_ms - back_ms)
+    if options.has("from-file"):
+        return _from_file(options, console, cluster, group)
+    known = _committed(cluster, group)
+    plan = {one: at.offset for one in wanted if (at := known.get(one)) is not None}
+    return plan | _at(cluster, [one for one in wanted if one not in known], group_admin.LATEST)
+
+
+def _at(cluster: Cluster, partitions: Iterable[TopicPartition], timestamp: int) -> Plan:
+    plan: Plan = {}
+    for partition, found in group_admin.list_offsets(cluster, list(partitions), timestamp).items():
+        if isinstance(found, Thrown):
+            raise found.inside(EXECUTION).inside(_RUNTIME)
+        plan[partition] = found
+    return plan
+
+
+def _at_time(
+    console: Console, cluster: Cluster, partitions: list[TopicPartition], timestamp: int
+) -> Plan:
+    found = _at(cluster, partitions, timestamp)
+    behind = [one for one in hash_order(found, partition_hash) if found[one] == -1]
+    for topic, number in behind:
+        message = f"Partition {number} from topic {topic} is empty. Falling back to latest known"
+        console.say(f"\nWarn: {message} offset.")
+    return found | _at(cluster, behind, group_admin.LATEST)
+
+
+def _within(console: Console, cluster: Cluster, plan: Plan) -> Plan:
+    """Return a plan whose offsets are there, and tell of those that were not."""
+    first = _at(cluster, plan, group_admin.EARLIEST)
+    end = _at(cluster, plan, group_admin.LATEST)
+    found: Plan = {}
+    for (topic, number), offset in plan.items():
+        low, high = first[topic, number], end[topic, number]
+        found[topic, number] = min(max(offset, low), high)
+        where = f"for topic partition {topic}-{number}. Value will be set to"
+        if offset > high:
+            message = f"New offset ({offset}) is higher than latest offset {where} {high}"
+            console.log("WARN", f"{message} (org.apache.kafka.tools.OffsetsUtils)")
+        elif offset < low:
+            message = f"New offset ({offset}) is lower than earliest offset {where} {low}"
+            console.log("WARN", f"{message} (org.apache.kafka.tools.OffsetsUtils)")
+    return found
+
+
+def _from_file(options: Options, console: Console, cluster: Cluster, group: str) -> Plan:
+    path = options.values("from-file")[0]
+    try:
+        with Path(path).open("rb") as file:
+            text = file.read(PLAN_BYTES_MAX).decode("utf-8", "replace")
+    except OSError:
+        cause = Thrown("java.nio.file.NoSuchFileException", path)
+        thrown = Thrown("java.io.IOException", f"Unable to read file {path}", cause=cause)
+        raise thrown.inside(_RUNTIME) from None
+    plans = read_plan(text, options.values("group"))
+    if group not in plans:
+        console.say(f"\nError: No reset plan for group {group} found")
+        return {}
+    return _within(console, cluster, _ordered(plans[group]))
+
+
+def read_plan(text: str, groups: list[str]) -> dict[str, Plan]:
+    """Return the plans in a file: ``[group,]topic,partition,offset`` in each line.
+
+    Raises:
+        Thrown: a line is something else.
+    """
+    plans: dict[str, Plan] = {}
+    for cells in csv.reader(text.rstrip("\n").split("\n")):
+        short = len(groups) == 1 and len(cells) == 3
+        name = groups[0] if short else (cells[0] if cells else "")
+        rest = cells if short else cells[1:]
+        number, offset = (parse_int(one.strip(), 64) for one in ([*rest, "", "", ""])[1:3])
+        if len(rest) != 3 or number is None or offset is None:
+            kind = "com.fasterxml.jackson.dataformat.csv.CsvReadException"
+            message = f"not [group,]topic,partition,offset: {','.join(cells)}"
+            raise Thrown(kind, message).inside(_RUNTIME)
+        plans.setdefault(name, {})[rest[0], number] = offset
+    return plans
