@@ -124,7 +124,7 @@ inline delete_below(KEY) { /* one key; the caller goes through them one by one *
            floor_stands_on == 0 || checkpoint[floor_stands_on - 1])
 }
 
-/* The one rule: what was learned from a key counts once a head read begun later shows floor <= key.
+/* The head-check rule: what was learned from a key counts once a head read begun later shows floor <= key.
  * With TOKENS, a head read that showed it less than G/4 ago does as well. */
 inline read_head_again(KEY) {
     if
@@ -179,7 +179,7 @@ inline put_checkpoint(SEQ) { /* if it is there already, it says the same */
 
 /* A writer appends one batch, then perhaps another, and a third. What it knows in between is W0:
  * `s`, the next key, and the fold (end0, end1, seen) of the bundles 0..s-1, if `verified`.
- * `low` is the lowest key of what it has read since, for the one rule. */
+ * `low` is the lowest key of what it has read since, for the head-check rule. */
 proctype Writer(byte me; byte batch; byte second; byte third) {
     byte s, end0, end1, seen, low, base, nonce;
     bool verified, stale, tried;

@@ -5,7 +5,7 @@ fold         what a chain of bundles amounts to
 layers       the mappings of which a fold consists
 draft        the next bundle, judged against the fold
 head         the cell that holds a lane's floor
-lane         what a process knows of a lane, and the one rule
+lane         what a process knows of a lane, and the head-check rule
 walk         reading bundles; learning where a lane ends
 locate       where an offset is
 append       W2 to W4: the one place where the journal grows

@@ -1,4 +1,4 @@
-"""What one process knows of one lane, and the one rule by which it may know it.
+"""What one process knows of one lane, and the head-check rule by which it may know it.
 
 What is known is a ``Snapshot``. It is immutable; one owner at a time, the flow that appends or
 walks, replaces it by a later one. Everybody else reads: a reader takes the snapshot once, and it
@@ -194,7 +194,7 @@ def look(lane: Lane) -> Work[Look]:
 
 
 def floor_holds(lane: Lane, seq: int) -> Work[bool]:
-    """Say whether what was learned from bundle key ``seq`` until now counts: the one rule."""
+    """Say whether what was learned from bundle key ``seq`` counts: the head-check rule."""
     seen = lane.last_look
     if seen is not None and seen.head.floor > seq:
         return False  # Floors never go down.

@@ -6,7 +6,7 @@
     without a roll       read the directories that it would have covered
 
 All of it is about keys at or above the floor that was seen last. Whoever reads bytes there keeps
-the one rule afterwards.
+the head-check rule afterwards.
 """
 
 from bisect import bisect_left, bisect_right

@@ -201,7 +201,10 @@ def read(
             return Chunk(base_offset=first, next_offset=next_, pieces=tuple(pieces), bounds=now)
         lane.notes["read again"] += 1
         yield Wait(10 << min(start, 8))
-    raise UnavailableError(f"{where.path}/{where.partition} at {offset}: it moves: retry")
+    raise UnavailableError(
+        f"{where.path}/{where.partition} at {offset}: the partition changed during "
+        f"{STARTS_MAX} attempts to read it; try again"
+    )
 
 
 def _is_in(known: Snapshot | None, where: PartitionPath, manifest: Manifest, offset: int) -> bool:
@@ -290,7 +293,7 @@ def read_slice(
 ) -> Work[bytearray]:
     """Return batches of a slice from the one that holds ``offset``, each with its offset and epoch.
 
-    Whoever calls this keeps the one rule afterwards.
+    Whoever calls this keeps the head-check rule afterwards.
 
     Raises:
         NotFoundError: the object is gone.

@@ -64,7 +64,10 @@ def offset_at(
         except NotFoundError:
             lane.notes["read again"] += 1
             yield Wait(10 << min(start, 8))
-    raise UnavailableError(f"{where.path}/{where.partition} at {timestamp}: it moves: retry")
+    raise UnavailableError(
+        f"{where.path}/{where.partition} at {timestamp}: the partition changed during "
+        f"{STARTS_MAX} attempts to read it; try again"
+    )
 
 
 def newest(

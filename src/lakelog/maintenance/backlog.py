@@ -51,7 +51,7 @@ def read_backlog(lane: Lane, bundles_max: int) -> Work[Backlog | None]:
     complete = end == fold.seq + 1
     if complete and found and found[-1].bundle.nonce != fold.nonce:
         return None
-    last = yield from look(lane)  # After everything else was read: the one rule.
+    last = yield from look(lane)  # After everything else was read: the head-check rule.
     if last.head.floor != floor:
         lane.notes["backlog passed"] += 1
         return None

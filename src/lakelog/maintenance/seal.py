@@ -113,7 +113,7 @@ def seal_batch(
 
 
 def floor_unchanged(lane: Lane, floor: int) -> Work[bool]:
-    """The one rule, after the last read and before the first manifest changes."""
+    """The head-check rule, after the last read and before the first manifest changes."""
     return (yield from look(lane)).head.floor <= floor
 
 

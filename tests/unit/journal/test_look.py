@@ -1,4 +1,4 @@
-"""The one rule: when a look at the head counts, and when it has to be taken again."""
+"""The head-check rule: when a look at the head counts, and when it has to be taken again."""
 
 from collections.abc import Callable
 

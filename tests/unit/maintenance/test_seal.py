@@ -240,7 +240,7 @@ def test_a_sealer_that_knew_less_does_not_cut_history_short(
 
 
 def test_when_the_floor_rose_meanwhile_nothing_is_committed(site: Site) -> None:
-    """What was read may be a key that was deleted and made again: the one rule."""
+    """What was read may be a key that was deleted and made again: the head-check rule."""
     topic = site.topic(partitions=2)
     a, b = topic.where(0), topic.where(1)
     lane = site.lane()

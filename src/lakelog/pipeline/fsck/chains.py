@@ -10,8 +10,8 @@ there is nothing to fold from. There the chain is followed by its nonces, and of
 each partition is seen first.
 
 What looks wrong counts only if the floor, read afterwards, has not passed the lowest key that was
-used: the one rule. Else the stretch is walked again, from the new floor on. What lies below a floor
-means nothing, whatever it is.
+used: the head-check rule. Else the stretch is walked again, from the new floor on. What lies below
+a floor means nothing, whatever it is.
 
 A missing checkpoint loses nothing, unless the floor stands on it: whoever should have written it
 died first. It is told.

@@ -61,7 +61,7 @@ def look_at_lane(number: int, folder: LaneFolder | None, rules: Rules) -> Work[L
                 break
             seen, now = now, (yield from read_head(number))
             if now.floor == seen.floor:
-                break  # The one rule: what is missing was missing while the floor vouched for it.
+                break  # It was missing while the floor vouched for it: the head-check rule.
     except NotFoundError:
         notes.add(Finding(head_key(number), 0, 0, "it is missing, and the lane stops: restore it"))
         if not folder.bundles and not folder.checkpoints:
