@@ -17,7 +17,7 @@ from lakelog.formats import (
     Range,
     Segment,
     Span,
-    drive,
+    run,
     walk_blocks,
 )
 from lakelog.model import Record
@@ -93,13 +93,13 @@ class Opened:
     store: Store
 
     def read_from(self, offset: int, limit: int) -> tuple[Record, ...]:
-        return drive(self.segment.read_from(offset, limit), self.store.give)
+        return run(self.segment.read_from(offset, limit), self.store.give)
 
     def offset_at(self, timestamp: int) -> int | None:
-        return drive(self.segment.offset_at(timestamp), self.store.give)
+        return run(self.segment.offset_at(timestamp), self.store.give)
 
 
 def open_files(fmt: Format, store: Store, *, base_offset: int, active: bool = False) -> Opened:
     """Open a segment."""
     files = Files(base_offset=base_offset, sizes=store.sizes, active=active)
-    return Opened(segment=drive(fmt.open(files), store.give), store=store)
+    return Opened(segment=run(fmt.open(files), store.give), store=store)

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from lakelog.formats.batches import frames
-from lakelog.formats.contract import Block, Files, buffers, drive, walk_blocks
+from lakelog.formats.contract import Block, Files, buffers, run, walk_blocks
 from lakelog.formats.kafkalog import (
     FORMAT,
     LEADER_EPOCHS_NAME,
@@ -202,7 +202,7 @@ def test_lookups_by_offset_and_time_find_what_a_filter_and_the_broker_find(
                 record.offset
                 for record in rng.sample(segment.records, min(2, len(segment.records)))
             ):
-                found = drive(segment.opened.read_from(offset, 5), partition.give(segment.files))
+                found = run(segment.opened.read_from(offset, 5), partition.give(segment.files))
                 assert list(found) == [r for r in segment.records if r.offset >= offset][:5]
         times = [record.timestamp for record in rng.choices(held, k=12)]
         times += [time + 1 for time in times] + [1, max(r.timestamp for r in held) + 1]
@@ -226,7 +226,7 @@ class Looked:
 
 def _offset_at(partition: Partition, segments: list[Looked], timestamp: int) -> int | None:
     for segment in segments:
-        found = drive(segment.opened.offset_at(timestamp), partition.give(segment.files))
+        found = run(segment.opened.offset_at(timestamp), partition.give(segment.files))
         if found is not None:
             return found
     return None

@@ -21,7 +21,8 @@ import pytest
 import lakelog
 from lakelog.coordination import SHARD_BYTES_MAX
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.formats import Files, drive, kafkalog, kafs, kernels, kernels_encode, rustlog, strm
+from lakelog.formats import Files, kafkalog, kafs, kernels, kernels_encode, rustlog, strm
+from lakelog.formats import run as drive
 from lakelog.formats.batches import Frame
 from lakelog.formats.kafkalog.index import read_side_file
 from lakelog.formats.kafkalog.producers import ProducerState, encode_snapshot
@@ -518,8 +519,8 @@ OTHERS = {
     "store.lifecycle.ANSWER_BYTES_MAX": "of a store's answer",
 }
 FLOORS = (
-    "records", "formats", "store", "journal", "manifests", "coordination", "segments", "catalog", "log",
-    "maintenance", "pipeline",
+    "records", "formats", "store", "journal", "manifests", "coordination", "segments", "catalog",
+    "log", "maintenance", "pipeline",
 )  # fmt: skip
 
 

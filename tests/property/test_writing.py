@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lakelog.formats import FORMATS, Files, Format, buffers, kafkalog, kafs, rustlog, strm
 from lakelog.formats.batches import Frame, frames
-from lakelog.formats.contract import decode, drive
+from lakelog.formats.contract import decode, run
 from lakelog.formats.writing import SegmentFiles, SegmentWriter, new_segment, segment_of_batches
 from lakelog.model import Header, Record
 from lakelog.records import Codec
@@ -167,9 +167,9 @@ def test_an_index_leads_to_every_record(name: str, data: st.DataObject) -> None:
     files = written(writer, data.draw(chunks(found)))
     sizes = {suffix: len(part) for suffix, part in files.items()}
     about = Files(base_offset=found[0].offset, sizes=sizes)
-    segment = drive(FORMATS[name].open(about), buffers(files))
+    segment = run(FORMATS[name].open(about), buffers(files))
     number = data.draw(st.integers(0, len(found) - 1))
-    read = drive(segment.read_from(found[number].offset, 1), buffers(files))
+    read = run(segment.read_from(found[number].offset, 1), buffers(files))
     assert read == (found[number],)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.errors import CorruptError, UnsupportedError
+from lakelog.flows import Items, asked_for
 from lakelog.formats import kernels as k
 from lakelog.formats.batches import Run, find_offset, first_batch, pieces
 from lakelog.formats.contract import Files, Format, Range, Ranged, Window
@@ -118,24 +119,16 @@ def _scan_batches(
 
 def _decode_run(decoder: BatchDecoder, run: Run, at: int, part: _Part) -> Scan:
     source = pieces(run, at=at, bytes_max=part.piece_bytes)
-    answer: bytes | None = None
-    while True:
-        try:
-            item = source.send(answer)
-        except StopIteration:
+    found = Items(source, Range, asked_for)
+    while (item := (yield from found.next())) is not None:
+        if int.from_bytes(item.data[:8], "big", signed=True) >= part.high:
             return
-        answer = None
-        if isinstance(item, Range):
-            answer = yield item
-        elif int.from_bytes(item.data[:8], "big", signed=True) >= part.high:
+        if part.saw is not None:
+            part.saw(item.data)
+        yield from decoder.feed(item.data, at=item.position, where=run.suffix)
+        del item  # The next piece takes its memory.
+        if decoder.next_offset >= part.high:
             return
-        else:
-            if part.saw is not None:
-                part.saw(item.data)
-            yield from decoder.feed(item.data, at=item.position, where=run.suffix)
-            del item  # The next piece takes its memory.
-            if decoder.next_offset >= part.high:
-                return
 
 
 def _end_of_part(segment: KafsSegment | KafkaSegment, run: Run, part: _Part) -> Ranged[int]:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from lakelog.errors import CorruptError, UnsupportedError
+from lakelog.flows import items_of, run
 from lakelog.model import Record
 from lakelog.records import BatchHeader, Codec
 
@@ -45,9 +46,9 @@ __all__ = [
     "Window",
     "buffers",
     "decode",
-    "drive",
     "drive_items",
     "fetch",
+    "run",
     "walk_blocks",
 ]
 
@@ -270,33 +271,11 @@ class Window:
 # ---------------------------------------------------------------------------- giving bytes
 
 
-def drive(flow: Ranged[T], give: Callable[[Range], bytes]) -> T:
-    """Run a flow to its end, giving it the bytes it asks for."""
-    answer: bytes | None = None
-    while True:
-        try:
-            wish = flow.send(answer)
-        except StopIteration as done:
-            result: T = done.value
-            return result
-        answer = give(wish)
-
-
 def drive_items(
     flow: Generator[Range | T, Any, None], give: Callable[[Range], bytes]
 ) -> Iterator[T]:
     """Run a flow that also yields what it finds: give it bytes, and pass the rest on."""
-    answer: bytes | None = None
-    while True:
-        try:
-            item = flow.send(answer)
-        except StopIteration:
-            return
-        answer = None
-        if isinstance(item, Range):
-            answer = give(item)
-        else:
-            yield item
+    return items_of(flow, Range, give)
 
 
 def walk_blocks(walk: Walk, give: Callable[[Range], bytes]) -> Iterator[Block | Damage]:

@@ -1,10 +1,10 @@
 """Flows of the log, driven by threads in a process that reads it; those that give Arrow, too."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from lakelog.errors import LakelogError
-from lakelog.store import Perform, Work, run, run_by_threads, working_by_threads
+from lakelog.flows import items_of
+from lakelog.store import WORK, Perform, Work, run, run_by_threads, working_by_threads
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,23 +32,4 @@ class Driver:
 
     def batches(self, reads: "Reads") -> "Iterator[pa.RecordBatch]":
         """Run a flow that gives Arrow batches on its way."""
-        import pyarrow as pa  # By whom only such a flow is run.
-
-        answer: Any = None
-        error: LakelogError | None = None
-        try:
-            while True:
-                try:
-                    item = reads.send(answer) if error is None else reads.throw(error)
-                except StopIteration:
-                    return
-                answer = error = None
-                if isinstance(item, pa.RecordBatch):
-                    yield item
-                    continue
-                try:
-                    answer = self._work(item)
-                except LakelogError as raised:
-                    error = raised
-        finally:
-            reads.close()
+        return items_of(reads, WORK, self._work)

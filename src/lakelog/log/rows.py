@@ -13,13 +13,15 @@ What was read from bundles counts when the floor, looked at afterwards, has not 
 """
 
 from collections.abc import Callable, Generator, Iterable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnsupportedError
+from lakelog.flows import Items
 from lakelog.formats import Files, Range, kafs
-from lakelog.formats.columns import Scan, scan_columns
+from lakelog.formats.columns import scan_columns
 from lakelog.journal import Lane, floor_holds
 from lakelog.log.located import LocatedRange, SliceRef
 from lakelog.log.read import Known, OutOfRange, read
@@ -105,16 +107,12 @@ class _Reading:
         if span.offsets < row.next_offset - row.base_offset:
             index = yield from _index(key + _INDEX)
         at, rows = span.base_offset, 0
-        scan, answer = self._scan(row, index, at, span.next_offset), None
+        found = self._scan(row, key, index, at, span.next_offset)
         while True:
             try:
-                item = scan.send(answer)
-                answer = None
-                if isinstance(item, Range):
-                    answer = yield from _bytes(key, row, index, item)
-                    continue
-            except StopIteration:
-                break
+                item = yield from found.next()
+                if item is None:
+                    break
             except NotFoundError:
                 yield from self.again(span, at)
                 return
@@ -124,7 +122,7 @@ class _Reading:
                     raise type(error)(error.what, at=error.at, where=where) from error
                 # It may have been the index that led there. If not, the next try tells.
                 index = b""
-                scan, answer = self._scan(row, index, at, span.next_offset), None
+                found = self._scan(row, key, index, at, span.next_offset)
                 continue
             at, rows = item.column("offset")[-1].as_py() + 1, rows + item.num_rows
             yield self._place(span.member, item)
@@ -134,12 +132,15 @@ class _Reading:
             if rows != span.offsets:
                 raise _miscounted(span, rows, key + kafs.FORMAT.suffix)
 
-    def _scan(self, row: SegmentRow, index: bytes, offset_from: int, offset_to: int) -> Scan:
+    def _scan(
+        self, row: SegmentRow, key: str, index: bytes, offset_from: int, offset_to: int
+    ) -> Items[Op]:
         sizes = {kafs.FORMAT.suffix: row.length} | ({_INDEX: len(index)} if index else {})
         files = Files(base_offset=row.base_offset, sizes=sizes)
-        return scan_columns(
+        scan = scan_columns(
             kafs.FORMAT, files, self._columns, offset_from=offset_from, offset_to=offset_to
         )
+        return Items(scan, Range, partial(_bytes, key, row, index))
 
     def _count(self, row: SegmentRow, key: str, span: LocatedRange) -> Generator[Op, Any, int]:
         """Return how many records a segment has of a span, control records included."""
@@ -148,17 +149,10 @@ class _Reading:
             kafs.FORMAT, files, ("offset",),
             offset_from=span.base_offset, offset_to=span.next_offset, control=True,
         )  # fmt: skip
-        rows, answer = 0, None
-        while True:
-            try:
-                item = scan.send(answer)
-            except StopIteration:
-                return rows
-            answer = None
-            if isinstance(item, Range):
-                answer = yield from _bytes(key, row, b"", item)
-            else:
-                rows += item.num_rows
+        found, rows = Items(scan, Range, partial(_bytes, key, row, b"")), 0
+        while (item := (yield from found.next())) is not None:
+            rows += item.num_rows
+        return rows
 
     # ------------------------------------------------------------------------ slices
 

@@ -20,10 +20,19 @@ from typing import Any
 import pyarrow as pa
 
 from lakelog.catalog import list_topics
-from lakelog.errors import CorruptError, LakelogError, UnsupportedError
+from lakelog.errors import CorruptError, UnsupportedError
+from lakelog.flows import Items, asked_for
 from lakelog.names import topic_key
 from lakelog.pipeline.absent import missing_results
-from lakelog.pipeline.frame import Connect, Finding, FindingCollector, Plan, Result, Step
+from lakelog.pipeline.frame import (
+    Connect,
+    Finding,
+    FindingCollector,
+    Plan,
+    Result,
+    Step,
+    StoreRequest,
+)
 from lakelog.pipeline.sides import (
     LIVE,
     NAMESPACE,
@@ -195,27 +204,15 @@ class _Cursor:
     """A stream of batches, taken a few rows at a time."""
 
     def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-        self._answer: Any = None
-        self._error: LakelogError | None = None
+        self._found = Items(stream, StoreRequest, asked_for)
         self._held: pa.RecordBatch | None = None
 
     def peek(self) -> Step[pa.RecordBatch | None]:
         """Return the rows at hand, some at least; None at the end."""
         while self._held is None or self._held.num_rows == 0:
-            stream, error = self._stream, self._error
-            try:
-                item = stream.send(self._answer) if error is None else stream.throw(error)
-            except StopIteration:
+            self._held = yield from self._found.next()
+            if self._held is None:
                 return None
-            self._answer = self._error = None
-            if isinstance(item, pa.RecordBatch):
-                self._held = item
-                continue
-            try:
-                self._answer = yield item
-            except LakelogError as raised:
-                self._error = raised
         return self._held
 
     def skip(self, rows: int) -> None:

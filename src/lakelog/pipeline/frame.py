@@ -20,10 +20,12 @@ store that does not answer) is an error: the task fails, and Spark tries it agai
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from lakelog.errors import CorruptError, InvalidInputError, LakelogError, UnsupportedError
-from lakelog.store import StoreSpec, Usage, Work
+from lakelog.flows import through
+from lakelog.store import WORK, StoreSpec, Usage, Work
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,6 +49,7 @@ __all__ = [
     "Task",
     "Unit",
     "at_store",
+    "at_store_or_on",
     "failed",
     "pack",
 ]
@@ -82,18 +85,21 @@ Connect = Callable[[str], Callable[[Any], Any]]
 
 def at_store(store: str, flow: Work[T]) -> Step[T]:
     """Run a flow of store operations as a part of a step."""
-    answer: Any = None
-    error: LakelogError | None = None
-    while True:
-        try:
-            op = flow.send(answer) if error is None else flow.throw(error)
-        except StopIteration as done:
-            result: T = done.value
-            return result
-        try:
-            answer, error = (yield StoreRequest(store, op)), None
-        except LakelogError as raised:
-            answer, error = None, raised
+    return (yield from through(flow, partial(_request, store)))
+
+
+def at_store_or_on(flow: Generator[Any, Any, None], store: str) -> Generator[Any, Any, None]:
+    """Run a flow of store operations that gives Arrow batches on its way, which are handed on."""
+
+    def each(item: Any) -> Generator[Any, Any, Any]:
+        return (yield StoreRequest(store, item) if isinstance(item, WORK) else item)
+
+    return through(flow, each)
+
+
+def _request(store: str, op: Any) -> Step[Any]:
+    """Ask a store for one thing."""
+    return (yield StoreRequest(store, op))
 
 
 class Finding(NamedTuple):

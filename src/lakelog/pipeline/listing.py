@@ -7,9 +7,10 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from lakelog.flows import through
 from lakelog.formats import Range
 from lakelog.pipeline.absent import missing_results
-from lakelog.pipeline.frame import Finding, Result, Step, StoreRequest
+from lakelog.pipeline.frame import Finding, Result, Step, StoreRequest, at_store
 from lakelog.records import OFFSET_MAX
 from lakelog.segments import (
     Directory,
@@ -19,7 +20,7 @@ from lakelog.segments import (
     each_directory,
     find_logs,
 )
-from lakelog.store import Fetched, GetRange, Op, StoreSpec
+from lakelog.store import Op, StoreSpec
 
 __all__ = ["SOURCE", "Listed", "feed", "list_copies", "list_segments", "whole"]
 
@@ -105,19 +106,14 @@ def feed(
 
     ``take`` may be a step itself, for what it does with a finding.
     """
-    answer: Any = None
-    while True:
-        try:
-            item = flow.send(answer)
-        except StopIteration as done:
-            result: T = done.value
-            return result
-        answer = None
+
+    def each(item: Any) -> Step[Any]:
         if isinstance(item, Range):
-            op = GetRange(segment.key(item.suffix), item.start, item.end)
-            fetched: Fetched = yield StoreRequest(SOURCE, op)
-            answer = fetched.body
-        elif isinstance(item, Op):
-            answer = yield StoreRequest(SOURCE, item)
-        elif take is not None and (more := take(item)) is not None:
+            return (yield from at_store(SOURCE, segment.read(item)))
+        if isinstance(item, Op):
+            return (yield StoreRequest(SOURCE, item))
+        if take is not None and (more := take(item)) is not None:
             yield from more
+        return None
+
+    return (yield from through(flow, each))

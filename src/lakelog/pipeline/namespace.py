@@ -10,12 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.errors import LakelogError
 from lakelog.host import SystemClock, new_id
 from lakelog.log import Extent, LocatedRange, Survey, open_survey, sealed_ranges
 from lakelog.log.rows import read_task
 from lakelog.model import Rules
-from lakelog.pipeline.frame import StoreRequest
+from lakelog.pipeline.frame import StoreRequest, at_store_or_on
 from lakelog.segments import Selection
 from lakelog.store import Work, run
 
@@ -82,19 +81,5 @@ def read_namespace(
         return
     survey = Survey(rules=piece.rules, clock=SystemClock(), ids=new_id)
     wanted = span._replace(base_offset=base, next_offset=next_)
-    reads = read_task([wanted], survey.lane, columns)
-    answer: Any = None
-    error: LakelogError | None = None
-    while True:
-        try:
-            item = reads.send(answer) if error is None else reads.throw(error)
-        except StopIteration:
-            return
-        answer = error = None
-        if isinstance(item, pa.RecordBatch):
-            yield item
-            continue
-        try:
-            answer = yield StoreRequest(store, item)
-        except LakelogError as raised:
-            error = raised  # What is gone is looked for elsewhere.
+    # What is gone is looked for elsewhere.
+    yield from at_store_or_on(read_task([wanted], survey.lane, columns), store)

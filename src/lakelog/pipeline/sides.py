@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.errors import CorruptError, InvalidInputError
+from lakelog.flows import Items, asked_for
 from lakelog.formats import FORMATS, Carries
-from lakelog.pipeline.frame import StoreRequest
+from lakelog.pipeline.frame import StoreRequest, at_store_or_on
 from lakelog.pipeline.kafka_reader import KafkaPartition, list_live, read_live
 from lakelog.pipeline.listing import list_segments, whole
 from lakelog.pipeline.namespace import LogPiece, list_namespace, read_namespace
@@ -137,32 +138,20 @@ def _read_segment(
     settings: dict[str, Any],
 ) -> Stream:
     flow = read_part(whole(segment, offset_from, offset_to), columns, **settings)
-    answer: Any = None
-    while True:
-        try:
-            item = flow.send(answer)
-        except StopIteration:
-            return
-        answer = (
-            (yield item) if isinstance(item, pa.RecordBatch) else (yield StoreRequest(store, item))
-        )
+    yield from at_store_or_on(flow, store)
 
 
 def _within(stream: Stream, offset_from: int, offset_to: int) -> Stream:
     """Yield only records of a range of offsets."""
-    answer: Any = None
+    found = Items(stream, StoreRequest, asked_for)
     while True:
         try:
-            item = stream.send(answer)
-        except StopIteration:
-            return
+            item = yield from found.next()
         except pa.ArrowInvalid as error:
             raise CorruptError(f"not Parquet: {error}", at=0) from error
-        answer = None
-        if isinstance(item, StoreRequest):
-            answer = yield item
-        else:
-            offsets = item.column("offset")
-            wanted = pc.and_(pc.greater_equal(offsets, offset_from), pc.less(offsets, offset_to))
-            if (kept := item.filter(wanted)).num_rows:
-                yield kept
+        if item is None:
+            return
+        offsets = item.column("offset")
+        wanted = pc.and_(pc.greater_equal(offsets, offset_from), pc.less(offsets, offset_to))
+        if (kept := item.filter(wanted)).num_rows:
+            yield kept

@@ -22,6 +22,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from lakelog.errors import CorruptError, InvalidInputError, NotFoundError, UnsupportedError
+from lakelog.flows import Items, asked_for
 from lakelog.formats import Files, Range, Ranged, batches, fetch, kafkalog
 from lakelog.records import OFFSET_MAX, BatchHeader, decode_header
 from lakelog.segments.segments import SegmentRef, through_store
@@ -219,19 +220,11 @@ def _last_header(log: Files, at: int) -> Ranged[BatchHeader | None]:
     assert isinstance(opened, kafkalog.KafkaSegment)
     feed = batches.pieces(opened.run, at=at, bytes_max=_PIECE_BYTES)
     last: BatchHeader | None = None
-    answer: bytes | None = None
-    while True:
-        try:
-            item = feed.send(answer)
-            answer = None
-            if isinstance(item, Range):
-                answer = yield item
-                continue
+    found = Items(feed, Range, asked_for)
+    with suppress(CorruptError, UnsupportedError):
+        while (item := (yield from found.next())) is not None:
             position = 0
             while position < len(item.data):
                 last = decode_header(item.data, position)
                 position += last.size
-        except StopIteration:
-            return last
-        except (CorruptError, UnsupportedError):
-            return last
+    return last

@@ -22,6 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakelog.errors import CorruptError, UnsupportedError
+from lakelog.flows import Items, asked_for, items_of
 from lakelog.formats import Block, Damage, Range
 from lakelog.model import Header, Record, TimestampType
 from lakelog.records.columns import BYTES_MAX, time_overflow
@@ -29,7 +30,7 @@ from lakelog.segments.placed import CORRUPT, PLACED_COLUMNS, placed_schema
 from lakelog.segments.read import read_part
 from lakelog.segments.segments import ReadTask, SegmentRange
 from lakelog.segments.select import Mode
-from lakelog.store import Fetched, GetRange, Op, Perform
+from lakelog.store import Op, Perform
 
 __all__ = ["mend_part", "read_split"]
 
@@ -55,18 +56,7 @@ def read_split(
     chosen = tuple(columns)
     read = mend_part if mode is Mode.PERMISSIVE else read_part
     for part in split.parts:
-        flow = read(part, chosen, **settings)
-        answer: Any = None
-        while True:
-            try:
-                item = flow.send(answer)
-            except StopIteration:
-                break
-            answer = None
-            if isinstance(item, pa.RecordBatch):
-                yield item
-            else:
-                answer = perform(item)
+        yield from items_of(read(part, chosen, **settings), Op, perform)
 
 
 def mend_part(part: SegmentRange, columns: Iterable[str] = PLACED_COLUMNS, **settings: Any) -> Flow:
@@ -76,21 +66,13 @@ def mend_part(part: SegmentRange, columns: Iterable[str] = PLACED_COLUMNS, **set
     asked.pop(CORRUPT, None)
     scan = read_part(part, asked, **settings)
     given: int | None = None
-    answer: Any = None
-    while True:
-        try:
-            item = scan.send(answer)
-        except StopIteration:
-            return
-        except (CorruptError, UnsupportedError):
-            break
-        answer = None
-        if isinstance(item, pa.RecordBatch):
+    found = Items(scan, Op, asked_for)
+    try:
+        while (item := (yield from found.next())) is not None:
             given = item.column("offset")[-1].as_py()
             yield _with_corrupt(item, schema)
-        else:
-            answer = yield item
-    yield from _walk_part(part, schema, given)
+    except (CorruptError, UnsupportedError):
+        yield from _walk_part(part, schema, given)
 
 
 def _with_corrupt(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -102,17 +84,8 @@ def _with_corrupt(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def _walk_part(part: SegmentRange, schema: pa.Schema, given: int | None) -> Flow:
     segment, rows = part.segment, _Rows(part, schema, given)
     walk = segment.fmt.walk(segment.files, span=(part.byte_from, part.byte_to))
-    answer: bytes | None = None
-    while True:
-        try:
-            item = walk.send(answer)
-        except StopIteration:
-            break
-        answer = None
-        if isinstance(item, Range):
-            fetched: Fetched = yield GetRange(segment.key(item.suffix), item.start, item.end)
-            answer = fetched.body
-            continue
+    found = Items(walk, Range, segment.read)
+    while (item := (yield from found.next())) is not None:
         rows.add(item)
         if rows.is_full:
             yield rows.batch()

@@ -9,12 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from lakelog.errors import CorruptError, UnsupportedError
+from lakelog.flows import Items
 from lakelog.formats import Range
 from lakelog.formats.columns import scan_columns
 from lakelog.records.columns import ROWS_MAX, TYPES
 from lakelog.segments.placed import PLACED_COLUMNS, placed_schema
 from lakelog.segments.segments import SegmentRange
-from lakelog.store import Fetched, GetRange, Op
+from lakelog.store import Op
 
 __all__ = ["Placing", "read_part"]
 
@@ -37,21 +38,12 @@ def read_part(
         offset_from=part.offset_from, offset_to=part.offset_to, **settings,
     )  # fmt: skip
     placing = Placing(segment.topic, segment.partition, schema)
-    answer: bytes | None = None
-    while True:
-        try:
-            item = scan.send(answer)
-        except StopIteration:
-            return
-        except (CorruptError, UnsupportedError) as error:
-            raise segment.named(error) from error
-        answer = None
-        if isinstance(item, Range):
-            fetched: Fetched = yield GetRange(segment.key(item.suffix), item.start, item.end)
-            answer = fetched.body
-            del fetched  # The next piece takes its memory.
-        else:
+    found = Items(scan, Range, segment.read)
+    try:
+        while (item := (yield from found.next())) is not None:
             yield placing.add_to(item)
+    except (CorruptError, UnsupportedError) as error:
+        raise segment.named(error) from error
 
 
 class Placing:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from lakelog.errors import CorruptError, UnsupportedError
+from lakelog.flows import through
 from lakelog.formats import FORMATS, Files, Format, Range, Ranged
 from lakelog.store import Flow, get_range
 
@@ -62,6 +63,10 @@ class SegmentRef:
     def key(self, suffix: str) -> str:
         return self.stem + suffix
 
+    def read(self, wish: Range) -> Flow[bytes]:
+        """Return bytes of one of its objects."""
+        return (yield from get_range(self.key(wish.suffix), wish.start, wish.end))
+
     def named(self, error: CorruptError | UnsupportedError) -> CorruptError | UnsupportedError:
         """Return the error of a format's reader with the key of the object it is about."""
         key = self.key(error.where or self.fmt.suffix)
@@ -100,13 +105,7 @@ def through_store(segment: SegmentRef, flow: Ranged[T]) -> Flow[T]:
     Raises:
         CorruptError, UnsupportedError: as the flow does; ``where`` is the key of the object.
     """
-    answer: bytes | None = None
-    while True:
-        try:
-            wish: Range = flow.send(answer)
-        except StopIteration as done:
-            result: T = done.value
-            return result
-        except (CorruptError, UnsupportedError) as error:
-            raise segment.named(error) from error
-        answer = yield from get_range(segment.key(wish.suffix), wish.start, wish.end)
+    try:
+        return (yield from through(flow, segment.read))
+    except (CorruptError, UnsupportedError) as error:
+        raise segment.named(error) from error

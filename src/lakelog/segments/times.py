@@ -9,6 +9,7 @@ import struct
 from collections.abc import Iterable, Mapping
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
+from lakelog.flows import Items, asked_for
 from lakelog.formats import Block, Range, Ranged, Segment
 from lakelog.records import OFFSET_MAX
 from lakelog.segments.plan import OffsetRange
@@ -66,20 +67,14 @@ def _first_at(segment: SegmentRef, timestamp: int) -> Flow[int | None]:
 def _first_readable(segment: SegmentRef, timestamp: int) -> Ranged[int | None]:
     """Return the same for a damaged segment: every record is looked at that can be read."""
     walk = segment.fmt.walk(segment.files)
-    answer: bytes | None = None
-    while True:
-        try:
-            item = walk.send(answer)
-        except StopIteration:
-            return None
-        answer = None
-        if isinstance(item, Range):
-            answer = yield item
-        elif isinstance(item, Block):
+    found = Items(walk, Range, asked_for)
+    while (item := (yield from found.next())) is not None:
+        if isinstance(item, Block):
             for record in item.records:
                 wanted = segment.offset_min <= record.offset < segment.next_offset_max
                 if wanted and record.timestamp >= timestamp:
                     return record.offset
+    return None
 
 
 def resolve_offsets(

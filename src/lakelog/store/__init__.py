@@ -19,13 +19,12 @@ probe       whether a store keeps it; lifecycle: whether its bucket deletes by i
             whether other machines may use its folder
 """
 
+from lakelog.flows import run, run_async
 from lakelog.store.cells import CELL_BYTES_MAX, change_cell, read_cell
 from lakelog.store.drive import (
     Perform,
     PerformAsync,
     each_object,
-    run,
-    run_async,
     working,
     working_async,
 )
@@ -39,6 +38,7 @@ from lakelog.store.opening import Store, StoreSpec, open_store
 from lakelog.store.operations import (
     GET_BYTES_MAX,
     LIST_LIMIT_MAX,
+    WORK,
     Body,
     Changed,
     Created,
@@ -100,6 +100,7 @@ __all__ = [
     "PROBE_THOROUGH",
     "SEGMENT_BYTES_MAX",
     "SOON",
+    "WORK",
     "Body",
     "Changed",
     "Created",

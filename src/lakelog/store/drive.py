@@ -1,7 +1,5 @@
 """The places where a flow meets the world.
 
-``run`` and ``run_async`` perform what a flow asks for until it returns. An error by remedy is
-thrown into the flow, which may know what to do; any other is a bug or a cancellation and ends it.
 ``working`` and ``working_async`` make of a function that performs operations one that performs all
 that work asks for.
 ``each_object`` is for callers outside flows: a listing as an iterator, a page in memory at a time.
@@ -9,8 +7,8 @@ that work asks for.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterator
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
 
 from lakelog.errors import LakelogError
 from lakelog.store.operations import ListPage, Many, ObjectInfo, Op, Page, Wait
@@ -20,14 +18,9 @@ __all__ = [
     "PerformAsync",
     "attempt",
     "each_object",
-    "run",
-    "run_async",
     "working",
     "working_async",
 ]
-
-T = TypeVar("T")
-W = TypeVar("W")
 
 Perform = Callable[[Op], Any]
 """Performs one operation. Retries, meters and faults are functions around one of these."""
@@ -35,46 +28,6 @@ Perform = Callable[[Op], Any]
 PerformAsync = Callable[[Op], Awaitable[Any]]
 
 _sleep: Callable[[float], None] = time.sleep  # noqa: TID251 (a driver: this is where waiting is)
-
-
-def run(flow: Generator[W, Any, T], perform: Callable[[W], Any]) -> T:
-    """Drive ``flow`` to its end and return what it returns."""
-    answer: Any = None
-    error: LakelogError | None = None
-    try:
-        while True:
-            try:
-                wish = flow.send(answer) if error is None else flow.throw(error)
-            except StopIteration as done:
-                result: T = done.value
-                return result
-            try:
-                answer, error = perform(wish), None
-            except LakelogError as raised:
-                answer, error = None, raised
-    finally:
-        error = None  # Its traceback knows this frame: nobody must need to find that circle.
-        flow.close()
-
-
-async def run_async(flow: Generator[W, Any, T], perform: Callable[[W], Awaitable[Any]]) -> T:
-    """Drive ``flow`` to its end on the running loop and return what it returns."""
-    answer: Any = None
-    error: LakelogError | None = None
-    try:
-        while True:
-            try:
-                wish = flow.send(answer) if error is None else flow.throw(error)
-            except StopIteration as done:
-                result: T = done.value
-                return result
-            try:
-                answer, error = await perform(wish), None
-            except LakelogError as raised:
-                answer, error = None, raised
-    finally:
-        error = None  # Its traceback knows this frame: nobody must need to find that circle.
-        flow.close()
 
 
 def working(

@@ -33,6 +33,7 @@ from lakelog.store.keys import check_key, check_prefix
 __all__ = [
     "GET_BYTES_MAX",
     "LIST_LIMIT_MAX",
+    "WORK",
     "Body",
     "Changed",
     "Created",
@@ -235,6 +236,8 @@ class Wait:
     ms: int
 
 
+WORK = Op | Many | Wait
+"""Whatever work asks for."""
 Work = Generator[Op | Many | Wait, Any, T]
 
 

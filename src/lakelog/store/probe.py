@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakelog.errors import InvalidInputError, LakelogError, UnavailableError
-from lakelog.store.drive import run, run_async
+from lakelog.flows import run, run_async
 from lakelog.store.lifecycle import Expiry
 from lakelog.store.local import LocalStore
 from lakelog.store.mounts import SHARED, is_unknown

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from lakelog.errors import InvalidInputError, LakelogError, UnavailableError
-from lakelog.store.drive import run, run_async
+from lakelog.flows import run, run_async
 from lakelog.store.faults import Fault
 from lakelog.store.keys import check_key
 from lakelog.store.operations import (

@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
-from lakelog.store.drive import Perform, attempt, run, working
+from lakelog.flows import run
+from lakelog.store.drive import Perform, attempt, working
 from lakelog.store.operations import Many, Op, Wait, Work
 
 __all__ = ["run_by_threads", "working_by_threads"]

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from lakelog.formats.batches import Frame, Piece, frames, pieces
-from lakelog.formats.contract import Damage, Files, Range, drive, drive_items, walk_blocks
+from lakelog.formats.contract import Damage, Files, Range, drive_items, run, walk_blocks
 from lakelog.formats.kafkalog import (
     FORMAT,
     KafkaSegment,
@@ -65,7 +65,7 @@ class Partition:
         return give
 
     def open(self, files: Files) -> KafkaSegment:
-        segment = drive(FORMAT.open(files), self.give(files))
+        segment = run(FORMAT.open(files), self.give(files))
         assert isinstance(segment, KafkaSegment)
         return segment
 

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Mapping
 from zlib import crc32
 
-from lakelog.formats.contract import Block, Damage, Files, buffers, decode, drive, walk_blocks
+from lakelog.formats.contract import Block, Damage, Files, buffers, decode, run, walk_blocks
 from lakelog.formats.strm import FORMAT, StrmSegment, open_segment
 from lakelog.model import Record
 
@@ -114,4 +114,4 @@ def walked(data: bytes, base_offset: int = 0) -> tuple[list[Record], list[Damage
 
 def opened(data: bytes, base_offset: int = 0) -> StrmSegment:
     files = Files(base_offset=base_offset, sizes={".seg": len(data)})
-    return drive(open_segment(files), buffers({".seg": data}))
+    return run(open_segment(files), buffers({".seg": data}))

@@ -21,7 +21,8 @@ from lakelog.formats.batches import (
     read_records,
     walk_run,
 )
-from lakelog.formats.contract import Block, Damage, Range, buffers, drive, walk_blocks
+from lakelog.formats.contract import Block, Damage, Range, buffers, walk_blocks
+from lakelog.formats.contract import run as drive
 from lakelog.model import Record
 from lakelog.records import Codec, NewBatch, encode_batch
 

@@ -17,8 +17,10 @@ from lakelog.formats.contract import (
     Range,
     buffers,
     decode,
-    drive,
     walk_blocks,
+)
+from lakelog.formats.contract import (
+    run as drive,
 )
 from lakelog.formats.kafkalog import (
     FORMAT,

@@ -5,7 +5,8 @@ import struct
 import pytest
 
 from lakelog.errors import UnsupportedError
-from lakelog.formats.contract import Block, Damage, Files, buffers, decode, drive, walk_blocks
+from lakelog.formats.contract import Block, Damage, Files, buffers, decode, walk_blocks
+from lakelog.formats.contract import run as drive
 from lakelog.formats.kafkalog import (
     FORMAT,
     EpochStart,

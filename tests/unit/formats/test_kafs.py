@@ -18,8 +18,10 @@ from lakelog.formats.contract import (
     Range,
     buffers,
     decode,
-    drive,
     walk_blocks,
+)
+from lakelog.formats.contract import (
+    run as drive,
 )
 from lakelog.formats.kafs import (
     FORMAT,

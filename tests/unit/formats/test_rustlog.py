@@ -16,7 +16,7 @@ from lakelog.formats.contract import (
     Range,
     buffers,
     decode,
-    drive,
+    run,
     walk_blocks,
 )
 from lakelog.formats.rustlog import (
@@ -80,7 +80,7 @@ def walked(
 
 
 def opened(data: dict[str, bytes], base_offset: int = 0, *, active: bool = False) -> RustLogSegment:
-    return drive(open_segment(files_of(data, base_offset, active=active)), buffers(data))
+    return run(open_segment(files_of(data, base_offset, active=active)), buffers(data))
 
 
 # ---------------------------------------------------------------------------- the weaker law
@@ -203,9 +203,9 @@ def test_a_bad_log_is_refused(log: bytes, error: type[CorruptError], at: int, sa
         decode_log(log, base_offset=5)
     segment = opened({".log": log}, 5)
     with pytest.raises(error, match=says):
-        drive(segment.read_from(0, 9), buffers({".log": log}))
+        run(segment.read_from(0, 9), buffers({".log": log}))
     with pytest.raises(error, match=says):
-        drive(segment.offset_at(1), buffers({".log": log}))
+        run(segment.offset_at(1), buffers({".log": log}))
 
 
 BAD_INDEXES = [
@@ -235,14 +235,14 @@ def test_an_index_that_finds_another_record_is_refused_by_lookups() -> None:
     log = entry(4, 5, b"abcd") + entry(0, 6)
     data = {".log": log, ".index": struct.pack(">QQ", 6, 3)}
     with pytest.raises(CorruptError, match="no record with offset 6") as caught:
-        drive(opened(data, 5).read_from(6, 1), buffers(data))
+        run(opened(data, 5).read_from(6, 1), buffers(data))
     assert caught.value.where == ".index"
 
 
 def test_a_huge_index_is_refused_before_it_is_read() -> None:
     files = Files(base_offset=0, sizes={".log": 0, ".index": (64 << 20) + 16})
     with pytest.raises(UnsupportedError, match="over the limit"):
-        drive(open_segment(files), buffers({}))
+        run(open_segment(files), buffers({}))
 
 
 def test_a_segment_without_a_log_is_refused() -> None:
@@ -265,9 +265,9 @@ def test_a_file_that_shrank_is_refused(size: int, says: str) -> None:
     shorter = {**MANY_FILES, ".log": MANY_FILES[".log"][:size]}
     found = list(walk_blocks(FORMAT.walk(files), buffers(shorter)))
     assert any(isinstance(one, Damage) and re.search(says, str(one.error)) for one in found)
-    segment = drive(open_segment(files), buffers(shorter))
+    segment = run(open_segment(files), buffers(shorter))
     with pytest.raises(CorruptError, match=says):
-        drive(segment.read_from(3 * 900, 1000), buffers(shorter))
+        run(segment.read_from(3 * 900, 1000), buffers(shorter))
 
 
 # ---------------------------------------------------------------------------- contradictions
@@ -289,8 +289,8 @@ def test_r4_a_torn_record_ends_the_active_segment_and_damages_any_other() -> Non
         assert walked(data, active=True) == (expected, [])
         assert decode_log(log[:cut], active=True)[-1].offset == expected[-1].offset
         segment = opened(data, active=True)
-        assert drive(segment.read_from(3 * 990, 99), buffers(data)) == tuple(expected[990:])
-        assert drive(segment.offset_at(NOON + 10_000), buffers(data)) is None
+        assert run(segment.read_from(3 * 990, 99), buffers(data)) == tuple(expected[990:])
+        assert run(segment.offset_at(NOON + 10_000), buffers(data)) is None
         if cut not in STARTS:
             with pytest.raises(CorruptError):
                 read(data)
@@ -306,7 +306,7 @@ def test_r4_the_index_of_the_active_segment_may_be_ahead() -> None:
     data = {".log": MANY_FILES[".log"][: STARTS[850]], ".index": MANY_FILES[".index"] + b"half"}
     assert walked(data, active=True) == (list(MANY[:850]), [])
     assert len(opened(data, active=True).entries) == 9
-    assert drive(opened(data, active=True).read_from(3 * 849, 9), buffers(data)) == (MANY[849],)
+    assert run(opened(data, active=True).read_from(3 * 849, 9), buffers(data)) == (MANY[849],)
 
 
 @pytest.mark.parametrize(
@@ -353,9 +353,9 @@ def test_r7_a_lookup_finds_the_first_record_at_or_after_an_offset() -> None:
     segment, give = opened(MANY_FILES), buffers(MANY_FILES)
     for offset in (*range(-1, 10), *range(295, 306), *range(2990, 3002)):
         expected = MANY[max(0, -(-offset // 3)) :][:2]
-        assert drive(segment.read_from(offset, 2), give) == expected
+        assert run(segment.read_from(offset, 2), give) == expected
     for limit in (0, 1, 5000):
-        assert drive(segment.read_from(1, limit), give) == MANY[1:][:limit]
+        assert run(segment.read_from(1, limit), give) == MANY[1:][:limit]
 
 
 def test_r8_times_that_go_down_are_lifted_when_written() -> None:
@@ -520,7 +520,7 @@ def test_lookups_without_an_index_are_the_same() -> None:
     data = {".log": MANY_FILES[".log"]}
     segment, give = opened(data), buffers(data)
     for offset in (0, 1, 299, 300, 301, 2997, 2998):
-        assert drive(segment.read_from(offset, 3), give) == MANY[-(-offset // 3) :][:3]
+        assert run(segment.read_from(offset, 3), give) == MANY[-(-offset // 3) :][:3]
 
 
 def test_offset_at_is_a_filter() -> None:
@@ -529,7 +529,7 @@ def test_offset_at_is_a_filter() -> None:
         segment, give = opened({".log": log}), buffers({".log": log})
         for timestamp in (-5, *range(102), *range(NOON - 1, NOON + 20)):
             expected = next((one.offset for one in records if one.timestamp >= timestamp), None)
-            assert drive(segment.offset_at(timestamp), give) == expected
+            assert run(segment.offset_at(timestamp), give) == expected
 
 
 def test_lookups_ask_for_little() -> None:
@@ -542,10 +542,10 @@ def test_lookups_ask_for_little() -> None:
         asked.append(wish)
         return give(wish)
 
-    segment = drive(open_segment(files_of(data)), counted)
+    segment = run(open_segment(files_of(data)), counted)
     assert [wish.end - wish.start for wish in asked] == [4096, 200 * 16]
     asked.clear()
-    assert drive(segment.read_from(12_345, 1), counted) == (records[12_345],)
+    assert run(segment.read_from(12_345, 1), counted) == (records[12_345],)
     assert sum(wish.end - wish.start for wish in asked) <= 64 << 10
 
 
@@ -553,8 +553,8 @@ def test_an_empty_segment_has_nothing_to_find() -> None:
     data = FORMAT.encode([], Codec.NONE)
     segment = opened(data, 7)
     assert segment.base_offset == 7
-    assert drive(segment.read_from(0, 9), buffers(data)) == ()
-    assert drive(segment.offset_at(0), buffers(data)) is None
+    assert run(segment.read_from(0, 9), buffers(data)) == ()
+    assert run(segment.offset_at(0), buffers(data)) is None
 
 
 # ---------------------------------------------------------------------------- other logs

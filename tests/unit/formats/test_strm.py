@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.formats.contract import Damage, Files, Range, buffers, drive, walk_blocks
+from lakelog.formats.contract import Damage, Files, Range, buffers, run, walk_blocks
 from lakelog.formats.strm import (
     FORMAT,
     INDEX_ENTRIES_MAX,
@@ -257,7 +257,7 @@ def test_a_file_that_shrank_is_refused() -> None:
     files = Files(base_offset=0, sizes={".seg": len(data) + 200_000})
     for shorter in (data, data[:70], data[:10], b""):
         with pytest.raises(CorruptError):
-            drive(open_segment(files), buffers({".seg": shorter}))
+            run(open_segment(files), buffers({".seg": shorter}))
         found = list(walk_blocks(FORMAT.walk(files), buffers({".seg": shorter})))
         assert isinstance(found[0], Damage)
         assert len(shorter) > 64 or "the file ends here" in str(found[1])
@@ -299,7 +299,7 @@ def test_a_bad_block_is_refused(bad: bytes, error: type[CorruptError], at: int, 
     assert caught.value.at == at
     segment = opened(data)
     with pytest.raises(error, match=says):
-        drive(segment.read_from(0, 9), buffers({".seg": data}))
+        run(segment.read_from(0, 9), buffers({".seg": data}))
 
 
 BAD_RECORD_HEADERS = [
@@ -376,21 +376,21 @@ def test_a_block_that_the_index_calls_too_large_is_not_asked_for() -> None:
         assert wish.end - wish.start <= 8192
         return (bytes(8192) + tail[:20] + footer)[-(wish.end - wish.start) :]
 
-    segment = drive(open_segment(Files(base_offset=0, sizes={".seg": size})), give)
+    segment = run(open_segment(Files(base_offset=0, sizes={".seg": size})), give)
     with pytest.raises(UnsupportedError, match="over the limit"):
-        drive(segment.read_from(0, 1), give)
+        run(segment.read_from(0, 1), give)
 
 
 def test_blocks_that_do_not_fill_what_the_index_says_are_refused_by_lookups() -> None:
     data = forge(GOOD + b"x", entries=((0, 64),))
     with pytest.raises(CorruptError, match="the index says 28"):
-        drive(opened(data).read_from(0, 1), buffers({".seg": data}))
+        run(opened(data).read_from(0, 1), buffers({".seg": data}))
 
 
 def test_blocks_that_overlap_are_refused() -> None:
     data = forge(GOOD, GOOD, header={"max_offset": 2, "count": 3}, entries=((0, 64), (1, SECOND)))
     with pytest.raises(CorruptError, match="ends before 1"):
-        drive(opened(data).read_from(0, 1), buffers({".seg": data}))
+        run(opened(data).read_from(0, 1), buffers({".seg": data}))
     with pytest.raises(CorruptError, match="offset 1 after 1"):
         read(data)
 
@@ -508,14 +508,14 @@ def test_read_from_is_a_filter() -> None:
     for offset in range(-1, 3 * 200 + 2):
         for limit in (0, 1, 7, 1000):
             expected = [one for one in MANY if one.offset >= offset][:limit]
-            assert drive(segment.read_from(offset, limit), give) == tuple(expected)
+            assert run(segment.read_from(offset, limit), give) == tuple(expected)
 
 
 def test_offset_at_is_a_filter() -> None:
     segment, give = opened(MANY_BYTES), buffers({".seg": MANY_BYTES})
     for timestamp in range(998, 1104):
         expected = next((one.offset for one in MANY if one.timestamp >= timestamp), None)
-        assert drive(segment.offset_at(timestamp), give) == expected
+        assert run(segment.offset_at(timestamp), give) == expected
 
 
 def test_offset_at_needs_no_block_outside_the_range_of_times() -> None:
@@ -523,15 +523,15 @@ def test_offset_at_needs_no_block_outside_the_range_of_times() -> None:
         raise AssertionError(wish)
 
     segment = opened(MANY_BYTES)
-    assert drive(segment.offset_at(1000), refuse) == 0
-    assert drive(segment.offset_at(5000), refuse) is None
+    assert run(segment.offset_at(1000), refuse) == 0
+    assert run(segment.offset_at(5000), refuse) is None
 
 
 def test_offset_at_finds_nothing_in_a_foreign_file_that_is_too_old() -> None:
     data = forge(header={"min_timestamp": 0, "max_timestamp": 0})
     segment, give = opened(data), buffers({".seg": data})
-    assert drive(segment.offset_at(101), give) == 1
-    assert drive(segment.offset_at(108), give) is None
+    assert run(segment.offset_at(101), give) == 1
+    assert run(segment.offset_at(108), give) is None
 
 
 def test_lookups_ask_for_little() -> None:
@@ -545,14 +545,14 @@ def test_lookups_ask_for_little() -> None:
         return give(wish)
 
     files = Files(base_offset=0, sizes={".seg": len(data)})
-    segment = drive(open_segment(files), counted)
+    segment = run(open_segment(files), counted)
     assert [wish.end - wish.start for wish in asked] == [8192, 64]
     asked.clear()
-    (found,) = drive(segment.read_from(1234, 1), counted)
+    (found,) = run(segment.read_from(1234, 1), counted)
     assert found == records[1234]
     assert [wish.end - wish.start <= 65 << 10 for wish in asked] == [True]
     asked.clear()
-    assert drive(segment.read_from(5000, 1), counted) == ()
+    assert run(segment.read_from(5000, 1), counted) == ()
     assert asked == []
 
 
@@ -566,13 +566,13 @@ def test_a_long_index_takes_one_more_request() -> None:
         asked.append(wish)
         return give(wish)
 
-    segment = drive(open_segment(Files(base_offset=0, sizes={".seg": len(data)})), counted)
+    segment = run(open_segment(Files(base_offset=0, sizes={".seg": len(data)})), counted)
     assert (len(segment.entries), len(asked)) == (1000, 3)
 
 
 def test_a_block_can_be_had_without_its_records() -> None:
     segment, give = opened(MANY_BYTES), buffers({".seg": MANY_BYTES})
-    block = drive(segment.read_block(2), give)
+    block = run(segment.read_block(2), give)
     assert block.base_offset == segment.entries[2].offset
     assert block.count == len(decode_records(block, segment.header))
     assert segment.base_offset == 0

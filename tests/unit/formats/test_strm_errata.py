@@ -14,7 +14,7 @@ import pytest
 from crc32c import crc32c
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.formats.contract import buffers, drive
+from lakelog.formats.contract import buffers, run
 from lakelog.formats.strm import FORMAT, encode_segment, topic_hash
 from lakelog.model import Header, Record
 from lakelog.records import Codec
@@ -80,7 +80,7 @@ def test_s3_the_range_of_times_is_filled_in() -> None:
 def test_s3_a_range_of_0_to_0_is_unknown() -> None:
     data = forge(header={"min_timestamp": 0, "max_timestamp": 0})
     assert [one.timestamp for one in read(data)] == [100, 107]
-    assert drive(opened(data).offset_at(105), buffers({".seg": data})) == 1
+    assert run(opened(data).offset_at(105), buffers({".seg": data})) == 1
 
 
 def test_s4_offset_deltas_count_from_the_first_of_the_block() -> None:

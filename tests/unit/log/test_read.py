@@ -269,7 +269,7 @@ def test_a_segment_that_is_lost_is_never_skipped(site: Site, where: PartitionPat
     gone_from_the_journal(site)
     first_row = site.manifest(where).segments[0]
     site.perform(Delete(f"{where.prefix}{first_row.name}.kfs"))
-    with pytest.raises(UnavailableError, match="retry"):
+    with pytest.raises(UnavailableError, match="try again"):
         site.read(where, 0)
     assert site.log_from(where, first_row.next_offset) == log[first_row.next_offset // 2 :]
 

@@ -23,7 +23,7 @@ from lakelog.cli.dump.recognize import SegmentFile
 from lakelog.cli.dump.summary import TOTAL, Summary, title
 from lakelog.cli.report import Report
 from lakelog.errors import CorruptError, UnsupportedError
-from lakelog.formats import FORMATS, Range, drive, kafkalog, kafs, strm
+from lakelog.formats import FORMATS, Range, kafkalog, kafs, run, strm
 
 __all__ = ["inspect"]
 
@@ -98,7 +98,7 @@ def _look_at_index(opened: OpenSegment, summary: Summary) -> None:
         if row.name == "strm":
             head = opened.give(Range(row.suffix, 0, _STRM_HEADER_BYTES))
             summary.codecs.add(strm.decode_header(head).codec.name.lower())
-        segment = drive(row.open(opened.files), opened.give)
+        segment = run(row.open(opened.files), opened.give)
         if isinstance(segment, kafkalog.KafkaSegment | kafs.KafsSegment):
             summary.index_entries = 0 if segment.index is None else len(segment.index)
         elif isinstance(segment, strm.StrmSegment):

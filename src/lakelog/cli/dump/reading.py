@@ -22,9 +22,9 @@ from lakelog.formats import (
     Range,
     Walk,
     batches,
-    drive,
     kafkalog,
     kafs,
+    run,
     walk_blocks,
 )
 from lakelog.model import Record
@@ -99,27 +99,27 @@ def _walk(opened: OpenSegment, wanted: Wanted) -> Walk:
     # Blocks that are not batches have no header that would tell of their records.
     span = EVERYTHING if wanted.records or not has_batches else NOTHING
     if has_batches and wanted.offset_from > opened.file.base_offset:
-        run = _run_from(opened, wanted.offset_from)
-        if run is not None:
-            return batches.walk_run(run, span=span)
+        found = _run_from(opened, wanted.offset_from)
+        if found is not None:
+            return batches.walk_run(found, span=span)
     return opened.file.format.walk(opened.files, span=span)
 
 
 def _run_from(opened: OpenSegment, offset: int) -> batches.Run | None:
     """Return the batches from ``offset`` on; None when they are not to be found without a walk."""
     try:
-        segment = drive(opened.file.format.open(opened.files), opened.give)
+        segment = run(opened.file.format.open(opened.files), opened.give)
         assert isinstance(segment, kafkalog.KafkaSegment | kafs.KafsSegment)
-        run, at = segment.run, segment.start(offset)
-        first = decode_header(opened.give(Range(run.suffix, at, at + HEADER_BYTES)))
+        whole, at = segment.run, segment.start(offset)
+        first = decode_header(opened.give(Range(whole.suffix, at, at + HEADER_BYTES)))
         # An index may lie. One that leads too far back only costs time.
-        at = at if first.base_offset <= offset else run.start
-        frame = drive(batches.find_offset(run, at, offset), opened.give)
+        at = at if first.base_offset <= offset else whole.start
+        frame = run(batches.find_offset(whole, at, offset), opened.give)
     except (CorruptError, UnsupportedError):
         return None
     if frame is None:
         return None
-    return replace(run, start=frame.position, base_offset=frame.header.base_offset)
+    return replace(whole, start=frame.position, base_offset=frame.header.base_offset)
 
 
 def _shown(block: Block) -> Shown:
