@@ -27,7 +27,7 @@ VERSION = lakelog.__version__
 
 def main() -> int:
     """Make it; return the exit code."""
-    wrong = [*findings()]
+    wrong = findings()
     for one in wrong:
         print(f"Error: {one}", file=sys.stderr)
     if wrong:

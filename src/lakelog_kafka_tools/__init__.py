@@ -13,7 +13,7 @@ cluster     who to ask, and how often
 admin, group_admin
             what is asked, in the order in which Java's admin client asks
 
-topics, groups, configs, get_offsets, producer, consumer, dump_log
+topics, groups, configs, get_offsets, producer, consumer
             the tools, and beside them what each of them prints
 
 Every answer is asked for as Apache's tools ask, because what they print shows it: a group that does

@@ -1,6 +1,7 @@
 """What every module looks like: it says what it is, lists what it offers, and fits one head."""
 
 import ast
+import re
 
 import pytest
 
@@ -26,6 +27,25 @@ def test_it_begins_by_saying_what_it_is(module: Module) -> None:
     said = ast.get_docstring(module.tree)
     assert said, f"{module.path} has no docstring"
     assert said.splitlines()[0].endswith((".", ":")), "a docstring opens with a sentence"
+
+
+@every_module
+def test_the_table_of_a_package_names_modules_that_are_there(module: Module) -> None:
+    """A line of it begins with names and two spaces, or with names alone if they are long."""
+    if not module.is_package:
+        return
+    folder = module.path.parent
+    lines = (ast.get_docstring(module.tree) or "").splitlines()[1:]
+    named = {
+        name
+        for line in lines
+        if (found := re.match(r"([a-z_0-9]+(?:, [a-z_0-9]+)*)/?(?:  +\S|$)", line))
+        for name in found[1].split(", ")
+    }
+    gone = {
+        one for one in named if not any(folder.glob(f"{one}.py")) and not (folder / one).is_dir()
+    }
+    assert not gone, f"{module.path} names what is not there: {gone}"
 
 
 @every_module

@@ -1,24 +1,25 @@
 """The broker: asyncio lives here.
 
-server       parts put together; doors; draining
+server       parts put together; listeners; draining
 connection   frames in, answers out in order; budget: how much memory requests may take
 dispatch     from a frame to a handler; api: one module for each of Kafka's APIs; codes
 catalog      the topics that are known; partitions: reading one
 lanes        the driver of a lane: requests in, flushes out, who waits is woken
-recent       what was just written, in memory; cache: what was read from the store
+recent_batches
+             what was just written, in memory; cache: what was read from the store
 coordinator  the driver of groups; shards: the groups of one shard; ledger: storing them
 sessions     what consumers of many partitions need not say again
 cluster      who leads what; services: all of this, for handlers
-metrics, gauges, prometheus, http
-             what is counted, and who asks; lags, trails: how far groups are behind
+metrics      what is counted and measured; http: who asks
 supervision  who owns the tasks of a broker
-keeping      sealing and retention in a process of its own
+maintenance  sealing and retention in a process of its own
 slices       every partition of a request, some at a time
 patterns     topics by expression, for members that subscribe so
 offsets_topic, offset_records
              what groups commit, as a topic that tools read
 settings     what a broker can be told; config_table, translating: the same by Kafka's names
-limits       how much of a broker its clients may use
+limits       how much of a broker its clients may use; who sees to it: connection_limits,
+             growth_limits, group_memory, fair_scheduler, unread_answers
 """
 
 from lakelog.broker.http import HttpServer

@@ -1,22 +1,18 @@
-"""The log: journal and history as one, and what the namespace says of it.
+"""The log: reading and writing across journal and history.
 
-namespace  made once, opened by everybody
-topics     cells: ids, incarnations, partitions, lanes, configs; listing: all of them, and news
 read       offsets -> batches, from a segment or from a bundle
 times      times -> offsets
 sizes      how many bytes a partition takes
 plan       the history of whole topics at once
 survey     where every partition of some topics begins and ends
-spans      offsets -> where they lie -> shares for tasks
-live       all of that for a reader of many partitions, driven; ranges: options -> offsets;
+located    offsets -> where they lie -> tasks
+reader     all of that for a reader of many partitions, run; offset_options: options -> offsets;
            driving: by threads
-rows       shares -> Arrow          \\  imported only when asked for
+rows       tasks -> Arrow           \\  imported only when asked for
 scan       a namespace -> Arrow     /
 unsealed   what is only in the journal, for whoever reads segments alone
 staging    what an attempt of a bulk write puts beside the log; parts: what a task of it does
 writes     bulk writes: decided for once, appended to every lane
-configs    topic configs by Kafka's names, checked and typed; config_table: a row for each;
-           altering: what becomes of them when some are changed
 """
 
 from lakelog.journal import store_now

@@ -1,14 +1,14 @@
-"""The verbs that keep a namespace: each a plan, and steps that anything may run.
+"""What maintains a namespace: each verb a plan, and steps that anything may run.
 
-backlog  the bundles of a lane from its floor on, read as one chain
-groups   which partitions are sealed together
-seal     bundles become segments
-merge    small segments become large ones
-trim     the floor rises over what is sealed; later, what lies below is deleted
-retain   the log begins later
-sweep    what no manifest names is removed
-staged   bulk writes are finished, and what was staged goes
-keeper   all of it, in one process
+backlog      the bundles of a lane from its floor on, read as one chain
+batches      which partitions are sealed together
+seal         bundles become segments
+merge        small segments become large ones
+trim         the floor rises over what is sealed; later, what lies below is deleted
+retain       the log begins later
+sweep        what no manifest names is removed
+bulk_writes  bulk writes are finished, and what was staged goes
+passes       all of it, in one process
 """
 
 from lakelog.maintenance.backlog import (

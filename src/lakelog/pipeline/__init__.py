@@ -13,9 +13,12 @@ importing  the directories of Kafka brokers, as topics; kafka_source: what of th
            adopting: what of that counts; taking: segments of it
 copying    a topic, as another one
 targets    what convert writes; parquet: files by day; output: how objects are made once
-live       a running Kafka; namespace: a namespace of ours
-compacting of each key the newest record; crowded: where there are too many keys for one task
+kafka_reader
+           a running Kafka; namespace: a namespace of ours
+compacting of each key the newest record; shuffled_compaction: where there are too many
+           keys for one task
 sealing    bundles of all lanes, as segments; upkeep: merge and retain, partition by partition
+jobs       verbs out of addresses, names and numbers
 
 Nothing here knows Spark: ``lakelog.spark`` runs these on a cluster.
 """

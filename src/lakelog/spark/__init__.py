@@ -6,7 +6,8 @@ tables    segments and batches, as tables
 live      records of a namespace: history and journal as one; live_tables: what it consists of
 streams   the same, trigger by trigger
 sink      frames -> the log: the writers, of batches and of streams
-jobs      the verbs of the pipeline on a cluster; submit: for spark-submit
+jobs      the verbs of the pipeline on a cluster; submit: for spark-submit;
+          shuffled_compaction: one of them that takes two steps
 session   the Spark of the command line; doctor and probe: what is wrong with it
 telling   what Spark shows of our errors
 worker    what every task of ours does first

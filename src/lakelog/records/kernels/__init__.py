@@ -16,7 +16,7 @@ from numba.core import event
 __all__: list[str] = []
 
 COMPILING = (
-    "lakelog is compiling its kernels, which happens once on a machine and takes up to a minute; "
+    "lakelog is compiling its kernels, which happens once on a machine and takes some ten seconds; "
     "`lakelog warm` does it ahead\n"
 )
 
