@@ -42,9 +42,7 @@ def test_the_table_of_a_package_names_modules_that_are_there(module: Module) -> 
         if (found := re.match(r"([a-z_0-9]+(?:, [a-z_0-9]+)*)/?(?:  +\S|$)", line))
         for name in found[1].split(", ")
     }
-    gone = {
-        one for one in named if not any(folder.glob(f"{one}.py")) and not (folder / one).is_dir()
-    }
+    gone = named - {path.stem for path in folder.iterdir()}
     assert not gone, f"{module.path} names what is not there: {gone}"
 
 
