@@ -1,9 +1,12 @@
 """The files of the repository: what they may not mention, and that what they point to is there."""
 
+import ast
 import re
 import subprocess
 import tomllib
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -22,6 +25,7 @@ PARTS = ("record-batch", "bundle", "checkpoint")
 _SHARED = "../" + "shared"
 _HOMES = re.compile(rb"(?<![\w.-])/(home|Users|root|work)/[A-Za-z0-9_.-]+")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+_PROGRAM = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 
 
@@ -91,6 +95,22 @@ def test_links_lead_somewhere(page: Path) -> None:
         if not is_there:
             broken.append(target)
     assert broken == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_programs_on_pages_import_what_is_there(page: Path) -> None:
+    """A name that a page imports must not rot when the code is renamed."""
+    missing: list[str] = []
+    for program in _PROGRAM.findall(page.read_text()):
+        for node in ast.walk(ast.parse(program)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("lakelog"):
+                missing += [one.name for one in node.names if not _is_there(node, one.name)]
+    assert missing == []
+
+
+def _is_there(node: ast.ImportFrom, name: str) -> bool:
+    found = hasattr(import_module(node.module or ""), name)
+    return found or find_spec(f"{node.module}.{name}") is not None
 
 
 def test_pages_name_files_that_exist() -> None:
