@@ -12,7 +12,7 @@ from tests.parts.process import mortal
 
 __all__ = ["first_screen", "type_commands"]
 
-_HEADING = "## A Kafka in a folder, or a bucket"
+_HEADING = "## Five commands"
 _PROMPT = "$ "
 _LISTENS = "until (: >/dev/tcp/127.0.0.1/9092) 2>/dev/null; do sleep 0.1; done"
 """Whoever types sees the broker's line before the next one."""
