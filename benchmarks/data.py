@@ -15,7 +15,7 @@ from lakelog.formats.batches import frames
 from lakelog.formats.kafkalog import encode_segment
 from lakelog.records import Codec, rebase
 from lakelog.records.columns import arrow_schema
-from lakelog.records.encoder import encode_columns
+from tests.shorthands import encode_columns
 
 __all__ = [
     "RECORDS_PER_MS",

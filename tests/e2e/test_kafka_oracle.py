@@ -27,11 +27,7 @@ from lakelog.formats.kafkalog import (
     decode_snapshot,
     decode_txn_index,
     encode_indexes,
-    encode_leader_epochs,
-    encode_metadata,
     encode_segment,
-    encode_txn_index,
-    fold_producers,
 )
 from lakelog.model import Record
 from lakelog.records import BatchHeader, Codec, decode_batches
@@ -43,6 +39,12 @@ from tests.e2e.oracle.workload import (
     PARTITIONS,
     TRAFFIC,
     Traffic,
+)
+from tests.kafka_files import (
+    encode_leader_epochs,
+    encode_metadata,
+    encode_txn_index,
+    fold_producers,
 )
 from tests.parts.kafka import Kafka, read_all, tool
 from tests.patience import in_time

@@ -41,7 +41,7 @@ from lakelog.records.header import (
     placed_start,
     rebase,
 )
-from lakelog.records.partitioning import hash_keys, murmur2, partition_of, sort_rows
+from lakelog.records.partitioning import hash_keys, sort_rows
 from lakelog.records.scanning import FoundRecord, Scan, finish, first_not_older, without_keys
 from lakelog.records.varint import decode_varint, decode_varlong, encode_varint
 
@@ -78,8 +78,6 @@ __all__ = [
     "finish",
     "first_not_older",
     "hash_keys",
-    "murmur2",
-    "partition_of",
     "placed_start",
     "rebase",
     "sort_rows",

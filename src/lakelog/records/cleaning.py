@@ -46,7 +46,7 @@ from lakelog.records.kernels.fields import DONE
 from lakelog.records.kernels.rewrite import write_kept
 from lakelog.records.offset_map import OffsetMap
 
-__all__ = ["Cleaned", "Cleaner", "clean"]
+__all__ = ["Cleaned", "Cleaner"]
 
 _SPECIAL = TRANSACTIONAL_BIT | CONTROL_BIT
 _GROWTH_BYTES = 16  # By how much a record may grow: its time and its length in their longest forms.
@@ -66,15 +66,6 @@ class Cleaned:
     """Records without a value that stay for now."""
     next_horizon: int | None
     """When the first of them, or the first marker, may go."""
-
-    @property
-    def records_dropped(self) -> int:
-        return self.records_read - self.records_kept
-
-
-def clean(run: Bytes, newest: OffsetMap, rules: CleaningRules, *, where: str = "") -> Cleaned:
-    """Return what is left of one run; a log of several is cleaned by one ``Cleaner``."""
-    return Cleaner(newest, rules).clean(run, where=where)
 
 
 class Cleaner:

@@ -53,7 +53,6 @@ __all__ = [
     "BatchDecoder",
     "Columns",
     "arrow_schema",
-    "decode_columns",
     "time_overflow",
 ]
 
@@ -295,12 +294,3 @@ def time_overflow(at: int, where: str) -> UnsupportedError:
         at=at,
         where=where,
     )
-
-
-def decode_columns(
-    run: Bytes, columns: Iterable[str] = COLUMNS, **settings: Any
-) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a run of whole batches as Arrow; settings are those of BatchDecoder."""
-    decoder = BatchDecoder(columns, **settings)
-    yield from decoder.feed(run)
-    yield from decoder.flush()

@@ -26,7 +26,7 @@ from lakelog.records.kernels import source as s
 from lakelog.records.kernels.fields import FULL, TIME_OVERFLOW
 from lakelog.records.memory import Pool
 
-__all__ = ["BatchEncoder", "Source", "encode_columns"]
+__all__ = ["BatchEncoder", "Source"]
 
 RECORDS_MAX = 10_000
 BATCH_BYTES = 1024 * 1024
@@ -113,13 +113,6 @@ class BatchEncoder:
             _U32.pack_into(head, CRC_START - 4, crc32c(body, crc32c(head[CRC_START:])))
             yield bytes(head)
             yield body
-
-
-def encode_columns(
-    columns: pa.RecordBatch, *, base_offset: int | None = None, **settings: Any
-) -> pa.Buffer:
-    """Return ``columns`` as a run of record batches; settings are those of BatchEncoder."""
-    return BatchEncoder(**settings).encode(columns, base_offset=base_offset)
 
 
 def _sign(out: pa.Buffer, batches: list[list[int]]) -> None:

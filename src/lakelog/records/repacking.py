@@ -50,7 +50,7 @@ from lakelog.records.header import (
 from lakelog.records.kernels import repack as k
 from lakelog.records.kernels.fields import DONE
 
-__all__ = ["Repacked", "Repacker", "Shape", "may_join", "repack"]
+__all__ = ["Repacked", "Repacker", "Shape", "may_join"]
 
 _I32_MAX = (1 << 31) - 1
 _SEQUENCE_MASK = 0x7FFFFFFF
@@ -104,11 +104,6 @@ class Repacked:
 class _Placed(NamedTuple):
     at: int
     header: BatchHeader
-
-
-def repack(run: Bytes, shape: Shape, *, where: str = "") -> Repacked:
-    """Return one run repacked; several of a kind are repacked by one ``Repacker``."""
-    return Repacker(shape).repack(run, where=where)
 
 
 def may_join(one: BatchHeader, two: BatchHeader) -> bool:

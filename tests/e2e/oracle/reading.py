@@ -14,17 +14,12 @@ import pyarrow as pa
 
 from lakelog.formats.batches import Frame, Piece, frames, pieces
 from lakelog.formats.contract import Damage, Files, Range, drive_items, run, walk_blocks
-from lakelog.formats.kafkalog import (
-    FORMAT,
-    KafkaSegment,
-    LogDirectory,
-    parse_directory_name,
-    plan_directory,
-)
+from lakelog.formats.kafkalog import FORMAT, KafkaSegment, parse_directory_name
 from lakelog.model import Record
 from lakelog.records import HEADER_BYTES, Batch, BatchHeader, decode_records
-from lakelog.records.columns import decode_columns
+from tests.kafka_files import LogDirectory, plan_directory
 from tests.parts import kafka
+from tests.shorthands import decode_columns
 
 __all__ = ["Partition", "Row", "difference", "java_rows"]
 

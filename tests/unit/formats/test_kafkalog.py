@@ -34,9 +34,6 @@ from lakelog.formats.kafkalog import (
     decode_time_index,
     decode_txn_index,
     encode_segment,
-    encode_snapshot,
-    encode_txn_index,
-    plan_directory,
     segment,
 )
 from lakelog.formats.kafkalog.transactions import AbortedTxn
@@ -52,6 +49,7 @@ from tests.golden.kafkalog.make import (
     directory,
     run,
 )
+from tests.kafka_files import encode_snapshot, encode_txn_index, plan_directory
 
 PAGE = Path(__file__).parents[3] / "docs/reference/formats/kafka-log-directory.md"
 BASE = 1000

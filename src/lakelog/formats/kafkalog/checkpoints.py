@@ -17,12 +17,11 @@ Specification: docs/reference/formats/kafka-log-directory.md
 """
 
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Sequence
+from base64 import urlsafe_b64decode
 from typing import NamedTuple
 from uuid import UUID
 
-from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
+from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats.contract import Bytes
 
 __all__ = [
@@ -31,8 +30,6 @@ __all__ = [
     "EpochStart",
     "decode_leader_epochs",
     "decode_metadata",
-    "encode_leader_epochs",
-    "encode_metadata",
 ]
 
 LEADER_EPOCHS_NAME = "leader-epoch-checkpoint"
@@ -51,21 +48,6 @@ class EpochStart(NamedTuple):
 
     epoch: int
     start_offset: int
-
-
-def encode_leader_epochs(epochs: Sequence[EpochStart]) -> bytes:
-    """Return the text of a leader epoch checkpoint.
-
-    Raises:
-        InvalidInputError: epochs or offsets that do not rise.
-    """
-    lines = [f"{VERSION}", f"{len(epochs)}", *(f"{epoch} {start}" for epoch, start in epochs)]
-    data = "".join(f"{line}\n" for line in lines).encode()
-    try:
-        decode_leader_epochs(data)
-    except CorruptError as error:
-        raise InvalidInputError(error.what) from error
-    return data
 
 
 def decode_leader_epochs(data: Bytes) -> tuple[EpochStart, ...]:
@@ -107,18 +89,6 @@ def decode_leader_epochs(data: Bytes) -> tuple[EpochStart, ...]:
 
 def _bad(what: str, at: int) -> CorruptError:
     return CorruptError(what, at=at, where=LEADER_EPOCHS_NAME)
-
-
-def encode_metadata(topic_id: UUID) -> bytes:
-    """Return the text of a partition.metadata.
-
-    Raises:
-        InvalidInputError: the id is all zero, which stands for none.
-    """
-    if topic_id.int == 0:
-        raise InvalidInputError("the topic id is all zero")
-    text = urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
-    return f"version: {VERSION}\ntopic_id: {text}".encode()
 
 
 def decode_metadata(data: Bytes) -> UUID:

@@ -69,9 +69,11 @@ __all__ = [
     "LOG_BYTES_MAX",
     "LOG_SUFFIX",
     "KafkaSegment",
+    "directory_name",
     "encode",
     "encode_segment",
     "open_segment",
+    "parse_directory_name",
     "walk",
 ]
 
@@ -81,7 +83,9 @@ LOG_SUFFIX = ".log"
 LOG_BYTES_MAX = (1 << 31) - 1
 """A position is an i32."""
 
+_DIRECTORY = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
 _STEM = re.compile(r"[0-9]{20}")
+_I32_MAX = (1 << 31) - 1
 _I64_MAX = (1 << 63) - 1
 _FIRST = struct.Struct(">qi4xb")
 _SPAN = 1 << 31
@@ -212,6 +216,29 @@ def _within(header: BatchHeader, offset: int) -> bool:
     # Kafka 4 names the last offset of the batch. Older brokers, and followers, appended several
     # batches at a time and named the last offset of them all beside the position of the first.
     return header.base_offset <= offset
+
+
+# ---------------------------------------------------------------------------- names
+
+
+def directory_name(topic: str, partition: int) -> str:
+    """Return the name of a partition's directory.
+
+    Raises:
+        InvalidInputError: no Kafka topic or partition is called so.
+    """
+    name = f"{topic}-{partition}"
+    if parse_directory_name(name) != (topic, partition):
+        raise InvalidInputError(f"topic {topic!r}, partition {partition}")
+    return name
+
+
+def parse_directory_name(name: str) -> tuple[str, int] | None:
+    """Return topic and partition, or None when the directory holds no partition."""
+    found = _DIRECTORY.fullmatch(name)
+    if found is None or found[1] in (".", "..") or int(found[2]) > _I32_MAX:
+        return None
+    return found[1], int(found[2])
 
 
 # ---------------------------------------------------------------------------- the row

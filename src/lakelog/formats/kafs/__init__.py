@@ -23,7 +23,6 @@ from lakelog.formats.kafs.segment import (
     decode_head,
     encode_footer,
     encode_head,
-    encode_segment,
     wrap,
 )
 
@@ -44,6 +43,5 @@ __all__ = [
     "encode_footer",
     "encode_head",
     "encode_index",
-    "encode_segment",
     "wrap",
 ]

@@ -74,7 +74,6 @@ __all__ = [
     "encode",
     "encode_footer",
     "encode_head",
-    "encode_segment",
     "open_segment",
     "walk",
     "wrap",
@@ -133,11 +132,6 @@ def encode_head(head: Head) -> bytes:
 def encode_footer(footer: Footer) -> bytes:
     """Return the 16 bytes behind the batches."""
     return _FOOTER.pack(footer.crc, footer.last_offset, FOOTER_MAGIC)
-
-
-def encode_segment(batches: Bytes, *, created_ms: int, base_offset: int | None = None) -> bytes:
-    """Return the segment that holds a run of batches, in one piece: see ``wrap``."""
-    return b"".join(wrap([batches], created_ms=created_ms, base_offset=base_offset)[0])
 
 
 def wrap(
