@@ -25,7 +25,7 @@ from crc32c import crc32c
 
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.records.batch import decode_batch
-from lakelog.records.bodies import Array, Bodies, Group
+from lakelog.records.bodies import Bodies, Group
 from lakelog.records.cleaning_rules import CleaningRules, Transactions, Weight
 from lakelog.records.compression import Codec, compressor
 from lakelog.records.header import (
@@ -44,6 +44,7 @@ from lakelog.records.kernels import clean as k
 from lakelog.records.kernels.decode import T_BODY, T_BODY_END, T_COUNT, T_POSITION
 from lakelog.records.kernels.fields import DONE
 from lakelog.records.kernels.rewrite import write_kept
+from lakelog.records.memory import Array
 from lakelog.records.offset_map import OffsetMap
 
 __all__ = ["Cleaned", "Cleaner"]

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from crc32c import crc32c
 
@@ -24,7 +23,7 @@ from lakelog.records.header import CRC_START, HEADER_BYTES, LENGTH_END, OFFSET_M
 from lakelog.records.kernels import encode as k
 from lakelog.records.kernels import source as s
 from lakelog.records.kernels.fields import FULL, TIME_OVERFLOW
-from lakelog.records.memory import Pool
+from lakelog.records.memory import Array, Pool
 
 __all__ = ["BatchEncoder", "Source"]
 
@@ -36,8 +35,6 @@ _NOTHING = pa.py_buffer(bytes(8))
 _ROOM_PER_ROW = 16
 _TABLE_ROWS = 1024
 _U32 = struct.Struct(">I")
-
-Array = npt.NDArray[Any]
 
 
 class BatchEncoder:

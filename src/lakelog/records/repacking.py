@@ -30,7 +30,6 @@ import numpy as np
 from crc32c import crc32c
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.records.bodies import Array
 from lakelog.records.compression import DECOMPRESSED_BYTES_MAX, Codec, compressor, decompress
 from lakelog.records.header import (
     BATCH_BYTES_MAX,
@@ -49,6 +48,7 @@ from lakelog.records.header import (
 )
 from lakelog.records.kernels import repack as k
 from lakelog.records.kernels.fields import DONE
+from lakelog.records.memory import Array
 
 __all__ = ["Repacked", "Repacker", "Shape", "may_join"]
 
