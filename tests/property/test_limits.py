@@ -508,7 +508,7 @@ OTHERS = {
     "records.varint._VARINT_BYTES_MAX": "a bound that is derived",
     "records.varint._VARLONG_BYTES_MAX": "a bound that is derived",
     "records.bodies._RUN_BYTES_MAX": "bytes at a time: the caller cuts",
-    "records.columns.BYTES_MAX": "how large an Arrow batch becomes",
+    "records.filling.BYTES_MAX": "how large an Arrow batch becomes",
     "records.memory._KEPT_BYTES_MAX": "memory that is used again",
     "records.offset_map._MEMORY_BYTES_MAX": "memory of a map",
     "records.compression._ZSTD_WINDOW_BYTES_MAX": "of others' frames; ours are below it",

@@ -21,7 +21,6 @@ would leave while older records are there to come back.
 from dataclasses import dataclass
 
 import numpy as np
-from crc32c import crc32c
 
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.records.batch import decode_batch
@@ -31,14 +30,11 @@ from lakelog.records.compression import Codec, compressor
 from lakelog.records.header import (
     BATCH_BYTES_MAX,
     CONTROL_BIT,
-    CRC_START,
-    HEADER,
-    HEADER_BYTES,
-    LENGTH_END,
     TRANSACTIONAL_BIT,
     BatchHeader,
     Bytes,
     decode_header,
+    encode_header,
 )
 from lakelog.records.kernels import clean as k
 from lakelog.records.kernels.decode import T_BODY, T_BODY_END, T_COUNT, T_POSITION
@@ -115,7 +111,8 @@ class Cleaner:
             if after is None or after is header:
                 out.add(header, after, weight, as_it_is if after else b"")
                 continue
-            head, body = self._seal(after, next(new_bodies) if after.count else b"")
+            body = self._compressed(after, next(new_bodies) if after.count else b"")
+            head = encode_header(after, body)
             if len(head) + len(body) > self._batch_bytes_max:
                 out.add(header, header, weight, as_it_is)  # A horizon makes records longer.
             else:
@@ -191,15 +188,8 @@ class Cleaner:
         view, stops = memoryview(self._memory.data), ends.tolist()
         return [view[start:stop] for start, stop in zip([0, *stops], stops, strict=False)]
 
-    def _seal(self, header: BatchHeader, body: Bytes) -> tuple[bytearray, Bytes]:
-        """Compress a body and write the header for it: its length and CRC follow from the body."""
-        if body and header.codec:
-            body = self._compress[header.codec](body)
-        length = HEADER_BYTES - LENGTH_END + len(body)
-        head = bytearray(HEADER.pack(header[0], length, *header[2:4], 0, *header[5:]))
-        crc = crc32c(body, crc32c(head[CRC_START:]))
-        head[CRC_START - 4 : CRC_START] = crc.to_bytes(4, "big")
-        return head, body
+    def _compressed(self, header: BatchHeader, body: Bytes) -> Bytes:
+        return self._compress[header.codec](body) if body and header.codec else body
 
 
 class _Left:

@@ -3,19 +3,13 @@
 run      reading a run: look up, hand out in pieces, find the next batch behind damage
 walk     every batch of a run, in order, on behind damage; with records or without
 check    holding an index against the batches it speaks of
-encode   framing a run at hand, and writing records as one
+encode   records as a run
 """
 
 from lakelog.formats.batches.check import IndexCheck, IndexEntry, Told, follow
-from lakelog.formats.batches.encode import (
-    BATCH_BYTES_GOAL,
-    BATCH_RECORDS_MAX,
-    encode_run,
-    frames,
-)
+from lakelog.formats.batches.encode import BATCH_BYTES_GOAL, BATCH_RECORDS_MAX, encode_run
 from lakelog.formats.batches.run import (
     SEARCH_BYTES_MAX,
-    Frame,
     Piece,
     Run,
     find_offset,
@@ -25,6 +19,7 @@ from lakelog.formats.batches.run import (
     read_records,
 )
 from lakelog.formats.batches.walk import walk_run
+from lakelog.records import Frame, frames
 
 __all__ = [
     "BATCH_BYTES_GOAL",
