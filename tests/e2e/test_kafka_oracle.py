@@ -13,14 +13,13 @@ from random import Random  # noqa: TID251 (seeded)
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from lakelog.formats.batches import frames
+from lakelog.formats.batches import BatchSegment, frames
 from lakelog.formats.contract import Block, Files, buffers, run, walk_blocks
 from lakelog.formats.kafkalog import (
     FORMAT,
     LEADER_EPOCHS_NAME,
     METADATA_NAME,
     EpochStart,
-    KafkaSegment,
     ProducerState,
     decode_leader_epochs,
     decode_metadata,
@@ -222,7 +221,7 @@ class Looked:
     """A segment as it is looked up in, and all that is in it."""
 
     files: Files
-    opened: KafkaSegment
+    opened: BatchSegment
     records: list[Record]
 
 

@@ -12,9 +12,9 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from lakelog.formats.batches import Frame, Piece, frames, pieces
+from lakelog.formats.batches import BatchSegment, Frame, Piece, frames, pieces
 from lakelog.formats.contract import Damage, Files, Range, drive_items, run, walk_blocks
-from lakelog.formats.kafkalog import FORMAT, KafkaSegment, parse_directory_name
+from lakelog.formats.kafkalog import FORMAT, parse_directory_name
 from lakelog.model import Record
 from lakelog.records import HEADER_BYTES, Batch, BatchHeader, decode_records
 from tests.kafka_files import LogDirectory, plan_directory
@@ -59,9 +59,9 @@ class Partition:
 
         return give
 
-    def open(self, files: Files) -> KafkaSegment:
+    def open(self, files: Files) -> BatchSegment:
         segment = run(FORMAT.open(files), self.give(files))
-        assert isinstance(segment, KafkaSegment)
+        assert isinstance(segment, BatchSegment)
         return segment
 
     def blocks(self, files: Files) -> Iterator[tuple[BatchHeader, tuple[Record, ...]]]:

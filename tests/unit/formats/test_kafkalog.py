@@ -9,7 +9,7 @@ import pytest
 from crc32c import crc32c
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.formats.batches import frames
+from lakelog.formats.batches import BatchSegment, frames
 from lakelog.formats.contract import (
     Block,
     Damage,
@@ -25,7 +25,6 @@ from lakelog.formats.contract import (
 from lakelog.formats.kafkalog import (
     FORMAT,
     INDEX_BYTES_MAX,
-    KafkaSegment,
     ProducerState,
     decode_leader_epochs,
     decode_metadata,
@@ -89,9 +88,9 @@ def offsets(files: dict[str, bytes], base: int = BASE, **more: Any) -> list[int]
     return [r.offset for item in found if isinstance(item, Block) for r in item.records]
 
 
-def opened(files: dict[str, bytes], base: int = BASE, **more: Any) -> KafkaSegment:
+def opened(files: dict[str, bytes], base: int = BASE, **more: Any) -> BatchSegment:
     found = drive(FORMAT.open(files_of(files, base, **more)), buffers(files))
-    assert isinstance(found, KafkaSegment)
+    assert isinstance(found, BatchSegment)
     return found
 
 

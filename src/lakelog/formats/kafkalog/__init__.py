@@ -17,6 +17,7 @@ transactions   .txnindex: what was aborted
 checkpoints    leader-epoch-checkpoint and partition.metadata
 """
 
+from lakelog.formats.batches import OffsetIndex
 from lakelog.formats.kafkalog.checkpoints import (
     LEADER_EPOCHS_NAME,
     METADATA_NAME,
@@ -27,7 +28,6 @@ from lakelog.formats.kafkalog.checkpoints import (
 from lakelog.formats.kafkalog.index import (
     INDEX_BYTES_MAX,
     INDEX_INTERVAL_BYTES,
-    OffsetIndex,
     TimeIndex,
     decode_offset_index,
     decode_time_index,
@@ -37,9 +37,9 @@ from lakelog.formats.kafkalog.producers import ProducerState, decode_snapshot
 from lakelog.formats.kafkalog.segment import (
     FORMAT,
     LOG_BYTES_MAX,
-    KafkaSegment,
     directory_name,
     encode_segment,
+    encode_side_files,
     parse_directory_name,
 )
 from lakelog.formats.kafkalog.transactions import AbortedTxn, decode_txn_index
@@ -53,7 +53,6 @@ __all__ = [
     "METADATA_NAME",
     "AbortedTxn",
     "EpochStart",
-    "KafkaSegment",
     "OffsetIndex",
     "ProducerState",
     "TimeIndex",
@@ -66,5 +65,6 @@ __all__ = [
     "directory_name",
     "encode_indexes",
     "encode_segment",
+    "encode_side_files",
     "parse_directory_name",
 ]

@@ -23,6 +23,7 @@ from uuid import UUID
 
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats.contract import Bytes
+from lakelog.records import I32_MAX, I64_MAX
 
 __all__ = [
     "LEADER_EPOCHS_NAME",
@@ -36,8 +37,6 @@ LEADER_EPOCHS_NAME = "leader-epoch-checkpoint"
 METADATA_NAME = "partition.metadata"
 VERSION = 0
 
-_I32_MAX = (1 << 31) - 1
-_I64_MAX = (1 << 63) - 1
 _NUMBER = re.compile(rb"[0-9]{1,19}")
 _PAIR = re.compile(rb"([0-9]{1,19})[ \t]+([0-9]{1,19})")
 _METADATA = re.compile(rb"version:\s+([0-9]{1,9})\r?\ntopic_id:\s+([0-9A-Za-z_-]{22})\s*")
@@ -77,9 +76,9 @@ def decode_leader_epochs(data: Bytes) -> tuple[EpochStart, ...]:
         if pair is None:
             raise _bad(f"{line[:40]!r} is not an epoch and an offset", at)
         entry = EpochStart(int(pair[1]), int(pair[2]))
-        if not (last.epoch < entry.epoch <= _I32_MAX):
+        if not (last.epoch < entry.epoch <= I32_MAX):
             raise _bad(f"epoch {entry.epoch} behind {last.epoch}", at)
-        if not (last.start_offset < entry.start_offset <= _I64_MAX):
+        if not (last.start_offset < entry.start_offset <= I64_MAX):
             raise _bad(f"start offset {entry.start_offset} behind {last.start_offset}", at)
         epochs.append(entry)
         last = entry

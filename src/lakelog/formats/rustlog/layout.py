@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.formats.contract import Bytes
+from lakelog.formats.contract import OFFSET_MAX, Bytes, IndexEntry
 from lakelog.formats.limits import B, fitting
 
 __all__ = [
@@ -56,7 +56,6 @@ INDEX_INTERVAL = 100
 INDEX_BYTES_MAX = 64 * 1024 * 1024
 """The largest index that is opened: 400 million records."""
 
-OFFSET_MAX = (1 << 63) - 2  # The offset behind it must fit 63 bits as well.
 U64_MAX = (1 << 64) - 1
 
 RECORD = struct.Struct(">IQQ")
@@ -71,14 +70,6 @@ class LogRecord:
     offset: int
     timestamp_us: int
     payload: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexEntry:
-    """Where one record begins."""
-
-    offset: int
-    position: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

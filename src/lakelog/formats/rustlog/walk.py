@@ -17,6 +17,7 @@ from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats.contract import (
     CHUNK_BYTES,
     EVERYTHING,
+    OFFSET_MAX,
     SWEEP_BYTES,
     Block,
     Damage,
@@ -30,7 +31,6 @@ from lakelog.formats.rustlog.layout import (
     ENTRY,
     INDEX_SUFFIX,
     LOG_SUFFIX,
-    OFFSET_MAX,
     PAYLOAD_BYTES_MAX,
     RECORD,
     SNIFF_BYTES,

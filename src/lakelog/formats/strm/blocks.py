@@ -31,14 +31,11 @@ from zlib import crc32
 import lz4.block
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.formats.contract import Bytes
+from lakelog.formats.contract import OFFSET_MAX, Bytes
 from lakelog.formats.strm.layout import (
     BLOCK,
     BLOCK_BYTES_MAX,
     COMPRESSED_BYTES_MAX,
-    I64_MAX,
-    I64_MIN,
-    OFFSET_MAX,
     SUFFIX,
     BlockHeader,
     SegmentHeader,
@@ -46,6 +43,8 @@ from lakelog.formats.strm.layout import (
 )
 from lakelog.model import Header, Record
 from lakelog.records import (
+    I64_MAX,
+    I64_MIN,
     Codec,
     compressor,
     decode_field,
