@@ -25,8 +25,8 @@ from lakelog.records.header import (
     RECORD_BYTES_MIN,
     Bytes,
 )
-from lakelog.records.kernels import decode as k
-from lakelog.records.kernels.fields import BAD
+from lakelog.records.kernels import fields as k
+from lakelog.records.kernels.decode import scan_batches
 from lakelog.records.memory import Array
 
 __all__ = ["Bodies", "Group"]
@@ -80,12 +80,12 @@ class Bodies:
         table, out = np.empty((_TABLE_ROWS, k.TABLE_WIDTH), np.int64), np.zeros(2, np.int64)
         position = 0
         while position < len(data):
-            status = k.scan_batches(
+            status = scan_batches(
                 data.ctypes.data, position, len(data), self._batch_bytes_max, table, out
             )
             count, position = int(out[0]), int(out[1])
             yield from self._groups(data, table[:count])
-            if status == BAD:
+            if status == k.BAD:
                 self.judge(position)
 
     def _groups(self, data: Array, table: Array) -> Iterator[Group]:

@@ -37,8 +37,7 @@ from lakelog.records.header import (
     encode_header,
 )
 from lakelog.records.kernels import clean as k
-from lakelog.records.kernels.decode import T_BODY, T_BODY_END, T_COUNT, T_POSITION
-from lakelog.records.kernels.fields import DONE
+from lakelog.records.kernels.fields import DONE, T_BODY, T_BODY_END, T_COUNT, T_POSITION
 from lakelog.records.kernels.rewrite import write_kept
 from lakelog.records.memory import Array
 from lakelog.records.offset_map import OffsetMap

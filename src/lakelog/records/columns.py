@@ -31,8 +31,8 @@ from lakelog.records.bodies import Bodies, Group
 from lakelog.records.compression import DECOMPRESSED_BYTES_MAX
 from lakelog.records.filling import BYTES_MAX, ROWS_MAX, Columns
 from lakelog.records.header import BATCH_BYTES_MAX, Bytes
-from lakelog.records.kernels import decode as k
 from lakelog.records.kernels import fields as f
+from lakelog.records.kernels.decode import parse_batches
 from lakelog.records.schema import COLUMNS, TYPES, arrow_schema
 
 __all__ = [
@@ -88,7 +88,7 @@ class BatchDecoder:
         try:
             for group in bodies:
                 last = group.table[-1]
-                self.next_offset = int(last[k.T_BASE_OFFSET] + last[k.T_LAST_DELTA]) + 1
+                self.next_offset = int(last[f.T_BASE_OFFSET] + last[f.T_LAST_DELTA]) + 1
                 yield from self._decode(bodies, group)
         except (CorruptError, UnsupportedError):
             # What was read before the damage is handed out first.
@@ -102,13 +102,13 @@ class BatchDecoder:
     def _decode(self, bodies: Bodies, group: Group) -> Iterator[pa.RecordBatch]:
         columns, table, cursor = self._columns, group.table, np.zeros(4, np.int64)
         parse = partial(
-            k.parse_batches, group.address, table,
+            parse_batches, group.address, table,
             columns.limits, cursor, columns.arrays, columns.sums,
         )  # fmt: skip
-        largest = int((table[:, k.T_BODY_END] - table[:, k.T_BODY]).max())
+        largest = int((table[:, f.T_BODY_END] - table[:, f.T_BODY]).max())
         status = yield from columns.collect(parse, group.address, largest)
         if status != f.DONE:
-            position = int(table[int(cursor[0]), k.T_POSITION])
+            position = int(table[int(cursor[0]), f.T_POSITION])
             if status == f.TIME_OVERFLOW:
                 raise time_overflow(bodies.at + position, bodies.where)
             bodies.judge(position)

@@ -20,9 +20,6 @@ from lakelog.records import (
 )
 from lakelog.records.cleaning import Cleaned, Cleaner
 from lakelog.records.cleaning_rules import CleaningRules, LastBatch, last_batches
-from lakelog.records.kernels import clean as kernel_clean
-from lakelog.records.kernels import decode as kernel_decode
-from lakelog.records.kernels import rewrite as kernel_rewrite
 from lakelog.records.offset_map import OffsetMap
 from tests.shorthands import clean
 
@@ -206,14 +203,6 @@ def test_a_batch_that_would_outgrow_its_readers_stays_as_it_is() -> None:
     found = Cleaner(newest_of(run), rules, batch_bytes_max=len(run)).clean(run)
 
     assert (found.run, found.records_kept, found.next_horizon) == (bytearray(run), 3, None)
-
-
-def test_all_kernels_have_the_same_table() -> None:
-    """Each names the columns by itself: a kernel takes nothing from other kernels."""
-    for module in (kernel_clean, kernel_rewrite):
-        named = {name: place for name, place in vars(module).items() if name.startswith("T_")}
-        assert named
-        assert named == {name: getattr(kernel_decode, name) for name in named}
 
 
 @pytest.mark.parametrize(
