@@ -118,7 +118,9 @@ class Town:
         try:
             found = yield from flow
         except NotFoundError:
-            if not (topic.id in self.truth.deleted or topic.deleted or _is_gone(self.truth, place)):
+            manifest = self.truth.manifest_of(place)
+            is_gone = manifest is not None and manifest.deleted
+            if not (topic.id in self.truth.deleted or topic.deleted or is_gone):
                 raise Anomaly(f"J6: {place} unknown") from None
             return None
         except LakelogError as error:
@@ -138,14 +140,6 @@ class Town:
 def is_compacted(topic: Topic) -> bool:
     """Say whether records may go when newer ones of their keys are there."""
     return topic.configs.get("cleanup.policy") == "compact"
-
-
-def _is_gone(truth: Truth, place: tuple[bytes, int]) -> bool:
-    return any(
-        manifest.deleted
-        for manifest in truth.manifests.values()
-        if (manifest.topic, manifest.partition) == place
-    )
 
 
 def expected(error: LakelogError) -> None:
