@@ -269,8 +269,9 @@ def fetch_file(files: Files, suffix: str, bytes_max: int) -> Ranged[bytes | None
     if size is None:
         return None
     if size > bytes_max:
-        what = f"{size} bytes are over the limit of {bytes_max}"
-        raise UnsupportedError(what, at=0, where=suffix)
+        raise UnsupportedError(
+            f"{size} bytes are over the limit of {bytes_max}", at=0, where=suffix
+        )
     return (yield from fetch(suffix, 0, size))
 
 

@@ -182,8 +182,11 @@ class Cleaner:
         )  # fmt: skip
         if status != DONE:
             at = int(table[int(np.argmin(ends)), T_POSITION])
-            what = "timestamps of a batch lie further than 64 bits apart; leave this log as it is"
-            raise UnsupportedError(what, at=at, where=bodies.where)
+            raise UnsupportedError(
+                "timestamps of a batch lie further than 64 bits apart; leave this log as it is",
+                at=at,
+                where=bodies.where,
+            )
         view, stops = memoryview(self._memory.data), ends.tolist()
         return [view[start:stop] for start, stop in zip([0, *stops], stops, strict=False)]
 

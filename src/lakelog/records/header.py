@@ -179,21 +179,27 @@ def _refusal(data: Bytes, at: int, where: str, size_max: int) -> CorruptError | 
         )
     header = BatchHeader._make(HEADER.unpack_from(data, at))
     if header.length < _LENGTH_MIN:
-        what = f"batch length {header.length}, a header has more"
-        return CorruptError(what, at=at + 8, where=where)
+        return CorruptError(
+            f"batch length {header.length}, a header has more", at=at + 8, where=where
+        )
     if header.size > size_max:
-        what = f"a batch of {header.size} bytes is over the limit of {size_max}"
-        return UnsupportedError(what, at=at + 8, where=where)
+        return UnsupportedError(
+            f"a batch of {header.size} bytes is over the limit of {size_max}",
+            at=at + 8,
+            where=where,
+        )
     if header.attributes not in _ATTRIBUTES:
-        what = f"batch attributes {header.attributes:#06x}"
-        return UnsupportedError(what, at=at + 21, where=where)
+        return UnsupportedError(
+            f"batch attributes {header.attributes:#06x}", at=at + 21, where=where
+        )
     if header.base_offset < 0:
         return CorruptError(f"base offset {header.base_offset} is negative", at=at, where=where)
     last_delta = header.last_offset_delta
     if not 0 <= last_delta <= OFFSET_MAX - 1 - header.base_offset:
         return CorruptError(f"last offset delta {last_delta}", at=at + 23, where=where)
-    what = f"{header.count} records in {last_delta + 1} offsets"
-    return CorruptError(what, at=at + 57, where=where)
+    return CorruptError(
+        f"{header.count} records in {last_delta + 1} offsets", at=at + 57, where=where
+    )
 
 
 def _other_magic(magic: int, at: int, where: str) -> UnsupportedError:
@@ -235,8 +241,11 @@ def frames(
             check_crc(header, view[at : at + header.size], at=at, where=where)
         if after is not None:
             if header.base_offset < after:
-                what = f"base offset {header.base_offset}, the batch before ends at {after}"
-                raise CorruptError(what, at=at, where=where)
+                raise CorruptError(
+                    f"base offset {header.base_offset}, the batch before ends at {after}",
+                    at=at,
+                    where=where,
+                )
             after = header.next_offset
         yield Frame(at, header)
         at += header.size

@@ -180,14 +180,20 @@ def _walk(header: BatchHeader, body: memoryview, wanted: _Wanted) -> Iterator[_M
         start = at
         length, time_delta, delta, key_bytes, at, end = _fields(data, at)
         if length < 1 or at > end or not -1 <= key_bytes <= end - at:
-            what = f"a record of {length} bytes with a key of {key_bytes}: it does not fit"
-            raise CorruptError(what, at=stream.passed + start)
+            raise CorruptError(
+                f"a record of {length} bytes with a key of {key_bytes}: it does not fit",
+                at=stream.passed + start,
+            )
         if not last_delta < delta <= highest:
-            what = f"offset delta {delta} after {last_delta}, the batch's last is {highest}"
-            raise CorruptError(what, at=stream.passed + start)
+            raise CorruptError(
+                f"offset delta {delta} after {last_delta}, the batch's last is {highest}",
+                at=stream.passed + start,
+            )
         if not time_min <= time_delta <= time_max:
-            what = f"timestamp {header.base_timestamp + time_delta} does not fit 64 bits"
-            raise CorruptError(what, at=stream.passed + start)
+            raise CorruptError(
+                f"timestamp {header.base_timestamp + time_delta} does not fit 64 bits",
+                at=stream.passed + start,
+            )
         last_delta, at = delta, end
         if is_keyless:
             is_wanted = key_bytes < 0
@@ -204,8 +210,10 @@ def _walk(header: BatchHeader, body: memoryview, wanted: _Wanted) -> Iterator[_M
             yield stream.held
     left = len(stream.data) - len(_ZEROS) - at
     if left:
-        what = f"{left} bytes behind the last record" if left > 0 else "a record is cut short"
-        raise CorruptError(what, at=stream.passed + at)
+        raise CorruptError(
+            f"{left} bytes behind the last record" if left > 0 else "a record is cut short",
+            at=stream.passed + at,
+        )
 
 
 class _Stream:

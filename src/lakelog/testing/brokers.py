@@ -205,7 +205,7 @@ class Broker:
             self.taken = taken = self.not_late()
             done = yield from flush(lane, [request for _, _, request in taken])
             self.taken = []
-            town.note(lane)
+            town.count_ways(lane)
             for (producer, try_, request), outcome in zip(taken, done.outcomes, strict=True):
                 self.answer(producer, try_, request, outcome)
             if lane.snapshot and lane.snapshot.due and town.random.random() < 0.8:

@@ -55,7 +55,7 @@ class Report:
     unknown: int = 0
     bundles: int = 0
     minutes: float = 0.0
-    notes: Counter[str] = field(default_factory=Counter)
+    ways: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: "Report") -> None:
@@ -65,7 +65,7 @@ class Report:
         self.unknown += other.unknown
         self.bundles += other.bundles
         self.minutes += other.minutes
-        self.notes.update(other.notes)
+        self.ways.update(other.ways)
         self.faults.update(other.faults)
 
 
@@ -86,7 +86,7 @@ def simulate(seed: int, *, live_ms: int = 55_000, faults: Faults | None = None) 
         unknown=town.unknown,
         bundles=len(town.truth.bundles),
         minutes=world.now / 60_000,
-        notes=Counter(town.notes),
+        ways=town.ways,
         faults=world.counts,
     )
 
@@ -246,7 +246,7 @@ def _inspect(town: Town, process: Process) -> Work[None]:
         for what, error in kept.failures.items():
             raise Anomaly(f"{what} cannot be kept: {error}") from error
         yield Wait(2 * town.rules.grace_ms)
-    town.note(lane)
+    town.count_ways(lane)
     lane = town.lane(process)
     for topic in (yield from list_topics()):
         if topic.deleted:

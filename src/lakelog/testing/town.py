@@ -1,6 +1,7 @@
 """A town: everybody, what they share, and what every one of them does alike."""
 
 import struct
+from collections import Counter
 from dataclasses import dataclass, field
 from random import Random  # noqa: TID251 (seeded)
 from typing import TYPE_CHECKING
@@ -57,7 +58,8 @@ class Town:
     acks: int = 0
     reads: int = 0
     unknown: int = 0
-    notes: dict[str, int] = field(default_factory=dict)
+    ways: Counter[str] = field(default_factory=Counter)
+    """What happened, and how often."""
     favourite: str = ""
     is_forgetful: bool = False
     """Whether lanes forget soon: then clients give up sooner, as they do in the large."""
@@ -77,15 +79,14 @@ class Town:
             time=StoreTime(),
         )
 
-    def note(self, lane: Lane) -> None:
-        """Count which ways were taken."""
-        for name, count in lane.notes.items():
-            self.count(name, count)
+    def count_ways(self, lane: Lane) -> None:
+        """Count which ways a lane has gone since it was asked last."""
+        self.ways.update(lane.notes)
         lane.notes.clear()
 
     def count(self, what: str, times: int = 1) -> None:
         """Count something that happened."""
-        self.notes[what] = self.notes.get(what, 0) + times
+        self.ways[what] += times
 
     def batch(self, topic: Topic, partition: int, producer: tuple[int, int, int] = PLAIN) -> Append:
         """Return a batch that nobody has sent yet."""

@@ -139,8 +139,9 @@ class Elements:
         if not -1 <= count <= len(view) - at:
             raise CorruptError(f"{count} elements in {len(view) - at} bytes", at=at)
         if count > self._left:
-            what = f"more than {self._most} topics and partitions: send fewer at once"
-            raise CorruptError(what, at=at)
+            raise CorruptError(
+                f"more than {self._most} topics and partitions: send fewer at once", at=at
+            )
         if count > 0:
             self._left -= count
         return count, at

@@ -170,8 +170,11 @@ class IndexCheck:
 
     def _lie(self, entry: BatchEntry, why: str) -> Damage:
         self._entries, self._entry, self._last = iter(()), None, None
-        what = f"offset {entry.offset} -> position {entry.position}: {why}"
-        error = CorruptError(what, at=entry.at, where=self._where)
+        error = CorruptError(
+            f"offset {entry.offset} -> position {entry.position}: {why}",
+            at=entry.at,
+            where=self._where,
+        )
         return Damage(error=error, position=entry.at)
 
 

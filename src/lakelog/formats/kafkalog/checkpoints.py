@@ -62,8 +62,9 @@ def decode_leader_epochs(data: Bytes) -> tuple[EpochStart, ...]:
     if _NUMBER.fullmatch(lines[0]) is None:
         raise _bad(f"version {lines[0][:40]!r}", 0)
     if int(lines[0]) != VERSION:
-        what = f"version {int(lines[0])}, this reader knows {VERSION}"
-        raise UnsupportedError(what, at=0, where=LEADER_EPOCHS_NAME)
+        raise UnsupportedError(
+            f"version {int(lines[0])}, this reader knows {VERSION}", at=0, where=LEADER_EPOCHS_NAME
+        )
     if len(lines) < 2 or _NUMBER.fullmatch(lines[1]) is None:
         raise _bad("no count on the second line", 0)
     if int(lines[1]) != len(lines) - 2:
@@ -101,8 +102,9 @@ def decode_metadata(data: Bytes) -> UUID:
     if found is None:
         raise CorruptError("not a version and a topic id", at=0, where=METADATA_NAME)
     if int(found[1]) != VERSION:
-        what = f"version {int(found[1])}, this reader knows {VERSION}"
-        raise UnsupportedError(what, at=0, where=METADATA_NAME)
+        raise UnsupportedError(
+            f"version {int(found[1])}, this reader knows {VERSION}", at=0, where=METADATA_NAME
+        )
     # 22 letters are 132 bits: 16 bytes, and 4 bits that say nothing.
     topic_id = UUID(bytes=urlsafe_b64decode(found[2] + b"=="))
     if topic_id.int == 0:

@@ -165,8 +165,9 @@ def decode_time_index(data: Bytes, *, base_offset: int) -> TimeIndex:
     last = TimeEntry(0, NO_TIMESTAMP, base_offset)
     for entry in index:
         if entry.timestamp <= last.timestamp or entry.offset < last.offset:
-            what = f"entry {entry[1:]} behind {last[1:]}"
-            raise CorruptError(what, at=entry.at, where=TIME_INDEX_SUFFIX)
+            raise CorruptError(
+                f"entry {entry[1:]} behind {last[1:]}", at=entry.at, where=TIME_INDEX_SUFFIX
+            )
         last = entry
     return index
 
@@ -183,8 +184,11 @@ def read_side_file(files: Files, suffix: str) -> Ranged[bytes | None]:
 def _used(data: Bytes, entry_bytes: int, where: str) -> bytes:
     """Return the entries in use: what stands before a tail of zeros."""
     if len(data) % entry_bytes:
-        what = f"{len(data)} bytes are not a multiple of {entry_bytes}"
-        raise CorruptError(what, at=len(data) - len(data) % entry_bytes, where=where)
+        raise CorruptError(
+            f"{len(data)} bytes are not a multiple of {entry_bytes}",
+            at=len(data) - len(data) % entry_bytes,
+            where=where,
+        )
     used = -(-len(bytes(data).rstrip(b"\0")) // entry_bytes)
     return bytes(memoryview(data)[: used * entry_bytes])
 
@@ -236,6 +240,9 @@ class TimeCheck:
 
     def _lie(self, entry: TimeEntry, why: str) -> Damage:
         self._entries, self._entry = iter(()), None
-        what = f"time {entry.timestamp} -> offset {entry.offset}: {why}"
-        error = CorruptError(what, at=entry.at, where=TIME_INDEX_SUFFIX)
+        error = CorruptError(
+            f"time {entry.timestamp} -> offset {entry.offset}: {why}",
+            at=entry.at,
+            where=TIME_INDEX_SUFFIX,
+        )
         return Damage(error=error, position=entry.at)

@@ -64,18 +64,19 @@ def decode_snapshot(data: Bytes, *, next_offset: int) -> tuple[ProducerState, ..
         raise CorruptError(f"{len(data)} bytes, a header has 10", at=0, where=SNAPSHOT_SUFFIX)
     version, crc = _HEAD.unpack_from(data)
     if version != VERSION:
-        what = f"version {version}, this reader knows {VERSION}"
-        raise UnsupportedError(what, at=0, where=SNAPSHOT_SUFFIX)
+        raise UnsupportedError(
+            f"version {version}, this reader knows {VERSION}", at=0, where=SNAPSHOT_SUFFIX
+        )
     body = memoryview(data)[_HEAD.size :]
     found = crc32c(body)
     if found != crc:
-        what = f"CRC-32C is {found}, the snapshot says {crc}"
-        raise CorruptError(what, at=2, where=SNAPSHOT_SUFFIX)
+        raise CorruptError(
+            f"CRC-32C is {found}, the snapshot says {crc}", at=2, where=SNAPSHOT_SUFFIX
+        )
     (count,) = _COUNT.unpack_from(body)
     entries = body[_COUNT.size :]
     if count * _ENTRY.size != len(entries):
-        what = f"{count} entries in {len(entries)} bytes"
-        raise CorruptError(what, at=6, where=SNAPSHOT_SUFFIX)
+        raise CorruptError(f"{count} entries in {len(entries)} bytes", at=6, where=SNAPSHOT_SUFFIX)
     states = []
     for number, fields in enumerate(_ENTRY.iter_unpack(entries)):
         producer_id, epoch, sequence, offset, delta, timestamp, coordinator, since = fields

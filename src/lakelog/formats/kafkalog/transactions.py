@@ -53,11 +53,15 @@ def decode_txn_index(data: Bytes, *, base_offset: int) -> tuple[AbortedTxn, ...]
         version, producer_id, first, last, stable = fields
         at = number * _ENTRY.size
         if version != VERSION:
-            what = f"version {version}, this reader knows {VERSION}"
-            raise UnsupportedError(what, at=at, where=TXN_INDEX_SUFFIX)
+            raise UnsupportedError(
+                f"version {version}, this reader knows {VERSION}", at=at, where=TXN_INDEX_SUFFIX
+            )
         if last < due or not 0 <= first <= last:
-            what = f"offsets {first} to {last} where {due} or more is due"
-            raise CorruptError(what, at=at, where=TXN_INDEX_SUFFIX)
+            raise CorruptError(
+                f"offsets {first} to {last} where {due} or more is due",
+                at=at,
+                where=TXN_INDEX_SUFFIX,
+            )
         due = last + 1
         aborted.append(
             AbortedTxn(

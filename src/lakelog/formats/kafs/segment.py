@@ -254,13 +254,17 @@ def _read_footer(at: int, size: int) -> Ranged[Footer]:
 
 def _check_name(head: Head, files: Files) -> None:
     if head.base_offset != files.base_offset:
-        what = f"base offset {head.base_offset}, the name says {files.base_offset}"
-        raise CorruptError(what, at=8, where=SUFFIX)
+        raise CorruptError(
+            f"base offset {head.base_offset}, the name says {files.base_offset}", at=8, where=SUFFIX
+        )
 
 
 def _other_end(footer: Footer, next_offset: int, at: int) -> CorruptError:
-    what = f"last offset {footer.last_offset}, the batches end at {next_offset - 1}"
-    return CorruptError(what, at=at + 4, where=SUFFIX)
+    return CorruptError(
+        f"last offset {footer.last_offset}, the batches end at {next_offset - 1}",
+        at=at + 4,
+        where=SUFFIX,
+    )
 
 
 class _Sum:
@@ -287,11 +291,15 @@ class _Sum:
             yield CorruptError("no batches", at=HEADER_BYTES, where=SUFFIX)
             return
         if self.crc != footer.crc:
-            what = f"CRC-32C of the batches is {self.crc}, the footer says {footer.crc}"
-            yield CorruptError(what, at=at, where=SUFFIX)
+            yield CorruptError(
+                f"CRC-32C of the batches is {self.crc}, the footer says {footer.crc}",
+                at=at,
+                where=SUFFIX,
+            )
         if head is not None and self.count != head.count:
-            what = f"{self.count} records, the header says {head.count}"
-            yield CorruptError(what, at=16, where=SUFFIX)
+            yield CorruptError(
+                f"{self.count} records, the header says {head.count}", at=16, where=SUFFIX
+            )
         if footer.last_offset != self.last.next_offset - 1:
             yield _other_end(footer, self.last.next_offset, at)
 

@@ -163,8 +163,9 @@ class _Walker:
     def _read_record(self, start: int, header: RecordHeader) -> Ranged[Block]:
         data = yield from self.log.read(start, start + header.size)
         if len(data) < header.size:
-            what = f"the file ends here, not at {self.size}"
-            raise CorruptError(what, at=start + len(data), where=LOG_SUFFIX)
+            raise CorruptError(
+                f"the file ends here, not at {self.size}", at=start + len(data), where=LOG_SUFFIX
+            )
         records: tuple[Record, ...] = ()
         if self.span[0] <= start < self.span[1]:
             records = (to_record(header, bytes(data[RECORD.size :])),)
