@@ -55,8 +55,6 @@ from lakelog.records.varint import (
     decode_headers,
     decode_varint,
     decode_varlong,
-    encode_field,
-    encode_headers,
     encode_varint,
 )
 
@@ -97,8 +95,6 @@ __all__ = [
     "decode_varlong",
     "decompress",
     "encode_batch",
-    "encode_field",
-    "encode_headers",
     "encode_varint",
     "finish",
     "first_not_older",

@@ -51,9 +51,6 @@ from lakelog.records import (
     decode_headers,
     decode_varlong,
     decompress,
-    encode_field,
-    encode_headers,
-    encode_varint,
 )
 
 __all__ = [
@@ -62,7 +59,6 @@ __all__ = [
     "check_block",
     "check_times",
     "decode_records",
-    "encode_block",
     "open_block",
     "seal_block",
 ]
@@ -226,25 +222,6 @@ def check_times(records: Sequence[Record], header: SegmentHeader, *, position: i
 
 
 # ---------------------------------------------------------------------------- records -> bytes
-
-
-def encode_block(records: Sequence[Record], codec: Codec, *, has_headers: bool) -> bytes:
-    """Return a whole block. The caller has checked offsets and timestamps.
-
-    Raises:
-        InvalidInputError: the records take more than a block may hold.
-    """
-    base, origin = records[0].offset, records[0].timestamp
-    parts: list[bytes] = []
-    for number, record in enumerate(records):
-        parts.append(encode_varint(record.offset - base))
-        parts.append(encode_varint(record.timestamp - origin if number else origin))
-        parts += encode_field(record.key)
-        parts += encode_field(record.value)
-        if has_headers:
-            parts += encode_headers(record.headers)
-    raw, squeeze = b"".join(parts), block_compressor(codec)
-    return b"".join(seal_block(raw, squeeze, count=len(records), base_offset=base))
 
 
 def seal_block(

@@ -1,9 +1,13 @@
-"""Arrow columns -> an STRM segment, byte for byte as ``encode`` writes it.
+"""Arrow columns -> an STRM segment.
 
 Whether the records of a segment carry a count of headers depends on all of them, but blocks are
 written as they come, so that no more is held than what the file will be. So they are written
 without a count, and the first record that has headers makes the blocks before it be written once
 more. Nothing else that is known last stands in a block.
+
+Blocks are cut where the format's first writer cut them: before a record whose estimated size
+(10 bytes, key and value) would carry the block past its target. So the same records give the same
+blocks as there.
 """
 
 from zlib import crc32
@@ -16,18 +20,17 @@ from lakelog.formats import kernels_encode as k
 from lakelog.formats.contract import Bytes
 from lakelog.formats.growing import Growing, SegmentFiles
 from lakelog.formats.strm.blocks import block_compressor, open_block, seal_block
-from lakelog.formats.strm.encode import (
-    BLOCK_TARGET_BYTES,
-    check_settings,
-    encode_end,
-    version_and_flags,
-)
 from lakelog.formats.strm.layout import (
+    BLOCK_TARGET_BYTES,
     HEADER,
+    MAGIC,
     SUFFIX,
     IndexEntry,
     SegmentHeader,
+    check_settings,
+    encode_end,
     topic_hash,
+    version_and_flags,
 )
 from lakelog.records import I64_MAX, I64_MIN, Codec
 from lakelog.records.encoder import Source
@@ -119,6 +122,7 @@ class StrmWriter(Growing):
         )
         newest = int(state[k.W_MAX_TIME])
         return SegmentHeader(
+            magic=MAGIC,
             version=version,
             flags=flags,
             topic_hash=topic_hash(self._topic),
