@@ -2,8 +2,8 @@
 
 STRM and RustLog come out byte for byte as the product writes them. Of KAFS and Kafka, batches are
 cut by another rule, and hold the same records. One cut of STRM blocks is only here: a timestamp
-further than 63 bits from the block's first one begins a new block, so that every 64-bit timestamp can be
-written; a column's times never lie so far apart.
+further than 63 bits from the block's first one begins a new block, so that every 64-bit timestamp
+can be written; a column's times never lie so far apart.
 """
 
 from collections.abc import Iterator, Sequence

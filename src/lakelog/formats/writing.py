@@ -3,8 +3,8 @@
     columns --add--> batches, blocks or records, one behind the other --finish--> files by suffix
 
 What is written grows in one piece of memory, with room in front for a header that is known last
-(``growing``). A kernel does not judge: it stops at a row that the format cannot hold, and plain code
-says what is wrong with it.
+(``growing``). A kernel does not judge: it stops at a row that the format cannot hold, and plain
+code says what is wrong with it.
 
 Times lose what is finer than a millisecond. This module brings NumPy, Numba and Arrow: import it
 only where segments are written.
