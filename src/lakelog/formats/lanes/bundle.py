@@ -189,9 +189,7 @@ def decode_directory(tail: Bytes, size: int) -> Bundle:
         CorruptError: no correct writer made it, or the directory begins before ``tail``.
         UnsupportedError: a later version made it, or it is over the limits.
     """
-    position, directory, _ = _FRAME.open(tail, size)
-    _check_sizes(position - LEAD_BYTES, len(directory))
-    return _decode(position, directory)
+    return _open(tail, size)[0]
 
 
 def decode_bundle(data: Bytes) -> tuple[Bundle, memoryview]:
@@ -202,9 +200,7 @@ def decode_bundle(data: Bytes) -> tuple[Bundle, memoryview]:
         UnsupportedError: a later version made it, or it is over the limits.
     """
     _FRAME.check_lead(data)
-    position, directory, crc = _FRAME.open(data, len(data))
-    _check_sizes(position - LEAD_BYTES, len(directory))
-    bundle = _decode(position, directory)
+    bundle, position, crc = _open(data, len(data))
     payload = memoryview(data)[LEAD_BYTES:position]
     if crc32c(payload) != crc:
         raise CorruptError(
@@ -226,7 +222,10 @@ def _check_sizes(payload: int, directory: int) -> None:
         )
 
 
-def _decode(position: int, directory: memoryview) -> Bundle:
+def _open(tail: Bytes, size: int) -> tuple[Bundle, int, int]:
+    """Return a bundle, where its directory begins, and the CRC of its payload."""
+    position, directory, crc = _FRAME.open(tail, size)
+    _check_sizes(position - LEAD_BYTES, len(directory))
     if len(directory) < _HEAD.size:
         raise CorruptError(
             f"a directory of {len(directory)} bytes, its head has {_HEAD.size}",
@@ -267,7 +266,7 @@ def _decode(position: int, directory: memoryview) -> Bundle:
         events=tuple(_event(row, position) for row in EVENT.iter_unpack(directory[ends[2] :])),
     )
     _check(bundle, position)
-    return bundle
+    return bundle, position, crc
 
 
 def _event(row: tuple[int, bytes, bytes, int], position: int) -> Event:
