@@ -246,5 +246,5 @@ def encode_block(records: Sequence[Record], codec: Codec, *, has_headers: bool) 
         parts += encode_field(record.value)
         if has_headers:
             parts += encode_headers(record.headers)
-    raw, squeeze = b"".join(parts), block_compressor(codec)
-    return b"".join(seal_block(raw, squeeze, count=len(records), base_offset=base))
+    raw, compress = b"".join(parts), block_compressor(codec)
+    return b"".join(seal_block(raw, compress, count=len(records), base_offset=base))

@@ -84,8 +84,8 @@ def compress(codec: Codec, data: _Bytes, *, level: int | None = None) -> bytes:
         case Codec.NONE:
             return bytes(data)
         case Codec.GZIP:
-            squeeze = zlib.compressobj(6 if level is None else level, wbits=_GZIP_WBITS)
-            return squeeze.compress(data) + squeeze.flush()
+            stream = zlib.compressobj(6 if level is None else level, wbits=_GZIP_WBITS)
+            return stream.compress(data) + stream.flush()
         case Codec.SNAPPY:
             return _compress_xerial(memoryview(data))
         case Codec.LZ4:

@@ -169,8 +169,8 @@ def bundle_pieces(bundle: Bundle, payload: Sequence[Bytes] = ()) -> tuple[Bytes,
     size = directory_bytes(slices=rows[0], batches=rows[1], events=rows[2])
     if length > PAYLOAD_BYTES_MAX or size > DIRECTORY_BYTES_MAX:
         raise InvalidInputError(
-            f"a bundle of {length} bytes and {size} about them, and {PAYLOAD_BYTES_MAX} and "
-            f"{DIRECTORY_BYTES_MAX} are read: append less at once"
+            f"a bundle with {length} bytes of batches and a directory of {size}: readers take at "
+            f"most {PAYLOAD_BYTES_MAX} and {DIRECTORY_BYTES_MAX}; append less at once"
         )
     for piece in payload:
         crc = crc32c(piece, crc)
@@ -215,8 +215,8 @@ def _check_sizes(payload: int, directory: int) -> None:
     """Check that a bundle is no larger than one that ``bundle_pieces`` makes."""
     if payload > PAYLOAD_BYTES_MAX or directory > DIRECTORY_BYTES_MAX:
         raise UnsupportedError(
-            f"a bundle of {payload} bytes and {directory} about them, over the limits of "
-            f"{PAYLOAD_BYTES_MAX} and {DIRECTORY_BYTES_MAX}",
+            f"a bundle with {payload} bytes of batches and a directory of {directory} is over the "
+            f"limits of {PAYLOAD_BYTES_MAX} and {DIRECTORY_BYTES_MAX}",
             at=LEAD_BYTES + payload,
             where=BUNDLE_SUFFIX,
         )

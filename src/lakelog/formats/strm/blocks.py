@@ -225,11 +225,11 @@ def check_times(records: Sequence[Record], header: SegmentHeader, *, position: i
 
 
 def seal_block(
-    raw: Bytes, squeeze: Callable[[Bytes], Bytes], *, count: int, base_offset: int
+    raw: Bytes, compress: Callable[[Bytes], Bytes], *, count: int, base_offset: int
 ) -> tuple[bytes, Bytes]:
     """Return the header and the body of the block that holds ``count`` records, written as ``raw``.
 
-    ``squeeze`` is what ``block_compressor`` gives.
+    ``compress`` is what ``block_compressor`` gives.
 
     Raises:
         InvalidInputError: they take more than a block may hold.
@@ -239,11 +239,11 @@ def seal_block(
             f"the record at offset {base_offset} takes {len(raw)} bytes, a block holds "
             f"{BLOCK_BYTES_MAX}"
         )
-    body = squeeze(raw)
+    body = compress(raw)
     if len(body) > COMPRESSED_BYTES_MAX:
         raise InvalidInputError(
-            f"the block at offset {base_offset} takes {len(body)} bytes when it is compressed, and "
-            f"{COMPRESSED_BYTES_MAX} are read: use smaller blocks, or no compression"
+            f"the block at offset {base_offset} takes {len(body)} bytes when it is compressed: "
+            f"readers take at most {COMPRESSED_BYTES_MAX}; use smaller blocks, or no compression"
         )
     return BLOCK.pack(len(raw), len(body), count, crc32(body)), body
 

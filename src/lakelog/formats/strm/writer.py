@@ -60,7 +60,7 @@ class StrmWriter(Growing):
         super().__init__(base_offset, head_bytes=HEADER.size)
         self._topic, self._partition = topic, partition
         self._codec, self._created_ms = codec, created_ms
-        self._squeeze = block_compressor(codec, level=level)
+        self._compress = block_compressor(codec, level=level)
         self._entries: list[IndexEntry] = []
         self._block = pa.allocate_buffer(self._block_bytes + _SPARE_BYTES, resizable=True)
         self._state = np.zeros(k.STRM_WIDTH, np.int64)
@@ -94,7 +94,7 @@ class StrmWriter(Growing):
         state[k.W_AT] = state[k.W_ESTIMATE] = state[k.W_COUNT] = 0
 
     def _append(self, raw: Bytes, count: int, base_offset: int) -> None:
-        head, body = seal_block(raw, self._squeeze, count=count, base_offset=base_offset)
+        head, body = seal_block(raw, self._compress, count=count, base_offset=base_offset)
         self._entries.append(IndexEntry(offset=base_offset, position=self.size))
         self.append(head)
         self.append(body)

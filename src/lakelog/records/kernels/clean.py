@@ -208,10 +208,10 @@ def note_keys(address, batches, the_map, offset_from, scratch, out):
         while record < count and status == DONE:
             n = types.int64(0)
             while n < BLOCK and record < count:
-                place, fields, _headers = read_record(
+                frame, fields, _headers = read_record(
                     b, p, end, last, last_delta, batches[index, T_BASE_TIME]
                 )
-                (stop, last, _time), (key, length, _value, _value_length) = place, fields
+                (stop, last, _time), (key, length, _value, _value_length) = frame, fields
                 if stop < 0:
                     status = BAD
                     break
@@ -302,8 +302,8 @@ def weigh_records(address, batches, orders, the_map, now, keep_address, weights,
         while record < count:
             n = min(BLOCK, count - record)
             for i in range(n):
-                place, fields, _headers = read_record(b, p, end, last, last_delta, base_time)
-                (p, last, time), (key, length, _value, value_length) = place, fields
+                frame, fields, _headers = read_record(b, p, end, last, last_delta, base_time)
+                (p, last, time), (key, length, _value, value_length) = frame, fields
                 if p < 0:
                     return BAD
                 at, offset = BLOCK_WIDTH * i, base + last
