@@ -151,18 +151,18 @@ def _found(world: World, rules: Rules) -> Town:
         town.strangers = [Stranger(town, make_topic("g", 1, {}))]
     town.favourite = world.random.choice(("", *town.topics))
     if town.favourite:
-        _settle_in(town, town.topics[town.favourite])
+        _write_past(town, town.topics[town.favourite])
     town.brokers = [Broker(town, number) for number in range(3)]
     town.producers = [Producer(town, number, idempotent=number % 3 > 0) for number in range(6)]
     return town
 
 
-def _settle_in(town: Town, topic: Topic) -> None:
+def _write_past(town: Town, topic: Topic) -> None:
     """Give a topic a past: some segments in each of its partitions, from before the troubles."""
     world = town.world
 
     def past() -> Work[None]:
-        lane = town.lane(Process(world, "settler", _rest))
+        lane = town.lane(Process(world, "past", _rest))
         for _ in range(PAST_SEGMENTS):
             for partition in range(topic.partitions):
                 yield from flush(lane, [town.batch(topic, partition) for _ in range(3)])
