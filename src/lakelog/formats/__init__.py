@@ -34,7 +34,6 @@ from lakelog.formats.contract import (
     drive_items,
     fetch,
     run,
-    walk_blocks,
 )
 from lakelog.formats.fields import check_fields, decode_fields, number
 from lakelog.formats.limits import fitting
@@ -67,7 +66,6 @@ __all__ = [
     "run",
     "rustlog",
     "strm",
-    "walk_blocks",
 ]
 
 FORMATS: dict[str, Format] = {

@@ -51,7 +51,6 @@ __all__ = [
     "offset_stem",
     "run",
     "stem_offset",
-    "walk_blocks",
 ]
 
 T = TypeVar("T")
@@ -286,25 +285,25 @@ class Window:
         self.size = size
         self._chunk_bytes = chunk_bytes
         self._start = 0
-        self._held = memoryview(b"")
+        self._data = memoryview(b"")
 
     def read(self, start: int, end: int) -> Ranged[memoryview]:
         """Return ``[start, end)`` of the file, less where it ends."""
         end = min(end, self.size)
-        held_end = self._start + len(self._held)
+        data_end = self._start + len(self._data)
         if start >= end:
             return memoryview(b"")
-        if not self._start <= start <= end <= held_end:
+        if not self._start <= start <= end <= data_end:
             ahead = min(self.size, max(end, start + self._chunk_bytes))
-            if self._start <= start < held_end:
-                kept = self._held[start - self._start :]
-                more = yield from fetch(self.suffix, held_end, ahead)
-                self._held = memoryview(b"".join((kept, more)))
+            if self._start <= start < data_end:
+                kept = self._data[start - self._start :]
+                more = yield from fetch(self.suffix, data_end, ahead)
+                self._data = memoryview(b"".join((kept, more)))
             else:
-                self._held = memoryview((yield from fetch(self.suffix, start, ahead)))
+                self._data = memoryview((yield from fetch(self.suffix, start, ahead)))
             self._start = start
         at = start - self._start
-        return self._held[at : at + end - start]
+        return self._data[at : at + end - start]
 
     def ahead(self, start: int, least: int) -> Ranged[memoryview]:
         """Return all that is held from ``start`` on: ``least`` bytes, or to where the file ends.
@@ -313,12 +312,12 @@ class Window:
         beginning of a block is cheaper than to copy all that comes behind it.
         """
         least = min(least, self.size - start)
-        if not self._start <= start <= self._start + len(self._held) - least:
-            self._held = memoryview(b"")  # Let go first, so that its memory is used again.
+        if not self._start <= start <= self._start + len(self._data) - least:
+            self._data = memoryview(b"")  # Let go first, so that its memory is used again.
             end = min(self.size, start + max(least, self._chunk_bytes))
-            self._held = memoryview((yield from fetch(self.suffix, start, end)))
+            self._data = memoryview((yield from fetch(self.suffix, start, end)))
             self._start = start
-        return self._held[start - self._start :]
+        return self._data[start - self._start :]
 
 
 # ---------------------------------------------------------------------------- giving bytes
@@ -327,10 +326,5 @@ class Window:
 def drive_items(
     flow: Generator[Range | T, Any, None], give: Callable[[Range], bytes]
 ) -> Iterator[T]:
-    """Run a flow that also yields what it finds: give it bytes, and pass the rest on."""
+    """Run a flow that also yields what it finds, such as a walk: give bytes, pass on the rest."""
     return items_of(flow, Range, give)
-
-
-def walk_blocks(walk: Walk, give: Callable[[Range], bytes]) -> Iterator[Block | Damage]:
-    """Run a walk, giving it bytes and passing on what it finds."""
-    return drive_items(walk, give)
