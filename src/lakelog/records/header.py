@@ -236,9 +236,11 @@ def frames(
     at = 0
     while at < len(view):
         header = decode_header(view, at, where=where)
-        check_fits(header, len(view) - at, at=at, where=where)
-        if crc:
-            check_crc(header, view[at : at + header.size], at=at, where=where)
+        end = at + header.size
+        if end > len(view) or (crc and crc32c(view[at + CRC_START : end]) != header.crc):
+            # Asked for only now, because there may be millions of batches: one of them raises.
+            check_fits(header, len(view) - at, at=at, where=where)
+            check_crc(header, view[at:end], at=at, where=where)
         if after is not None:
             if header.base_offset < after:
                 raise CorruptError(
@@ -248,7 +250,7 @@ def frames(
                 )
             after = header.next_offset
         yield Frame(at, header)
-        at += header.size
+        at = end
 
 
 def check_fits(header: BatchHeader, left: int, *, at: int, where: str) -> None:
