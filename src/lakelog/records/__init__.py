@@ -26,9 +26,11 @@ from lakelog.records.compression import (
     decompress,
 )
 from lakelog.records.header import (
+    ATTRIBUTES,
     BATCH_BYTES_MAX,
     CODEC_MASK,
     CRC_START,
+    HEADER,
     HEADER_BYTES,
     I32_MAX,
     I64_MAX,
@@ -59,10 +61,12 @@ from lakelog.records.varint import (
 )
 
 __all__ = [
+    "ATTRIBUTES",
     "BATCH_BYTES_MAX",
     "CODEC_MASK",
     "CRC_START",
     "DECOMPRESSED_BYTES_MAX",
+    "HEADER",
     "HEADER_BYTES",
     "I32_MAX",
     "I64_MAX",
