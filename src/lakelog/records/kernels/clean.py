@@ -12,7 +12,7 @@ The hash is a polynomial whose coefficients are the key's length and its bytes, 
 taken at two secret points of the prime field of 2^61 - 1. Two keys are two polynomials, and they
 agree at a random point only if it is a root of their difference, which has no more roots than its
 degree. So for keys of up to n bytes, chosen without knowing the points, the chance that two of
-them collide is at most ((n / 7 + 1) / 2^61)^2. That is a theorem; most fast hashes have a hope.
+them collide is at most ((n / 7 + 1) / 2^61)^2. This bound is proven; most fast hashes have none.
 
 As in ``decode``, nothing here judges: BAD, and the plain codec says what is wrong.
 """
