@@ -45,7 +45,6 @@ _REPLICA_STATE = 1
 _ELEMENTS_MAX = APIS[ApiKey.FETCH].elements_max
 
 _I32 = struct.Struct(">i")
-_I64 = struct.Struct(">q")
 _LIMITS = struct.Struct(">iiib")
 _SESSION = struct.Struct(">ii")
 _REPLICA = struct.Struct(">iq")
