@@ -18,8 +18,8 @@ from lakelog.formats import (
     Range,
     Segment,
     Span,
-    drive_items,
     run,
+    walk_blocks,
 )
 from lakelog.model import Record
 from lakelog.records import BATCH_BYTES_MAX
@@ -78,7 +78,7 @@ def walk_files(
     files = Files(base_offset=base_offset, sizes=store.sizes, active=active)
     blocks: list[Block] = []
     damages: list[Damage] = []
-    for found in drive_items(fmt.walk(files, span=span), store.give):
+    for found in walk_blocks(fmt.walk(files, span=span), store.give):
         if isinstance(found, Block):
             blocks.append(found)
         else:
@@ -116,7 +116,7 @@ def decode(fmt: Format, files: Mapping[str, Bytes], *, base_offset: int) -> tupl
     sizes = {suffix: len(data) for suffix, data in files.items()}
     records: list[Record] = []
     walk = fmt.walk(Files(base_offset=base_offset, sizes=sizes))
-    for found in drive_items(walk, buffers(files)):
+    for found in walk_blocks(walk, buffers(files)):
         if isinstance(found, Damage):
             raise found.error
         records += found.records

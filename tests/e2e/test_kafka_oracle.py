@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from lakelog.formats.batches import BatchSegment, frames
-from lakelog.formats.contract import Block, Files, drive_items, run
+from lakelog.formats.contract import Block, Files, run, walk_blocks
 from lakelog.formats.kafkalog import (
     FORMAT,
     LEADER_EPOCHS_NAME,
@@ -385,7 +385,7 @@ def test_kafkas_storage_classes_write_and_repair_segments_as_lakelog_does(tmp_pa
         # A batch that is cut ends the log, for Kafka as for lakelog.
         torn = {".log": case.run[: case.cut]}
         files = Files(base_offset=case.base_offset, sizes={".log": case.cut}, active=True)
-        found = list(drive_items(FORMAT.walk(files), buffers(torn)))
+        found = list(walk_blocks(FORMAT.walk(files), buffers(torn)))
         assert all(isinstance(block, Block) for block in found)
         assert sum(block.size for block in found) == len(case.whole)
 

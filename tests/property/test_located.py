@@ -14,7 +14,7 @@ from crc32c import crc32c
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lakelog.formats import EVERYTHING, FORMATS, NOTHING, Block, Damage, Format, Span, drive_items
+from lakelog.formats import EVERYTHING, FORMATS, NOTHING, Block, Damage, Format, Span, walk_blocks
 from lakelog.formats.batches import Run, walk_run
 from lakelog.model import Record
 from lakelog.records import NewBatch, decode_header, encode_batch
@@ -212,7 +212,7 @@ def test_a_header_is_good_exactly_if_it_decodes(changes: list[tuple[int, int]]) 
         made[at] = value
     struct.pack_into(">I", made, 17, crc32c(made[21:]))
     run = Run(suffix=".log", start=0, end=len(made), base_offset=0)
-    (found,) = drive_items(walk_run(run, span=NOTHING), Store({".log": bytes(made)}).give)
+    (found,) = walk_blocks(walk_run(run, span=NOTHING), Store({".log": bytes(made)}).give)
     if isinstance(found, Block):
         header = decode_header(made)
         assert found == Block(0, len(made), header.count, (), header, header.next_offset)

@@ -34,6 +34,7 @@ from lakelog.formats.contract import (
     drive_items,
     fetch,
     run,
+    walk_blocks,
 )
 from lakelog.formats.fields import check_fields, decode_fields, number
 from lakelog.formats.limits import fitting
@@ -66,6 +67,7 @@ __all__ = [
     "run",
     "rustlog",
     "strm",
+    "walk_blocks",
 ]
 
 FORMATS: dict[str, Format] = {

@@ -51,6 +51,7 @@ __all__ = [
     "offset_stem",
     "run",
     "stem_offset",
+    "walk_blocks",
 ]
 
 T = TypeVar("T")
@@ -326,5 +327,10 @@ class Window:
 def drive_items(
     flow: Generator[Range | T, Any, None], give: Callable[[Range], bytes]
 ) -> Iterator[T]:
-    """Run a flow that also yields what it finds, such as a walk: give bytes, pass on the rest."""
+    """Run a flow that also yields what it finds: give it bytes, and pass the rest on."""
     return items_of(flow, Range, give)
+
+
+def walk_blocks(walk: Walk, give: Callable[[Range], bytes]) -> Iterator[Block | Damage]:
+    """Run a walk, giving it bytes and passing on what it finds."""
+    return drive_items(walk, give)

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakelog.errors import InvalidInputError
-from lakelog.formats import NOTHING, Block, Damage, drive_items
+from lakelog.formats import NOTHING, Block, Damage, walk_blocks
 from lakelog.model import TimestampType
 from lakelog.records import OFFSET_MAX, BatchHeader
 from lakelog.segments.segments import ReadTask, SegmentRef
@@ -120,7 +120,7 @@ def _segment_batches(segment: SegmentRef, perform: Perform) -> Iterator[Row]:
 
     place = segment.topic, segment.partition
     data = segment.key(segment.fmt.suffix)
-    for found in drive_items(segment.fmt.walk(segment.files, span=NOTHING), give):
+    for found in walk_blocks(segment.fmt.walk(segment.files, span=NOTHING), give):
         match found:
             case Block(header=None):
                 nothing = (None, None, found.count, *_NO_HEADER[3:])

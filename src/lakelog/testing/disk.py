@@ -236,7 +236,7 @@ def _system_call(
     """Let the disk see a call before it happens; a dead process makes none."""
 
     @wraps(call)
-    def checked(process: "DiskProcess", *args: P.args, **named: P.kwargs) -> T:
+    def checked(process: "DiskProcess", /, *args: P.args, **named: P.kwargs) -> T:
         if process.is_alive:
             process.disk.calls += 1
             process.disk.before(call.__name__)

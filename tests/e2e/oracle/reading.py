@@ -13,7 +13,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from lakelog.formats.batches import BatchSegment, Frame, Piece, frames, pieces
-from lakelog.formats.contract import Damage, Files, Range, drive_items, run
+from lakelog.formats.contract import Damage, Files, Range, drive_items, run, walk_blocks
 from lakelog.formats.kafkalog import FORMAT, parse_directory_name
 from lakelog.model import Record
 from lakelog.records import HEADER_BYTES, Batch, BatchHeader, decode_records
@@ -66,7 +66,7 @@ class Partition:
 
     def blocks(self, files: Files) -> Iterator[tuple[BatchHeader, tuple[Record, ...]]]:
         """Yield every batch of a segment; damage of any kind raises."""
-        for found in drive_items(FORMAT.walk(files), self.give(files)):
+        for found in walk_blocks(FORMAT.walk(files), self.give(files)):
             if isinstance(found, Damage):
                 raise found.error
             assert found.header is not None

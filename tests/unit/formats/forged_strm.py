@@ -8,7 +8,7 @@ import struct
 from collections.abc import Mapping
 from zlib import crc32
 
-from lakelog.formats.contract import Block, Damage, Files, drive_items, run
+from lakelog.formats.contract import Block, Damage, Files, run, walk_blocks
 from lakelog.formats.strm import FORMAT, StrmSegment, open_segment
 from lakelog.model import Record
 from tests.segments import buffers, decode
@@ -105,7 +105,7 @@ def walked(data: bytes, base_offset: int = 0) -> tuple[list[Record], list[Damage
     records: list[Record] = []
     damages: list[Damage] = []
     files = Files(base_offset=base_offset, sizes={".seg": len(data)})
-    for found in drive_items(FORMAT.walk(files), buffers({".seg": data})):
+    for found in walk_blocks(FORMAT.walk(files), buffers({".seg": data})):
         if isinstance(found, Block):
             records += found.records
         else:

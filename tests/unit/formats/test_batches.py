@@ -19,7 +19,7 @@ from lakelog.formats.batches import (
     read_records,
     walk_run,
 )
-from lakelog.formats.contract import Block, Damage, Range, drive_items
+from lakelog.formats.contract import Block, Damage, Range, walk_blocks
 from lakelog.formats.contract import run as drive
 from lakelog.model import Record
 from lakelog.records import Codec, NewBatch, encode_batch
@@ -58,7 +58,7 @@ def run_of(data: bytes, **more: Any) -> Run:
 
 
 def walked(data: bytes, **more: Any) -> list[Block | Damage]:
-    return list(drive_items(walk_run(run_of(data, **more)), buffers({SUFFIX: data})))
+    return list(walk_blocks(walk_run(run_of(data, **more)), buffers({SUFFIX: data})))
 
 
 def offsets(found: list[Block | Damage]) -> list[int]:
@@ -206,7 +206,7 @@ def test_an_unknown_codec_is_unsupported_and_the_walk_goes_on() -> None:
 
 def test_a_file_shorter_than_promised_is_damage() -> None:
     run = run_of(GOOD, end=len(GOOD) + 100)
-    found = list(drive_items(walk_run(run), buffers({SUFFIX: GOOD})))
+    found = list(walk_blocks(walk_run(run), buffers({SUFFIX: GOOD})))
     assert offsets(found) == list(range(9))
     assert damages(found)[0].size == 100
 

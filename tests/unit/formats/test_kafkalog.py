@@ -10,7 +10,7 @@ from crc32c import crc32c
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats.batches import BatchSegment, frames
-from lakelog.formats.contract import Block, Damage, Files, Range, drive_items
+from lakelog.formats.contract import Block, Damage, Files, Range, walk_blocks
 from lakelog.formats.contract import (
     run as drive,
 )
@@ -69,7 +69,7 @@ def files_of(files: dict[str, bytes], base: int = BASE, *, active: bool = False)
 
 
 def walked(files: dict[str, bytes], base: int = BASE, **more: Any) -> list[Block | Damage]:
-    return list(drive_items(FORMAT.walk(files_of(files, base, **more)), buffers(files)))
+    return list(walk_blocks(FORMAT.walk(files_of(files, base, **more)), buffers(files)))
 
 
 def damages(files: dict[str, bytes], base: int = BASE, **more: Any) -> list[Damage]:

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from lakelog.errors import UnsupportedError
-from lakelog.formats.contract import Block, Damage, Files, drive_items
+from lakelog.formats.contract import Block, Damage, Files, walk_blocks
 from lakelog.formats.contract import run as drive
 from lakelog.formats.kafkalog import (
     FORMAT,
@@ -26,7 +26,7 @@ LOG = run(DUMPED)
 
 def walked(data: bytes, *, active: bool = False) -> list[Block | Damage]:
     files = Files(base_offset=0, sizes={".log": len(data)}, active=active)
-    return list(drive_items(FORMAT.walk(files), buffers({".log": data})))
+    return list(walk_blocks(FORMAT.walk(files), buffers({".log": data})))
 
 
 def entries(files: dict[str, bytes]) -> list[tuple[int, int]]:

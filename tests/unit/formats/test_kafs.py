@@ -11,7 +11,7 @@ from crc32c import crc32c
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats.batches import BatchSegment, Frame, frames
-from lakelog.formats.contract import Block, Damage, Files, Range, drive_items
+from lakelog.formats.contract import Block, Damage, Files, Range, walk_blocks
 from lakelog.formats.contract import (
     run as drive,
 )
@@ -59,7 +59,7 @@ GOOD = {".kfs": SEGMENT, ".index": INDEX}
 def walked(files: dict[str, bytes], base_offset: int = BASE) -> list[Block | Damage]:
     sizes = {suffix: len(data) for suffix, data in files.items()}
     walk = FORMAT.walk(Files(base_offset=base_offset, sizes=sizes))
-    return list(drive_items(walk, buffers(files)))
+    return list(walk_blocks(walk, buffers(files)))
 
 
 def damages(files: dict[str, bytes], base_offset: int = BASE) -> list[Damage]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.formats.contract import Block, Damage, Files, Range, drive_items, run
+from lakelog.formats.contract import Block, Damage, Files, Range, run, walk_blocks
 from lakelog.formats.rustlog import (
     FORMAT,
     PAYLOAD_BYTES_MAX,
@@ -62,7 +62,7 @@ def walked(
     records: list[Record] = []
     damages: list[Damage] = []
     walk = FORMAT.walk(files_of(data, base_offset, active=active))
-    for found in drive_items(walk, buffers(data)):
+    for found in walk_blocks(walk, buffers(data)):
         if isinstance(found, Block):
             records += found.records
         else:
@@ -254,7 +254,7 @@ def test_a_segment_without_a_log_is_refused() -> None:
 def test_a_file_that_shrank_is_refused(size: int, says: str) -> None:
     files = files_of(MANY_FILES)
     shorter = {**MANY_FILES, ".log": MANY_FILES[".log"][:size]}
-    found = list(drive_items(FORMAT.walk(files), buffers(shorter)))
+    found = list(walk_blocks(FORMAT.walk(files), buffers(shorter)))
     assert any(isinstance(one, Damage) and re.search(says, str(one.error)) for one in found)
     segment = run(open_segment(files), buffers(shorter))
     with pytest.raises(CorruptError, match=says):
@@ -500,7 +500,7 @@ def test_a_walk_asks_for_each_byte_once() -> None:
         asked.append(wish.end - wish.start)
         return give(wish)
 
-    list(drive_items(FORMAT.walk(files_of(MANY_FILES)), counted))
+    list(walk_blocks(FORMAT.walk(files_of(MANY_FILES)), counted))
     assert sum(asked) == sum(len(one) for one in MANY_FILES.values())
 
 

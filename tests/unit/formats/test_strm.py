@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.formats.contract import Damage, Files, Range, drive_items, run
+from lakelog.formats.contract import Damage, Files, Range, run, walk_blocks
 from lakelog.formats.strm import (
     FORMAT,
     INDEX_ENTRIES_MAX,
@@ -259,7 +259,7 @@ def test_a_file_that_shrank_is_refused() -> None:
     for shorter in (data, data[:70], data[:10], b""):
         with pytest.raises(CorruptError):
             run(open_segment(files), buffers({".seg": shorter}))
-        found = list(drive_items(FORMAT.walk(files), buffers({".seg": shorter})))
+        found = list(walk_blocks(FORMAT.walk(files), buffers({".seg": shorter})))
         assert isinstance(found[0], Damage)
         assert len(shorter) > 64 or "the file ends here" in str(found[1])
 
@@ -479,7 +479,7 @@ def test_a_walk_stops_at_a_header_it_cannot_read() -> None:
 
 def test_a_walk_without_a_file_says_so() -> None:
     files = Files(base_offset=0, sizes={})
-    (damage,) = drive_items(FORMAT.walk(files), buffers({}))
+    (damage,) = walk_blocks(FORMAT.walk(files), buffers({}))
     assert isinstance(damage, Damage)
     assert damage.error.at == 0
 
@@ -495,7 +495,7 @@ def test_a_walk_asks_for_each_byte_about_once() -> None:
         return give(wish)
 
     files = Files(base_offset=0, sizes={".seg": len(data)})
-    found = list(drive_items(FORMAT.walk(files), counted))
+    found = list(walk_blocks(FORMAT.walk(files), counted))
     assert len(found) == 4
     assert sum(asked) <= len(data) + 8192
     assert max(asked) <= 3 << 20

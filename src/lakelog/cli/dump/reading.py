@@ -22,8 +22,8 @@ from lakelog.formats import (
     Range,
     Walk,
     batches,
-    drive_items,
     run,
+    walk_blocks,
 )
 from lakelog.model import Record
 from lakelog.records import (
@@ -80,7 +80,7 @@ class Fault:
 
 def read_segment(opened: OpenSegment, wanted: Wanted) -> Iterator[Shown | Fault]:
     """Yield what is asked for, in order, and all that is wrong with what was read."""
-    for found in drive_items(_walk(opened, wanted), opened.give):
+    for found in walk_blocks(_walk(opened, wanted), opened.give):
         if isinstance(found, Damage):
             yield from _damaged(opened, found, wanted)
             continue
