@@ -155,7 +155,7 @@ def test_batches_may_begin_above_the_name() -> None:
 
 
 def test_what_cannot_be_written_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InvalidInputError, match="below 1001"):
+    with pytest.raises(InvalidInputError, match="below base offset 1001"):
         encode_kafka_log(LOG, base_offset=1001)
     with pytest.raises(InvalidInputError, match="every -1 bytes"):
         encode_kafka_log(LOG, interval_bytes=-1)
