@@ -132,7 +132,7 @@ def test_a_column_that_is_needed_is_missed(fmt: Format) -> None:
 def test_a_sealed_segment_holds_at_least_one_record(fmt: Format) -> None:
     writer = begin(fmt)
     writer.add(columns())
-    with pytest.raises(InvalidInputError, match="at least one (record|batch)"):
+    with pytest.raises(InvalidInputError, match=r"at least one (record|batch)"):
         writer.finish()
 
 
@@ -254,7 +254,7 @@ def test_batches_that_are_damaged_are_refused(fmt: Format) -> None:
 
 
 def test_no_batches_are_no_kafs_segment_but_a_kafka_log() -> None:
-    with pytest.raises(InvalidInputError, match="at least one (record|batch)"):
+    with pytest.raises(InvalidInputError, match=r"at least one (record|batch)"):
         segment_of_batches(KAFS, b"", base_offset=5, created_ms=None)
     files = segment_of_batches(KAFKALOG, b"", base_offset=5, created_ms=None)
     assert as_bytes(files) == encode_kafka_log(b"", base_offset=5)
