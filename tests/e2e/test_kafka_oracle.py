@@ -13,25 +13,19 @@ from random import Random  # noqa: TID251 (seeded)
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from lakelog.formats.batches import frames
-from lakelog.formats.contract import Block, Files, buffers, run, walk_blocks
+from lakelog.formats.batches import BatchSegment, frames
+from lakelog.formats.contract import Block, Files, run, walk_blocks
 from lakelog.formats.kafkalog import (
     FORMAT,
     LEADER_EPOCHS_NAME,
     METADATA_NAME,
     EpochStart,
-    KafkaSegment,
     ProducerState,
     decode_leader_epochs,
     decode_metadata,
     decode_snapshot,
     decode_txn_index,
     encode_indexes,
-    encode_leader_epochs,
-    encode_metadata,
-    encode_segment,
-    encode_txn_index,
-    fold_producers,
 )
 from lakelog.model import Record
 from lakelog.records import BatchHeader, Codec, decode_batches
@@ -44,8 +38,16 @@ from tests.e2e.oracle.workload import (
     TRAFFIC,
     Traffic,
 )
+from tests.kafka_files import (
+    encode_leader_epochs,
+    encode_metadata,
+    encode_txn_index,
+    fold_producers,
+)
 from tests.parts.kafka import Kafka, read_all, tool
 from tests.patience import in_time
+from tests.plain_encoders import encode_kafka_log
+from tests.segments import buffers
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "kafkalog" / "cars-0"
 
@@ -220,7 +222,7 @@ class Looked:
     """A segment as it is looked up in, and all that is in it."""
 
     files: Files
-    opened: KafkaSegment
+    opened: BatchSegment
     records: list[Record]
 
 
@@ -376,7 +378,7 @@ def test_kafkas_storage_classes_write_and_repair_segments_as_lakelog_does(tmp_pa
         stem = f"{case.base_offset:020}"
         interval = {"base_offset": case.base_offset, "interval_bytes": case.interval_bytes}
         for made, data in (("appended", case.run), ("recovered", case.whole)):
-            for suffix, ours in encode_segment(data, **interval).items():
+            for suffix, ours in encode_kafka_log(data, **interval).items():
                 kafkas = (folder / made / f"{stem}{suffix}").read_bytes()
                 assert ours == kafkas, f"seed {SEED + number}: {made} {suffix}"
 

@@ -15,18 +15,12 @@ from lakelog.catalog import Topic
 from lakelog.log import Identity, Staged
 from lakelog.log.driving import Driver
 from lakelog.names import staged_key
-from lakelog.records import (
-    Codec,
-    decode_batches,
-    hash_keys,
-    murmur2,
-    partition_of,
-    sort_rows,
-)
+from lakelog.records import Codec, decode_batches, hash_keys, sort_rows
 from lakelog.spark.sink.options import WriteOptions
 from lakelog.spark.sink.placing import RowPartitioner, home_of
 from lakelog.spark.sink.tasks import TaskWriter
 from lakelog.store import Get, MemoryStore
+from tests.murmur2 import murmur2, partition_of
 
 FIRST = 3
 """The partition that a task begins with."""

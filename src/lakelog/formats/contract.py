@@ -9,8 +9,7 @@ file, a range GET, an event loop.
     Walk        yields Ranges, and also Blocks and Damages      every byte of a segment, in order
 
 A ``Walk`` is the one full reader of a format: it checks everything the format lets it check, goes
-on behind damage where it can, and holds no more than a few blocks at a time. ``decode`` is a walk
-that stops at the first damage.
+on behind damage where it can, and holds no more than a few blocks at a time.
 
 Of blocks outside its ``span`` a walk checks all that can be checked without looking at records:
 framing, checksums, order, counts, and what header, footer and side files say of them. That is a
@@ -18,7 +17,7 @@ hundred times faster, so who wants both cuts a segment into spans: every walk ch
 each one the records of its part.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -37,6 +36,7 @@ __all__ = [
     "Files",
     "Format",
     "Found",
+    "IndexEntry",
     "Range",
     "Ranged",
     "Segment",
@@ -44,11 +44,13 @@ __all__ = [
     "Walk",
     "Walker",
     "Window",
-    "buffers",
-    "decode",
+    "damage_or",
     "drive_items",
     "fetch",
+    "fetch_file",
+    "offset_stem",
     "run",
+    "stem_offset",
     "walk_blocks",
 ]
 
@@ -67,10 +69,15 @@ Span = tuple[int, int]
 EVERYTHING: Span = (0, 1 << 63)
 NOTHING: Span = (0, 0)
 
+OFFSET_MAX = (1 << 63) - 2
+"""The last offset that a record can have: the one behind it must fit 63 bits as well."""
+
+_STEM_DIGITS = 20
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A wish for bytes ``[start, end)`` of one file; the answer is shorter only where it ends."""
+    """A request for bytes ``[start, end)`` of a file; the answer is shorter only where it ends."""
 
     suffix: str
     start: int
@@ -133,6 +140,14 @@ class Damage:
     """The header, where it could be read and only what follows it is bad."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexEntry:
+    """Where a block or a record begins, and the offset of its first record."""
+
+    offset: int
+    position: int
+
+
 Found = Block | Damage
 Walk = Generator[Range | Found, Any, None]
 
@@ -179,6 +194,19 @@ class Carries:
     codecs: frozenset[Codec] = field(default_factory=lambda: frozenset(Codec))
 
 
+def offset_stem(base_offset: int) -> str:
+    """Return the name that files have after an offset: twenty digits."""
+    return f"{base_offset:0{_STEM_DIGITS}d}"
+
+
+def stem_offset(stem: str) -> int | None:
+    """Return the offset of which ``stem`` is the name; None: it is another kind of name."""
+    if len(stem) != _STEM_DIGITS or not (stem.isascii() and stem.isdecimal()):
+        return None
+    offset = int(stem)
+    return offset if offset <= OFFSET_MAX else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
     """One segment format: a row of FORMATS."""
@@ -200,17 +228,14 @@ class Format:
     """Whether records are under a checksum at all. If not, a reader that finds nothing wrong has
     verified nothing."""
 
-    file_stem: Callable[[int], str]
+    file_stem: Callable[[int], str] = offset_stem
     """Base offset -> file name without its suffix."""
 
-    base_offset: Callable[[str], int | None]
+    base_offset: Callable[[str], int | None] = stem_offset
     """File name without its suffix -> base offset; None when it is not a name of this format."""
 
     sniff: Callable[[bytes, int], bool]
     """First bytes of a data file and its base offset -> can it be this format?"""
-
-    encode: Callable[[Sequence[Record], Codec], dict[str, bytes]]
-    """Records -> the bytes of each file. Equal input gives equal bytes."""
 
     walk: Walker
     open: Callable[[Files], Ranged[Segment]]
@@ -220,9 +245,37 @@ class Format:
 
 
 def fetch(suffix: str, start: int, end: int) -> Ranged[bytes]:
-    """Ask for a range: ``data = yield from fetch(".kfs", 0, 32)``."""
-    data: bytes = yield Range(suffix, start, end)
+    """Ask for a range: ``data = yield from fetch(".kfs", 0, 32)``.
+
+    An empty one is not asked for: a store refuses it.
+    """
+    data: bytes = (yield Range(suffix, start, end)) if start < end else b""
     return data
+
+
+def fetch_file(files: Files, suffix: str, bytes_max: int) -> Ranged[bytes | None]:
+    """Return a side file whole, or None when there is none.
+
+    Raises:
+        UnsupportedError: it has more than ``bytes_max`` bytes.
+    """
+    size = files.sizes.get(suffix)
+    if size is None:
+        return None
+    if size > bytes_max:
+        raise UnsupportedError(
+            f"{size} bytes are over the limit of {bytes_max}", at=0, where=suffix
+        )
+    return (yield from fetch(suffix, 0, size))
+
+
+def damage_or(flow: Ranged[T]) -> Generator[Range | Found, Any, T | None]:
+    """Return what a part of a walk finds; None, and a Damage on the way, when it fails."""
+    try:
+        return (yield from flow)
+    except (CorruptError, UnsupportedError) as error:
+        yield Damage(error=error, position=error.at)
+        return None
 
 
 class Window:
@@ -233,25 +286,25 @@ class Window:
         self.size = size
         self._chunk_bytes = chunk_bytes
         self._start = 0
-        self._held = memoryview(b"")
+        self._data = memoryview(b"")
 
     def read(self, start: int, end: int) -> Ranged[memoryview]:
         """Return ``[start, end)`` of the file, less where it ends."""
         end = min(end, self.size)
-        held_end = self._start + len(self._held)
+        data_end = self._start + len(self._data)
         if start >= end:
             return memoryview(b"")
-        if not self._start <= start <= end <= held_end:
+        if not self._start <= start <= end <= data_end:
             ahead = min(self.size, max(end, start + self._chunk_bytes))
-            if self._start <= start < held_end:
-                kept = self._held[start - self._start :]
-                more = yield from fetch(self.suffix, held_end, ahead)
-                self._held = memoryview(b"".join((kept, more)))
+            if self._start <= start < data_end:
+                kept = self._data[start - self._start :]
+                more = yield from fetch(self.suffix, data_end, ahead)
+                self._data = memoryview(b"".join((kept, more)))
             else:
-                self._held = memoryview((yield from fetch(self.suffix, start, ahead)))
+                self._data = memoryview((yield from fetch(self.suffix, start, ahead)))
             self._start = start
         at = start - self._start
-        return self._held[at : at + end - start]
+        return self._data[at : at + end - start]
 
     def ahead(self, start: int, least: int) -> Ranged[memoryview]:
         """Return all that is held from ``start`` on: ``least`` bytes, or to where the file ends.
@@ -260,12 +313,12 @@ class Window:
         beginning of a block is cheaper than to copy all that comes behind it.
         """
         least = min(least, self.size - start)
-        if not self._start <= start <= self._start + len(self._held) - least:
-            self._held = memoryview(b"")  # Let go first, so that its memory is used again.
+        if not self._start <= start <= self._start + len(self._data) - least:
+            self._data = memoryview(b"")  # Let go first, so that its memory is used again.
             end = min(self.size, start + max(least, self._chunk_bytes))
-            self._held = memoryview((yield from fetch(self.suffix, start, end)))
+            self._data = memoryview((yield from fetch(self.suffix, start, end)))
             self._start = start
-        return self._held[start - self._start :]
+        return self._data[start - self._start :]
 
 
 # ---------------------------------------------------------------------------- giving bytes
@@ -281,29 +334,3 @@ def drive_items(
 def walk_blocks(walk: Walk, give: Callable[[Range], bytes]) -> Iterator[Block | Damage]:
     """Run a walk, giving it bytes and passing on what it finds."""
     return drive_items(walk, give)
-
-
-def buffers(files: Mapping[str, Bytes]) -> Callable[[Range], bytes]:
-    """Bytes from memory: what tests, and readers of small files, drive a flow with."""
-
-    def give(wish: Range) -> bytes:
-        return bytes(memoryview(files[wish.suffix])[wish.start : wish.end])
-
-    return give
-
-
-def decode(fmt: Format, files: Mapping[str, Bytes], *, base_offset: int) -> tuple[Record, ...]:
-    """Return every record of a closed segment.
-
-    Raises:
-        CorruptError: no correct writer made these bytes.
-        UnsupportedError: a later version, an unknown codec, or a limit.
-    """
-    sizes = {suffix: len(data) for suffix, data in files.items()}
-    records: list[Record] = []
-    walk = fmt.walk(Files(base_offset=base_offset, sizes=sizes))
-    for found in walk_blocks(walk, buffers(files)):
-        if isinstance(found, Damage):
-            raise found.error
-        records += found.records
-    return tuple(records)

@@ -29,7 +29,7 @@ from lakelog.errors import (
     InvalidInputError,
     UnsupportedError,
 )
-from lakelog.formats import batches, kafkalog
+from lakelog.formats import batches
 from lakelog.host import new_id
 from lakelog.log import store_now
 from lakelog.manifests import read_manifest
@@ -178,7 +178,7 @@ class Import:
         taken = Taken(where, low, self.segment_bytes)
         try:
             opened = yield from feed(segment, segment.fmt.open(segment.files))
-            assert isinstance(opened, kafkalog.KafkaSegment)
+            assert isinstance(opened, batches.BatchSegment)
             chosen = Chosen(unit)
             yield from feed(
                 segment,

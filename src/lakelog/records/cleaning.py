@@ -18,63 +18,68 @@ not be taken for one that was done: with the next ``now_ms``, tombstones of the 
 would leave while older records are there to come back.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-from crc32c import crc32c
 
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.records.batch import decode_batch
-from lakelog.records.bodies import Array, Bodies, Group
+from lakelog.records.bodies import Bodies, Group
 from lakelog.records.cleaning_rules import CleaningRules, Transactions, Weight
 from lakelog.records.compression import Codec, compressor
 from lakelog.records.header import (
     BATCH_BYTES_MAX,
     CONTROL_BIT,
-    CRC_START,
-    HEADER,
-    HEADER_BYTES,
-    LENGTH_END,
     TRANSACTIONAL_BIT,
     BatchHeader,
     Bytes,
     decode_header,
+    encode_header,
 )
 from lakelog.records.kernels import clean as k
-from lakelog.records.kernels.decode import T_BODY, T_BODY_END, T_COUNT, T_POSITION
-from lakelog.records.kernels.fields import DONE
+from lakelog.records.kernels.fields import DONE, T_BODY, T_BODY_END, T_COUNT, T_POSITION
 from lakelog.records.kernels.rewrite import write_kept
+from lakelog.records.memory import Array
 from lakelog.records.offset_map import OffsetMap
 
-__all__ = ["Cleaned", "Cleaner", "clean"]
+__all__ = ["Cleaned", "Cleaner"]
 
 _SPECIAL = TRANSACTIONAL_BIT | CONTROL_BIT
 _GROWTH_BYTES = 16  # By how much a record may grow: its time and its length in their longest forms.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Cleaned:
-    """What is left of a run."""
+    """What is left of a run; it grows batch by batch."""
 
-    run: bytearray
-    bytes_read: int
-    batches_read: int
-    batches_kept: int
-    records_read: int
-    records_kept: int
-    tombstones: int
+    run: bytearray = field(default_factory=bytearray)
+    bytes_read: int = 0
+    batches_read: int = 0
+    batches_kept: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+    tombstones: int = 0
     """Records without a value that stay for now."""
-    next_horizon: int | None
+    next_horizon: int | None = None
     """When the first of them, or the first marker, may go."""
 
-    @property
-    def records_dropped(self) -> int:
-        return self.records_read - self.records_kept
-
-
-def clean(run: Bytes, newest: OffsetMap, rules: CleaningRules, *, where: str = "") -> Cleaned:
-    """Return what is left of one run; a log of several is cleaned by one ``Cleaner``."""
-    return Cleaner(newest, rules).clean(run, where=where)
+    def add(
+        self, before: BatchHeader, after: BatchHeader | None, weight: Weight, *pieces: Bytes
+    ) -> None:
+        """Take what is left of a batch: ``after`` is its header then, None if it is gone."""
+        for piece in pieces:
+            self.run += piece
+        self.bytes_read += before.size
+        self.batches_read += 1
+        self.records_read += before.count
+        if after is not None:
+            self.batches_kept += 1
+            self.records_kept += after.count
+            self.tombstones += 0 if after.is_control else weight.tombstones
+            horizon = after.delete_horizon
+            if horizon is not None and (weight.tombstones or after.is_control):
+                known = horizon if self.next_horizon is None else self.next_horizon
+                self.next_horizon = min(horizon, known)
 
 
 class Cleaner:
@@ -101,12 +106,12 @@ class Cleaner:
             CorruptError, UnsupportedError: as the plain codec would; also UnsupportedError if the
                 times of a batch lie further apart than its format can say anew.
         """
-        bodies, out = Bodies(run, where=where), _Left()
+        bodies, out = Bodies(run, where=where), Cleaned()
         for group in bodies:
             self._clean_group(bodies, group, out)
-        return out.total(len(bodies.view))
+        return out
 
-    def _clean_group(self, bodies: Bodies, group: Group, out: "_Left") -> None:
+    def _clean_group(self, bodies: Bodies, group: Group, out: Cleaned) -> None:
         positions = group.table[:, T_POSITION].tolist()
         headers = [decode_header(bodies.view, at) for at in positions]
         orders, ended = self._orders(bodies.view, positions, headers)
@@ -123,7 +128,8 @@ class Cleaner:
             if after is None or after is header:
                 out.add(header, after, weight, as_it_is if after else b"")
                 continue
-            head, body = self._seal(after, next(new_bodies) if after.count else b"")
+            body = self._compressed(after, next(new_bodies) if after.count else b"")
+            head = encode_header(after, body)
             if len(head) + len(body) > self._batch_bytes_max:
                 out.add(header, header, weight, as_it_is)  # A horizon makes records longer.
             else:
@@ -194,56 +200,16 @@ class Cleaner:
         )  # fmt: skip
         if status != DONE:
             at = int(table[int(np.argmin(ends)), T_POSITION])
-            what = "timestamps of a batch lie further than 64 bits apart; leave this log as it is"
-            raise UnsupportedError(what, at=at, where=bodies.where)
+            raise UnsupportedError(
+                "timestamps of a batch lie further than 64 bits apart; leave this log as it is",
+                at=at,
+                where=bodies.where,
+            )
         view, stops = memoryview(self._memory.data), ends.tolist()
         return [view[start:stop] for start, stop in zip([0, *stops], stops, strict=False)]
 
-    def _seal(self, header: BatchHeader, body: Bytes) -> tuple[bytearray, Bytes]:
-        """Compress a body and write the header for it: its length and CRC follow from the body."""
-        if body and header.codec:
-            body = self._compress[header.codec](body)
-        length = HEADER_BYTES - LENGTH_END + len(body)
-        head = bytearray(HEADER.pack(header[0], length, *header[2:4], 0, *header[5:]))
-        crc = crc32c(body, crc32c(head[CRC_START:]))
-        head[CRC_START - 4 : CRC_START] = crc.to_bytes(4, "big")
-        return head, body
-
-
-class _Left:
-    """What is left so far."""
-
-    def __init__(self) -> None:
-        self._run = bytearray()
-        self._batches_read = self._batches_kept = self._records_read = self._records_kept = 0
-        self._tombstones = 0
-        self._horizons: list[int] = []
-
-    def add(
-        self, before: BatchHeader, after: BatchHeader | None, weight: Weight, *pieces: Bytes
-    ) -> None:
-        for piece in pieces:
-            self._run += piece
-        self._batches_read += 1
-        self._records_read += before.count
-        if after is not None:
-            self._batches_kept += 1
-            self._records_kept += after.count
-            self._tombstones += 0 if after.is_control else weight.tombstones
-            if after.delete_horizon is not None and (weight.tombstones or after.is_control):
-                self._horizons.append(after.delete_horizon)
-
-    def total(self, bytes_read: int) -> Cleaned:
-        return Cleaned(
-            run=self._run,
-            bytes_read=bytes_read,
-            batches_read=self._batches_read,
-            batches_kept=self._batches_kept,
-            records_read=self._records_read,
-            records_kept=self._records_kept,
-            tombstones=self._tombstones,
-            next_horizon=min(self._horizons, default=None),
-        )
+    def _compressed(self, header: BatchHeader, body: Bytes) -> Bytes:
+        return self._compress[header.codec](body) if body and header.codec else body
 
 
 def _marker(batch: memoryview, header: BatchHeader) -> bytes | None:

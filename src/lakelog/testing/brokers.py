@@ -41,6 +41,8 @@ HANGS_UP = 0.7
 class Producer:
     """A client that sends one batch at a time."""
 
+    pause_ms_max = 6_000
+
     def __init__(self, town: Town, number: int, *, idempotent: bool) -> None:
         self.town = town
         self.number = number
@@ -56,7 +58,7 @@ class Producer:
     def next_batch(self) -> None:
         """Make a batch and send it."""
         town = self.town
-        topic, partition = town.some_place()
+        topic, partition = town.some_partition()
         place = topic.id, partition
         producer = PLAIN
         if self.idempotent:
@@ -98,7 +100,7 @@ class Producer:
 
     def pause(self) -> None:
         self.sent = None
-        delay_ms = self.town.world.some(50, 6_000)
+        delay_ms = self.town.world.some(50, self.pause_ms_max)
         self.town.world.at(delay_ms, lambda: None if self.done else self.next_batch())
 
     def answer(self, try_: int, request: Append, outcome: Outcome) -> None:
@@ -137,6 +139,8 @@ class Stranger(Producer):
     between, and store the batch twice.
     """
 
+    pause_ms_max = 300
+
     def __init__(self, town: Town, topic: Topic) -> None:
         super().__init__(town, 1_000_000, idempotent=True)
         self.topic = topic
@@ -149,11 +153,6 @@ class Stranger(Producer):
         self.send()
         self.try_ += 1
         self.pause()
-
-    def pause(self) -> None:
-        self.sent = None
-        delay_ms = self.town.world.some(50, 300)
-        self.town.world.at(delay_ms, lambda: None if self.done else self.next_batch())
 
     def answer(self, try_: int, request: Append, outcome: Outcome) -> None:
         """Take no notice."""
@@ -206,7 +205,7 @@ class Broker:
             self.taken = taken = self.not_late()
             done = yield from flush(lane, [request for _, _, request in taken])
             self.taken = []
-            town.note(lane)
+            town.count_ways(lane)
             for (producer, try_, request), outcome in zip(taken, done.outcomes, strict=True):
                 self.answer(producer, try_, request, outcome)
             if lane.snapshot and lane.snapshot.due and town.random.random() < 0.8:
@@ -236,7 +235,7 @@ class Broker:
         town, known = self.town, dict[tuple[bytes, int], Known]()
         while True:
             yield Wait(town.world.some(5_000, 30_000))
-            topic, partition = town.some_place()
+            topic, partition = town.some_partition()
             place = topic.id, partition
             asked = Bounds(town.truth.starts.get(place, 0), town.truth.end(place))
             self.asked += 1

@@ -15,10 +15,10 @@ from lakelog.errors import LakelogError
 from lakelog.journal import flush
 from lakelog.log import OutOfRange, read
 from lakelog.maintenance import SealSettings, maintain
-from lakelog.manifests import decode_manifest, decode_page
+from lakelog.manifests import decode_manifest
 from lakelog.model import Rules
 from lakelog.names import STAGED_PREFIX, seq_of
-from lakelog.store import Get, ListPage, Op, Wait, Work, run, working
+from lakelog.store import ListPage, Op, Wait, Work, run, working
 from lakelog.testing.actors import admin, keeper, reader
 from lakelog.testing.brokers import Broker, Producer, Stranger
 from lakelog.testing.bulk import Query, driver
@@ -55,7 +55,7 @@ class Report:
     unknown: int = 0
     bundles: int = 0
     minutes: float = 0.0
-    notes: Counter[str] = field(default_factory=Counter)
+    ways: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: "Report") -> None:
@@ -65,7 +65,7 @@ class Report:
         self.unknown += other.unknown
         self.bundles += other.bundles
         self.minutes += other.minutes
-        self.notes.update(other.notes)
+        self.ways.update(other.ways)
         self.faults.update(other.faults)
 
 
@@ -86,7 +86,7 @@ def simulate(seed: int, *, live_ms: int = 55_000, faults: Faults | None = None) 
         unknown=town.unknown,
         bundles=len(town.truth.bundles),
         minutes=world.now / 60_000,
-        notes=Counter(town.notes),
+        ways=town.ways,
         faults=world.counts,
     )
 
@@ -133,39 +133,36 @@ def _found(world: World, rules: Rules) -> Town:
     perform = working(_performing(world))
     run(make_namespace(world.ids(), rules), perform)
     world.watch, world.after_cut = truth.watch, lambda: recover(truth)
+
+    def make_topic(name: str, partitions: int, configs: dict[str, str]) -> Topic:
+        topic_id, now_ms = world.ids(), world.store_ms()
+        made = create_topic(
+            name, topic_id=topic_id, partitions=partitions, lanes=1, now_ms=now_ms, configs=configs
+        )
+        return run(made, perform)
+
     for name, partitions, configs in (
         ("a", 2, {"retention.ms": "60000"}),
         ("b", 1, {"retention.bytes": "800", "retention.ms": "-1"}),
         ("c", 1, COMPACTED),
     ):
-        made = create_topic(
-            name,
-            topic_id=world.ids(),
-            partitions=partitions,
-            lanes=1,
-            now_ms=world.store_ms(),
-            configs=configs,
-        )
-        town.topics[name] = run(made, perform)
+        town.topics[name] = make_topic(name, partitions, configs)
     if world.is_greedy:
-        made = create_topic(
-            "g", topic_id=world.ids(), partitions=1, lanes=1, now_ms=world.store_ms(), configs={}
-        )
-        town.strangers = [Stranger(town, run(made, perform))]
+        town.strangers = [Stranger(town, make_topic("g", 1, {}))]
     town.favourite = world.random.choice(("", *town.topics))
     if town.favourite:
-        _settle_in(town, town.topics[town.favourite])
+        _write_past(town, town.topics[town.favourite])
     town.brokers = [Broker(town, number) for number in range(3)]
     town.producers = [Producer(town, number, idempotent=number % 3 > 0) for number in range(6)]
     return town
 
 
-def _settle_in(town: Town, topic: Topic) -> None:
+def _write_past(town: Town, topic: Topic) -> None:
     """Give a topic a past: some segments in each of its partitions, from before the troubles."""
     world = town.world
 
     def past() -> Work[None]:
-        lane = town.lane(Process(world, "settler", _rest))
+        lane = town.lane(Process(world, "past", _rest))
         for _ in range(PAST_SEGMENTS):
             for partition in range(topic.partitions):
                 yield from flush(lane, [town.batch(topic, partition) for _ in range(3)])
@@ -199,9 +196,7 @@ def _rest(_: Process) -> Work[None]:
 def _heal(town: Town, processes: list[Process]) -> None:
     """No more faults: who has sent something gets an answer, and what is late arrives."""
     world = town.world
-    world.heal()
-    for producer in (*town.producers, *town.strangers):
-        producer.done = True
+    _end_troubles(town)
     brokers = [broker.process for broker in town.brokers]
     for process in processes:
         if process not in brokers:
@@ -221,14 +216,18 @@ def _heal(town: Town, processes: list[Process]) -> None:
 
 def _cut_for_good(town: Town, processes: list[Process]) -> None:
     """Cut the power of a machine whose fsync has lied. Nobody lives there any more."""
-    world = town.world
-    assert world.machine is not None
-    world.heal()
-    for producer in (*town.producers, *town.strangers):
-        producer.done = True
+    assert town.world.machine is not None
+    _end_troubles(town)
     for process in processes:
         process.stop()
-    world.machine.cut()
+    town.world.machine.cut()
+
+
+def _end_troubles(town: Town) -> None:
+    """Let nothing go wrong any more, and nobody send anything new."""
+    town.world.heal()
+    for producer in (*town.producers, *town.strangers):
+        producer.done = True
 
 
 def _unanswered(town: Town) -> list[int]:
@@ -249,7 +248,7 @@ def _inspect(town: Town, process: Process) -> Work[None]:
         for what, error in kept.failures.items():
             raise Anomaly(f"{what} cannot be kept: {error}") from error
         yield Wait(2 * town.rules.grace_ms)
-    town.note(lane)
+    town.count_ways(lane)
     lane = town.lane(process)
     for topic in (yield from list_topics()):
         if topic.deleted:
@@ -278,10 +277,8 @@ def _check_leaks(town: Town) -> None:
     for key, manifest in town.truth.manifests.items():
         prefix = key.removesuffix("manifest")
         named |= {prefix + name for name in manifest.names()}
-        for page in manifest.pages:
-            rows = decode_page(store.perform(Get(f"{prefix}{page.name}.json")).body)
-            named |= {prefix + row.name for row in rows}
-        if decode_manifest(store.perform(Get(key)).body) != manifest:
+        named |= {prefix + row.name for row in town.truth.segments(prefix, manifest)}
+        if decode_manifest(town.truth.read(key)) != manifest:
             raise Anomaly(f"{key} is not what was written last")
     after, more = "", True
     while more:

@@ -1,6 +1,7 @@
 """A town: everybody, what they share, and what every one of them does alike."""
 
 import struct
+from collections import Counter
 from dataclasses import dataclass, field
 from random import Random  # noqa: TID251 (seeded)
 from typing import TYPE_CHECKING
@@ -57,7 +58,8 @@ class Town:
     acks: int = 0
     reads: int = 0
     unknown: int = 0
-    notes: dict[str, int] = field(default_factory=dict)
+    ways: Counter[str] = field(default_factory=Counter)
+    """What happened, and how often."""
     favourite: str = ""
     is_forgetful: bool = False
     """Whether lanes forget soon: then clients give up sooner, as they do in the large."""
@@ -77,15 +79,14 @@ class Town:
             time=StoreTime(),
         )
 
-    def note(self, lane: Lane) -> None:
-        """Count which ways were taken."""
-        for name, count in lane.notes.items():
-            self.count(name, count)
+    def count_ways(self, lane: Lane) -> None:
+        """Count which ways a lane has gone since it was asked last."""
+        self.ways.update(lane.notes)
         lane.notes.clear()
 
     def count(self, what: str, times: int = 1) -> None:
         """Count something that happened."""
-        self.notes[what] = self.notes.get(what, 0) + times
+        self.ways[what] += times
 
     def batch(self, topic: Topic, partition: int, producer: tuple[int, int, int] = PLAIN) -> Append:
         """Return a batch that nobody has sent yet."""
@@ -118,7 +119,9 @@ class Town:
         try:
             found = yield from flow
         except NotFoundError:
-            if not (topic.id in self.truth.deleted or topic.deleted or _is_gone(self.truth, place)):
+            manifest = self.truth.manifest_of(place)
+            is_gone = manifest is not None and manifest.deleted
+            if not (topic.id in self.truth.deleted or topic.deleted or is_gone):
                 raise Anomaly(f"J6: {place} unknown") from None
             return None
         except LakelogError as error:
@@ -128,7 +131,7 @@ class Town:
         self.reads += 1
         return found
 
-    def some_place(self) -> tuple[Topic, int]:
+    def some_partition(self) -> tuple[Topic, int]:
         """Draw a partition; in some towns most of what happens, happens to one topic."""
         favoured = self.favourite and self.random.random() < FAVOURED
         topic = self.topics[self.favourite if favoured else self.random.choice(sorted(self.topics))]
@@ -138,14 +141,6 @@ class Town:
 def is_compacted(topic: Topic) -> bool:
     """Say whether records may go when newer ones of their keys are there."""
     return topic.configs.get("cleanup.policy") == "compact"
-
-
-def _is_gone(truth: Truth, place: tuple[bytes, int]) -> bool:
-    return any(
-        manifest.deleted
-        for manifest in truth.manifests.values()
-        if (manifest.topic, manifest.partition) == place
-    )
 
 
 def expected(error: LakelogError) -> None:

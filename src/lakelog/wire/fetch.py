@@ -12,6 +12,7 @@ replica is not ours to answer; whoever sends one is refused.
 
 import struct
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from lakelog.errors import CorruptError
@@ -19,6 +20,7 @@ from lakelog.wire.apis import APIS, ApiKey
 from lakelog.wire.frames import (
     Elements,
     read_string,
+    read_topic,
     read_uvarint,
     skip_tags,
     write_count,
@@ -43,16 +45,18 @@ _REPLICA_STATE = 1
 _ELEMENTS_MAX = APIS[ApiKey.FETCH].elements_max
 
 _I32 = struct.Struct(">i")
-_I64 = struct.Struct(">q")
 _LIMITS = struct.Struct(">iiib")
 _SESSION = struct.Struct(">ii")
 _REPLICA = struct.Struct(">iq")
 
-# By version: the fixed fields of a partition, in the order in which they stand.
-_PARTITION_4 = struct.Struct(">iqi")
-_PARTITION_5 = struct.Struct(">iqqi")
-_PARTITION_9 = struct.Struct(">iiqqi")
-_PARTITION_12 = struct.Struct(">iiqiqi")
+_PARTITIONS = (
+    (12, struct.Struct(">iiqiqi"), itemgetter(0, 2, 5, 1, 3)),
+    (9, struct.Struct(">iiqqi"), itemgetter(0, 2, 4, 1)),
+    (5, struct.Struct(">iqqi"), itemgetter(0, 1, 3)),
+    (4, struct.Struct(">iqi"), itemgetter(0, 1, 2)),
+)
+"""From which version on: the fixed fields of a partition, in the order in which they stand, and
+which of them are wanted, in the order of FetchPartition."""
 
 _FETCHED_4 = struct.Struct(">ihqq")
 _FETCHED_5 = struct.Struct(">ihqqq")
@@ -149,28 +153,19 @@ def decode_fetch(frame: memoryview, at: int, version: int) -> FetchRequest:
 def _topics(
     frame: memoryview, at: int, version: int, elements: Elements
 ) -> tuple[list[FetchTopic], int]:
-    flexible = version >= FLEXIBLE_FROM
+    flexible, by_id = version >= FLEXIBLE_FROM, version >= IDS_FROM
+    fields, wanted = next(row[1:] for row in _PARTITIONS if version >= row[0])
     topics: list[FetchTopic] = []
-    count, at = _count(frame, at, elements, flexible=flexible)
+    count, at = elements.read(frame, at, flexible=flexible)
     for _ in range(count):
-        name, topic_id, at = _topic_name(frame, at, version)
+        name, topic_id, at = read_topic(frame, at, by_id=by_id, flexible=flexible)
         partitions: list[FetchPartition] = []
-        inner, at = _count(frame, at, elements, flexible=flexible)
+        inner, at = elements.read(frame, at, flexible=flexible)
         for _ in range(inner):
-            epoch = last = -1
-            if version >= 12:
-                index, epoch, offset, last, _, most = _PARTITION_12.unpack_from(frame, at)
-                at = skip_tags(frame, at + _PARTITION_12.size)
-            elif version >= 9:
-                index, epoch, offset, _, most = _PARTITION_9.unpack_from(frame, at)
-                at += _PARTITION_9.size
-            elif version >= 5:
-                index, offset, _, most = _PARTITION_5.unpack_from(frame, at)
-                at += _PARTITION_5.size
-            else:
-                index, offset, most = _PARTITION_4.unpack_from(frame, at)
-                at += _PARTITION_4.size
-            partitions.append(FetchPartition(index, offset, most, epoch, last))
+            partitions.append(FetchPartition(*wanted(fields.unpack_from(frame, at))))
+            at += fields.size
+            if flexible:
+                at = skip_tags(frame, at)
         if flexible:
             at = skip_tags(frame, at)
         topics.append(FetchTopic(name, topic_id, partitions))
@@ -180,27 +175,18 @@ def _topics(
 def _forgotten(
     frame: memoryview, at: int, version: int, elements: Elements
 ) -> tuple[list[tuple[str, bytes, list[int]]], int]:
-    flexible = version >= FLEXIBLE_FROM
+    flexible, by_id = version >= FLEXIBLE_FROM, version >= IDS_FROM
     forgotten: list[tuple[str, bytes, list[int]]] = []
-    count, at = _count(frame, at, elements, flexible=flexible)
+    count, at = elements.read(frame, at, flexible=flexible)
     for _ in range(count):
-        name, topic_id, at = _topic_name(frame, at, version)
-        inner, at = _count(frame, at, elements, flexible=flexible)
+        name, topic_id, at = read_topic(frame, at, by_id=by_id, flexible=flexible)
+        inner, at = elements.read(frame, at, flexible=flexible)
         indexes = struct.unpack_from(f">{max(inner, 0)}i", frame, at)
         at += 4 * max(inner, 0)
         if flexible:
             at = skip_tags(frame, at)
         forgotten.append((name, topic_id, list(indexes)))
     return forgotten, at
-
-
-def _topic_name(frame: memoryview, at: int, version: int) -> tuple[str, bytes, int]:
-    if version >= IDS_FROM:
-        if at + 16 > len(frame):
-            raise CorruptError("an id of a topic is cut short", at=at)
-        return "", bytes(frame[at : at + 16]), at + 16
-    name, at = read_string(frame, at, flexible=version >= FLEXIBLE_FROM)
-    return name or "", b"", at
 
 
 def _replica_tag(frame: memoryview, at: int) -> tuple[int, int]:
@@ -215,16 +201,6 @@ def _replica_tag(frame: memoryview, at: int) -> tuple[int, int]:
             replica_id = _REPLICA.unpack_from(frame, at)[0]
         at += size
     return replica_id, end
-
-
-def _count(frame: memoryview, at: int, elements: Elements, *, flexible: bool) -> tuple[int, int]:
-    if flexible:
-        count, at = read_uvarint(frame, at)
-        count -= 1
-    else:
-        (count,) = _I32.unpack_from(frame, at)
-        at += 4
-    return elements.count(count, at, len(frame)), at
 
 
 def encode_fetch_response(

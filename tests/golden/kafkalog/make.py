@@ -1,4 +1,4 @@
-"""Makes the golden Kafka log directory: ``python tests/golden/kafkalog/make.py``.
+"""Makes the golden Kafka log directory: ``python -m tests.golden.kafkalog.make``.
 
 Every file here must decode for ever to the records below. Files are added, never changed.
 """
@@ -6,17 +6,17 @@ Every file here must decode for ever to the records below. Files are added, neve
 from pathlib import Path
 from uuid import UUID
 
-from lakelog.formats.kafkalog import (
-    EpochStart,
+from lakelog.formats.kafkalog import EpochStart
+from lakelog.model import Record
+from lakelog.records import Codec, NewBatch, decode_batches, encode_batch
+from tests.kafka_files import (
     encode_leader_epochs,
     encode_metadata,
-    encode_segment,
     encode_snapshot,
     encode_txn_index,
     fold_producers,
 )
-from lakelog.model import Record
-from lakelog.records import Codec, NewBatch, decode_batches, encode_batch
+from tests.plain_encoders import encode_kafka_log
 
 HERE = Path(__file__).parent
 DIRECTORY = "cars-0"
@@ -94,7 +94,7 @@ def directory() -> dict[str, bytes]:
     files["00000000000000000035.snapshot"] = encode_snapshot(())
     files["00000000000000000040.snapshot"] = encode_snapshot(states.values())
     for base, batches in ((0, DUMPED), (35, TRANSACTIONS)):
-        for suffix, data in encode_segment(run(batches), interval_bytes=INTERVAL_BYTES).items():
+        for suffix, data in encode_kafka_log(run(batches), interval_bytes=INTERVAL_BYTES).items():
             files[f"{base:020}{suffix}"] = data
     return files
 

@@ -1,4 +1,4 @@
-"""Makes the golden KAFS segments: ``python tests/golden/kafs/make.py``.
+"""Makes the golden KAFS segments: ``python -m tests.golden.kafs.make``.
 
 Every file here must decode for ever to the records below. Files are added, never changed.
 """
@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lakelog.formats.batches import Frame, frames
-from lakelog.formats.kafs import FORMAT, HEADER_BYTES, encode_index, encode_segment
+from lakelog.formats.kafs import FORMAT, HEADER_BYTES, encode_index
 from lakelog.model import Header, Record, TimestampType
 from lakelog.records import Codec, NewBatch, encode_batch
+from tests.plain_encoders import encode
+from tests.shorthands import encode_kafs
 
 HERE = Path(__file__).parent
 NOON = 1_700_000_000_000
@@ -78,7 +80,7 @@ def _of_batches(
         base_offset=base_offset,
         records=tuple(record for batch in batches for record in batch.records),
         files={
-            ".kfs": encode_segment(run, created_ms=NOON, base_offset=base_offset),
+            ".kfs": encode_kafs(run, created_ms=NOON, base_offset=base_offset),
             ".index": encode_index(placed, interval=interval),
         },
     )
@@ -86,7 +88,7 @@ def _of_batches(
 
 def goldens() -> tuple[Golden, ...]:
     """Return the segments as the encoder makes them today."""
-    small = FORMAT.encode(SMALL, Codec.NONE)
+    small = encode(FORMAT, SMALL, Codec.NONE)
     return (
         Golden(stem=FORMAT.file_stem(1000), base_offset=1000, records=SMALL, files=small),
         _of_batches(FORMAT.file_stem(0), CODECS, 0, 50),

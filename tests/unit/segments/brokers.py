@@ -11,6 +11,8 @@ from lakelog.segments.mend import read_split
 from lakelog.segments.scan import ScanRequest, plan_scan
 from lakelog.segments.segments import SegmentRef
 from lakelog.store import MemoryStore, PutIfAbsent
+from tests.kafka_files import encode_leader_epochs
+from tests.plain_encoders import encode_kafka_log
 
 __all__ = ["batch", "log_of", "offsets_and_values", "put_copy"]
 
@@ -40,7 +42,7 @@ def put_copy(
     """Put a directory that holds batches (base offset, epoch), in segments that begin at rolls."""
     for start, end in pairwise([*rolls, 1 << 40]):
         run = b"".join(batch(base, epoch) for base, epoch in batches if start <= base < end)
-        files = kafkalog.encode_segment(run, base_offset=start, interval_bytes=100)
+        files = encode_kafka_log(run, base_offset=start, interval_bytes=100)
         if end == 1 << 40:
             files[".log"] += tail
             if index is not None:
@@ -48,7 +50,7 @@ def put_copy(
         for suffix, data in files.items():
             store.perform(PutIfAbsent(f"{directory}/{start:020}{suffix}", data))
     if epochs is not None:
-        made = kafkalog.encode_leader_epochs([kafkalog.EpochStart(*one) for one in epochs])
+        made = encode_leader_epochs([kafkalog.EpochStart(*one) for one in epochs])
         store.perform(PutIfAbsent(f"{directory}/leader-epoch-checkpoint", made))
 
 

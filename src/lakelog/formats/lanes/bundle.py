@@ -169,8 +169,8 @@ def bundle_pieces(bundle: Bundle, payload: Sequence[Bytes] = ()) -> tuple[Bytes,
     size = directory_bytes(slices=rows[0], batches=rows[1], events=rows[2])
     if length > PAYLOAD_BYTES_MAX or size > DIRECTORY_BYTES_MAX:
         raise InvalidInputError(
-            f"a bundle of {length} bytes and {size} about them, and {PAYLOAD_BYTES_MAX} and "
-            f"{DIRECTORY_BYTES_MAX} are read: append less at once"
+            f"a bundle with {length} bytes of batches and a directory of {size}: readers take at "
+            f"most {PAYLOAD_BYTES_MAX} and {DIRECTORY_BYTES_MAX}; append less at once"
         )
     for piece in payload:
         crc = crc32c(piece, crc)
@@ -189,9 +189,7 @@ def decode_directory(tail: Bytes, size: int) -> Bundle:
         CorruptError: no correct writer made it, or the directory begins before ``tail``.
         UnsupportedError: a later version made it, or it is over the limits.
     """
-    position, directory, _ = _FRAME.open(tail, size)
-    _check_sizes(position - LEAD_BYTES, len(directory))
-    return _decode(position, directory)
+    return _open(tail, size)[0]
 
 
 def decode_bundle(data: Bytes) -> tuple[Bundle, memoryview]:
@@ -202,43 +200,57 @@ def decode_bundle(data: Bytes) -> tuple[Bundle, memoryview]:
         UnsupportedError: a later version made it, or it is over the limits.
     """
     _FRAME.check_lead(data)
-    position, directory, crc = _FRAME.open(data, len(data))
-    _check_sizes(position - LEAD_BYTES, len(directory))
-    bundle = _decode(position, directory)
+    bundle, position, crc = _open(data, len(data))
     payload = memoryview(data)[LEAD_BYTES:position]
     if crc32c(payload) != crc:
-        what = "the payload does not match its CRC"
-        raise CorruptError(what, at=len(data) - FOOTER_BYTES + 8, where=BUNDLE_SUFFIX)
+        raise CorruptError(
+            "the payload does not match its CRC",
+            at=len(data) - FOOTER_BYTES + 8,
+            where=BUNDLE_SUFFIX,
+        )
     return bundle, payload
 
 
 def _check_sizes(payload: int, directory: int) -> None:
     """Check that a bundle is no larger than one that ``bundle_pieces`` makes."""
     if payload > PAYLOAD_BYTES_MAX or directory > DIRECTORY_BYTES_MAX:
-        what = (
-            f"a bundle of {payload} bytes and {directory} about them, over the limits of "
-            f"{PAYLOAD_BYTES_MAX} and {DIRECTORY_BYTES_MAX}"
+        raise UnsupportedError(
+            f"a bundle with {payload} bytes of batches and a directory of {directory} is over the "
+            f"limits of {PAYLOAD_BYTES_MAX} and {DIRECTORY_BYTES_MAX}",
+            at=LEAD_BYTES + payload,
+            where=BUNDLE_SUFFIX,
         )
-        raise UnsupportedError(what, at=LEAD_BYTES + payload, where=BUNDLE_SUFFIX)
 
 
-def _decode(position: int, directory: memoryview) -> Bundle:
+def _open(tail: Bytes, size: int) -> tuple[Bundle, int, int]:
+    """Return a bundle, where its directory begins, and the CRC of its payload."""
+    position, directory, crc = _FRAME.open(tail, size)
+    _check_sizes(position - LEAD_BYTES, len(directory))
     if len(directory) < _HEAD.size:
-        what = f"a directory of {len(directory)} bytes, its head has {_HEAD.size}"
-        raise CorruptError(what, at=position, where=BUNDLE_SUFFIX)
+        raise CorruptError(
+            f"a directory of {len(directory)} bytes, its head has {_HEAD.size}",
+            at=position,
+            where=BUNDLE_SUFFIX,
+        )
     (
         lane, flags, seq, created_ms, checkpoint, epoch, writer, nonce, previous,
         slices, batches, events, reserved,
     ) = _HEAD.unpack_from(directory)  # fmt: skip
     if flags > BULK or reserved:
-        what = f"flags {flags:#x} and {reserved:#x}; use a newer reader"
-        raise UnsupportedError(what, at=position + 4, where=BUNDLE_SUFFIX)
+        raise UnsupportedError(
+            f"flags {flags:#x} and {reserved:#x}; use a newer reader",
+            at=position + 4,
+            where=BUNDLE_SUFFIX,
+        )
     ends = [_HEAD.size]
     for row, count in ((SLICE, slices), (BATCH, batches), (EVENT, events)):
         ends.append(ends[-1] + row.size * count)
     if ends[-1] != len(directory):
-        what = f"tables of {ends[-1]} bytes in a directory of {len(directory)}"
-        raise CorruptError(what, at=position + 84, where=BUNDLE_SUFFIX)
+        raise CorruptError(
+            f"tables of {ends[-1]} bytes in a directory of {len(directory)}",
+            at=position + 84,
+            where=BUNDLE_SUFFIX,
+        )
     bundle = Bundle(
         lane=lane,
         seq=seq,
@@ -254,14 +266,15 @@ def _decode(position: int, directory: memoryview) -> Bundle:
         events=tuple(_event(row, position) for row in EVENT.iter_unpack(directory[ends[2] :])),
     )
     _check(bundle, position)
-    return bundle
+    return bundle, position, crc
 
 
 def _event(row: tuple[int, bytes, bytes, int], position: int) -> Event:
     kind, id_, query, number = row
     if kind not in _KINDS:
-        what = f"an event of kind {kind}; use a newer reader"
-        raise UnsupportedError(what, at=position, where=BUNDLE_SUFFIX)
+        raise UnsupportedError(
+            f"an event of kind {kind}; use a newer reader", at=position, where=BUNDLE_SUFFIX
+        )
     return Event(EventKind(kind), id_, query, number)
 
 

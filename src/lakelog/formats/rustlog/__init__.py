@@ -23,21 +23,18 @@ from lakelog.formats.rustlog.checkpoint import (
     CHECKPOINT_NAME,
     CleanerCheckpoint,
     decode_checkpoint,
-    encode_checkpoint,
 )
 from lakelog.formats.rustlog.layout import (
     INDEX_INTERVAL,
     PAYLOAD_BYTES_MAX,
     IndexEntry,
     LogRecord,
-    build_index,
     decode_index,
-    decode_log,
     encode_index,
     encode_log,
 )
 from lakelog.formats.rustlog.lookup import RustLogSegment, open_segment
-from lakelog.formats.rustlog.row import FORMAT, partition_path
+from lakelog.formats.rustlog.row import FORMAT, encode_records, partition_path
 from lakelog.formats.rustlog.walk import walk
 
 __all__ = [
@@ -49,13 +46,11 @@ __all__ = [
     "IndexEntry",
     "LogRecord",
     "RustLogSegment",
-    "build_index",
     "decode_checkpoint",
     "decode_index",
-    "decode_log",
-    "encode_checkpoint",
     "encode_index",
     "encode_log",
+    "encode_records",
     "open_segment",
     "partition_path",
     "walk",

@@ -10,8 +10,8 @@ The index knows no times, and times may go down: a lookup by time reads headers 
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from lakelog.errors import CorruptError, UnsupportedError
-from lakelog.formats.contract import Files, Ranged, Window, fetch
+from lakelog.errors import CorruptError
+from lakelog.formats.contract import Files, Ranged, Window, fetch, fetch_file
 from lakelog.formats.rustlog.layout import (
     ENTRY,
     INDEX_BYTES_MAX,
@@ -22,8 +22,7 @@ from lakelog.formats.rustlog.layout import (
     IndexEntry,
     RecordHeader,
     decode_index,
-    decode_record_header,
-    is_torn,
+    read_record_header,
     refuse_untimed,
 )
 from lakelog.formats.rustlog.walk import to_record
@@ -45,17 +44,8 @@ def open_segment(files: Files) -> Ranged["RustLogSegment"]:
     if LOG_SUFFIX not in files.sizes:
         raise CorruptError("there is no log", at=0, where=LOG_SUFFIX)
     size = files.sizes[LOG_SUFFIX]
-    if size:
-        head = yield from fetch(LOG_SUFFIX, 0, min(size, SNIFF_BYTES))
-        refuse_untimed(head, files.base_offset)
-    index_size = files.sizes.get(INDEX_SUFFIX, 0)
-    if index_size > INDEX_BYTES_MAX:
-        raise UnsupportedError(
-            f"an index of {index_size} bytes is over the limit of {INDEX_BYTES_MAX}",
-            at=0,
-            where=INDEX_SUFFIX,
-        )
-    index = (yield from fetch(INDEX_SUFFIX, 0, index_size)) if index_size else b""
+    refuse_untimed((yield from fetch(LOG_SUFFIX, 0, min(size, SNIFF_BYTES))), files.base_offset)
+    index = (yield from fetch_file(files, INDEX_SUFFIX, INDEX_BYTES_MAX)) or b""
     entries = decode_index(index, base_offset=files.base_offset, log_size=size, active=files.active)
     return RustLogSegment(
         base_offset=files.base_offset, size=size, active=files.active, entries=entries
@@ -102,10 +92,7 @@ class RustLogSegment:
             CorruptError: the index promises a record there, and another one stands there.
         """
         number = bisect_right(self.entries, offset, key=lambda entry: entry.offset) - 1
-        if number < 0:
-            return 0, self.base_offset
-        yield from self._check_entry(log, number)
-        return self.entries[number].position, self.entries[number].offset
+        return (yield from self._start(log, number))
 
     def seek_record(self, log: Window, position: int) -> Ranged[tuple[int, int]]:
         """Return where the first record begins that is not before ``position``, and its least
@@ -115,10 +102,7 @@ class RustLogSegment:
             CorruptError: what it met is no record, or not the one the index promised.
         """
         number = bisect_right(self.entries, position, key=lambda entry: entry.position) - 1
-        at, offset_min = 0, self.base_offset
-        if number >= 0:
-            yield from self._check_entry(log, number)
-            at, offset_min = self.entries[number].position, self.entries[number].offset
+        at, offset_min = yield from self._start(log, number)
         while at < position:
             header = yield from self._header(log, at, offset_min)
             if header is None:
@@ -145,12 +129,12 @@ class RustLogSegment:
         """Return the header at ``at``, or None behind the last whole record."""
         if at == self.size:
             return None
-        head = yield from log.read(at, at + RECORD.size)
-        if self.active and is_torn(head, self.size - at):
-            return None
-        return decode_record_header(head, at=at, room=self.size - at, offset_min=offset_min)
+        return (yield from read_record_header(log, at, offset_min=offset_min, active=self.active))
 
-    def _check_entry(self, log: Window, number: int) -> Ranged[None]:
+    def _start(self, log: Window, number: int) -> Ranged[tuple[int, int]]:
+        """Return where entry ``number`` leads, and the offset there; -1: to the first record."""
+        if number < 0:
+            return 0, self.base_offset
         entry = self.entries[number]
         head = yield from log.read(entry.position, entry.position + RECORD.size)
         if len(head) < RECORD.size:
@@ -162,6 +146,7 @@ class RustLogSegment:
                 at=number * ENTRY.size,
                 where=INDEX_SUFFIX,
             )
+        return entry.position, entry.offset
 
     def _cut(self, at: int) -> CorruptError:
         return CorruptError(f"the file ends here, not at {self.size}", at=at, where=LOG_SUFFIX)

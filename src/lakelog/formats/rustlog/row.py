@@ -7,7 +7,6 @@ from lakelog.formats.contract import Carries, Format
 from lakelog.formats.rustlog.layout import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
-    OFFSET_MAX,
     PAYLOAD_BYTES_MAX,
     RECORD,
     LogRecord,
@@ -18,9 +17,7 @@ from lakelog.formats.rustlog.walk import US_PER_MS, walk
 from lakelog.model import Record
 from lakelog.records import Codec
 
-__all__ = ["FORMAT", "partition_path"]
-
-_STEM_DIGITS = 20
+__all__ = ["FORMAT", "encode_records", "partition_path"]
 
 
 def partition_path(topic: str, partition: int) -> str:
@@ -34,17 +31,6 @@ def partition_path(topic: str, partition: int) -> str:
     return f"topics/{topic}/partitions/{partition}"
 
 
-def _file_stem(base_offset: int) -> str:
-    return f"{base_offset:0{_STEM_DIGITS}d}"
-
-
-def _base_offset(stem: str) -> int | None:
-    if len(stem) != _STEM_DIGITS or not (stem.isascii() and stem.isdecimal()):
-        return None
-    offset = int(stem)
-    return offset if offset <= OFFSET_MAX else None
-
-
 def _sniff(head: bytes, base_offset: int) -> bool:
     # There is no magic. The first record has the offset in the file's name; where Kafka's .log has
     # its batch length, so that read this way its offset is another.
@@ -54,9 +40,12 @@ def _sniff(head: bytes, base_offset: int) -> bool:
     return bool(length <= PAYLOAD_BYTES_MAX and offset == base_offset)
 
 
-def _encode(records: Sequence[Record], codec: Codec) -> dict[str, bytes]:
-    if codec is not Codec.NONE:
-        raise InvalidInputError(f"RustLog does not compress, not even with {codec.name.lower()}")
+def encode_records(records: Sequence[Record]) -> dict[str, bytes]:
+    """Return log and index.
+
+    Raises:
+        InvalidInputError: something that RustLog cannot hold.
+    """
     return encode_log([_from_record(record) for record in records])
 
 
@@ -89,10 +78,7 @@ FORMAT = Format(
     ),
     sealed=False,
     checksums=False,
-    file_stem=_file_stem,
-    base_offset=_base_offset,
     sniff=_sniff,
-    encode=_encode,
     walk=walk,
     open=open_segment,
 )

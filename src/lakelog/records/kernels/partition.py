@@ -1,7 +1,7 @@
-"""The compiled loops that share rows out: hash keys as Kafka's clients do, and sort rows by place.
+"""The compiled loops that share rows out: hash keys as Kafka clients do, sort rows by partition.
 
     hash_keys   a column of keys -> a number of 31 bits for each, -1 for a null
-    sort_rows   the place of each row -> rows by place, and in their order within one
+    sort_rows   the partition of each row -> rows by partition, in their order within each
 
 The hash is Java's ``murmur2`` with its sign bit cleared, which is what the Java client takes modulo
 the number of partitions. It computes with 32 bits that overflow; here they are the lower half of a
@@ -12,15 +12,15 @@ Rows are counted before they are placed, so sorting them is two passes, whatever
 
 from numba import njit, types
 
-from lakelog.records.kernels.primitives import byte, i32_pointer, u8_pointer
+from lakelog.records.kernels.primitives import I64, I64S, byte, i32_pointer, u8_pointer
 from lakelog.records.kernels.source import length_of
 
 __all__ = ["hash_keys", "sort_rows"]
 
-BUILT_FROM = "e400799878e0"
+BUILT_FROM = "601da93e7fb1"
 """Digest of what is compiled into these kernels from other files; see ``decode``."""
 
-_I32, _I64 = types.int32[::1], types.int64[::1]
+_I32 = types.int32[::1]
 _READ_I32 = types.Array(types.int32, 1, "C", readonly=True)
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
@@ -48,11 +48,7 @@ def _murmur2(keys, start, length):
     return h ^ h >> 15
 
 
-@njit(
-    types.void(types.int64, types.int64, types.int64, types.int64, types.int64, _I32),
-    cache=True,
-    nogil=True,
-)
+@njit(types.void(I64, I64, I64, I64, I64, _I32), cache=True, nogil=True)
 def hash_keys(ends_address, keys_address, bits_address, has_nulls, bit, hashes):
     """Hash every key of a column, whose buffers are given by their addresses."""
     ends, keys = i32_pointer(ends_address), u8_pointer(keys_address)
@@ -65,20 +61,20 @@ def hash_keys(ends_address, keys_address, bits_address, has_nulls, bit, hashes):
             hashes[row] = _murmur2(keys, types.int64(ends[row]), length) & 0x7FFFFFFF
 
 
-@njit(types.void(_READ_I32, _I64, _I64), cache=True, nogil=True)
-def sort_rows(places, ends, order):
-    """Write rows by place into ``order``, and where each place ends there into ``ends``.
+@njit(types.void(_READ_I32, I64S, I64S), cache=True, nogil=True)
+def sort_rows(partitions, ends, order):
+    """Write rows by partition into ``order``, and where each partition ends there into ``ends``.
 
-    ``ends`` is as long as there are places, and zero. Every place must be one of them.
+    ``ends`` has a zero for every partition; each row must be of one of them.
     """
-    for row in range(places.shape[0]):
-        ends[places[row]] += 1
+    for row in range(partitions.shape[0]):
+        ends[partitions[row]] += 1
     total = types.int64(0)
-    for place in range(ends.shape[0]):
-        count = ends[place]
-        ends[place] = total
+    for partition in range(ends.shape[0]):
+        count = ends[partition]
+        ends[partition] = total
         total += count
-    for row in range(places.shape[0]):
-        place = places[row]
-        order[ends[place]] = row
-        ends[place] += 1
+    for row in range(partitions.shape[0]):
+        partition = partitions[row]
+        order[ends[partition]] = row
+        ends[partition] += 1
