@@ -19,7 +19,17 @@ from lakelog.journal.checkpoints import store_checkpoint, write_checkpoint
 from lakelog.journal.flush import Flushed, FlushSettings, Queue, flush
 from lakelog.journal.fold import Fold, ProducerState, TopicIdPartition, judge
 from lakelog.journal.head import HEAD_BYTES_MAX, Head, decode_head, encode_head
-from lakelog.journal.lane import Due, KnownBundle, Lane, Look, Snapshot, floor_holds, look
+from lakelog.journal.lane import (
+    Due,
+    KnownBundle,
+    Lane,
+    Look,
+    Snapshot,
+    floor_holds,
+    look,
+    new_lane,
+    new_lanes,
+)
 from lakelog.journal.locate import LocatedSlice, batches_of, locate_run, slices_of
 from lakelog.journal.requests import (
     Append,
@@ -46,6 +56,7 @@ from lakelog.journal.timekeeping import (
     store_now,
 )
 from lakelog.journal.walk import (
+    DIRECTORIES_AT_ONCE,
     TAIL_BYTES_MAX,
     follow,
     learn,
@@ -56,6 +67,7 @@ from lakelog.journal.walk import (
 )
 
 __all__ = [
+    "DIRECTORIES_AT_ONCE",
     "HEAD_BYTES_MAX",
     "SKEW_MS_MAX",
     "SKEW_MS_MIN",
@@ -99,6 +111,8 @@ __all__ = [
     "locate_run",
     "look",
     "new_append",
+    "new_lane",
+    "new_lanes",
     "new_run",
     "probe",
     "read_bundle",

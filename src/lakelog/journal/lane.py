@@ -32,9 +32,19 @@ from lakelog.journal.timekeeping import StoreTime
 from lakelog.model import Rules
 from lakelog.names import head_key
 from lakelog.ports import Clock, Ids
-from lakelog.store import Get, Work, fetch
+from lakelog.store import Get, Work, ask
 
-__all__ = ["Due", "KnownBundle", "Lane", "Look", "Snapshot", "floor_holds", "look"]
+__all__ = [
+    "Due",
+    "KnownBundle",
+    "Lane",
+    "Look",
+    "Snapshot",
+    "floor_holds",
+    "look",
+    "new_lane",
+    "new_lanes",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +177,34 @@ class Lane:
             self.snapshot = replace(known, due=None)
 
 
+def new_lane(
+    number: int,
+    rules: Rules,
+    clock: Clock,
+    ids: Ids,
+    *,
+    time: StoreTime | None = None,
+    writer: bytes | None = None,
+) -> Lane:
+    """Return a lane of which this process knows nothing yet.
+
+    With the store's ``time`` it is one to append to, by ``writer`` or under a new id; without, one
+    to read.
+    """
+    if writer is None:
+        writer = bytes(16) if time is None else ids()
+    return Lane(number=number, rules=rules, clock=clock, ids=ids, writer=writer, time=time)
+
+
+def new_lanes(rules: Rules, clock: Clock, ids: Ids, time: StoreTime) -> dict[int, Lane]:
+    """Return every lane of a namespace, for a process that appends to them."""
+    writer = ids()
+    return {
+        number: new_lane(number, rules, clock, ids, time=time, writer=writer)
+        for number in range(rules.lanes)
+    }
+
+
 def look(lane: Lane) -> Work[Look]:
     """Read the head.
 
@@ -176,7 +214,7 @@ def look(lane: Lane) -> Work[Look]:
     lane.notes["head read"] += 1
     boot_ms, wall_ms = lane.clock.boot_ms(), lane.clock.now_ms()
     try:
-        found = yield from fetch(Get(head_key(lane.number), HEAD_BYTES_MAX))
+        found = yield from ask(Get(head_key(lane.number), HEAD_BYTES_MAX))
     except NotFoundError as error:
         raise NotFoundError(
             f"lane {lane.number} has no head: it was deleted, or the namespace was never made. "

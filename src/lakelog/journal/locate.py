@@ -17,7 +17,7 @@ from typing import NamedTuple
 from lakelog.formats.lanes import BatchRow, Checkpoint, Slice
 from lakelog.journal.fold import TopicIdPartition
 from lakelog.journal.lane import KnownBundle, Lane
-from lakelog.journal.walk import WINDOW, read_bundles, read_checkpoint
+from lakelog.journal.walk import DIRECTORIES_AT_ONCE, read_bundles, read_checkpoint
 from lakelog.store import Work
 
 __all__ = ["LocatedSlice", "batches_of", "locate_run", "slices_of"]
@@ -82,8 +82,8 @@ def locate_run(
         if found or checkpoint.first <= first:
             return found
     last = top if checkpoint is None else checkpoint.seq
-    for seq in range(first, last + 1, WINDOW):
-        some = yield from read_bundles(lane, range(seq, min(seq + WINDOW, last + 1)))
+    for seq in range(first, last + 1, DIRECTORIES_AT_ONCE):
+        some = yield from read_bundles(lane, range(seq, min(seq + DIRECTORIES_AT_ONCE, last + 1)))
         held = [one for one in some if one is not None]
         found = _run(_placed(held, place), offset, size_bytes)
         if found:

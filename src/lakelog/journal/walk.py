@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 
-from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnsupportedError
+from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
 from lakelog.formats.lanes import (
     CHECKPOINT_BYTES_MAX,
     Checkpoint,
@@ -32,22 +32,29 @@ from lakelog.store import (
     Get,
     GetRange,
     GetSuffix,
-    Head,
-    Many,
     Work,
-    fetch,
+    ask,
     fetch_many,
+    head,
 )
 
-__all__ = ["follow", "learn", "probe", "read_bundle", "read_bundles", "read_checkpoint"]
+__all__ = [
+    "DIRECTORIES_AT_ONCE",
+    "follow",
+    "learn",
+    "probe",
+    "read_bundle",
+    "read_bundles",
+    "read_checkpoint",
+]
 
 SUFFIX_BYTES = 64 << 10
 """Asked for of a bundle: the directory of an ordinary one and more."""
 
 TAIL_BYTES_MAX = 1 << 10
 
-WINDOW = 16
-"""Directories asked for at once."""
+DIRECTORIES_AT_ONCE = 16
+"""Directories of bundles, or checkpoints, that are asked for at a time."""
 
 
 # ---------------------------------------------------------------------------- reading
@@ -81,7 +88,7 @@ def _held(lane: Lane, seq: int, end: Fetched) -> Work[KnownBundle | None]:
         start = bundle_directory_start(tail, size)
     if start < end.start:
         try:
-            more = yield from fetch(GetRange(end.info.key, start, size))
+            more = yield from ask(GetRange(end.info.key, start, size))
         except NotFoundError:
             return None
         if more.info.etag != end.info.etag:
@@ -112,7 +119,7 @@ def read_checkpoint(
     """
     key = checkpoint_key(lane.number, seq)
     try:
-        found = yield from fetch(Get(key, CHECKPOINT_BYTES_MAX))
+        found = yield from ask(Get(key, CHECKPOINT_BYTES_MAX))
     except NotFoundError:
         return None
     if known is not None and seq in known:
@@ -206,7 +213,7 @@ def _walk(
     """Return what is known with every bundle behind it; None: the floor has passed ``used``."""
     every = lane.rules.checkpoint_every
     chain = [] if found is None else [found]
-    width, hole, torn, ended = (1 if found else WINDOW), -1, False, False
+    width, hole, torn, ended = (1 if found else DIRECTORIES_AT_ONCE), -1, False, False
     while True:
         if not (yield from floor_holds(lane, used)):
             lane.notes["floor passed walk"] += 1
@@ -231,7 +238,7 @@ def _walk(
         gap = any(some[len(chain) :])
         torn, hole = gap and used + len(chain) == hole, used + len(chain) if gap else -1
         ended = len(chain) < window and not gap
-        width = min(2 * width, WINDOW)
+        width = min(2 * width, DIRECTORIES_AT_ONCE)
 
 
 def probe(lane: Lane) -> Work[None]:
@@ -282,7 +289,7 @@ def _begin(lane: Lane, floor: int, stands_on: int) -> Work[tuple[Fold, int] | No
 
 def _tail(lane: Lane) -> Work[int | None]:
     try:
-        found = yield from fetch(GetRange(tail_key(lane.number), 0, TAIL_BYTES_MAX))
+        found = yield from ask(GetRange(tail_key(lane.number), 0, TAIL_BYTES_MAX))
         seq = json.loads(found.body)["checkpoint"]
     except (NotFoundError, ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -290,11 +297,10 @@ def _tail(lane: Lane) -> Work[int | None]:
 
 
 def _is_there(lane: Lane, seq: int) -> Work[bool]:
-    (answer,) = yield Many((Head(bundle_key(lane.number, seq)),))
-    if isinstance(answer, NotFoundError):
+    try:
+        yield from head(bundle_key(lane.number, seq))
+    except NotFoundError:
         return False
-    if isinstance(answer, LakelogError):
-        raise answer
     return True
 
 

@@ -27,7 +27,13 @@ from lakelog.formats.lanes import (
     Slice,
     decode_checkpoint,
 )
-from lakelog.journal import Lane, TopicIdPartition, floor_holds, read_bundles
+from lakelog.journal import (
+    DIRECTORIES_AT_ONCE,
+    Lane,
+    TopicIdPartition,
+    floor_holds,
+    read_bundles,
+)
 from lakelog.log.survey import Extent, PartitionRef
 from lakelog.manifests import SegmentRow
 from lakelog.names import checkpoint_key
@@ -42,9 +48,6 @@ __all__ = [
     "sealed_ranges",
     "unsealed_ranges",
 ]
-
-WINDOW = 16
-"""Checkpoints or directories asked for at once."""
 
 
 class SliceRef(NamedTuple):
@@ -191,7 +194,7 @@ def _collect(lane: Lane, found: _Found) -> Work[int | None]:
     pairs = [(low, mark) for low, mark in zip(lows, marks, strict=True) if low < mark]
     lowest = top + 1
     while pairs and found.left():
-        some, pairs = pairs[-WINDOW:], pairs[:-WINDOW]
+        some, pairs = pairs[-DIRECTORIES_AT_ONCE:], pairs[:-DIRECTORIES_AT_ONCE]
         ops = [Get(checkpoint_key(lane.number, seq), CHECKPOINT_BYTES_MAX) for _, seq in some]
         bodies = yield from fetch_many(ops)
         for (low, mark), body in zip(reversed(some), reversed(bodies), strict=True):
@@ -224,8 +227,8 @@ def _roll(lane: Lane, seq: int, body: Fetched, places: Sequence[TopicIdPartition
 
 def _directories(lane: Lane, found: _Found, first: int, end: int) -> Work[None]:
     """Read bundles where no roll says what is in them."""
-    for at in range(end, first, -WINDOW):
-        some = yield from read_bundles(lane, range(max(first, at - WINDOW), at))
+    for at in range(end, first, -DIRECTORIES_AT_ONCE):
+        some = yield from read_bundles(lane, range(max(first, at - DIRECTORIES_AT_ONCE), at))
         found.add(_newest_first([held.bundle for held in some if held is not None], first))
         if not found.left():
             return

@@ -6,7 +6,6 @@ ten thousand partitions are ten thousand requests and some seconds; a plan holds
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from lakelog.catalog import Topic
 from lakelog.errors import NotFoundError
@@ -22,12 +21,7 @@ from lakelog.store import CELL_BYTES_MAX, Get, Work, fetch_many
 
 __all__ = ["Planned", "plan_history", "plan_partitions"]
 
-WINDOW = 64
-"""Requests at once."""
-
 STARTS_MAX = 5
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +50,6 @@ def plan_history(topics: Iterable[Topic]) -> Work[list[Planned]]:
 
 def plan_partitions(wheres: Sequence[PartitionPath]) -> Work[list[Planned]]:
     """Return the history of some partitions, in their order."""
-    planned: list[Planned] = []
-    for some in _windows(wheres):
-        planned += yield from _plan(some)
-    return planned
-
-
-def _plan(wheres: Sequence[PartitionPath]) -> Work[list[Planned]]:
     manifests = yield from read_manifests(wheres)
     planned: list[Planned] = []
     for where, manifest in zip(wheres, manifests, strict=True):
@@ -81,20 +68,9 @@ def _paged(where: PartitionPath, manifest: Manifest) -> Work[tuple[Manifest, lis
     """Return the rows on pages, and the manifest that they belong to."""
     for _ in range(STARTS_MAX):
         keys = [f"{where.prefix}{page.name}.json" for page in manifest.pages]
-        bodies: list[bytes | None] = []
-        for some in _windows(keys):
-            bodies += yield from _get(some)
-        if None not in bodies:
-            return manifest, [row for body in bodies if body for row in decode_page(body)]
+        pages = yield from fetch_many([Get(key, CELL_BYTES_MAX) for key in keys])
+        if None not in pages:
+            return manifest, [row for page in pages if page for row in decode_page(page.body)]
         # A page is gone: the manifest has moved on.
         manifest = yield from read_manifest(where)
     raise NotFoundError(f"{where.prefix}: pages that its manifest names are missing: verify it")
-
-
-def _get(keys: Sequence[str]) -> Work[list[bytes | None]]:
-    cells = yield from fetch_many([Get(key, CELL_BYTES_MAX) for key in keys])
-    return [None if cell is None else cell.body for cell in cells]
-
-
-def _windows(items: Sequence[T]) -> Iterable[Sequence[T]]:
-    return (items[at : at + WINDOW] for at in range(0, len(items), WINDOW))

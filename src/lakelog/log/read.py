@@ -44,7 +44,7 @@ from lakelog.manifests import (
 )
 from lakelog.names import bundle_key, staged_key
 from lakelog.records import HEADER_BYTES, decode_header
-from lakelog.store import Fetched, GetRange, Many, Wait, Work, fetch
+from lakelog.store import GetRange, Wait, Work, ask, ask_all
 
 __all__ = [
     "Bounds",
@@ -264,15 +264,15 @@ def _whole_slices(
 ) -> Work[_Run | None]:
     """Return the batches of several slices, from the one that holds ``offset`` on."""
     here = list(takewhile(lambda one: one.slice.write < 0, placed))
-    ops = tuple(
+    ops = [
         GetRange(
             bundle_key(lane.number, one.seq),
             one.slice.position,
             one.slice.position + one.slice.length,
         )
         for one in here
-    )
-    answers: tuple[Fetched | LakelogError, ...] = yield Many(ops)
+    ]
+    answers = yield from ask_all(ops)
     found = Pieces(offset, size_bytes_max)
     for one, answer in zip(here, answers, strict=True):
         if found.is_full:
@@ -306,7 +306,7 @@ def read_slice(
     else:
         key = bundle_key(lane, held.bundle.seq)
         start, end, base = _wanted(held, slice_, offset, size_bytes_max)
-    found = yield from fetch(GetRange(key, start, end))
+    found = yield from ask(GetRange(key, start, end))
     if len(found.body) != end - start:
         raise CorruptError(f"{len(found.body)} bytes of {end - start}", at=start, where=key)
     return place_batches(found.body, base, held.bundle.epoch, where=key)
@@ -368,7 +368,7 @@ def _batches(where: PartitionPath, row: SegmentRow, at: int, offset: int, most: 
     size = max(most, CHUNK_BYTES_MIN)
     while True:
         wanted = GetRange(key, row.position + at, row.position + min(at + size, end))
-        data = (yield from fetch(wanted)).body
+        data = (yield from ask(wanted)).body
         if len(data) < wanted.end - wanted.start:
             what = f"{len(data)} bytes of {wanted.end - wanted.start}"
             raise CorruptError(what, at=wanted.start, where=key)
@@ -389,7 +389,7 @@ def _position(where: PartitionPath, row: SegmentRow, offset: int) -> Work[int]:
     """Return where to begin looking. An index is advisory: without a good one, at the beginning."""
     key = f"{where.prefix}{row.name}.index"
     try:
-        found = yield from fetch(GetRange(key, 0, kafs.INDEX_BYTES_MAX))
+        found = yield from ask(GetRange(key, 0, kafs.INDEX_BYTES_MAX))
         return kafs.decode_index(found.body).position(offset)
     except (NotFoundError, CorruptError, UnsupportedError):
         return kafs.HEADER_BYTES

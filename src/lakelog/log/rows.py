@@ -24,15 +24,15 @@ from lakelog.formats import Files, Range, kafs
 from lakelog.formats.columns import scan_columns
 from lakelog.journal import Lane, floor_holds
 from lakelog.log.located import LocatedRange, SliceRef
+from lakelog.log.placing import place_batches
 from lakelog.log.read import Known, OutOfRange, read
 from lakelog.log.survey import PartitionRef
 from lakelog.manifests import SegmentRow
 from lakelog.names import bundle_key
-from lakelog.records import decode_header, rebase
 from lakelog.records.columns import TYPES, BatchDecoder
 from lakelog.segments.placed import PLACED_COLUMNS, placed_schema
 from lakelog.segments.read import Placing
-from lakelog.store import Fetched, GetRange, Many, Op, Wait
+from lakelog.store import Fetched, Flow, GetRange, Many, Op, Wait, ask_all, get_range
 
 __all__ = ["Reads", "read_task"]
 
@@ -142,7 +142,7 @@ class _Reading:
         )
         return Items(scan, Range, partial(_bytes, key, row, index))
 
-    def _count(self, row: SegmentRow, key: str, span: LocatedRange) -> Generator[Op, Any, int]:
+    def _count(self, row: SegmentRow, key: str, span: LocatedRange) -> Flow[int]:
         """Return how many records a segment has of a span, control records included."""
         files = Files(base_offset=row.base_offset, sizes={kafs.FORMAT.suffix: row.length})
         scan = scan_columns(
@@ -159,7 +159,7 @@ class _Reading:
     def slices(self, spans: list[LocatedRange]) -> Reads:
         """Read slices of bundles, all at once, and decode them partition by partition."""
         ops, places = _ranges(spans)
-        answers: tuple[Fetched | LakelogError, ...] = yield Many(ops)
+        answers = yield from ask_all(ops)
         lowest: dict[int, int] = {}
         for span in spans:
             number, seq = span.member.lane, _piece(span).seq
@@ -195,7 +195,7 @@ class _Reading:
                 continue
             piece = _piece(span)
             key = bundle_key(span.member.lane, piece.seq)
-            run = _run(body, piece.base_offset, piece.epoch, where=key)
+            run = place_batches(body, piece.base_offset, piece.epoch, where=key)
             expected += span.offsets
             for batch in decoder.feed(run, where=key):
                 rows += batch.num_rows
@@ -240,22 +240,21 @@ class _Reading:
 # ---------------------------------------------------------------------------- bytes
 
 
-def _index(key: str) -> Generator[Op, Any, bytes]:
+def _index(key: str) -> Flow[bytes]:
     """Return an index that can be read; nothing, if there is none."""
     try:
-        found: Fetched = yield GetRange(key, 0, kafs.INDEX_BYTES_MAX)
-        kafs.decode_index(found.body)
+        index = yield from get_range(key, 0, kafs.INDEX_BYTES_MAX)
+        kafs.decode_index(index)
     except (NotFoundError, CorruptError, UnsupportedError):
         return b""
-    return found.body
+    return index
 
 
-def _bytes(key: str, row: SegmentRow, index: bytes, wish: Range) -> Generator[Op, Any, bytes]:
-    if wish.suffix == _INDEX:
-        return index[wish.start : wish.end]
-    start, end = row.position + wish.start, row.position + wish.end
-    found: Fetched = yield GetRange(key + wish.suffix, start, end)
-    return found.body
+def _bytes(key: str, row: SegmentRow, index: bytes, wanted: Range) -> Flow[bytes]:
+    if wanted.suffix == _INDEX:
+        return index[wanted.start : wanted.end]
+    start, end = row.position + wanted.start, row.position + wanted.end
+    return (yield from get_range(key + wanted.suffix, start, end))
 
 
 def _ranges(spans: list[LocatedRange]) -> tuple[tuple[GetRange, ...], list[tuple[int, int]]]:
@@ -287,21 +286,6 @@ def _body(
     at = start - answer.start
     body = memoryview(answer.body)[at : at + piece.length]
     return body if len(body) == piece.length and piece.seq >= floor else None
-
-
-def _run(body: memoryview, base_offset: int, epoch: int, *, where: str) -> bytearray:
-    """Return the batches of a slice with their offsets and leader epoch.
-
-    Neither is covered by their CRCs, which the decoder checks as it checks those of segments.
-    """
-    run, at = bytearray(body), 0
-    with memoryview(run) as view:
-        while at < len(view):
-            header = decode_header(view, at, where=where)
-            rebase(view[at : at + header.size], base_offset=base_offset, leader_epoch=epoch)
-            base_offset += header.last_offset_delta + 1
-            at += header.size
-    return run
 
 
 def _piece(span: LocatedRange) -> SliceRef:

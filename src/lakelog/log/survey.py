@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from lakelog.catalog import Marks, Topic, news_of_topics, open_namespace, read_topic
 from lakelog.errors import NotFoundError
-from lakelog.journal import Lane, probe
+from lakelog.journal import Lane, new_lane, probe
 from lakelog.log.plan import plan_partitions
 from lakelog.manifests import PartitionPath, SegmentRow
 from lakelog.model import Rules
@@ -76,13 +76,7 @@ class Survey:
     def lane(self, number: int) -> Lane:
         """Return what is known of a lane, which may be nothing yet."""
         if number not in self.lanes:
-            self.lanes[number] = Lane(
-                number=number,
-                rules=self.rules,
-                clock=self.clock,
-                ids=self.ids,
-                writer=bytes(16),  # It never writes.
-            )
+            self.lanes[number] = new_lane(number, self.rules, self.clock, self.ids)
         return self.lanes[number]
 
     def members(

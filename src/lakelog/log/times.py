@@ -18,7 +18,7 @@ from lakelog.log.read import CatchUp, Known, OutOfRange, current, read, refresh
 from lakelog.manifests import Manifest, PartitionPath, SegmentRow, read_page
 from lakelog.records import FoundRecord as Found
 from lakelog.records import Scan, finish, first_not_older
-from lakelog.store import GetRange, Wait, Work, fetch
+from lakelog.store import GetRange, Wait, Work, ask
 
 __all__ = ["Found", "Look", "newest", "offset_at"]
 
@@ -110,7 +110,7 @@ def _late(rows: tuple[SegmentRow, ...] | list[SegmentRow], timestamp: int) -> li
 def _begin(where: PartitionPath, row: SegmentRow, timestamp: int) -> Work[int]:
     key = f"{where.prefix}{row.name}.timeindex"
     try:
-        found = yield from fetch(GetRange(key, 0, kafkalog.INDEX_BYTES_MAX))
+        found = yield from ask(GetRange(key, 0, kafkalog.INDEX_BYTES_MAX))
         index = kafkalog.decode_time_index(found.body, base_offset=row.base_offset)
         offset = index.offset(timestamp)
     except (NotFoundError, CorruptError, UnsupportedError):

@@ -55,10 +55,10 @@ from lakelog.names import COMMITS_PREFIX, commit_key, commit_of, plan_key, stage
 from lakelog.store import (
     Get,
     Head,
-    Many,
     Work,
+    ask,
+    ask_many,
     change_cell,
-    fetch,
     list_objects,
     put_named,
     read_cell,
@@ -77,8 +77,6 @@ FORMAT = 1
 BARRED_MAX = 1_000
 LOOKED_BACK_MAX = 1_000
 """Bundles in which a write is looked for that an earlier driver has appended."""
-WINDOW = 64
-"""Objects that are asked for at once."""
 
 
 class Committed(NamedTuple):
@@ -329,7 +327,7 @@ def _piece_query(query: bytes, piece: int) -> bytes:
 
 
 def _read_page(write: bytes, page: int = 0) -> Work[Page]:
-    found = yield from fetch(Get(plan_key(write, page), PLAN_BYTES_MAX))
+    found = yield from ask(Get(plan_key(write, page), PLAN_BYTES_MAX))
     return decode_plan(found.body, write, page)
 
 
@@ -359,12 +357,9 @@ def _check_staged(write: bytes, plan: Mapping[int, tuple[Slice, ...]]) -> Work[N
         for run in runs:
             key, end = staged_key(write, lane, run.part), run.position + run.length
             needed[key] = max(needed.get(key, 0), end)
-    keys = list(needed)
-    for at in range(0, len(keys), WINDOW):
-        some = keys[at : at + WINDOW]
-        answers = yield Many(tuple(Head(key) for key in some))
-        for key, answer in zip(some, answers, strict=True):
-            if isinstance(answer, Exception):
-                raise answer
-            if answer.size < needed[key]:
-                raise CorruptError(f"{answer.size} bytes of {needed[key]}", at=0, where=key)
+    answers = yield from ask_many([Head(key) for key in needed])
+    for key, answer in zip(needed, answers, strict=True):
+        if isinstance(answer, NotFoundError):
+            raise answer
+        if answer.size < needed[key]:
+            raise CorruptError(f"{answer.size} bytes of {needed[key]}", at=0, where=key)

@@ -37,10 +37,9 @@ from lakelog.names import bundle_key, segment_stem
 from lakelog.store import (
     Body,
     Created,
-    Fetched,
     GetRange,
-    Many,
     Work,
+    ask_all,
     put_if_absent,
     put_named,
     together,
@@ -193,7 +192,7 @@ def _read(
             if (span := _span(held, first, last))
         ]
         ops = tuple(GetRange(bundle_key(lane, held.bundle.seq), *span) for held, span in some)
-        answers: tuple[Fetched | LakelogError, ...] = (yield Many(ops)) if ops else ()
+        answers = (yield from ask_all(ops)) if ops else ()
         for (held, span), answer in zip(some, answers, strict=True):
             if isinstance(answer, LakelogError):
                 raise answer

@@ -35,11 +35,12 @@ from lakelog.maintenance.backlog import Backlog, Catalog, path_of
 from lakelog.manifests import Manifest, PartitionPath, try_manifests
 from lakelog.names import head_key, lane_prefix, seq_of
 from lakelog.store import (
+    ListPage,
     Replaced,
     Unanswered,
     Work,
+    ask,
     delete_many,
-    list_page,
     put_if_match,
 )
 
@@ -208,7 +209,7 @@ def reap(lane: Lane, now_ms: int) -> Work[int]:
     below = seen.head.deletable(seen.since_ms, now_ms, lane.rules.grace_ms)
     count, after, more = 0, "", below > 0
     while more:
-        page = yield from list_page(lane_prefix(lane.number), after)
+        page = yield from ask(ListPage(lane_prefix(lane.number), after))
         seqs = [(info.key, seq_of(info.key)) for info in page.objects]
         gone = [key for key, seq in seqs if seq is not None and seq < below]  # None: not ours.
         yield from delete_many(gone)

@@ -23,8 +23,8 @@ from lakelog.store import (
     CELL_BYTES_MAX,
     Get,
     Work,
+    ask,
     change_cell,
-    fetch,
     put_named,
     read_cell,
     together,
@@ -42,9 +42,6 @@ __all__ = [
     "try_manifests",
     "turn_page",
 ]
-
-AT_ONCE = 64
-"""Manifests that are read side by side."""
 
 Alter = Callable[[Manifest], Manifest | None]
 
@@ -96,17 +93,12 @@ def read_manifest(where: PartitionPath) -> Work[Manifest]:
 
 def read_manifests(wheres: Sequence[PartitionPath]) -> Work[list[Manifest]]:
     """Return the manifests of some partitions, in their order: many are asked for at once."""
-    found: list[Manifest] = []
-    for one in (yield from try_manifests(wheres)):
-        if isinstance(one, LakelogError):
-            raise one
-        found.append(one)
-    return found
+    return (yield from together(map(read_manifest, wheres)))
 
 
 def try_manifests(wheres: Sequence[PartitionPath]) -> Work[list[Manifest | LakelogError]]:
     """The same; of one that cannot be read, why: it stops no other."""
-    return (yield from together((tried(read_manifest(where)) for where in wheres), AT_ONCE))
+    return (yield from together(tried(read_manifest(where)) for where in wheres))
 
 
 def change_manifest(where: PartitionPath, write: str, alter: Alter) -> Work[Manifest]:
@@ -135,7 +127,7 @@ def read_page(where: PartitionPath, page: PageRow) -> Work[tuple[SegmentRow, ...
         CorruptError: it is another page.
     """
     key = f"{where.prefix}{page.name}.json"
-    found = yield from fetch(Get(key, CELL_BYTES_MAX))
+    found = yield from ask(Get(key, CELL_BYTES_MAX))
     rows = decode_page(found.body)
     held = (rows[0].base_offset, rows[-1].next_offset, len(rows)) if rows else (0, 0, 0)
     if held != page[1:4]:

@@ -18,7 +18,7 @@ from lakelog.errors import CorruptError
 from lakelog.formats import Bytes, kafkalog, kafs
 from lakelog.manifests.cells import PartitionPath
 from lakelog.manifests.manifest import SegmentRow
-from lakelog.store import Get, Work, fetch, put_advisory, put_named
+from lakelog.store import Get, Work, ask, put_advisory, put_named
 
 __all__ = ["NewSegment", "finish_segment", "make_segment", "store_segment"]
 
@@ -90,7 +90,7 @@ def finish_segment(where: PartitionPath, made: NewSegment, name: str) -> Work[Se
         NotFoundError: it is gone.
     """
     key = f"{where.prefix}{name}"
-    found = yield from fetch(Get(f"{key}.kfs", made.row.length))
+    found = yield from ask(Get(f"{key}.kfs", made.row.length))
     if crc32c(found.body) != made.row.crc:
         raise CorruptError("it reads back as something else", at=0, where=f"{key}.kfs")
     for suffix, index in ((".index", made.index), (".timeindex", made.timeindex)):

@@ -29,16 +29,13 @@ from lakelog.store import Work, read_cell, together
 
 __all__ = ["is_named", "read_named"]
 
-AT_ONCE = 64
-"""Manifests that are read at a time."""
-
 
 def read_named(directories: Sequence[Directory]) -> Work[list[Directory]]:
     """Return directories with the segments that count: all, or those that a manifest names.
 
     A manifest that cannot be read is the fault of its directory.
     """
-    return (yield from together((_read(one) for one in directories), AT_ONCE))
+    return (yield from together(_read(one) for one in directories))
 
 
 def is_named(segment: SegmentRef) -> Work[bool]:

@@ -15,7 +15,7 @@ from lakelog.records import OFFSET_MAX
 from lakelog.segments.plan import OffsetRange
 from lakelog.segments.segments import SegmentRef, through_store
 from lakelog.segments.select import Mode, OffsetSpec, place_in
-from lakelog.store import Flow, get_suffix
+from lakelog.store import Flow, GetSuffix, ask
 
 __all__ = ["find_offset_at", "resolve_offsets"]
 
@@ -35,8 +35,8 @@ def find_offset_at(
     """
     for segment in segments:
         if not segment.active and segment.sizes.get(_TIME_INDEX, 0) >= _TIME_ENTRY.size:
-            tail = yield from get_suffix(segment.key(_TIME_INDEX), _TIME_ENTRY.size)
-            if _TIME_ENTRY.unpack(tail)[0] < timestamp:
+            tail = yield from ask(GetSuffix(segment.key(_TIME_INDEX), _TIME_ENTRY.size))
+            if _TIME_ENTRY.unpack(tail.body)[0] < timestamp:
                 continue
         try:
             found = yield from _first_at(segment, timestamp)

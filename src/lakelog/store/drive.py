@@ -1,4 +1,4 @@
-"""The places where a flow meets the world.
+"""What performs work: the functions by which flows are run.
 
 ``working`` and ``working_async`` make of a function that performs operations one that performs all
 that work asks for.
@@ -7,7 +7,8 @@ that work asks for.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from lakelog.errors import LakelogError
@@ -16,7 +17,6 @@ from lakelog.store.operations import ListPage, Many, ObjectInfo, Op, Page, Wait
 __all__ = [
     "Perform",
     "PerformAsync",
-    "attempt",
     "each_object",
     "working",
     "working_async",
@@ -27,24 +27,27 @@ Perform = Callable[[Op], Any]
 
 PerformAsync = Callable[[Op], Awaitable[Any]]
 
+ManyBy = Callable[[Callable[[Op], Any], Sequence[Op]], Iterable[Any]]
+"""Applies a function to each of many operations, as ``map`` does; by threads, for one."""
+
 _sleep: Callable[[float], None] = time.sleep  # noqa: TID251 (a driver: this is where waiting is)
 
 
 def working(
-    perform: Perform, *, sleep: Callable[[float], None] = _sleep
+    perform: Perform, *, sleep: Callable[[float], None] = _sleep, many: ManyBy = map
 ) -> Callable[[Op | Many | Wait], Any]:
-    """Return what performs work: one operation after the other."""
+    """Return what performs work: one operation after the other, unless ``many`` does otherwise."""
 
-    def one(wish: Op | Many | Wait) -> Any:
-        match wish:
+    def work(request: Op | Many | Wait) -> Any:
+        match request:
             case Wait():
-                return sleep(wish.ms / 1000)
+                return sleep(request.ms / 1000)
             case Many():
-                return tuple(attempt(perform, op) for op in wish.ops)
+                return tuple(many(partial(_attempt, perform), request.ops))
             case _:
-                return perform(wish)
+                return perform(request)
 
-    return one
+    return work
 
 
 def working_async(
@@ -52,25 +55,25 @@ def working_async(
 ) -> Callable[[Op | Many | Wait], Awaitable[Any]]:
     """Return what performs work on the running loop: many operations at once."""
 
-    async def one(wish: Op | Many | Wait) -> Any:
-        match wish:
+    async def work(request: Op | Many | Wait) -> Any:
+        match request:
             case Wait():
-                return await sleep(wish.ms / 1000)
+                return await sleep(request.ms / 1000)
             case Many():
-                return tuple(await asyncio.gather(*(tried(op) for op in wish.ops)))
+                return tuple(await asyncio.gather(*map(attempt, request.ops)))
             case _:
-                return await perform(wish)
+                return await perform(request)
 
-    async def tried(op: Op) -> Any:
+    async def attempt(op: Op) -> Any:
         try:
             return await perform(op)
         except LakelogError as error:
             return error
 
-    return one
+    return work
 
 
-def attempt(perform: Perform, op: Op) -> Any:
+def _attempt(perform: Perform, op: Op) -> Any:
     """Perform one of many operations: the answer, or the error that it ended with."""
     try:
         return perform(op)

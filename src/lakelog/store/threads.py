@@ -4,13 +4,12 @@ The store's library waits without holding the interpreter, and to a bucket a req
 as thousands of lines of Python. So what a flow asks for at once (``Many``) is asked for by threads.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any, TypeVar
 
 from lakelog.flows import run
-from lakelog.store.drive import Perform, attempt, working
+from lakelog.store.drive import Perform, working
 from lakelog.store.operations import Many, Op, Wait, Work
 
 __all__ = ["run_by_threads", "working_by_threads"]
@@ -26,15 +25,12 @@ def working_by_threads(perform: Perform) -> Callable[[Op | Many | Wait], Any]:
 
     It may be shared by flows that run side by side.
     """
-    one = working(perform)
     pool = ThreadPoolExecutor(REQUESTS, thread_name_prefix="lakelog-request")
 
-    def work(wish: Op | Many | Wait) -> Any:
-        if isinstance(wish, Many) and len(wish.ops) > 1:
-            return tuple(pool.map(partial(attempt, perform), wish.ops))
-        return one(wish)
+    def many(attempt: Callable[[Op], Any], ops: Sequence[Op]) -> Iterable[Any]:
+        return pool.map(attempt, ops) if len(ops) > 1 else map(attempt, ops)
 
-    return work
+    return working(perform, many=many)
 
 
 def run_by_threads(flows: Sequence[Work[T]], perform: Callable[[Op | Many | Wait], Any]) -> list[T]:
