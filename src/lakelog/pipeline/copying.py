@@ -26,7 +26,7 @@ from lakelog.errors import (
     UnsupportedError,
 )
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Lane
+from lakelog.journal import new_lane
 from lakelog.log import (
     Extent,
     LocatedRange,
@@ -171,9 +171,7 @@ class Copy:
         )
         where = self.topics[self.name].where(member.partition)
         taken = Taken(where, unit.base_offset, self.segment_bytes)
-        lane = Lane(
-            number=member.lane, rules=unit.rules, clock=SystemClock(), ids=new_id, writer=bytes(16)
-        )
+        lane = new_lane(member.lane, unit.rules, SystemClock(), new_id)
         at = unit.base_offset
         try:
             while at < unit.next_offset:

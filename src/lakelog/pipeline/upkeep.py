@@ -19,7 +19,7 @@ import pyarrow as pa
 from lakelog.catalog import Topic, config_value, open_namespace, read_topic
 from lakelog.errors import CorruptError, LakelogError, UnavailableError, UnsupportedError
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Lane, StoreTime
+from lakelog.journal import StoreTime, new_lanes
 from lakelog.log import store_now
 from lakelog.maintenance import (
     MergeSettings,
@@ -253,18 +253,7 @@ class Retaining:
             if id_ not in self._left and topic.deleted:
                 alone(f"topic {topic.name}", _forget(topic, now_ms=now_ms, grace_ms=grace_ms))
         alone("objects that told the time", sweep_times(now_ms=now_ms, grace_ms=grace_ms))
-        time = StoreTime()
-        lanes = {
-            number: Lane(
-                number=number,
-                rules=self._rules,
-                clock=SystemClock(),
-                ids=new_id,
-                writer=new_id(),
-                time=time,
-            )
-            for number in range(self._rules.lanes)
-        }
+        lanes = new_lanes(self._rules, SystemClock(), new_id, StoreTime())
         kept = run(finish_writes(lanes, now_ms=now_ms, grace_ms=grace_ms), self._perform)
         return bad + [failed(what, error) for what, error in kept.failures.items()]
 

@@ -9,7 +9,7 @@ from crc32c import crc32c
 
 from lakelog.catalog import Topic
 from lakelog.errors import LakelogError, NotFoundError
-from lakelog.journal import Append, Lane, StoreTime, new_append
+from lakelog.journal import Append, Lane, StoreTime, new_append, new_lane
 from lakelog.log import Bounds, Chunk, OutOfRange
 from lakelog.maintenance import SealSettings
 from lakelog.model import Rules
@@ -68,14 +68,7 @@ class Town:
 
     def lane(self, process: Process) -> Lane:
         """Return a lane of which a process knows nothing yet."""
-        return Lane(
-            number=0,
-            rules=self.rules,
-            clock=process,
-            ids=self.world.ids,
-            writer=self.world.ids(),
-            time=StoreTime(),
-        )
+        return new_lane(0, self.rules, process, self.world.ids, time=StoreTime())
 
     def note(self, lane: Lane) -> None:
         """Count which ways were taken."""
