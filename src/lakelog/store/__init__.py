@@ -84,7 +84,6 @@ from lakelog.store.probe import (
     expiry_finding,
     machine_finding,
     probe_store,
-    probe_store_async,
 )
 from lakelog.store.promises import PROBE_AT_START, PROBE_THOROUGH, ProbeSize, Verdict
 from lakelog.store.puts import SOON, Put, Unanswered, put_advisory, put_answered, put_named
@@ -169,7 +168,6 @@ __all__ = [
     "metered_async",
     "open_store",
     "probe_store",
-    "probe_store_async",
     "put_advisory",
     "put_answered",
     "put_if_absent",
