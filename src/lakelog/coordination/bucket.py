@@ -23,7 +23,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from lakelog.coordination.contract import (
+from lakelog.coordination.shards import (
     SHARD_BYTES_MAX,
     SHARDS,
     SHARDS_MAX,
@@ -58,11 +58,15 @@ class BucketGroups:
     def claim(
         self, shard: int, shards: int | None = None, former: bytes | None = None
     ) -> Work[ClaimedShard]:
-        """Take a shard over, or make it; if there is a ``former`` owner, from nobody else.
+        """Take a shard over, or make it, and return what is in it.
+
+        Shard 0 is asked for first, without a number of shards: it tells how many there are. With
+        a ``former`` owner it is taken from nobody else.
 
         Raises:
             FencedError: another took it over at the same time, and was later; or it is not the
                 former owner who has it.
+            UnavailableError: no answer; claim it again.
             CorruptError, UnsupportedError: it cannot be read; nothing was changed.
         """
         key = group_shard_key(shard)
@@ -100,11 +104,11 @@ class BucketGroups:
         return replace(held, etag=found.info.etag)
 
     def save(self, held: ClaimedShard, changed: Mapping[str, bytes | None]) -> Work[ClaimedShard]:
-        """Store what has changed, with one put.
+        """Store the groups that have changed, None for one that is gone, with one put.
 
         Raises:
             FencedError: another broker has the claim; stop.
-            UnavailableError: no answer; it may be stored. Save the same again.
+            UnavailableError: no answer; it may be stored. Save the same again, and nothing else.
             InvalidInputError: it would be too large to be read again; nothing was stored.
         """
         key = group_shard_key(held.shard)
@@ -159,7 +163,7 @@ class BucketGroups:
         yield from change_cell(pulse_key(self._broker), lambda _: body, lambda now: now == body)
 
     def leave(self) -> Work[None]:
-        """Say that this broker has gone."""
+        """Say that this broker has gone: nobody needs to wait until that is clear."""
         yield from delete(pulse_key(self._broker))
 
     def pulse(self, broker: bytes) -> Work[Pulse | None]:

@@ -11,17 +11,14 @@ Whoever has lost a shard may have it again when its new owner has gone. So each 
 of life, its pulse; one that stays the same for long is of a broker that has died. Nothing depends
 on that being right: it is the claim alone that says who may write.
 
-A store keeps one value for each group and does not look into it. ``save`` names the groups that
-have changed; a bucket writes the whole shard all the same, another store need not.
+A shard has one value for each group, which is not looked into here.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from crc32c import crc32c
-
-from lakelog.store import Work
 
 __all__ = [
     "SHARDS",
@@ -29,7 +26,6 @@ __all__ = [
     "SHARD_BYTES_MAX",
     "Claim",
     "ClaimedShard",
-    "GroupStore",
     "Pulse",
     "shard_of",
 ]
@@ -43,7 +39,7 @@ SHARDS_MAX = 100
 SHARD_BYTES_MAX = 12 << 20
 """Of the groups of one shard, as they are stored. Whoever fills a shard refuses what would make it
 larger: a shard that cannot be read would lose everything, a refused commit loses nothing. What is
-left up to the limit of a cell is for whoever claims a full one: his name takes some bytes, too."""
+left up to the limit of a cell is for the claim: the id of another broker takes some bytes, too."""
 
 
 class Claim(NamedTuple):
@@ -82,58 +78,6 @@ class ClaimedShard:
         left = {key: one for key, one in self.groups.items() if key not in groups}
         new = {key: one for key, one in groups.items() if one is not None}
         return replace(self, writes=self.writes + 1, groups={**left, **new})
-
-
-class GroupStore(Protocol):
-    """Keeps groups."""
-
-    def claim(
-        self, shard: int, shards: int | None = None, former: bytes | None = None
-    ) -> Work[ClaimedShard]:
-        """Take a shard over, or make it, and return what is in it.
-
-        Shard 0 is asked for first, without a number of shards: it tells how many there are. With
-        a ``former`` owner it is taken from nobody else.
-
-        Raises:
-            FencedError: somebody else than the former owner has it.
-            UnavailableError: no answer; claim it again.
-            CorruptError, UnsupportedError: it cannot be read.
-        """
-        ...
-
-    def save(self, held: ClaimedShard, changed: Mapping[str, bytes | None]) -> Work[ClaimedShard]:
-        """Store the groups that have changed, None for one that is gone.
-
-        Raises:
-            FencedError: another broker has the claim; stop.
-            UnavailableError: no answer; it may be stored. Save the same again, and nothing else.
-        """
-        ...
-
-    def look(self, held: ClaimedShard) -> Work[None]:
-        """See whether a shard is still held, without writing.
-
-        Raises:
-            FencedError: another broker has the claim; stop.
-        """
-        ...
-
-    def owner(self, shard: int) -> Work[bytes | None]:
-        """Return the other broker that has the claim; None: nobody, or this one."""
-        ...
-
-    def beat(self, where: str, since_ms: int) -> Work[None]:
-        """Give a sign of life."""
-        ...
-
-    def leave(self) -> Work[None]:
-        """Say that this broker has gone: nobody needs to wait until that is clear."""
-        ...
-
-    def pulse(self, broker: bytes) -> Work[Pulse | None]:
-        """Return the last sign of life of a broker; None: it has gone."""
-        ...
 
 
 def shard_of(group_id: str, shards: int) -> int:
