@@ -17,6 +17,8 @@ from lakelog.catalog.configs import (
     Synonym,
     TopicConfigs,
     check_configs,
+    cleanup_policy,
+    compression_codec,
     config_value,
     describe_configs,
 )
@@ -50,6 +52,8 @@ __all__ = [
     "alter_configs",
     "check_configs",
     "claim_pipeline",
+    "cleanup_policy",
+    "compression_codec",
     "config_value",
     "configure_topic",
     "create_topic",

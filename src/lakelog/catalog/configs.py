@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from lakelog.catalog.config_table import TOPIC_CONFIGS, ConfigType, TopicConfig
 from lakelog.errors import InvalidInputError
 from lakelog.model import TimestampType
+from lakelog.records import Codec
 
 __all__ = [
     "ConfigSource",
@@ -29,6 +30,8 @@ __all__ = [
     "TopicConfigs",
     "check_configs",
     "check_length",
+    "cleanup_policy",
+    "compression_codec",
     "config_value",
     "describe_configs",
 ]
@@ -104,6 +107,28 @@ def config_value(configs: Mapping[str, str], name: str) -> Any:
     return value if row.most is None else min(value, row.most)
 
 
+def cleanup_policy(configs: Mapping[str, str]) -> tuple[str, ...]:
+    """Return how old records go: "delete", "compact", or both.
+
+    Raises:
+        InvalidInputError: what is stored is not allowed.
+    """
+    policy: tuple[str, ...] = config_value(configs, "cleanup.policy")
+    return policy
+
+
+def compression_codec(configs: Mapping[str, str]) -> Codec | None:
+    """Return the codec that ``compression.type`` names; None: batches stay as producers made them.
+
+    Raises:
+        InvalidInputError: what is stored is not allowed.
+    """
+    name = config_value(configs, "compression.type")
+    if name == "producer":
+        return None
+    return Codec.NONE if name == "uncompressed" else Codec[name.upper()]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfigs:
     """The configs of a topic that a broker acts on, typed."""
@@ -138,7 +163,7 @@ _CREATED = {
 @lru_cache(maxsize=1024)
 def _typed(items: tuple[tuple[str, str], ...]) -> TopicConfigs:
     configs = dict(items)
-    policy = config_value(configs, "cleanup.policy")
+    policy = cleanup_policy(configs)
     return TopicConfigs(
         is_compacted="compact" in policy,
         is_deleted="delete" in policy,

@@ -2,7 +2,7 @@
 
     a namespace   history and journal as one, as Spark's source reads it: all that was acknowledged
                   before the call, and nothing that comes later
-    segments      files of any format below a folder: ``history.scan``
+    segments      files of any format below a folder: ``segments.scan``
 
 Which of the two it is, is seen by the object that every namespace has, unless a layout says so.
 DuckDB, Polars and what else takes Arrow take what it returns.
@@ -22,8 +22,10 @@ from lakelog.log.reader import NamespaceReader
 from lakelog.log.rows import read_task
 from lakelog.names import CLUSTER_KEY
 from lakelog.segments import (
+    HISTORY,
     LATEST,
     LAYOUTS,
+    NAMESPACE,
     Mode,
     OffsetSpec,
     Selection,
@@ -33,12 +35,7 @@ from lakelog.segments.placed import PLACED_COLUMNS, placed_schema
 from lakelog.segments.scan import scan as scan_segments
 from lakelog.store import Head, Perform, open_store, retrying
 
-__all__ = ["NAMESPACE", "scan"]
-
-NAMESPACE = "lakelog"
-"""The layout of a namespace."""
-_SEGMENTS = "kafs"
-"""The layout by which its history alone can be read."""
+__all__ = ["scan"]
 
 
 def scan(
@@ -64,16 +61,16 @@ def scan(
         NotFoundError: there is no such topic, or the offsets have expired.
     """
     perform = retrying(open_store(url, store_options).perform)
-    if layout is None or layout == _SEGMENTS:
+    if layout is None or layout == HISTORY:
         has_namespace = _has_namespace(perform)
         if layout is None and not has_namespace:
             raise InvalidInputError(
                 f"{url} is no namespace: say which segments are there, layout="
                 f"{' or '.join(map(repr, LAYOUTS))}"
             )
-        if layout == _SEGMENTS and has_namespace:
+        if layout == HISTORY and has_namespace:
             warnings.warn(
-                f"{url} is a namespace, and layout={_SEGMENTS!r} reads only what of it is sealed: "
+                f"{url} is a namespace, and layout={HISTORY!r} reads only what of it is sealed: "
                 "leave layout out to read all records",
                 stacklevel=3,
             )

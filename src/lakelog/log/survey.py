@@ -11,11 +11,11 @@ one request, and the topics another.
 Flows of different lanes may run side by side; those of one lane may not.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lakelog.catalog import Marks, Topic, news_of_topics, open_namespace, read_topic
+from lakelog.catalog import Marks, Topic, cleanup_policy, news_of_topics, open_namespace, read_topic
 from lakelog.errors import NotFoundError
 from lakelog.journal import Lane, new_lane, probe
 from lakelog.log.plan import plan_partitions
@@ -175,13 +175,9 @@ def _may_want(selection: Selection, name: str) -> bool:
 
 
 def _members(topic: Topic) -> Iterable[PartitionRef]:
-    compacted = "compact" in _policy(topic.configs)
+    compacted = "compact" in cleanup_policy(topic.configs)
     for partition in range(topic.partitions):
         yield PartitionRef(topic.name, topic.where(partition), topic.lane(partition), compacted)
-
-
-def _policy(configs: Mapping[str, str]) -> str:
-    return configs.get("cleanup.policy", "")
 
 
 def _deleted(member: PartitionRef) -> NotFoundError:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.catalog import Topic, config_value, open_namespace, read_topic
+from lakelog.catalog import Topic, compression_codec, config_value, open_namespace, read_topic
 from lakelog.errors import CorruptError, LakelogError, UnavailableError, UnsupportedError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import StoreTime, new_lanes
@@ -266,13 +266,6 @@ def _forget(topic: Topic, *, now_ms: int, grace_ms: int) -> Work[None]:
 
 # ---------------------------------------------------------------------------- what merge makes
 
-_CODECS = {
-    "uncompressed": Codec.NONE,
-    "gzip": Codec.GZIP,
-    "snappy": Codec.SNAPPY,
-    "lz4": Codec.LZ4,
-    "zstd": Codec.ZSTD,
-}
 _LEVELS = {
     Codec.GZIP: "compression.gzip.level",
     Codec.LZ4: "compression.lz4.level",
@@ -284,7 +277,7 @@ _LZ4_LEVEL_FAST = 9
 
 def _shape(configs: Mapping[str, str]) -> Shape | None:
     """Return what the batches of a topic are to become; None: they stay as producers made them."""
-    codec = _CODECS.get(config_value(configs, "compression.type"))
+    codec = compression_codec(configs)
     if codec is None:
         return None
     level = config_value(configs, _LEVELS[codec]) if codec in _LEVELS else None

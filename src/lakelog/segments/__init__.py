@@ -16,7 +16,9 @@ tables     segments and batches as tables            /
 """
 
 from lakelog.segments.layout import (
+    HISTORY,
     LAYOUTS,
+    NAMESPACE,
     Directory,
     Layout,
     find_directories,
@@ -44,8 +46,10 @@ from lakelog.segments.times import find_offset_at, resolve_offsets
 
 __all__ = [
     "EARLIEST",
+    "HISTORY",
     "LATEST",
     "LAYOUTS",
+    "NAMESPACE",
     "SPLIT_BYTES",
     "Directory",
     "Layout",

@@ -26,8 +26,10 @@ from lakelog.records import OFFSET_MAX
 from lakelog.segments.segments import SegmentRef
 
 __all__ = [
+    "HISTORY",
     "LAYOUTS",
     "MANIFEST",
+    "NAMESPACE",
     "Directory",
     "Layout",
     "find_directories",
@@ -37,6 +39,12 @@ __all__ = [
 
 MANIFEST = "manifest"
 """The object beside segments that says which of them count."""
+
+NAMESPACE = "lakelog"
+"""The layout of a namespace, history and journal as one: no row of LAYOUTS, which find segments."""
+
+HISTORY = "kafs"
+"""The layout by which the history of a namespace can be read alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

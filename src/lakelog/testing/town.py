@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from crc32c import crc32c
 
-from lakelog.catalog import Topic
+from lakelog.catalog import Topic, cleanup_policy
 from lakelog.errors import LakelogError, NotFoundError
 from lakelog.journal import Append, Lane, StoreTime, new_append, new_lane
 from lakelog.log import Bounds, Chunk, OutOfRange
@@ -130,7 +130,7 @@ class Town:
 
 def is_compacted(topic: Topic) -> bool:
     """Say whether records may go when newer ones of their keys are there."""
-    return topic.configs.get("cleanup.policy") == "compact"
+    return "compact" in cleanup_policy(topic.configs)
 
 
 def _is_gone(truth: Truth, place: tuple[bytes, int]) -> bool:
