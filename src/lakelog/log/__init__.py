@@ -8,7 +8,8 @@ survey     where every partition of some topics begins and ends
 located    offsets -> where they lie -> tasks
 reader     all of that for a reader of many partitions, run; offset_options: options -> offsets;
            driving: by threads
-rows       tasks -> Arrow           \\  imported only when asked for
+rows       tasks -> Arrow           \\
+tables     tables about it -> Arrow  | imported only when asked for
 scan       a namespace -> Arrow     /
 unsealed   what is only in the journal, for whoever reads segments alone
 staging    what an attempt of a bulk write puts beside the log; parts: what a task of it does

@@ -26,13 +26,22 @@ from lakelog.log import (
     Survey,
     TaskRanges,
 )
+from lakelog.log.tables import read_namespace_table
 from lakelog.model import Rules
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.telling import told_plainly
 from lakelog.spark.worker import disable_collector, uncollected
 from lakelog.store import Perform, StoreSpec, retrying
 
-__all__ = ["LiveReader", "ReadPartition", "live_log", "members_of", "read_live", "tasks_of"]
+__all__ = [
+    "LiveReader",
+    "LiveTableReader",
+    "ReadPartition",
+    "live_log",
+    "members_of",
+    "read_live",
+    "tasks_of",
+]
 
 
 class ReadPartition(InputPartition):
@@ -111,3 +120,20 @@ class LiveReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_live(partition, self._options, self._columns)
+
+
+class LiveTableReader(DataSourceReader):
+    """A table about the namespace: one task makes it, which reads manifests and no record."""
+
+    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
+        self._options, self._columns = options, columns
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(None)]
+
+    def read(self, _: InputPartition) -> Iterator[pa.RecordBatch]:
+        with told_plainly():
+            log = live_log(self._options)
+            members = members_of(log, self._options)
+            log.look(members)
+        yield from read_namespace_table(self._options.table, log.extents(members), self._columns)
