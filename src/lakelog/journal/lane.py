@@ -117,6 +117,8 @@ class Lane:
     """Of the next bundle: less than a bundle may have, when the store did not take so much."""
     putting_since_ms: int | None = None
     """Since when, by the clock that counts suspension, a bundle is put without an answer."""
+    moves: int = 0
+    """How often a reader found gone what it had located: its look at the lane was out of date."""
     roll: Checkpoint | None = None
     """The one in which something was located last: whoever reads on begins there."""
     rolls: OrderedDict[int, Checkpoint] = field(default_factory=OrderedDict)
@@ -156,6 +158,11 @@ class Lane:
         last = self.last_look
         if last is None or seen.head.floor >= last.head.floor:
             self.last_look = seen
+
+    def moved_on(self) -> None:
+        """Take note that a reader found gone what it had located, and looks again."""
+        self.moves += 1
+        self.notes["read again"] += 1
 
     def forget(self) -> None:
         """Be sure of nothing, so that everything is learned again."""

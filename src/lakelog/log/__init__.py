@@ -36,7 +36,7 @@ from lakelog.log.offset_options import (
 )
 from lakelog.log.parts import StagedObject, TaskParts
 from lakelog.log.placing import place_batches
-from lakelog.log.plan import Planned, plan_history, plan_partitions
+from lakelog.log.plan import Planned, plan_partitions
 from lakelog.log.read import (
     Bounds,
     CatchUp,
@@ -102,7 +102,6 @@ __all__ = [
     "offset_at",
     "open_survey",
     "place_batches",
-    "plan_history",
     "plan_partitions",
     "plan_read_tasks",
     "read",

@@ -17,6 +17,7 @@ located, because the lane moved on just then, is a span that says nothing about 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby
 from typing import NamedTuple
 
 from lakelog.errors import CorruptError, InvalidInputError
@@ -37,7 +38,7 @@ from lakelog.journal import (
 from lakelog.log.survey import Extent, PartitionRef
 from lakelog.manifests import SegmentRow
 from lakelog.names import checkpoint_key
-from lakelog.segments import SPLIT_BYTES
+from lakelog.segments import SPLIT_BYTES, equal_parts, pack
 from lakelog.store import Fetched, Get, Work, fetch_many
 
 __all__ = [
@@ -267,38 +268,27 @@ def plan_read_tasks(
 def _pack(
     spans: Iterable[LocatedRange], split_bytes: int, offsets_max: int
 ) -> Iterator[TaskRanges]:
-    held: list[LocatedRange] = []
-    size = offsets = 0
-    for whole in spans:
-        _, base, next_, more, _ = whole
-        more_offsets, count = next_ - base, 1
-        if more > split_bytes or more_offsets > offsets_max:
-            count = max(-(-more // split_bytes), -(-more_offsets // offsets_max))
-        for span in _cut(whole, min(count, more_offsets)) if count > 1 else (whole,):
-            if count > 1:
-                more, more_offsets = span.size, span.offsets
-            if held and (size + more > split_bytes or offsets + more_offsets > offsets_max):
-                yield tuple(held)
-                held, size, offsets = [], 0, 0
-            size, offsets = size + more, offsets + more_offsets
-            if count > 1 and held and _is_next(held[-1], span):
-                # Two parts of one segment or slice: read it once.
-                last = held.pop()
-                span = last._replace(next_offset=span.next_offset, size=last.size + span.size)
-            held.append(span)
-    if held:
-        yield tuple(held)
+    parts = chain.from_iterable(_cut(span, split_bytes, offsets_max) for span in spans)
+    for some in pack(parts, split_bytes, offsets_max):
+        yield tuple(_joined(some))
 
 
-def _is_next(last: LocatedRange, span: LocatedRange) -> bool:
-    follows = last.member == span.member and last.next_offset == span.base_offset
-    return follows and last.held is span.held
+def _cut(span: LocatedRange, split_bytes: int, offsets_max: int) -> Iterable[LocatedRange]:
+    """Return a range in pieces, equal but for one offset, none of them more than a task reads."""
+    base, size, offsets = span.base_offset, span.size, span.offsets
+    if size <= split_bytes and offsets <= offsets_max:
+        return (span,)
+    count = min(max(-(-size // split_bytes), -(-offsets // offsets_max)), offsets)
+    ends = zip(equal_parts(offsets, count), equal_parts(size, count), strict=True)
+    return [
+        span._replace(base_offset=base + first, next_offset=base + end, size=to - at)
+        for (first, end), (at, to) in ends
+    ]
 
 
-def _cut(span: LocatedRange, count: int) -> Iterator[LocatedRange]:
-    """Yield a span in so many pieces, equal but for one offset."""
-    for number in range(count):
-        base = span.base_offset + span.offsets * number // count
-        next_ = span.base_offset + span.offsets * (number + 1) // count
-        size = span.size * (number + 1) // count - span.size * number // count
-        yield span._replace(base_offset=base, next_offset=next_, size=size)
+def _joined(spans: list[LocatedRange]) -> Iterator[LocatedRange]:
+    """Yield ranges for one task; the pieces of one segment or slice are one, and read once."""
+    for _, group in groupby(spans, key=lambda span: (span.member.key, id(span.held))):
+        first, *others = group
+        size = first.size + sum(one.size for one in others)
+        yield first._replace(next_offset=others[-1].next_offset, size=size) if others else first

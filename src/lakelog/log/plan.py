@@ -4,10 +4,9 @@ Manifests are asked for many at a time, and then the pages that they name. A mil
 ten thousand partitions are ten thousand requests and some seconds; a plan holds a row a segment.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakelog.catalog import Topic
 from lakelog.errors import NotFoundError
 from lakelog.manifests import (
     Manifest,
@@ -19,7 +18,7 @@ from lakelog.manifests import (
 )
 from lakelog.store import CELL_BYTES_MAX, Get, Work, fetch_many
 
-__all__ = ["Planned", "plan_history", "plan_partitions"]
+__all__ = ["Planned", "plan_partitions"]
 
 STARTS_MAX = 5
 
@@ -35,17 +34,6 @@ class Planned:
     """The segments that hold something from the start of the log on."""
     deleted: bool = False
     cleaned_end: int = 0
-
-
-def plan_history(topics: Iterable[Topic]) -> Work[list[Planned]]:
-    """Return the history of every partition of some topics."""
-    wheres = [
-        topic.where(partition)
-        for topic in topics
-        if topic.is_open
-        for partition in range(topic.partitions)
-    ]
-    return (yield from plan_partitions(wheres))
 
 
 def plan_partitions(wheres: Sequence[PartitionPath]) -> Work[list[Planned]]:

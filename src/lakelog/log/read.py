@@ -199,7 +199,7 @@ def read(
         if found is not None:
             first, next_, pieces = found
             return Chunk(base_offset=first, next_offset=next_, pieces=tuple(pieces), bounds=now)
-        lane.notes["read again"] += 1
+        lane.moved_on()
         yield Wait(10 << min(start, 8))
     raise UnavailableError(
         f"{where.path}/{where.partition} at {offset}: the partition changed during "

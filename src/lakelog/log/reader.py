@@ -12,7 +12,6 @@ part, and none is asked: a record that was acknowledged is in the bucket.
 from collections.abc import Iterable, Mapping, Sequence
 
 from lakelog.errors import InvalidInputError
-from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
 from lakelog.log.driving import Driver
 from lakelog.log.located import (
@@ -27,14 +26,13 @@ from lakelog.log.offset_options import (
     Losses,
     check_named,
     check_order,
-    no_time,
-    place_at,
     readable,
 )
 from lakelog.log.read import refresh
 from lakelog.log.survey import Extent, PartitionRef, Survey, open_survey
 from lakelog.log.times import Found, offset_at
-from lakelog.segments import SPLIT_BYTES, OffsetSpec, Selection
+from lakelog.ports import Clock, Ids
+from lakelog.segments import SPLIT_BYTES, OffsetSpec, Selection, no_record_at
 from lakelog.store import Perform, Work
 
 __all__ = ["NamespaceReader"]
@@ -46,9 +44,9 @@ class NamespaceReader:
     ``perform`` tries again what was not answered, as ``retrying`` makes it.
     """
 
-    def __init__(self, perform: Perform) -> None:
+    def __init__(self, perform: Perform, clock: Clock, ids: Ids) -> None:
         self._driver = Driver(perform)
-        self.survey: Survey = self._driver.run(open_survey(SystemClock(), new_id))
+        self.survey: Survey = self._driver.run(open_survey(clock, ids))
 
     def members(
         self,
@@ -83,32 +81,30 @@ class NamespaceReader:
         """Return where partitions begin and end; their lanes have been looked at."""
         return self._driver.run(self.survey.extents(members))
 
-    def find(self, place: OffsetSpec, extents: Sequence[Extent], option: str) -> dict[Key, int]:
-        """Return the offset that a place means in each partition.
+    def find(self, spec: OffsetSpec, extents: Sequence[Extent], option: str) -> dict[Key, int]:
+        """Return the offset that is meant in each partition.
 
         Raises:
             InvalidInputError: not all partitions are named, or no record is as late.
         """
-        check_named(place, [extent.member.key for extent in extents], option)
+        check_named(spec, [extent.member.key for extent in extents], option)
         times = {
             extent.member: timestamp
             for extent in extents
-            if (timestamp := place.time_in(extent.member.key)) is not None
+            if (timestamp := spec.time_in(extent.member.key)) is not None
         }
-        if not times:
-            return {extent.member.key: place_at(place, extent) for extent in extents}
         found = self._offsets_at(times)
         offsets: dict[Key, int] = {}
         for extent in extents:
+            key, first, end = extent.member.key, extent.log_start, extent.end
             if extent.member not in times:
-                offsets[extent.member.key] = place_at(place, extent)
+                offsets[key] = spec.offset_in(key, earliest=first, latest=end)
                 continue
-            record = found[extent.member.key]
-            if record is None and not place.or_latest:
-                raise no_time(extent.member.key, times[extent.member])
+            record = found[key]
+            if record is None and not spec.or_latest:
+                raise no_record_at(key, times[extent.member])
             # It may have been appended since; the end is where it was.
-            offset = extent.end if record is None else min(record.offset, extent.end)
-            offsets[extent.member.key] = offset
+            offsets[key] = end if record is None else min(record.offset, end)
         return offsets
 
     def _offsets_at(self, times: Mapping[PartitionRef, int]) -> dict[Key, Found | None]:
@@ -124,11 +120,11 @@ class NamespaceReader:
         self, number: int, times: Iterable[tuple[PartitionRef, int]]
     ) -> Work[dict[Key, Found | None]]:
         lane, found = self.survey.lane(number), {}
-        again = lane.notes["read again"]
+        moves = lane.moves
 
         def catch_up(lane: Lane) -> Work[None]:
             # It was looked at for all partitions at once; only if it moved on, it is once more.
-            if not lane.is_sure or lane.notes["read again"] > again:
+            if not lane.is_sure or lane.moves > moves:
                 yield from refresh(lane)
 
         for member, timestamp in times:
@@ -138,10 +134,10 @@ class NamespaceReader:
     def ranges(
         self, extents: Sequence[Extent], starting: OffsetSpec, ending: OffsetSpec, losses: Losses
     ) -> dict[Key, tuple[int, int]]:
-        """Return the offsets of each partition between two places, as far as they are there.
+        """Return the offsets of each partition between two offsets, as far as they are there.
 
         Raises:
-            InvalidInputError: the places cannot be understood, or are in the wrong order.
+            InvalidInputError: the offsets cannot be understood, or are in the wrong order.
             NotFoundError: some of it is gone, and that is to be an error.
         """
         starts = self.find(starting, extents, "startingOffsets")

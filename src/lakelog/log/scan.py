@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakelog.errors import InvalidInputError, NotFoundError
+from lakelog.host import SystemClock, new_id
 from lakelog.log.driving import Driver
 from lakelog.log.offset_options import Losses
 from lakelog.log.reader import NamespaceReader
@@ -102,7 +103,7 @@ def _scan_log(
     ending: OffsetSpec,
 ) -> pa.RecordBatchReader:
     schema = placed_schema(columns)
-    log = NamespaceReader(perform)
+    log = NamespaceReader(perform, SystemClock(), new_id)
     members = log.members(selection)
     log.look(members)
     extents = log.extents(members)

@@ -62,7 +62,7 @@ def offset_at(
             first = max(offset, now.log_start)
             return (yield from _first(lane, where, first, timestamp, catch_up, look))
         except NotFoundError:
-            lane.notes["read again"] += 1
+            lane.moved_on()
             yield Wait(10 << min(start, 8))
     raise UnavailableError(
         f"{where.path}/{where.partition} at {timestamp}: the partition changed during "

@@ -22,7 +22,6 @@ from lakelog.segments.layout import (
     Directory,
     Layout,
     find_directories,
-    find_segments,
     layout_named,
 )
 from lakelog.segments.logs import each_directory, each_segment, find_logs
@@ -30,6 +29,8 @@ from lakelog.segments.named import is_named, read_named
 from lakelog.segments.plan import (
     SPLIT_BYTES,
     OffsetRange,
+    equal_parts,
+    pack,
     plan_splits,
     plan_tasks,
 )
@@ -41,6 +42,7 @@ from lakelog.segments.select import (
     OffsetSpec,
     Selection,
     mode_named,
+    no_record_at,
 )
 from lakelog.segments.times import find_offset_at, resolve_offsets
 
@@ -62,13 +64,15 @@ __all__ = [
     "Selection",
     "each_directory",
     "each_segment",
+    "equal_parts",
     "find_directories",
     "find_logs",
     "find_offset_at",
-    "find_segments",
     "is_named",
     "layout_named",
     "mode_named",
+    "no_record_at",
+    "pack",
     "plan_splits",
     "plan_tasks",
     "read_named",

@@ -18,7 +18,7 @@ tell which one counts: where a manifest lies beside them it does, see ``named``.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import groupby
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats import FORMATS, Format, kafkalog, rustlog
@@ -33,7 +33,6 @@ __all__ = [
     "Directory",
     "Layout",
     "find_directories",
-    "find_segments",
     "layout_named",
 ]
 
@@ -156,14 +155,6 @@ def layout_named(name: str) -> Layout:
     if name not in LAYOUTS:
         raise InvalidInputError(f"no layout {name!r}; there are {', '.join(LAYOUTS)}")
     return LAYOUTS[name]
-
-
-def find_segments(layout: Layout, objects: Iterable[tuple[str, int]]) -> Iterator[SegmentRef]:
-    """Yield the segments among ``objects``, (key, size) in the order of keys.
-
-    Segments of a partition come together, in the order of their offsets.
-    """
-    return chain.from_iterable(found.segments for found in find_directories(layout, objects))
 
 
 def find_directories(layout: Layout, objects: Iterable[tuple[str, int]]) -> Iterator[Directory]:

@@ -87,6 +87,10 @@ class SegmentRange:
     def size(self) -> int:
         return self.byte_to - self.byte_from
 
+    @property
+    def offsets(self) -> int:
+        return self.offset_to - self.offset_from
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTask:

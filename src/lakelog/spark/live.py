@@ -57,7 +57,7 @@ def live_log(options: ReadOptions, perform: Perform | None = None) -> NamespaceR
     if perform is None:
         store = StoreSpec(options.path, dict(options.store_options)).open()
         perform = retrying(store.perform)
-    return NamespaceReader(perform)
+    return NamespaceReader(perform, SystemClock(), new_id)
 
 
 def members_of(
