@@ -1,18 +1,18 @@
 """Where the state of groups lives.
 
-shards     shards, and who may write them
-bucket     cells of the namespace: one broker, and whoever takes over from it
+shards     cells of the namespace: one broker writes them, and whoever takes over from it
 values     a group as text
 """
 
-from lakelog.coordination.bucket import BucketGroups, decode_shard
 from lakelog.coordination.shards import (
     SHARD_BYTES_MAX,
     SHARDS,
     SHARDS_MAX,
+    BucketGroups,
     Claim,
     ClaimedShard,
     Pulse,
+    decode_shard,
     shard_of,
 )
 from lakelog.coordination.values import decode_group, encode_group

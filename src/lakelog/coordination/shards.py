@@ -11,24 +11,55 @@ Whoever has lost a shard may have it again when its new owner has gone. So each 
 of life, its pulse; one that stays the same for long is of a broker that has died. Nothing depends
 on that being right: it is the claim alone that says who may write.
 
-A shard has one value for each group, which is not looked into here.
+A shard is a cell of the namespace, changed only by compare-and-swap. It has one value for each
+group:
+
+    {"format":1,"shard":3,"shards":8,"broker":"…","epoch":4,"writes":17,"groups":[…]}
+
+    claim   read -> broker = me, epoch + 1, writes = 0 -> put if it is still the one that was read
+    save    writes + 1 -> put if it is still the one that I wrote last
+              replaced    stored
+              changed     mine, with this number of writes: an earlier try was stored and its answer
+                          lost. Another's claim, or no cell at all: fenced, for good
+              no answer   the same again; what is stored in the end is one of the two above
+    look    is it still the one that I wrote last, or another one of mine?
+    pulse   {"format":1,"broker":"…","where":"host:9092","since_ms":…,"beats":17}, a cell for each
+            broker that runs, written again and again; it is deleted by who leaves in peace, and by
+            who takes over from one that did not
+
+The owner never reads before it writes: it knows what it wrote last, and the etag of it. So a save
+is one request, and no second owner can slip in between, because taking the claim changes the cell.
+A put of a former owner that is still on its way cannot land any more: what it wants to replace is
+gone, and never comes back, because no two cells of a shard have the same epoch and writes.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from crc32c import crc32c
 
+from lakelog.coordination.values import build_group, encode_group
+from lakelog.errors import CorruptError, FencedError, InvalidInputError, NotFoundError
+from lakelog.formats import decode_fields, number
+from lakelog.names import group_shard_key, pulse_key
+from lakelog.store import Replaced, Work, change_cell, delete, head, put_if_match, read_cell
+
 __all__ = [
     "SHARDS",
     "SHARDS_MAX",
     "SHARD_BYTES_MAX",
+    "BucketGroups",
     "Claim",
     "ClaimedShard",
     "Pulse",
+    "decode_shard",
     "shard_of",
 ]
+
+FORMAT = 1
+_SHARD_FIELDS = frozenset({"shard", "shards", "broker", "epoch", "writes", "groups"})
 
 SHARDS = 8
 """Of a namespace that has none yet. More shards carry more groups and more commits."""
@@ -83,3 +114,184 @@ class ClaimedShard:
 def shard_of(group_id: str, shards: int) -> int:
     """Return the shard of a group."""
     return crc32c(group_id.encode(errors="surrogatepass")) % shards
+
+
+class BucketGroups:
+    """The groups of a namespace, for one broker."""
+
+    def __init__(self, broker: bytes, shards: int = SHARDS) -> None:
+        if len(broker) != 16 or not 1 <= shards <= SHARDS_MAX:
+            what = f"broker {broker.hex()}, {shards} shards"
+            raise InvalidInputError(f"{what}: use an id of 16 bytes, 1 to {SHARDS_MAX} shards")
+        self._broker = broker
+        self._shards = shards
+        self._beats = 0
+
+    def claim(
+        self, shard: int, shards: int | None = None, former: bytes | None = None
+    ) -> Work[ClaimedShard]:
+        """Take a shard over, or make it, and return what is in it.
+
+        Shard 0 is asked for first, without a number of shards: it tells how many there are. With
+        a ``former`` owner it is taken from nobody else.
+
+        Raises:
+            FencedError: another took it over at the same time, and was later; or it is not the
+                former owner who has it.
+            UnavailableError: no answer; claim it again.
+            CorruptError, UnsupportedError: it cannot be read; nothing was changed.
+        """
+        key = group_shard_key(shard)
+        dead: list[bytes] = []
+
+        def taken(body: bytes | None) -> bytes | None:
+            if body is None:
+                first = Claim(self._broker, 1)
+                return _encode(
+                    ClaimedShard(shard=shard, shards=shards or self._shards, claim=first)
+                )
+            now = decode_shard(body, shard)
+            if now.claim.broker == self._broker:
+                return None
+            if former not in (None, now.claim.broker):
+                raise _taken(key)
+            dead[:] = [now.claim.broker]
+            claim = Claim(self._broker, now.claim.epoch + 1)
+            return _encode(replace(now, claim=claim, writes=0))
+
+        def is_mine(body: bytes) -> bool:
+            return decode_shard(body, shard).claim.broker == self._broker
+
+        yield from change_cell(key, taken, is_mine)
+        found = yield from read_cell(key)
+        if found is None or not is_mine(found.body):
+            raise FencedError(f"{key}: another broker took it over just now: start this one again")
+        if shard == 0 and dead:
+            # If it lives it gives another sign of it soon; if not, nobody else would tidy up.
+            yield from delete(pulse_key(dead[0]))
+        held = decode_shard(found.body, shard)
+        if shards not in (None, held.shards):
+            what = f"it is one of {held.shards} shards, and not of {shards}"
+            raise CorruptError(what, at=0, where=key)
+        return replace(held, etag=found.info.etag)
+
+    def save(self, held: ClaimedShard, changed: Mapping[str, bytes | None]) -> Work[ClaimedShard]:
+        """Store the groups that have changed, None for one that is gone, with one put.
+
+        Raises:
+            FencedError: another broker has the claim; stop.
+            UnavailableError: no answer; it may be stored. Save the same again, and nothing else.
+            InvalidInputError: it would be too large to be read again; nothing was stored.
+        """
+        key = group_shard_key(held.shard)
+        after = held.changed(changed)
+        body = _encode(after)
+        if len(body) > SHARD_BYTES_MAX:
+            what = f"{key} would have {len(body)} bytes"
+            raise InvalidInputError(f"{what}: keep it below {SHARD_BYTES_MAX}, delete old groups")
+        answer = yield from put_if_match(key, body, held.etag)
+        if isinstance(answer, Replaced):
+            return replace(after, etag=answer.etag)
+        found = yield from read_cell(key)
+        if found is None or found.body != body:
+            raise _taken(key)
+        return replace(after, etag=found.info.etag)
+
+    def look(self, held: ClaimedShard) -> Work[None]:
+        """See whether the cell is still the one that was written last, or one of this claim.
+
+        Raises:
+            FencedError: another broker has the claim; stop.
+        """
+        key = group_shard_key(held.shard)
+        try:
+            info = yield from head(key)
+        except NotFoundError as error:
+            raise _taken(key) from error
+        if info.etag == held.etag:
+            return
+        # A save of this owner may have landed meanwhile: whose it is stands in the cell.
+        found = yield from read_cell(key)
+        if found is None or decode_shard(found.body, held.shard).claim != held.claim:
+            raise _taken(key)
+
+    def owner(self, shard: int) -> Work[bytes | None]:
+        """Return the other broker that has the claim; None: nobody, or this one."""
+        found = yield from read_cell(group_shard_key(shard))
+        broker = None if found is None else decode_shard(found.body, shard).claim.broker
+        return None if broker == self._broker else broker
+
+    def beat(self, where: str, since_ms: int) -> Work[None]:
+        """Give a sign of life."""
+        self._beats += 1
+        fields = {
+            "format": FORMAT,
+            "broker": self._broker.hex(),
+            "where": where,
+            "since_ms": since_ms,
+            "beats": self._beats,
+        }
+        body = json.dumps(fields, separators=(",", ":")).encode()
+        yield from change_cell(pulse_key(self._broker), lambda _: body, lambda now: now == body)
+
+    def leave(self) -> Work[None]:
+        """Say that this broker has gone: nobody needs to wait until that is clear."""
+        yield from delete(pulse_key(self._broker))
+
+    def pulse(self, broker: bytes) -> Work[Pulse | None]:
+        """Return the last sign of life of a broker; None: it has gone.
+
+        Raises:
+            CorruptError: it is none.
+        """
+        key = pulse_key(broker)
+        found = yield from read_cell(key)
+        if found is None:
+            return None
+        try:
+            fields = decode_fields(found.body, format_=FORMAT, where=key, known=None)
+            return Pulse(found.info.etag, str(fields["where"]), number(fields["since_ms"]))
+        except (ValueError, TypeError, KeyError) as error:
+            raise CorruptError(f"it is no pulse: {error!r}"[:300], at=0, where=key) from error
+
+
+def _taken(key: str) -> FencedError:
+    return FencedError(f"{key}: another broker has taken it over")
+
+
+def _encode(held: ClaimedShard) -> bytes:
+    broker, epoch = held.claim
+    start = (
+        f'{{"format":{FORMAT},"shard":{held.shard},"shards":{held.shards},'
+        f'"broker":"{broker.hex()}","epoch":{epoch},"writes":{held.writes},"groups":['
+    )
+    return b"".join((start.encode(), b",\n".join(held.groups.values()), b"]}"))
+
+
+def decode_shard(data: bytes, shard: int) -> ClaimedShard:
+    """Return a shard of groups; its etag is not in it.
+
+    Raises:
+        CorruptError: it is none, or another one.
+        UnsupportedError: a later version made it.
+    """
+    where = group_shard_key(shard)
+    try:
+        fields = decode_fields(data, format_=FORMAT, where=where, known=_SHARD_FIELDS)
+        held = ClaimedShard(
+            shard=number(fields["shard"]),
+            shards=number(fields["shards"]),
+            claim=Claim(bytes.fromhex(fields["broker"]), number(fields["epoch"])),
+            writes=number(fields["writes"]),
+        )
+        groups = [build_group(one, where) for one in fields["groups"]]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise CorruptError(f"it is no shard: {error!r}"[:300], at=0, where=where) from error
+    if held.shard != shard or not shard < held.shards <= SHARDS_MAX or len(held.claim.broker) != 16:
+        what = f"it is shard {held.shard} of {held.shards}, of {held.claim.broker.hex()!r}"
+        raise CorruptError(what, at=0, where=where)
+    names = {group.id for group in groups}
+    if len(names) != len(groups) or any(shard_of(name, held.shards) != shard for name in names):
+        what = "it has a group twice, or one of another shard"
+        raise CorruptError(what, at=0, where=where)
+    return replace(held, groups={group.id: encode_group(group) for group in groups})

@@ -1,13 +1,18 @@
-"""The history of whole topics at once: which segments there are, before anything is read.
+"""The history of whole topics at once: which segments there are, and how many bytes they take.
 
 Manifests are asked for many at a time, and then the pages that they name. A million segments over
 ten thousand partitions are ten thousand requests and some seconds; a plan holds a row a segment.
+
+What lies in the journal is added up from directories in memory and from the slice indexes of
+checkpoints, which are kept for readers anyway. Of a backlog of more than ``RUNS_MAX`` of them the
+rest is estimated, because whoever asks for sizes does so every minute.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakelog.errors import NotFoundError
+from lakelog.journal import Lane, locate_run
 from lakelog.manifests import (
     Manifest,
     PartitionPath,
@@ -18,9 +23,11 @@ from lakelog.manifests import (
 )
 from lakelog.store import CELL_BYTES_MAX, Get, Work, fetch_many
 
-__all__ = ["Planned", "plan_partitions"]
+__all__ = ["Planned", "history_bytes", "journal_bytes", "plan_partitions"]
 
 STARTS_MAX = 5
+RUNS_MAX = 16
+EVERYTHING_BYTES = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +69,26 @@ def _paged(where: PartitionPath, manifest: Manifest) -> Work[tuple[Manifest, lis
         # A page is gone: the manifest has moved on.
         manifest = yield from read_manifest(where)
     raise NotFoundError(f"{where.prefix}: pages that its manifest names are missing: verify it")
+
+
+# ---------------------------------------------------------------------------- sizes
+
+
+def history_bytes(manifest: Manifest) -> int:
+    """Return the bytes of the segments of a partition."""
+    pages = sum(row.length for row in manifest.pages)
+    return pages + sum(row.length for row in manifest.segments)
+
+
+def journal_bytes(lane: Lane, place: tuple[bytes, int], start: int) -> Work[int]:
+    """Return about how many bytes of a partition lie in the journal, from an offset on."""
+    offset, end, size = start, lane.known.fold.end(place), 0
+    for _ in range(RUNS_MAX):
+        run = yield from locate_run(lane, place, offset, EVERYTHING_BYTES)
+        size += sum(one.slice.length for one in run)
+        if not run:
+            break  # The end, or what has fallen below the floor meanwhile.
+        offset = run[-1].slice.next_offset
+    if start < offset < end:
+        size += size * (end - offset) // (offset - start)
+    return size

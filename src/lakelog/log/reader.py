@@ -9,11 +9,12 @@ Spark's source plans with it in a process of the driver, ``lakelog.scan`` in you
 part, and none is asked: a record that was acknowledged is in the bucket.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from lakelog.errors import InvalidInputError
+from lakelog.flows import items_of
 from lakelog.journal import Lane
-from lakelog.log.driving import Driver
 from lakelog.log.located import (
     LocatedRange,
     TaskRanges,
@@ -33,9 +34,35 @@ from lakelog.log.survey import Extent, PartitionRef, Survey, open_survey
 from lakelog.log.times import Found, offset_at
 from lakelog.ports import Clock, Ids
 from lakelog.segments import SPLIT_BYTES, OffsetSpec, Selection, no_record_at
-from lakelog.store import Perform, Work
+from lakelog.store import WORK, Perform, Work, run, run_by_threads, working_by_threads
 
-__all__ = ["NamespaceReader"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakelog.log.rows import Reads
+
+__all__ = ["Driver", "NamespaceReader"]
+
+T = TypeVar("T")
+
+
+class Driver:
+    """Runs flows by threads, in a process that reads the log; those that give Arrow, too."""
+
+    def __init__(self, perform: Perform) -> None:
+        self._work = working_by_threads(perform)
+
+    def run(self, flow: Work[T]) -> T:
+        """Run one flow to its end."""
+        return run(flow, self._work)
+
+    def run_all(self, flows: Sequence[Work[T]]) -> list[T]:
+        """Run flows side by side, and return what they return, in their order."""
+        return run_by_threads(flows, self._work)
+
+    def batches(self, reads: "Reads") -> "Iterator[pa.RecordBatch]":
+        """Run a flow that gives Arrow batches on its way."""
+        return items_of(reads, WORK, self._work)
 
 
 class NamespaceReader:

@@ -17,9 +17,8 @@ import pyarrow as pa
 
 from lakelog.errors import InvalidInputError, NotFoundError
 from lakelog.host import SystemClock, new_id
-from lakelog.log.driving import Driver
 from lakelog.log.offset_options import Losses
-from lakelog.log.reader import NamespaceReader
+from lakelog.log.reader import Driver, NamespaceReader
 from lakelog.log.rows import read_task
 from lakelog.names import CLUSTER_KEY
 from lakelog.segments import (

@@ -9,6 +9,9 @@ again and again, as a stream does, keeps the survey: then a lane to which nobody
 one request, and the topics another.
 
 Flows of different lanes may run side by side; those of one lane may not.
+
+``tell_unsealed`` says what of a namespace is only in its journal, in words for whoever reads its
+segments alone, and so leaves it out: how much it is, and of which partitions.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,16 +19,20 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lakelog.catalog import Marks, Topic, cleanup_policy, news_of_topics, open_namespace, read_topic
-from lakelog.errors import NotFoundError
+from lakelog.errors import LakelogError, NotFoundError
 from lakelog.journal import Lane, new_lane, probe
 from lakelog.log.plan import plan_partitions
 from lakelog.manifests import PartitionPath, SegmentRow
 from lakelog.model import Rules
+from lakelog.names import CLUSTER_KEY
 from lakelog.ports import Clock, Ids
 from lakelog.segments import Selection
-from lakelog.store import Work
+from lakelog.store import Work, head
 
-__all__ = ["Extent", "PartitionRef", "Survey", "open_survey"]
+__all__ = ["Extent", "PartitionRef", "Survey", "open_survey", "tell_unsealed"]
+
+SHOWN = 5
+"""Partitions in a sentence."""
 
 
 class PartitionRef(NamedTuple):
@@ -183,3 +190,46 @@ def _members(topic: Topic) -> Iterable[PartitionRef]:
 def _deleted(member: PartitionRef) -> NotFoundError:
     id_ = member.where.topic.hex()
     return NotFoundError(f"{member}: the topic with id {id_} was deleted: check the name")
+
+
+# ---------------------------------------------------------------------------- what is not sealed
+
+
+def tell_unsealed(selection: Selection, clock: Clock, ids: Ids) -> Work[str]:
+    """Return a clause about what is only in the journal of the partitions that are wanted.
+
+    It is empty where all is sealed, and where there is no namespace. A journal that cannot be read
+    is told of as well: nobody may take that for an empty one.
+    """
+    try:
+        yield from head(CLUSTER_KEY)
+    except NotFoundError:
+        return ""
+    try:
+        extents = yield from _look_at(selection, clock, ids)
+    except LakelogError as error:
+        return f"records that are only in the journal are left out; it cannot be read: {error}"
+    return _clause(extents)
+
+
+def _look_at(selection: Selection, clock: Clock, ids: Ids) -> Work[list[Extent]]:
+    survey = yield from open_survey(clock, ids)
+    members = yield from survey.members(selection, missing_ok=True)
+    for lane in sorted({member.lane for member in members}):
+        yield from survey.look(lane)
+    return (yield from survey.extents(members))
+
+
+def _clause(extents: Iterable[Extent]) -> str:
+    unsealed = [
+        (extent, start)
+        for extent in extents
+        if (start := max(extent.sealed_end, extent.log_start)) < extent.end
+    ]
+    if not unsealed:
+        return ""
+    count = sum(extent.end - start for extent, start in unsealed)
+    named = [f"{extent.member} from offset {start} on" for extent, start in unsealed[:SHOWN]]
+    more = f", and {len(unsealed) - SHOWN} more partitions" if unsealed[SHOWN:] else ""
+    what = "1 record is" if count == 1 else f"{count} records are"
+    return f"{what} only in the journal, and left out here ({', '.join(named)}{more})"

@@ -3,8 +3,7 @@ r"""History: segments in a store, found, planned and read.
 segments   a segment in a store, a part of it, and what one task reads
 layout     names of objects -> segments of topics and partitions
 named      of these, what a manifest beside them names
-copies     directories of several brokers -> one log
-starts     where logs begin, after DeleteRecords
+copies     directories of several brokers -> one log; where it begins, after DeleteRecords
 logs       all of that: a listing -> the log of each partition
 select     which partitions are wanted, from where and up to where
 times      times -> offsets

@@ -15,12 +15,11 @@ from operator import attrgetter
 from typing import Any
 
 from lakelog.errors import InvalidInputError
-from lakelog.segments.copies import choose_copies
+from lakelog.segments.copies import choose_copies, note_roots, read_log_starts
 from lakelog.segments.layout import Directory, find_directories, layout_named
 from lakelog.segments.named import read_named
 from lakelog.segments.segments import SegmentRef
 from lakelog.segments.select import Selection
-from lakelog.segments.starts import note_roots, read_log_starts
 from lakelog.store import each_object, run
 
 __all__ = ["each_directory", "each_segment", "find_logs"]

@@ -2,8 +2,7 @@
 
 operations  what can be asked for, as values; flows of one operation each
 keys        which keys there are
-drive, threads
-            run a flow by something that performs operations; many at once, by threads
+drive       what performs the operations of a flow: one by one, on a loop, or by threads
 together    flows as one flow
 memory, local, remote
             stores; local stands on folders, drafts and the system calls of system, remote on
@@ -25,8 +24,10 @@ from lakelog.store.drive import (
     Perform,
     PerformAsync,
     each_object,
+    run_by_threads,
     working,
     working_async,
+    working_by_threads,
 )
 from lakelog.store.keys import KEY_BYTES_MAX, SEGMENT_BYTES_MAX, check_key, check_prefix
 from lakelog.store.lifecycle import Expiry, ExpiryRule, find_expiry
@@ -89,7 +90,6 @@ from lakelog.store.promises import PROBE_AT_START, PROBE_THOROUGH, ProbeSize, Ve
 from lakelog.store.puts import SOON, Put, Unanswered, put_advisory, put_answered, put_named
 from lakelog.store.remote import RemoteStore
 from lakelog.store.retry import RetryPolicy, retrying, retrying_async
-from lakelog.store.threads import run_by_threads, working_by_threads
 from lakelog.store.together import together, tried
 
 __all__ = [

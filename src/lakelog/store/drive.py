@@ -1,26 +1,35 @@
 """What performs work: the functions by which flows are run.
 
 ``working`` and ``working_async`` make of a function that performs operations one that performs all
-that work asks for.
+that work asks for. ``working_by_threads`` is for processes in which no loop runs: the store's
+library waits without holding the interpreter, and a request to a bucket takes as long as thousands
+of lines of Python, so what a flow asks for at once (``Many``) is asked for by threads.
+
 ``each_object`` is for callers outside flows: a listing as an iterator, a page in memory at a time.
 """
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from lakelog.errors import LakelogError
-from lakelog.store.operations import ListPage, Many, ObjectInfo, Op, Page, Wait
+from lakelog.flows import run
+from lakelog.store.operations import ListPage, Many, ObjectInfo, Op, Page, Wait, Work
 
 __all__ = [
     "Perform",
     "PerformAsync",
     "each_object",
+    "run_by_threads",
     "working",
     "working_async",
+    "working_by_threads",
 ]
+
+T = TypeVar("T")
 
 Perform = Callable[[Op], Any]
 """Performs one operation. Retries, meters and faults are functions around one of these."""
@@ -29,6 +38,10 @@ PerformAsync = Callable[[Op], Awaitable[Any]]
 
 ManyBy = Callable[[Callable[[Op], Any], Sequence[Op]], Iterable[Any]]
 """Applies a function to each of many operations, as ``map`` does; by threads, for one."""
+
+REQUESTS = 16
+FLOWS = 16
+"""Threads: of one function that performs work, and of flows that run side by side."""
 
 _sleep: Callable[[float], None] = time.sleep  # noqa: TID251 (a driver: this is where waiting is)
 
@@ -79,6 +92,27 @@ def _attempt(perform: Perform, op: Op) -> Any:
         return perform(op)
     except LakelogError as error:
         return error
+
+
+def working_by_threads(perform: Perform) -> Callable[[Op | Many | Wait], Any]:
+    """Return what performs work: many operations at once, some at a time.
+
+    It may be shared by flows that run side by side.
+    """
+    pool = ThreadPoolExecutor(REQUESTS, thread_name_prefix="lakelog-request")
+
+    def many(attempt: Callable[[Op], Any], ops: Sequence[Op]) -> Iterable[Any]:
+        return pool.map(attempt, ops) if len(ops) > 1 else map(attempt, ops)
+
+    return working(perform, many=many)
+
+
+def run_by_threads(flows: Sequence[Work[T]], perform: Callable[[Op | Many | Wait], Any]) -> list[T]:
+    """Run flows that share nothing side by side, and return what they return, in their order."""
+    if len(flows) < 2:
+        return [run(flow, perform) for flow in flows]
+    with ThreadPoolExecutor(FLOWS, thread_name_prefix="lakelog-flow") as pool:
+        return list(pool.map(lambda flow: run(flow, perform), flows))
 
 
 def each_object(perform: Perform, prefix: str = "", after: str = "") -> Iterator[ObjectInfo]:

@@ -266,7 +266,7 @@ def test_a_shard_that_is_full_can_still_be_taken_over(monkeypatch: pytest.Monkey
     held = site.run(mine.claim(0))
     held = site.run(mine.save(held, {name: encode_group(group(name))}))
     most = len(site.body())
-    monkeypatch.setattr("lakelog.coordination.bucket.SHARD_BYTES_MAX", most)
+    monkeypatch.setattr("lakelog.coordination.shards.SHARD_BYTES_MAX", most)
     claims = [site.run(BucketGroups(broker).claim(0)) for broker in (B, A) * 5]
     taken = claims[-1]
     assert taken.claim.epoch == 11

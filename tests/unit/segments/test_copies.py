@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats import kafkalog
 from lakelog.segments import OffsetSpec, Selection, find_logs
-from lakelog.segments.starts import decode_log_starts
+from lakelog.segments.copies import decode_log_starts
 from lakelog.store import GetRange, MemoryStore, Meter, PutIfAbsent, metered
 from tests.unit.segments.brokers import (
     batch,
