@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from lakelog.errors import ConflictError, CorruptError, NotFoundError
-from lakelog.formats import Bytes, decode_fields, number
+from lakelog.formats import Bytes, decode_fields, decoding, number
 from lakelog.journal import Head, encode_head
 from lakelog.model import Rules
 from lakelog.names import CLUSTER_KEY, PIPELINE_KEY, head_key
@@ -78,7 +78,7 @@ def open_namespace() -> Work[Namespace]:
     found = yield from read_cell(CLUSTER_KEY)
     if found is None:
         raise NotFoundError("there is no namespace here: make one with lakelog init")
-    try:
+    with decoding("namespace", CLUSTER_KEY):
         names = ("lanes", "grace_ms", "checkpoint_every")
         known = ("id", *names)
         fields = decode_fields(found.body, format_=FORMAT, where=CLUSTER_KEY, known=known)
@@ -86,9 +86,6 @@ def open_namespace() -> Work[Namespace]:
         if len(id_) != 16:
             raise ValueError(f"id {id_.hex()}")
         return Namespace(id=id_, rules=Rules(**numbers))
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        what = f"it is no namespace: {error!r}"
-        raise CorruptError(what, at=0, where=CLUSTER_KEY) from error
 
 
 # ---------------------------------------------------------------------------- claims of pipelines
@@ -123,9 +120,7 @@ def is_pipeline_claimed(now_ms: int) -> Work[bool]:
 
 
 def _until_ms(data: Bytes) -> int:
-    try:
+    with decoding("claim", PIPELINE_KEY):
         known = ("holder", "until_ms")
         fields = decode_fields(data, format_=FORMAT, where=PIPELINE_KEY, known=known)
         return number(fields["until_ms"])
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise CorruptError(f"it is no claim: {error!r}", at=0, where=PIPELINE_KEY) from error

@@ -42,7 +42,7 @@ from crc32c import crc32c
 
 from lakelog.coordination.values import build_group, encode_group
 from lakelog.errors import CorruptError, FencedError, InvalidInputError, NotFoundError
-from lakelog.formats import decode_fields, number
+from lakelog.formats import decode_fields, decoding, number
 from lakelog.names import group_shard_key, pulse_key
 from lakelog.store import Replaced, Work, change_cell, delete, head, put_if_match, read_cell
 
@@ -248,11 +248,9 @@ class BucketGroups:
         found = yield from read_cell(key)
         if found is None:
             return None
-        try:
+        with decoding("pulse", key):
             fields = decode_fields(found.body, format_=FORMAT, where=key, known=None)
             return Pulse(found.info.etag, str(fields["where"]), number(fields["since_ms"]))
-        except (ValueError, TypeError, KeyError) as error:
-            raise CorruptError(f"it is no pulse: {error!r}"[:300], at=0, where=key) from error
 
 
 def _taken(key: str) -> FencedError:
@@ -276,7 +274,7 @@ def decode_shard(data: bytes, shard: int) -> ClaimedShard:
         UnsupportedError: a later version made it.
     """
     where = group_shard_key(shard)
-    try:
+    with decoding("shard", where):
         fields = decode_fields(data, format_=FORMAT, where=where, known=_SHARD_FIELDS)
         held = ClaimedShard(
             shard=number(fields["shard"]),
@@ -285,8 +283,6 @@ def decode_shard(data: bytes, shard: int) -> ClaimedShard:
             writes=number(fields["writes"]),
         )
         groups = [build_group(one, where) for one in fields["groups"]]
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise CorruptError(f"it is no shard: {error!r}"[:300], at=0, where=where) from error
     if held.shard != shard or not shard < held.shards <= SHARDS_MAX or len(held.claim.broker) != 16:
         what = f"it is shard {held.shard} of {held.shards}, of {held.claim.broker.hex()!r}"
         raise CorruptError(what, at=0, where=where)

@@ -38,7 +38,7 @@ from lakelog.formats.contract import (
     run,
     walk_blocks,
 )
-from lakelog.formats.fields import check_fields, decode_fields, number
+from lakelog.formats.fields import check_fields, decode_fields, decoding, flag, number
 from lakelog.formats.limits import fitting
 
 __all__ = [
@@ -62,9 +62,11 @@ __all__ = [
     "check_fields",
     "decode",
     "decode_fields",
+    "decoding",
     "drive_items",
     "fetch",
     "fitting",
+    "flag",
     "kafkalog",
     "kafs",
     "number",

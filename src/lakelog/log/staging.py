@@ -29,7 +29,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from lakelog.errors import ConflictError, CorruptError, InvalidInputError, UnsupportedError
-from lakelog.formats import Bytes, decode_fields, fitting, number
+from lakelog.formats import Bytes, decode_fields, decoding, fitting, number
 from lakelog.formats.lanes import Slice
 from lakelog.names import identity_key, plan_key, staged_key
 from lakelog.store import Body, Created, Work, put_answered, put_named, read_cell
@@ -105,12 +105,10 @@ def read_identity(write: bytes) -> Work[Identity | None]:
     found = yield from read_cell(key)
     if found is None:
         return None
-    try:
+    with decoding("identity", key):
         fields = decode_fields(found.body, format_=FORMAT, where=key, known=Identity._fields)
         query, is_stream = bytes.fromhex(fields["query"]), bool(fields["is_stream"])
         return Identity(query, number(fields["number"]), is_stream)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise CorruptError(f"it is no identity: {error!r}", at=0, where=key) from error
 
 
 class Page(NamedTuple):
@@ -158,15 +156,13 @@ def decode_plan(data: Bytes, write: bytes, page: int = 0) -> Page:
         UnsupportedError: a later version made it, or it is over the limits.
     """
     where = plan_key(write, page)
-    try:
+    with decoding("plan", where):
         fields = decode_fields(data, format_=FORMAT, where=where, known=Page._fields)
         rows = [
             Staged(number(lane), bytes.fromhex(topic), *map(number, rest))
             for lane, topic, *rest in fields["runs"]
         ]
         pages = number(fields.get("pages", 1))
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise CorruptError(f"it is no plan: {error!r}", at=0, where=where) from error
     if len(data) > PLAN_BYTES_MAX or pages > PAGES_MAX or len(rows) > RUNS_MAX:
         what = f"a plan of {pages} pages, with {len(rows)} runs in {len(data)} bytes of this one"
         raise UnsupportedError(f"{what}, is over the limits", at=0, where=where)

@@ -31,7 +31,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from lakelog.errors import ConflictError, CorruptError, NotFoundError, UnavailableError
-from lakelog.formats import Bytes, decode_fields, number
+from lakelog.formats import Bytes, decode_fields, decoding, number
 from lakelog.formats.lanes import Slice
 from lakelog.journal import (
     CommitWrite,
@@ -126,7 +126,7 @@ _FIELDS = frozenset(one.name for one in fields_of(Decision))
 
 
 def _decoded(data: Bytes, where: str) -> Decision:
-    try:
+    with decoding("commit", where):
         fields = decode_fields(data, format_=FORMAT, where=where, known=_FIELDS)
         return Decision(
             is_stream=bool(fields["is_stream"]),
@@ -136,8 +136,6 @@ def _decoded(data: Bytes, where: str) -> Decision:
             records=number(fields["records"]),
             lanes=tuple((number(lane), number(seq)) for lane, seq in fields["lanes"]),
         )
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise CorruptError(f"it is no commit: {error!r}", at=0, where=where) from error
 
 
 # ---------------------------------------------------------------------------- deciding
