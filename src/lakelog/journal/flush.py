@@ -200,8 +200,4 @@ def flush(lane: Lane, requests: Sequence[Request]) -> Work[Flushed]:
         return Flushed((yield from append(lane, requests)))
     except LakelogError as error:
         lane.notes["flush failed"] += 1
-        return Flushed(_failed(requests), error)
-
-
-def _failed(requests: Sequence[Request]) -> tuple[Outcome, ...]:
-    return tuple(Unknown() for _ in requests)
+        return Flushed(tuple(Unknown() for _ in requests), error)

@@ -35,7 +35,6 @@ from lakelog.formats.lanes import (
     Mark,
     Producer,
     Rolled,
-    Slice,
     Write,
 )
 from lakelog.journal.layers import Layers
@@ -241,7 +240,7 @@ class Fold:
             for bundle in bundles
             for slice_ in bundle.slices
         ]
-        rows.sort(key=_by_offset)
+        rows.sort(key=lambda row: (*row.slice.place, row.slice.base_offset))
         return Checkpoint(
             lane=self.lane,
             seq=self.seq,
@@ -300,8 +299,3 @@ def _within_quota(
         kept += some[len(some) - min(share, len(some)) :]
         left -= min(share, len(some))
     return kept
-
-
-def _by_offset(rolled: Rolled) -> tuple[bytes, int, int]:
-    slice_: Slice = rolled.slice
-    return slice_.topic, slice_.partition, slice_.base_offset

@@ -12,7 +12,7 @@ that was told so must not be told later that they are absent.
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from crc32c import crc32c
 
@@ -92,10 +92,7 @@ class Begin:
 
     place: tuple[bytes, int]
     offset: int
-
-    @property
-    def is_plain(self) -> bool:
-        return False
+    is_plain: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,10 +109,7 @@ class CommitWrite:
     """When it was decided that this attempt counts, by the store's clock."""
     runs: tuple[Slice, ...]
     """Staged runs of batches, by partition, without their offsets."""
-
-    @property
-    def is_plain(self) -> bool:
-        return False
+    is_plain: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,19 +117,14 @@ class DeleteTopic:
     """The end of a topic in this lane."""
 
     topic: bytes
-
-    @property
-    def is_plain(self) -> bool:
-        return False
+    is_plain: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Touch:
     """A bundle, also when it has nothing to carry: an idle lane is trimmed behind one."""
 
-    @property
-    def is_plain(self) -> bool:
-        return False
+    is_plain: ClassVar[bool] = False
 
 
 Request = Append | Begin | CommitWrite | DeleteTopic | Touch

@@ -24,7 +24,7 @@ from lakelog.formats.lanes import (
     decode_checkpoint,
     decode_directory,
 )
-from lakelog.journal.fold import Fold
+from lakelog.journal.fold import Fold, TopicIdPartition
 from lakelog.journal.lane import KnownBundle, Lane, Snapshot, floor_holds, look
 from lakelog.names import bundle_key, checkpoint_key, tail_key
 from lakelog.store import (
@@ -40,6 +40,7 @@ from lakelog.store import (
 
 __all__ = [
     "DIRECTORIES_AT_ONCE",
+    "checkpoint_in",
     "follow",
     "learn",
     "probe",
@@ -124,11 +125,22 @@ def read_checkpoint(
         return None
     if known is not None and seq in known:
         return known[seq]
-    with _named(key):
-        checkpoint = decode_checkpoint(found.body)
+    return checkpoint_in(found, lane, seq)
+
+
+def checkpoint_in(
+    found: Fetched, lane: Lane, seq: int, partitions: Sequence[TopicIdPartition] | None = None
+) -> Checkpoint:
+    """Return the checkpoint that an object holds, or what it says of some partitions.
+
+    Raises:
+        CorruptError, UnsupportedError: it is none, or another one.
+    """
+    with _named(found.info.key):
+        checkpoint = decode_checkpoint(found.body, partitions)
     if (checkpoint.lane, checkpoint.seq) != (lane.number, seq):
         what = f"it is checkpoint {checkpoint.seq} of lane {checkpoint.lane}"
-        raise CorruptError(what, at=0, where=key)
+        raise CorruptError(what, at=0, where=found.info.key)
     return checkpoint
 
 

@@ -20,18 +20,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from typing import NamedTuple
 
-from lakelog.errors import CorruptError, InvalidInputError
+from lakelog.errors import InvalidInputError
 from lakelog.formats.lanes import (
     CHECKPOINT_BYTES_MAX,
     Bundle,
-    Checkpoint,
     Slice,
-    decode_checkpoint,
 )
 from lakelog.journal import (
     DIRECTORIES_AT_ONCE,
     Lane,
     TopicIdPartition,
+    checkpoint_in,
     floor_holds,
     read_bundles,
 )
@@ -39,7 +38,7 @@ from lakelog.log.survey import Extent, PartitionRef
 from lakelog.manifests import SegmentRow
 from lakelog.names import checkpoint_key
 from lakelog.segments import SPLIT_BYTES, equal_parts, pack
-from lakelog.store import Fetched, Get, Work, fetch_many
+from lakelog.store import Get, Work, fetch_many
 
 __all__ = [
     "LocatedRange",
@@ -202,7 +201,8 @@ def _collect(lane: Lane, found: _Found) -> Work[int | None]:
             if not found.left():
                 break
             lowest = low + 1
-            checkpoint = None if body is None else _roll(lane, mark, body, found.left())
+            left = found.left()
+            checkpoint = None if body is None else checkpoint_in(body, lane, mark, left)
             if checkpoint is not None and checkpoint.first <= low + 1:
                 found.add(row for row in reversed(checkpoint.roll) if row[0] > low)
             else:
@@ -215,15 +215,6 @@ def _newest_first(bundles: Sequence[Bundle], floor: int) -> Iterator[tuple[int, 
         if bundle.seq >= floor:
             for slice_ in reversed(bundle.slices):
                 yield bundle.seq, slice_, bundle.epoch
-
-
-def _roll(lane: Lane, seq: int, body: Fetched, places: Sequence[TopicIdPartition]) -> Checkpoint:
-    """Return what a checkpoint says of some partitions: of each, the rows in order."""
-    checkpoint = decode_checkpoint(body.body, places)
-    if (checkpoint.lane, checkpoint.seq) != (lane.number, seq):
-        what = f"it is checkpoint {checkpoint.seq} of lane {checkpoint.lane}"
-        raise CorruptError(what, at=0, where=body.info.key)
-    return checkpoint
 
 
 def _directories(lane: Lane, found: _Found, first: int, end: int) -> Work[None]:

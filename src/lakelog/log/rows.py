@@ -126,7 +126,8 @@ class _Reading:
                 continue
             at, rows = item.column("offset")[-1].as_py() + 1, rows + item.num_rows
             yield self._place(span.member, item)
-        if rows != span.offsets and not span.member.compacted and _is_dense(row):
+        is_dense = row.records == row.next_offset - row.base_offset
+        if rows != span.offsets and not span.member.compacted and is_dense:
             # Records about transactions are not given out, but have offsets.
             rows = yield from self._count(row, key, span)
             if rows != span.offsets:
@@ -291,10 +292,6 @@ def _body(
 def _piece(span: LocatedRange) -> SliceRef:
     assert isinstance(span.held, SliceRef)
     return span.held
-
-
-def _is_dense(row: SegmentRow) -> bool:
-    return row.records == row.next_offset - row.base_offset
 
 
 # ---------------------------------------------------------------------------- what went wrong

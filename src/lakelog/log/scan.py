@@ -15,12 +15,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.errors import InvalidInputError, NotFoundError
+from lakelog.catalog import has_namespace
+from lakelog.errors import InvalidInputError
 from lakelog.host import SystemClock, new_id
 from lakelog.log.offset_options import Losses
 from lakelog.log.reader import Driver, NamespaceReader
 from lakelog.log.rows import read_task
-from lakelog.names import CLUSTER_KEY
 from lakelog.segments import (
     HISTORY,
     LATEST,
@@ -33,7 +33,7 @@ from lakelog.segments import (
 )
 from lakelog.segments.placed import PLACED_COLUMNS, placed_schema
 from lakelog.segments.scan import scan as scan_segments
-from lakelog.store import Head, Perform, open_store, retrying
+from lakelog.store import Perform, open_store, retrying, run, working
 
 __all__ = ["scan"]
 
@@ -62,13 +62,13 @@ def scan(
     """
     perform = retrying(open_store(url, store_options).perform)
     if layout is None or layout == HISTORY:
-        has_namespace = _has_namespace(perform)
-        if layout is None and not has_namespace:
+        is_namespace = run(has_namespace(), working(perform))
+        if layout is None and not is_namespace:
             raise InvalidInputError(
                 f"{url} is no namespace: say which segments are there, layout="
                 f"{' or '.join(map(repr, LAYOUTS))}"
             )
-        if layout == HISTORY and has_namespace:
+        if layout == HISTORY and is_namespace:
             warnings.warn(
                 f"{url} is a namespace, and layout={HISTORY!r} reads only what of it is sealed: "
                 "leave layout out to read all records",
@@ -84,14 +84,6 @@ def scan(
     return scan_segments(
         url, layout=layout, columns=columns, mode=mode, store_options=store_options, **settings
     )
-
-
-def _has_namespace(perform: Perform) -> bool:
-    try:
-        perform(Head(CLUSTER_KEY))
-    except NotFoundError:
-        return False
-    return True
 
 
 def _scan_log(

@@ -18,16 +18,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lakelog.catalog import Marks, Topic, cleanup_policy, news_of_topics, open_namespace, read_topic
+from lakelog.catalog import (
+    Marks,
+    Topic,
+    cleanup_policy,
+    has_namespace,
+    news_of_topics,
+    open_namespace,
+    read_topic,
+)
 from lakelog.errors import LakelogError, NotFoundError
 from lakelog.journal import Lane, new_lane, probe
 from lakelog.log.plan import plan_partitions
 from lakelog.manifests import PartitionPath, SegmentRow
 from lakelog.model import Rules
-from lakelog.names import CLUSTER_KEY
 from lakelog.ports import Clock, Ids
 from lakelog.segments import Selection
-from lakelog.store import Work, head
+from lakelog.store import Work
 
 __all__ = ["Extent", "PartitionRef", "Survey", "open_survey", "tell_unsealed"]
 
@@ -201,9 +208,7 @@ def tell_unsealed(selection: Selection, clock: Clock, ids: Ids) -> Work[str]:
     It is empty where all is sealed, and where there is no namespace. A journal that cannot be read
     is told of as well: nobody may take that for an empty one.
     """
-    try:
-        yield from head(CLUSTER_KEY)
-    except NotFoundError:
+    if not (yield from has_namespace()):
         return ""
     try:
         extents = yield from _look_at(selection, clock, ids)

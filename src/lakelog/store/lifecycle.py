@@ -96,7 +96,8 @@ def find_expiry(
         )
     if parts.scheme != "s3":
         return Expiry(rules=(), said="no rules: nothing here deletes by itself")
-    options = _plain(spec.options)
+    # By their shortest names; obstore takes several for one.
+    options = {plain_name(name): value for name, value in spec.options.items()}
     if not ("access_key_id" in options and "secret_access_key" in options):
         # Those of a profile or of an instance are known to obstore alone, which does not tell them.
         return Expiry(rules=None, said="not checked: no access_key_id in options or variables")
@@ -124,11 +125,6 @@ def _told(count: int, reaching: tuple[ExpiryRule, ...]) -> str:
 
 
 # ---------------------------------------------------------------------------- asking
-
-
-def _plain(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options by their shortest names; obstore takes several for one."""
-    return {plain_name(name): value for name, value in options.items()}
 
 
 def _place(bucket: str, options: Mapping[str, str], region: str) -> SplitResult:
