@@ -199,5 +199,5 @@ def flush(lane: Lane, requests: Sequence[Request]) -> Work[Flushed]:
     try:
         return Flushed((yield from append(lane, requests)))
     except LakelogError as error:
-        lane.notes["flush failed"] += 1
+        lane.counters["flush failed"] += 1
         return Flushed(tuple(Unknown() for _ in requests), error)

@@ -1,19 +1,19 @@
-"""Spans: offsets of partitions, where they lie, and shares of them for tasks.
+"""Located ranges: offsets of partitions, where they lie, and tasks that read them.
 
-    wanted    partition, from, until          fixed when a read is planned
-    span      a part of one segment, or of one slice of a bundle
-    share     spans for one task, of about so many bytes
+    wanted          partition, from, until          fixed when a read is planned
+    located range   a part of one segment, or of one slice of a bundle
+    task            located ranges of about so many bytes
 
 Bytes decide how much a task reads, and offsets where it begins: a large segment is cut between two
-offsets, in proportion. Whoever reads finds the place by the index. So it is known of every span how
-many offsets it has, and a read that gives more or fewer is noticed.
+offsets, in proportion. Whoever reads finds the batch by the index. So it is known of every range
+how many offsets it has, and a read that gives more or fewer is noticed.
 
-Slices are shared out bundle by bundle, in the order in which they lie there: a task then needs one
-range of each bundle, whatever the number of partitions.
+Slices go to tasks bundle by bundle, in the order in which they lie there: a task then needs one
+range of bytes of each bundle, whatever the number of partitions.
 
-Where a span lies is how it was when it was planned. Segments are merged and bundles trimmed
+Where a range lies is how it was when it was planned. Segments are merged and bundles trimmed
 meanwhile; whoever finds it gone looks again, for the same offsets (``rows``). What could not be
-located, because the lane moved on just then, is a span that says nothing about it.
+located, because the lane moved on just then, has no location.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -71,7 +71,7 @@ class LocatedRange(NamedTuple):
     next_offset: int
     size: int
     """About how many bytes."""
-    held: SegmentRow | SliceRef | None
+    location: SegmentRow | SliceRef | None
     """None: look for it."""
 
     @property
@@ -148,7 +148,9 @@ class _Found:
         self._need = need
         self._left = set(need)
         self._sorted: list[TopicIdPartition] = []
-        self._pieces: dict[TopicIdPartition, list[SliceRef]] = {place: [] for place in need}
+        self._pieces: dict[TopicIdPartition, list[SliceRef]] = {
+            topic_partition: [] for topic_partition in need
+        }
 
     def left(self) -> list[TopicIdPartition]:
         """Return the partitions of which more is needed, in their order."""
@@ -161,19 +163,19 @@ class _Found:
         left, need, pieces, make = self._left, self._need, self._pieces, tuple.__new__
         for seq, slice_, epoch in rows:
             topic, partition, _, base, offsets, position, length, _, _, write, _ = slice_
-            place = topic, partition
-            if place not in left:
+            topic_partition = topic, partition
+            if topic_partition not in left:
                 continue
-            base_offset, next_offset = need[place]
+            base_offset, next_offset = need[topic_partition]
             if base < next_offset and base + offsets > base_offset:
                 fields = (seq, epoch, base, offsets, position, length, write)
-                pieces[place].append(make(SliceRef, fields))
+                pieces[topic_partition].append(make(SliceRef, fields))
             if base <= base_offset:
-                left.discard(place)
+                left.discard(topic_partition)
 
-    def pieces(self, place: TopicIdPartition) -> list[SliceRef]:
+    def pieces(self, topic_partition: TopicIdPartition) -> list[SliceRef]:
         """Return what was found of a partition, in order."""
-        return self._pieces.get(place, [])[::-1]
+        return self._pieces.get(topic_partition, [])[::-1]
 
 
 def _collect(lane: Lane, found: _Found) -> Work[int | None]:
@@ -183,8 +185,8 @@ def _collect(lane: Lane, found: _Found) -> Work[int | None]:
     floor, every = seen.head.floor, lane.rules.checkpoint_every
     if not found.left():
         return None
-    top = known.fold.seq - len(known.held)
-    found.add(_newest_first([held.bundle for held in known.held], floor))
+    top = known.fold.seq - len(known.bundles)
+    found.add(_newest_first([held.bundle for held in known.bundles], floor))
     if known.due is not None and known.due[0].seq == top and found.left():
         bundles = known.due[1]
         found.add(_newest_first(bundles, floor))
@@ -279,7 +281,7 @@ def _cut(span: LocatedRange, split_bytes: int, offsets_max: int) -> Iterable[Loc
 
 def _joined(spans: list[LocatedRange]) -> Iterator[LocatedRange]:
     """Yield ranges for one task; the pieces of one segment or slice are one, and read once."""
-    for _, group in groupby(spans, key=lambda span: (span.member.key, id(span.held))):
+    for _, group in groupby(spans, key=lambda span: (span.member.key, id(span.location))):
         first, *others = group
         size = first.size + sum(one.size for one in others)
         yield first._replace(next_offset=others[-1].next_offset, size=size) if others else first

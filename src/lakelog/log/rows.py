@@ -67,14 +67,14 @@ def read_task(
     held: list[LocatedRange] = []
     size = 0
     for span in spans:
-        if held and (not isinstance(span.held, SliceRef) or size >= WINDOW_BYTES):
+        if held and (not isinstance(span.location, SliceRef) or size >= WINDOW_BYTES):
             yield from reading.slices(held)
             held, size = [], 0
-        if isinstance(span.held, SliceRef):
+        if isinstance(span.location, SliceRef):
             held.append(span)
             size += span.size
-        elif isinstance(span.held, SegmentRow):
-            yield from reading.segment(span, span.held)
+        elif isinstance(span.location, SegmentRow):
+            yield from reading.segment(span, span.location)
         else:
             yield from reading.again(span, span.base_offset)
     if held:
@@ -290,8 +290,8 @@ def _body(
 
 
 def _piece(span: LocatedRange) -> SliceRef:
-    assert isinstance(span.held, SliceRef)
-    return span.held
+    assert isinstance(span.location, SliceRef)
+    return span.location
 
 
 # ---------------------------------------------------------------------------- what went wrong

@@ -166,7 +166,7 @@ class RemoteStore:
     # ------------------------------------------------------------------------ operations
 
     def _calls(self, op: Op) -> _Calls:
-        if _home() != os.getpid():
+        if _first_process() != os.getpid():
             raise InvalidInputError(
                 f"{self.url}: this process was forked from one that used a remote store: "
                 "start it by spawn, or use stores in the workers only"
@@ -306,7 +306,7 @@ def _wanted_bytes(op: Get | GetRange | GetSuffix) -> int:
 
 
 @cache
-def _home() -> int:
+def _first_process() -> int:
     """Return the process in which the threads of obstore live."""
     return os.getpid()
 

@@ -72,9 +72,9 @@ class Town:
 
     def note(self, lane: Lane) -> None:
         """Count which ways were taken."""
-        for name, count in lane.notes.items():
+        for name, count in lane.counters.items():
             self.count(name, count)
-        lane.notes.clear()
+        lane.counters.clear()
 
     def count(self, what: str, times: int = 1) -> None:
         """Count something that happened."""
