@@ -227,7 +227,7 @@ def _not_alone(view: memoryview, at: int, end: int) -> CorruptError | InvalidInp
     """Say what is wrong with bytes behind the one batch."""
     header = decode_header(view, at)
     if at + header.size > end:
-        return CorruptError(f"{end - at} bytes of a batch of {header.size}", at=at)
+        return CorruptError(f"a batch of {header.size} bytes, of which {end - at} came", at=at)
     return InvalidInputError(
         "a produce request has exactly one record batch for each partition: send the next one in "
         "another request"
@@ -242,7 +242,7 @@ def _checked(view: memoryview, at: int, end: int) -> BatchHeader:
     _, length, _, _, crc, attributes, last_delta, _, _, producer_id, epoch, sequence, count = header
     next_at = at + LENGTH_END + length
     if next_at > end:
-        raise CorruptError(f"{end - at} bytes of a batch of {header.size}", at=at)
+        raise CorruptError(f"a batch of {header.size} bytes, of which {end - at} came", at=at)
     if crc32c(view[at + CRC_START : next_at]) != crc:
         raise CorruptError("a batch does not match its CRC", at=at + 17)
     if attributes & _TRANSACTIONS:

@@ -98,7 +98,7 @@ def _held(lane: Lane, seq: int, end: Fetched) -> Work[KnownBundle | None]:
     with _named(end.info.key):
         bundle = decode_directory(tail, size)
     if (bundle.lane, bundle.seq) != (lane.number, seq):
-        what = f"it is bundle {bundle.seq} of lane {bundle.lane}"
+        what = f"it holds bundle {bundle.seq} of lane {bundle.lane}: restore the right one"
         raise CorruptError(what, at=start, where=end.info.key)
     return KnownBundle(bundle, end.info.etag, size)
 
@@ -139,7 +139,7 @@ def checkpoint_in(
     with _named(found.info.key):
         checkpoint = decode_checkpoint(found.body, partitions)
     if (checkpoint.lane, checkpoint.seq) != (lane.number, seq):
-        what = f"it is checkpoint {checkpoint.seq} of lane {checkpoint.lane}"
+        what = f"it holds checkpoint {checkpoint.seq} of lane {checkpoint.lane}"
         raise CorruptError(what, at=0, where=found.info.key)
     return checkpoint
 

@@ -248,7 +248,9 @@ def plan_read_tasks(
     exactly.
     """
     if split_bytes < 1 or (offsets_max is not None and offsets_max < 1):
-        raise InvalidInputError(f"shares of {split_bytes} bytes, {offsets_max} offsets: use 1 up")
+        raise InvalidInputError(
+            f"tasks of {split_bytes} bytes and {offsets_max} offsets: use 1 or more of each"
+        )
     most = 1 << 62 if offsets_max is None else offsets_max
     shares = list(_pack(spans, split_bytes, most))
     if len(shares) < shares_min:

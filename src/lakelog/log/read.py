@@ -44,7 +44,7 @@ from lakelog.manifests import (
 )
 from lakelog.names import bundle_key, staged_key
 from lakelog.records import HEADER_BYTES, decode_header
-from lakelog.store import GetRange, Wait, Work, ask, ask_all
+from lakelog.store import Fetched, GetRange, Wait, Work, ask, ask_all
 
 __all__ = [
     "Bounds",
@@ -281,10 +281,8 @@ def _whole_slices(
             if found.pieces:
                 break  # What came before it is good; whoever reads on finds out.
             raise answer
-        key = answer.info.key
-        if len(answer.body) != one.slice.length:
-            raise CorruptError(f"{len(answer.body)} bytes of it", at=one.slice.position, where=key)
-        found.add(answer.body, one.slice.base_offset, one.epoch, where=key)
+        body = _all_bytes(answer, one.slice.length)
+        found.add(body, one.slice.base_offset, one.epoch, where=answer.info.key)
     return (found.base_offset, found.next_offset, found.pieces) if found.size_bytes else None
 
 
@@ -306,10 +304,8 @@ def read_slice(
     else:
         key = bundle_key(lane, held.bundle.seq)
         start, end, base = _wanted(held, slice_, offset, size_bytes_max)
-    found = yield from ask(GetRange(key, start, end))
-    if len(found.body) != end - start:
-        raise CorruptError(f"{len(found.body)} bytes of {end - start}", at=start, where=key)
-    return place_batches(found.body, base, held.bundle.epoch, where=key)
+    body = _all_bytes((yield from ask(GetRange(key, start, end))), end - start)
+    return place_batches(body, base, held.bundle.epoch, where=key)
 
 
 def _wanted(
@@ -368,10 +364,7 @@ def _batches(path: PartitionPath, row: SegmentRow, at: int, offset: int, most: i
     size = max(most, CHUNK_BYTES_MIN)
     while True:
         wanted = GetRange(key, row.position + at, row.position + min(at + size, end))
-        data = (yield from ask(wanted)).body
-        if len(data) < wanted.end - wanted.start:
-            what = f"{len(data)} bytes of {wanted.end - wanted.start}"
-            raise CorruptError(what, at=wanted.start, where=key)
+        data = _all_bytes((yield from ask(wanted)), wanted.end - wanted.start)
         skip, cut, more = _whole(data, offset, most)
         if cut > skip:
             body = share(data, skip, cut)
@@ -381,7 +374,9 @@ def _batches(path: PartitionPath, row: SegmentRow, at: int, offset: int, most: i
         if at + len(data) >= end:
             if row.records < row.next_offset - row.base_offset:
                 return b""
-            raise CorruptError(f"offset {offset} is not in it", at=at, where=key)
+            raise CorruptError(
+                f"it should hold offset {offset}, and does not: verify the topic", at=at, where=key
+            )
         at, size = at + cut, max(more, size)
 
 
@@ -412,3 +407,11 @@ def _whole(data: bytes, offset: int, most: int) -> tuple[int, int, int]:
         if header.next_offset <= offset:
             skip = at
     return skip, at, HEADER_BYTES
+
+
+def _all_bytes(found: Fetched, length: int) -> bytes:
+    """Return what was read, which must be so many bytes."""
+    if len(found.body) != length:
+        what = f"it has {len(found.body)} of the {length} bytes that the log has there: restore it"
+        raise CorruptError(what, at=found.start, where=found.info.key)
+    return found.body

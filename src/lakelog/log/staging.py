@@ -167,7 +167,8 @@ def decode_plan(data: Bytes, write: bytes, page: int = 0) -> Page:
         what = f"a plan of {pages} pages, with {len(rows)} runs in {len(data)} bytes of this one"
         raise UnsupportedError(f"{what}, is over the limits", at=0, where=where)
     if not page < pages or not rows:
-        raise CorruptError(f"page {page} of {pages}, {len(rows)} runs", at=0, where=where)
+        what = f"it is page {page} of a plan of {pages}, with {len(rows)} runs"
+        raise CorruptError(what, at=0, where=where)
     runs = {
         lane: tuple(_run(one) for one in some)
         for lane, some in groupby(rows, key=lambda one: one.lane)

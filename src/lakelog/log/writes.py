@@ -360,4 +360,5 @@ def _check_staged(write: bytes, plan: Mapping[int, tuple[Slice, ...]]) -> Work[N
         if isinstance(answer, NotFoundError):
             raise answer
         if answer.size < needed[key]:
-            raise CorruptError(f"{answer.size} bytes of {needed[key]}", at=0, where=key)
+            what = f"it has {answer.size} of the {needed[key]} bytes that the write has staged"
+            raise CorruptError(what, at=0, where=key)

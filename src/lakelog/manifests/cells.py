@@ -137,7 +137,8 @@ def read_page(path: PartitionPath, page: PageRow) -> Work[tuple[SegmentRow, ...]
     rows = decode_page(found.body)
     held = (rows[0].base_offset, rows[-1].next_offset, len(rows)) if rows else (0, 0, 0)
     if held != page[1:4]:
-        raise CorruptError(f"it holds {held}, not {page[1:4]}", at=0, where=key)
+        what = f"first offset, end and rows are {held}, and its manifest says {page[1:4]}"
+        raise CorruptError(what, at=0, where=key)
     return rows
 
 

@@ -92,7 +92,8 @@ def finish_segment(path: PartitionPath, made: NewSegment, name: str) -> Work[Seg
     key = f"{path.prefix}{name}"
     found = yield from ask(Get(f"{key}.kfs", made.row.length))
     if crc32c(found.body) != made.row.crc:
-        raise CorruptError("it reads back as something else", at=0, where=f"{key}.kfs")
+        what = "it reads back as other bytes than were put: run lakelog doctor store"
+        raise CorruptError(what, at=0, where=f"{key}.kfs")
     for suffix, index in ((".index", made.index), (".timeindex", made.timeindex)):
         yield from put_advisory(f"{key}{suffix}", index)
     return made.row._replace(name=name)
