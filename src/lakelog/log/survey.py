@@ -106,7 +106,7 @@ class Survey:
         if names is not None and len(names) == 1:
             yield from self._read(names[0])
         else:
-            news = yield from news_of_topics(self._marks, lambda name: _may_want(selection, name))
+            news = yield from news_of_topics(self._marks, selection.wants_some)
             for error in news.damaged.values():
                 raise error  # To leave out a topic that was asked for would be to lose records.
             self.topics |= news.topics
@@ -181,11 +181,6 @@ def _names(selection: Selection) -> list[str] | None:
     if selection.partitions is not None:
         return sorted({topic for topic, _ in selection.partitions})
     return None
-
-
-def _may_want(selection: Selection, name: str) -> bool:
-    names = _names(selection)
-    return selection.wants(name, 0) if names is None else name in names
 
 
 def _members(topic: Topic) -> Iterable[PartitionRef]:

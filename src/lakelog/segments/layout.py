@@ -13,7 +13,7 @@ not part of a log (files on their way out, an index without its log, other peopl
 passed over.
 
 Two segments of a partition may begin at the same offset where one replaced the other. Names do not
-tell which one counts: where a manifest lies beside them it does, see ``named``.
+tell which one counts: where a manifest lies beside them it does, see ``logs``.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -155,15 +155,8 @@ class LocalStore:
     def _put_if_match(self, op: PutIfMatch) -> Replaced | Changed:
         folder, name = split_key(op.key)
         with self._drafts.locked():
-            try:
-                with self._open(op.key) as (_, held):
-                    pass
-            except OSError as error:
-                if error.errno not in MISSING:
-                    raise
-                self._sync_absence(folder)
-                return Changed()
-            if describe(op.key, held).etag != op.etag:
+            held = self._durable_status(op.key)
+            if held is None or describe(op.key, held).etag != op.etag:
                 return Changed()
             with (
                 self._drafts.write(op.body, after_ns=held.st_mtime_ns) as draft,
@@ -176,25 +169,32 @@ class LocalStore:
     def _delete(self, op: Delete) -> None:
         folder, name = split_key(op.key)
         with self._drafts.locked():
-            try:
-                with self._open(op.key):
-                    pass  # Links and folders are not objects, and stay.
+            # Links and folders are not objects, and stay.
+            if self._durable_status(op.key) is not None:
                 with self._folders.open(folder) as above:
-                    self._system.unlink(name, dir_fd=above)
+                    with contextlib.suppress(FileNotFoundError):  # Nobody asks others to lock.
+                        self._system.unlink(name, dir_fd=above)
                     self._folders.sync(folder, above)
-            except OSError as error:
-                if error.errno not in MISSING:
-                    raise
-                self._sync_absence(folder)
 
-    def _sync_absence(self, folder: str) -> None:
-        """Let what is gone stay away: whoever deleted it may have died before its own sync."""
+    def _durable_status(self, key: str) -> Status | None:
+        """Return what a file says of an object; None: there is none, and a power cut brings none.
+
+        Whoever deleted it may have died before its own sync.
+        """
+        try:
+            with self._open(key) as (_, status):
+                return status
+        except OSError as error:
+            if error.errno not in MISSING:
+                raise
+        folder, _ = split_key(key)
         try:
             with self._folders.open(folder) as above:
                 self._folders.sync(folder, above)
         except OSError as error:
             if error.errno not in MISSING:
                 raise
+        return None
 
     def _make_folder(self, folder: str, key: str) -> None:
         try:
