@@ -111,14 +111,18 @@ def unsealed_ranges(
     The newest directories are in memory; older ones come from the rolls of checkpoints, from the
     newest back to the first that is needed.
     """
-    need = {member.where.place: span for member, span in wanted.items() if span[0] < span[1]}
+    need = {
+        member.where.place: (start, until)
+        for member, (start, until) in wanted.items()
+        if start < until
+    }
     found = _Found(need)
     lowest = yield from _collect(lane, found)
     gone = -1
     if lowest is not None and not (yield from floor_holds(lane, lowest)):
         assert lane.last_look is not None
         gone = lane.last_look.head.floor
-    spans: list[LocatedRange] = []
+    ranges: list[LocatedRange] = []
     seqs: list[int] = []
     # Partitions as they lie in a bundle: so it is enough to sort by bundles.
     for member in sorted(wanted, key=lambda member: member.where.place):
@@ -132,13 +136,13 @@ def unsealed_ranges(
                 size = _part(size, next_ - at, offsets)
             held = None if seq < gone or write >= 0 else piece
             # A plan of a million slices goes through here.
-            spans.append(tuple.__new__(LocatedRange, (member, at, next_, size, held)))
+            ranges.append(tuple.__new__(LocatedRange, (member, at, next_, size, held)))
             seqs.append(seq)
             at = next_
         if at < next_offset:
-            spans.append(LocatedRange(member, at, next_offset, 0, None))
+            ranges.append(LocatedRange(member, at, next_offset, 0, None))
             seqs.append(lane.next_seq)
-    return [spans[number] for number in sorted(range(len(spans)), key=seqs.__getitem__)]
+    return [ranges[number] for number in sorted(range(len(ranges)), key=seqs.__getitem__)]
 
 
 class _Found:
@@ -232,19 +236,19 @@ def _part(size: int, offsets: int, of: int) -> int:
     return max(1, size * offsets // of)
 
 
-# ---------------------------------------------------------------------------- shares
+# ---------------------------------------------------------------------------- tasks
 
 
 def plan_read_tasks(
-    spans: Sequence[LocatedRange],
+    ranges: Sequence[LocatedRange],
     *,
     split_bytes: int = SPLIT_BYTES,
-    shares_min: int = 1,
+    tasks_min: int = 1,
     offsets_max: int | None = None,
 ) -> list[TaskRanges]:
-    """Share spans out, in their order: about ``split_bytes`` for a task, and no more offsets.
+    """Return tasks for ranges, in their order: of about ``split_bytes``, and no more offsets each.
 
-    There are at least ``shares_min``, where there are as many offsets; ``offsets_max`` is kept
+    There are at least ``tasks_min``, where there are as many offsets; ``offsets_max`` is kept
     exactly.
     """
     if split_bytes < 1 or (offsets_max is not None and offsets_max < 1):
@@ -252,38 +256,38 @@ def plan_read_tasks(
             f"tasks of {split_bytes} bytes and {offsets_max} offsets: use 1 or more of each"
         )
     most = 1 << 62 if offsets_max is None else offsets_max
-    shares = list(_pack(spans, split_bytes, most))
-    if len(shares) < shares_min:
+    tasks = list(_pack(ranges, split_bytes, most))
+    if len(tasks) < tasks_min:
         # By offsets, which are certain; bytes are only about right.
-        total = sum(span.offsets for span in spans)
-        shares = list(_pack(spans, split_bytes, min(most, max(1, total // shares_min))))
-    return shares
+        total = sum(located.offsets for located in ranges)
+        tasks = list(_pack(ranges, split_bytes, min(most, max(1, total // tasks_min))))
+    return tasks
 
 
 def _pack(
-    spans: Iterable[LocatedRange], split_bytes: int, offsets_max: int
+    ranges: Iterable[LocatedRange], split_bytes: int, offsets_max: int
 ) -> Iterator[TaskRanges]:
-    parts = chain.from_iterable(_cut(span, split_bytes, offsets_max) for span in spans)
+    parts = chain.from_iterable(_cut(located, split_bytes, offsets_max) for located in ranges)
     for some in pack(parts, split_bytes, offsets_max):
         yield tuple(_joined(some))
 
 
-def _cut(span: LocatedRange, split_bytes: int, offsets_max: int) -> Iterable[LocatedRange]:
+def _cut(located: LocatedRange, split_bytes: int, offsets_max: int) -> Iterable[LocatedRange]:
     """Return a range in pieces, equal but for one offset, none of them more than a task reads."""
-    base, size, offsets = span.base_offset, span.size, span.offsets
+    base, size, offsets = located.base_offset, located.size, located.offsets
     if size <= split_bytes and offsets <= offsets_max:
-        return (span,)
+        return (located,)
     count = min(max(-(-size // split_bytes), -(-offsets // offsets_max)), offsets)
     ends = zip(equal_parts(offsets, count), equal_parts(size, count), strict=True)
     return [
-        span._replace(base_offset=base + first, next_offset=base + end, size=to - at)
+        located._replace(base_offset=base + first, next_offset=base + end, size=to - at)
         for (first, end), (at, to) in ends
     ]
 
 
-def _joined(spans: list[LocatedRange]) -> Iterator[LocatedRange]:
+def _joined(ranges: list[LocatedRange]) -> Iterator[LocatedRange]:
     """Yield ranges for one task; the pieces of one segment or slice are one, and read once."""
-    for _, group in groupby(spans, key=lambda span: (span.member.key, id(span.location))):
+    for _, group in groupby(ranges, key=lambda located: (located.member.key, id(located.location))):
         first, *others = group
         size = first.size + sum(one.size for one in others)
         yield first._replace(next_offset=others[-1].next_offset, size=size) if others else first

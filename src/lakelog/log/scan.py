@@ -98,6 +98,6 @@ def _scan_log(
     log.look(members)
     extents = log.extents(members)
     ranges = log.ranges(extents, request.starting, request.ending, Losses(fail=True))
-    spans = chain.from_iterable(log.shares(ranges, extents))
-    batches = Driver(perform).batches(read_task(spans, log.survey.lane, columns))
+    located = chain.from_iterable(log.tasks(ranges, extents))
+    batches = Driver(perform).batches(read_task(located, log.survey.lane, columns))
     return pa.RecordBatchReader.from_batches(schema, batches)

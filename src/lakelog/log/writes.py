@@ -13,7 +13,7 @@
                             (barred: A)
 
 Everything after the decision can be done by anybody, and twice: a lane that has the write knows it.
-A driver that died is finished by the next one of the same write, or by the keeper. Before the
+A driver that died is finished by the next one of the same write, or by maintenance. Before the
 decision nothing is to be seen; an attempt that will not be decided for is *barred* first, and swept
 afterwards, so that nobody decides for bytes that are going.
 

@@ -100,9 +100,9 @@ def find_logs(
         for found in each_directory(perform, layout, selection, folders, roots)
         for segment in _sound(found)
     ]
-    place = attrgetter("topic", "partition")
-    segments.sort(key=place)  # Stores do not agree on the order of folders.
-    partitions = {key: list(group) for key, group in groupby(segments, key=place)}
+    topic_partition = attrgetter("topic", "partition")
+    segments.sort(key=topic_partition)  # Stores do not agree on the order of folders.
+    partitions = {key: list(group) for key, group in groupby(segments, key=topic_partition)}
     if layout_named(layout).name != "kafka":
         return {key: _in_order(held) for key, held in partitions.items()}
     starts = run(read_log_starts(roots), perform)

@@ -49,7 +49,7 @@ from lakelog.store.operations import (
     PutIfMatch,
     Replaced,
 )
-from lakelog.store.pieces import check_size, span
+from lakelog.store.pieces import byte_range, check_size
 from lakelog.store.system import LINUX, Status, System
 
 __all__ = ["LocalStore"]
@@ -128,7 +128,7 @@ class LocalStore:
         with self._open(op.key) as (handle, status):
             info = describe(op.key, status)
             check_size(op, info)
-            start, end = span(op, info.size)
+            start, end = byte_range(op, info.size)
             body = _read(self._system, handle, start, end)
         return Fetched(info=info, start=start, body=body)
 

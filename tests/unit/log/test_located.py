@@ -356,7 +356,7 @@ def test_a_lane_with_nothing_new_takes_one_request(site: Site, topic: Topic) -> 
 def test_there_are_as_many_shares_as_asked_for(site: Site, topic: Topic) -> None:
     site.fill(site.lane(), topic.where(0), 2, count=50)
     assert len(shares_of(site)) == 1
-    shares = shares_of(site, shares_min=7)
+    shares = shares_of(site, tasks_min=7)
     assert len(shares) >= 7
     assert rows_of(site, shares) == log_rows(site, topic.where(0), 0, 100)
 
