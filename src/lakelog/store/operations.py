@@ -299,7 +299,7 @@ class Many:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Time that passes. Before trying again, for one."""
+    """A pause: before trying again, for instance."""
 
     ms: int
 
