@@ -107,7 +107,7 @@ def _can_be_cut(segment: SegmentRef) -> bool:
 # ---------------------------------------------------------------------------- cutting and packing
 
 
-class Packed(Protocol):
+class _Packed(Protocol):
     """What is packed into tasks."""
 
     @property
@@ -116,7 +116,7 @@ class Packed(Protocol):
     def offsets(self) -> int: ...
 
 
-P = TypeVar("P", bound=Packed)
+P = TypeVar("P", bound=_Packed)
 
 
 def equal_parts(size: int, count: int) -> Iterator[tuple[int, int]]:
