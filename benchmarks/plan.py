@@ -26,7 +26,7 @@ from lakelog.segments import (
     LAYOUTS,
     SPLIT_BYTES,
     ReadTask,
-    find_segments,
+    find_directories,
     plan_splits,
 )
 from lakelog.segments.scan import ScanRequest, plan_scan
@@ -66,7 +66,8 @@ def listing(count: int) -> Iterator[tuple[str, int]]:
 
 
 def plan_listed(count: int) -> list[ReadTask]:
-    return list(plan_splits(find_segments(LAYOUTS["kafka"], listing(count))))
+    directories = find_directories(LAYOUTS["kafka"], listing(count))
+    return list(plan_splits(one for found in directories for one in found.segments))
 
 
 def plan_and_pickle(folder: str) -> tuple[float, float, int]:

@@ -41,7 +41,6 @@ from lakelog.store import (
     find_expiry,
     open_store,
     probe_store,
-    probe_store_async,
     retrying,
 )
 from tests.parts.lying_s3 import (
@@ -251,16 +250,10 @@ ALL_GOOD = dict.fromkeys(["create", "replace", "taken", "stale", "read", "delete
     ],
     ids=lambda one: one.name if isinstance(one, Word) else "",
 )
-@both_ways
-def test_a_store_that_does_not_keep_its_word_is_refused(
-    word: Word, broken: set[str], on_a_loop: bool
-) -> None:
+def test_a_store_that_does_not_keep_its_word_is_refused(word: Word, broken: set[str]) -> None:
     with running_lying_s3(word) as wrong:
         store = open_store("s3://bucket/folder", wrong.options)
-        if on_a_loop:
-            findings = asyncio.run(probe_store_async(store, "logs/"))
-        else:
-            findings = probe_store(store, "logs/")
+        findings = probe_store(store, "logs/")
         assert {one.check for one in findings if not one.is_fine} == broken
         with pytest.raises(InvalidInputError, match=r"upgrade the store.* or use another"):
             admit(store.url, findings)
@@ -271,7 +264,6 @@ def test_a_store_that_is_right_is_accepted(patient: Store) -> None:
     findings = probe_store(patient, "logs/")
     admit(patient.url, findings)
     assert verdicts(findings) == ALL_GOOD
-    assert verdicts(asyncio.run(probe_store_async(patient, ""))) == ALL_GOOD
     assert patient.perform(ListPage()).objects == ()
 
 
@@ -301,13 +293,9 @@ def sound(request: pytest.FixtureRequest, tmp_path: Path) -> StoreSpec:
     return StoreSpec(f"s3://{seaweedfs.bucket('probe')}/sound", seaweedfs.options)
 
 
-@both_ways
-def test_sound_stores_are_accepted_and_left_empty(sound: StoreSpec, on_a_loop: bool) -> None:
+def test_sound_stores_are_accepted_and_left_empty(sound: StoreSpec) -> None:
     store = sound.open()
-    if on_a_loop:
-        findings = asyncio.run(probe_store_async(store, "logs/", PROBE_AT_START))
-    else:
-        findings = probe_store(store, "logs/", PROBE_AT_START)
+    findings = probe_store(store, "logs/", PROBE_AT_START)
     assert verdicts(findings) == ALL_GOOD
     expiry = expiry_finding(find_expiry(sound, "logs/"))
     assert expiry.verdict is Verdict.GOOD

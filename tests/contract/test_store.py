@@ -33,13 +33,11 @@ from lakelog.store import (
     PutIfMatch,
     Replaced,
     Store,
+    ask,
     each_object,
-    fetch,
     get,
     get_range,
-    get_suffix,
     head,
-    list_page,
     open_store,
     put_if_absent,
     run,
@@ -360,9 +358,9 @@ def _story() -> Flow[tuple[object, ...]]:
     info = yield from head("a/1")
     whole = yield from get("a/1")
     part = yield from get_range("a/1", 2, 4)
-    last = yield from get_suffix("a/1", 2)
-    again = yield from fetch(GetSuffix("a/1", 3))
-    page = yield from list_page("a/")
+    last = (yield from ask(GetSuffix("a/1", 2))).body
+    again = yield from ask(GetSuffix("a/1", 3))
+    page = yield from ask(ListPage("a/"))
     try:
         yield from get("a/2")
     except NotFoundError:

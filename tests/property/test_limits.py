@@ -493,7 +493,7 @@ OTHERS = {
     "formats.kernels._PAYLOAD_BYTES_MAX": "RustLog's, for compiled code",
     "formats.kernels_encode._PAYLOAD_BYTES_MAX": "RustLog's, for compiled code",
     "journal.walk.TAIL_BYTES_MAX": "a number takes less",
-    "coordination.contract.SHARD_BYTES_MAX": "of writers; readers take what a cell may have",
+    "coordination.shards.SHARD_BYTES_MAX": "of writers; readers take what a cell may have",
     # Readers have no such limit: writers keep it because of the format's fields, or of Kafka.
     "formats.kafs.segment.SEGMENT_BYTES_MAX": "of writers",
     "formats.kafkalog.segment.LOG_BYTES_MAX": "of writers",

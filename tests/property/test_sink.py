@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.catalog import Topic
-from lakelog.log import Identity, Staged
-from lakelog.log.driving import Driver
+from lakelog.log import Driver, Identity, Staged
 from lakelog.names import staged_key
 from lakelog.records import Codec, decode_batches, hash_keys, sort_rows
 from lakelog.spark.sink.options import WriteOptions

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from lakelog.broker.ledger import CoordinatorSettings
-from lakelog.coordination import ClaimedShard, GroupStore, Pulse
+from lakelog.coordination import BucketGroups, ClaimedShard, Pulse
 from lakelog.errors import FencedError, LakelogError, UnavailableError
 from lakelog.ports import Clock
 from lakelog.store import PerformAsync, Work, run_async, working_async
@@ -34,7 +34,7 @@ class Claims:
 
     def __init__(
         self,
-        store: GroupStore,
+        store: BucketGroups,
         perform: PerformAsync,
         *,
         clock: Clock,

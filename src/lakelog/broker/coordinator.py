@@ -19,7 +19,7 @@ from lakelog.broker.limits import Limits
 from lakelog.broker.patterns import Patterns
 from lakelog.broker.shards import CoordinatorSettings, Refused, Shard
 from lakelog.broker.supervision import Supervisor, awaited
-from lakelog.coordination import ClaimedShard, GroupStore, shard_of
+from lakelog.coordination import BucketGroups, ClaimedShard, shard_of
 from lakelog.errors import FencedError, LakelogError
 from lakelog.groups import (
     Answer,
@@ -82,7 +82,7 @@ class Coordinator:
 
     def __init__(
         self,
-        store: GroupStore,
+        store: BucketGroups,
         perform: PerformAsync,
         *,
         clock: Clock,

@@ -20,8 +20,8 @@ from typing import TypeVar
 
 from lakelog.broker.lane_health import UNANSWERED_MS_MAX
 from lakelog.coordination import (
+    BucketGroups,
     ClaimedShard,
-    GroupStore,
     decode_group,
     encode_group,
 )
@@ -84,7 +84,7 @@ class Ledger:
     def __init__(
         self,
         held: ClaimedShard,
-        store: GroupStore,
+        store: BucketGroups,
         perform: PerformAsync,
         *,
         clock: Clock,

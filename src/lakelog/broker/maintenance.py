@@ -35,7 +35,7 @@ from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.catalog import is_pipeline_claimed, open_namespace
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Lane, StoreTime
+from lakelog.journal import Lane, StoreTime, new_lanes
 from lakelog.log import store_now
 from lakelog.maintenance import MaintenanceReport, SealSettings, maintain
 from lakelog.store import (
@@ -261,7 +261,7 @@ def _die_with_the_broker(pipe: Connection) -> None:
 
 
 async def _keep_on(spec: StoreSpec, settings: MaintenanceSettings, pipe: Connection) -> None:
-    store, lanes, time = spec.open(), dict[int, Lane](), StoreTime()
+    store, lanes = spec.open(), dict[int, Lane]()
     uniform = secrets.SystemRandom().uniform
     _cap(settings.memory_bytes)
     await asyncio.sleep(uniform(0, settings.every_s))
@@ -271,17 +271,7 @@ async def _keep_on(spec: StoreSpec, settings: MaintenanceSettings, pipe: Connect
         try:
             if not lanes:
                 namespace = await run_async(open_namespace(), perform)
-                lanes = {
-                    number: Lane(
-                        number=number,
-                        rules=namespace.rules,
-                        clock=SystemClock(),
-                        ids=new_id,
-                        writer=new_id(),
-                        time=time,
-                    )
-                    for number in range(namespace.rules.lanes)
-                }
+                lanes = new_lanes(namespace.rules, SystemClock(), new_id, StoreTime())
             kept = await run_async(_unless_claimed(lanes, settings.seal), perform)
         except LakelogError as error:
             kept = MaintenanceReport(failures={"pass": error})

@@ -48,7 +48,7 @@ from lakelog.catalog import open_namespace
 from lakelog.coordination import BucketGroups
 from lakelog.errors import LakelogError, UnavailableError
 from lakelog.host import SystemClock, new_id, open_files_max
-from lakelog.journal import Lane, StampedClock, StoreTime
+from lakelog.journal import StampedClock, StoreTime, new_lane
 from lakelog.ports import Clock, Ids
 from lakelog.store import (
     Store,
@@ -257,14 +257,7 @@ async def run_broker(
     turnstile = asyncio.Lock()
     lanes = {
         number: LaneWriter(
-            Lane(
-                number=number,
-                rules=namespace.rules,
-                clock=clock,
-                ids=ids,
-                writer=writer_id,
-                time=time_,
-            ),
+            new_lane(number, namespace.rules, clock, ids, time=time_, writer=writer_id),
             perform,
             settings.flush,
             probe_ms=settings.probe_ms,

@@ -22,7 +22,7 @@ from lakelog.broker.ledger import CoordinatorSettings, Ledger
 from lakelog.broker.limits import Limits
 from lakelog.broker.looks import SharedLook
 from lakelog.broker.supervision import Supervisor, awaited
-from lakelog.coordination import ClaimedShard, GroupStore
+from lakelog.coordination import BucketGroups, ClaimedShard
 from lakelog.errors import FencedError, LakelogError
 from lakelog.groups import (
     Answer,
@@ -99,7 +99,7 @@ class Shard:
     def __init__(
         self,
         held: ClaimedShard,
-        store: GroupStore,
+        store: BucketGroups,
         perform: PerformAsync,
         *,
         clock: Clock,

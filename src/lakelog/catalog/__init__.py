@@ -1,27 +1,35 @@
 """The catalog: what a namespace is, and which topics are in it.
 
-namespace    made once, opened by everybody
+namespace    made once, opened by everybody; until when a pipeline maintains it
 topics       cells: ids, incarnations, partitions, lanes, configs
 listing      all topics by one listing, and what is new
-configs      topic configs by Kafka's names, checked and typed; config_table: a row for each;
-             altering: what becomes of them when some are changed
-claims       until when a pipeline maintains the namespace, so that a broker does not
+configs      topic configs by Kafka's names: checked, typed, changed; config_table: a row for each
 """
 
-from lakelog.catalog.altering import Change, Operation, alter_configs
-from lakelog.catalog.claims import claim_pipeline, is_pipeline_claimed
 from lakelog.catalog.config_table import TOPIC_CONFIGS, ConfigType, TopicConfig
 from lakelog.catalog.configs import (
+    Change,
     ConfigSource,
     DescribedConfig,
+    Operation,
     Synonym,
     TopicConfigs,
+    alter_configs,
     check_configs,
+    cleanup_policy,
+    compression_codec,
     config_value,
     describe_configs,
 )
 from lakelog.catalog.listing import Marks, News, list_topics, news_of_topics
-from lakelog.catalog.namespace import Namespace, make_namespace, open_namespace
+from lakelog.catalog.namespace import (
+    Namespace,
+    claim_pipeline,
+    has_namespace,
+    is_pipeline_claimed,
+    make_namespace,
+    open_namespace,
+)
 from lakelog.catalog.topics import (
     Topic,
     configure_topic,
@@ -50,6 +58,8 @@ __all__ = [
     "alter_configs",
     "check_configs",
     "claim_pipeline",
+    "cleanup_policy",
+    "compression_codec",
     "config_value",
     "configure_topic",
     "create_topic",
@@ -57,6 +67,7 @@ __all__ = [
     "describe_configs",
     "forget_retired",
     "grow_topic",
+    "has_namespace",
     "is_pipeline_claimed",
     "list_topics",
     "make_namespace",

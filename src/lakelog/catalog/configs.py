@@ -3,6 +3,11 @@
     check_configs     what a client asks for  -> what is stored in the topic's cell, or a refusal
     TopicConfigs.of   what is stored          -> typed values for those that act
     describe_configs  what is stored          -> a row for every config, as DescribeConfigs answers
+    alter_configs     what is stored, changes -> what is stored then
+
+A change sets another value (SET), takes the value away so that the default counts (DELETE), or adds
+to a list what it does not have (APPEND) and takes from it what it has (SUBTRACT). A list that was
+never set is the default's: whoever appends to it adds to what counted until then.
 
 Every config of Kafka is taken, also what means nothing on object storage: scripts set it, and to
 refuse the topic would help nobody. What has no effect says why. A name that Kafka does not know is
@@ -12,7 +17,7 @@ Checks are for what comes in. What is stored was checked by whoever stored it, m
 version: a name that is not in this table is then left alone.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -21,14 +26,19 @@ from typing import Any, NamedTuple
 from lakelog.catalog.config_table import TOPIC_CONFIGS, ConfigType, TopicConfig
 from lakelog.errors import InvalidInputError
 from lakelog.model import TimestampType
+from lakelog.records import Codec
 
 __all__ = [
+    "Change",
     "ConfigSource",
     "DescribedConfig",
+    "Operation",
     "Synonym",
     "TopicConfigs",
+    "alter_configs",
     "check_configs",
-    "check_length",
+    "cleanup_policy",
+    "compression_codec",
     "config_value",
     "describe_configs",
 ]
@@ -65,7 +75,7 @@ def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
             )
         if text is None:
             raise InvalidInputError(f"Null value not supported for topic config {name}: leave it")
-        check_length(name, text)
+        _check_length(name, text)
         value = row.parse(text)
         if row.most is not None and value > row.most:
             raise InvalidInputError(
@@ -78,8 +88,8 @@ def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
     return checked
 
 
-def check_length(name: str, text: str) -> None:
-    """Say whether a value may be so long, before anything is made of it.
+def _check_length(name: str, text: str) -> None:
+    """Check how long a value is, before anything is made of it.
 
     Raises:
         InvalidInputError: it is longer.
@@ -102,6 +112,28 @@ def config_value(configs: Mapping[str, str], name: str) -> Any:
     row = TOPIC_CONFIGS[name]
     value = row.parse(configs.get(name, row.default))
     return value if row.most is None else min(value, row.most)
+
+
+def cleanup_policy(configs: Mapping[str, str]) -> tuple[str, ...]:
+    """Return how old records go: "delete", "compact", or both.
+
+    Raises:
+        InvalidInputError: what is stored is not allowed.
+    """
+    policy: tuple[str, ...] = config_value(configs, "cleanup.policy")
+    return policy
+
+
+def compression_codec(configs: Mapping[str, str]) -> Codec | None:
+    """Return the codec that ``compression.type`` names; None: batches stay as producers made them.
+
+    Raises:
+        InvalidInputError: what is stored is not allowed.
+    """
+    name = config_value(configs, "compression.type")
+    if name == "producer":
+        return None
+    return Codec.NONE if name == "uncompressed" else Codec[name.upper()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +170,7 @@ _CREATED = {
 @lru_cache(maxsize=1024)
 def _typed(items: tuple[tuple[str, str], ...]) -> TopicConfigs:
     configs = dict(items)
-    policy = config_value(configs, "cleanup.policy")
+    policy = cleanup_policy(configs)
     return TopicConfigs(
         is_compacted="compact" in policy,
         is_deleted="delete" in policy,
@@ -218,3 +250,64 @@ def _described(row: TopicConfig, stored: str | None) -> DescribedConfig:
         synonyms=tuple(synonyms),
         documentation=f"{row.doc} No effect here: {row.no_effect}." if row.no_effect else row.doc,
     )
+
+
+# ---------------------------------------------------------------------------- changing
+
+
+class Operation(IntEnum):
+    """What is done to a config, by its number in the protocol."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Change(NamedTuple):
+    """One config that is to be another."""
+
+    name: str
+    operation: Operation
+    value: str | None = None
+
+
+def alter_configs(stored: Mapping[str, str], changes: Iterable[Change]) -> dict[str, str]:
+    """Return configs as they are stored after some changes.
+
+    What is stored and not spoken of stays as it is, also what this version does not know.
+
+    Raises:
+        InvalidInputError: a name is unknown, a value is not allowed, or something is no list.
+    """
+    gone: set[str] = set()
+    new: dict[str, str | None] = {}
+    for name, operation, value in changes:
+        if operation is Operation.DELETE:
+            gone.add(name)
+        elif operation is Operation.SET:
+            new[name] = value
+        else:
+            new[name] = _listed(stored, name, operation, value)
+    kept = {name: value for name, value in stored.items() if name not in gone}
+    known = {name: value for name, value in kept.items() if name in TOPIC_CONFIGS}
+    return {**kept, **check_configs({**known, **new})}
+
+
+def _listed(
+    stored: Mapping[str, str], name: str, operation: Operation, value: str | None
+) -> str | None:
+    row = TOPIC_CONFIGS.get(name)
+    if row is None or value is None:
+        return value  # It will be refused for that.
+    if row.type is not ConfigType.LIST:
+        verb = operation.name.lower()
+        raise InvalidInputError(
+            f"Config value {verb} is not allowed for config key: {name}: set it instead"
+        )
+    _check_length(name, value)
+    now = row.parse(stored.get(name, row.default))
+    given = dict.fromkeys(one for text in value.split(",") if (one := text.strip()))
+    if operation is Operation.APPEND:
+        return ",".join(dict.fromkeys([*now, *given]))
+    return ",".join(one for one in now if one not in given)

@@ -12,12 +12,9 @@ from typing import NamedTuple
 from lakelog.catalog.topics import Topic, decode_topic
 from lakelog.errors import CorruptError, InvalidInputError, LakelogError
 from lakelog.names import STAGING, TOPICS_PREFIX, is_topic_name, topic_key
-from lakelog.store import CELL_BYTES_MAX, Fetched, Get, Many, ObjectInfo, Work, list_objects
+from lakelog.store import Work, list_objects, read_cell, together, tried
 
 __all__ = ["Marks", "News", "list_topics", "news_of_topics"]
-
-WINDOW = 64
-"""Cells that are read at once."""
 
 Marks = dict[str, tuple[str, int, int]]
 """What a listing says of the cell of each topic: if that is the same, so is the topic."""
@@ -56,35 +53,28 @@ def news_of_topics(marks: Marks, wants: Callable[[str], bool] = lambda _: True) 
     objects = yield from list_objects(TOPICS_PREFIX)
     found = {info.key.removeprefix(TOPICS_PREFIX): info for info in objects}
     seen = {
-        name: _mark(info)
+        name: (info.etag, info.size, info.modified_ms)
         for name, info in found.items()
         if (name == STAGING or is_topic_name(name)) and wants(name)
     }
     names = [name for name, mark in seen.items() if marks.get(name) != mark]
     news = News({}, {})
-    for at in range(0, len(names), WINDOW):
-        some = names[at : at + WINDOW]
-        cells = yield Many(tuple(Get(topic_key(name), CELL_BYTES_MAX) for name in some))
-        for name, cell in zip(some, cells, strict=True):
-            try:
-                news.topics[name] = _decoded(name, cell)
-            except LakelogError as error:
-                news.damaged[name] = error
+    topics = yield from together(tried(_read(name)) for name in names)
+    for name, topic in zip(names, topics, strict=True):
+        if isinstance(topic, LakelogError):
+            news.damaged[name] = topic
+        else:
+            news.topics[name] = topic
     marks.update({name: seen[name] for name in news.topics})
     return news
 
 
-def _mark(info: ObjectInfo) -> tuple[str, int, int]:
-    return info.etag, info.size, info.modified_ms
-
-
-def _decoded(name: str, cell: Fetched | LakelogError) -> Topic:
-    if isinstance(cell, KeyError):
-        # A cell survives the deletion of its topic: whoever took it away was none of us.
+def _read(name: str) -> Work[Topic]:
+    cell = yield from read_cell(topic_key(name))
+    if cell is None:
+        # A cell survives the deletion of its topic: nothing of lakelog has taken it away.
         what = "it was listed and is gone: restore it from a backup"
         raise CorruptError(what, at=0, where=topic_key(name))
-    if isinstance(cell, LakelogError):
-        raise cell
     topic = decode_topic(cell.body, name)
     if name == STAGING and not topic.deleted:
         raise InvalidInputError(

@@ -5,19 +5,34 @@
 The heads of the lanes are made first and ``cluster.json`` last: where that stands, every lane has
 had its head. So a lane without one is a lane that lost it, and stops; nobody makes it another one,
 also not who tries to make the namespace again.
+
+A pipeline on a cluster claims the namespace before each pass:
+
+    {"format": 1, "holder": "…", "until_ms": 1763190000000}
+
+Whoever maintains the namespace on the side, as a broker does, then stands back. It saves work and
+means nothing else: every verb is safe without it, and the claim of a pipeline that died runs out.
 """
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lakelog.errors import ConflictError, CorruptError, NotFoundError
-from lakelog.formats import decode_fields, number
+from lakelog.formats import Bytes, decode_fields, decoding, number
 from lakelog.journal import Head, encode_head
 from lakelog.model import Rules
-from lakelog.names import CLUSTER_KEY, head_key
-from lakelog.store import Work, change_cell, put_if_absent, read_cell
+from lakelog.names import CLUSTER_KEY, PIPELINE_KEY, head_key
+from lakelog.store import Flow, Work, change_cell, is_there, put_if_absent, read_cell
 
-__all__ = ["Namespace", "make_namespace", "open_namespace"]
+__all__ = [
+    "Namespace",
+    "claim_pipeline",
+    "has_namespace",
+    "is_pipeline_claimed",
+    "make_namespace",
+    "open_namespace",
+]
 
 FORMAT = 1
 
@@ -55,6 +70,11 @@ def make_namespace(id_: bytes, rules: Rules) -> Work[Namespace]:
     return Namespace(id=id_, rules=rules)
 
 
+def has_namespace() -> Flow[bool]:
+    """Say whether there is a namespace here."""
+    return is_there(CLUSTER_KEY)
+
+
 def open_namespace() -> Work[Namespace]:
     """Return the namespace that is here.
 
@@ -64,7 +84,7 @@ def open_namespace() -> Work[Namespace]:
     found = yield from read_cell(CLUSTER_KEY)
     if found is None:
         raise NotFoundError("there is no namespace here: make one with lakelog init")
-    try:
+    with decoding("namespace", CLUSTER_KEY):
         names = ("lanes", "grace_ms", "checkpoint_every")
         known = ("id", *names)
         fields = decode_fields(found.body, format_=FORMAT, where=CLUSTER_KEY, known=known)
@@ -72,6 +92,41 @@ def open_namespace() -> Work[Namespace]:
         if len(id_) != 16:
             raise ValueError(f"id {id_.hex()}")
         return Namespace(id=id_, rules=Rules(**numbers))
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        what = f"it is no namespace: {error!r}"
-        raise CorruptError(what, at=0, where=CLUSTER_KEY) from error
+
+
+# ---------------------------------------------------------------------------- claims of pipelines
+
+
+def claim_pipeline(holder: bytes, until_ms: int) -> Work[None]:
+    """Say that ``holder`` maintains the namespace until a moment of the store's clock.
+
+    Raises:
+        UnsupportedError: a later version made the claim that is there; it was left as it is.
+    """
+    mine = json.dumps({"format": FORMAT, "holder": holder.hex(), "until_ms": until_ms}).encode()
+
+    def renewed(now: bytes | None) -> bytes | None:
+        if now is not None:
+            with suppress(CorruptError):  # What says nothing has nothing to lose.
+                _until_ms(now)
+        return None if now == mine else mine
+
+    yield from change_cell(PIPELINE_KEY, renewed, lambda now: now == mine)
+
+
+def is_pipeline_claimed(now_ms: int) -> Work[bool]:
+    """Say whether a pipeline maintains the namespace; ``now_ms`` is by the store's clock.
+
+    Raises:
+        CorruptError: it is no claim.
+        UnsupportedError: a later version made it.
+    """
+    found = yield from read_cell(PIPELINE_KEY)
+    return found is not None and _until_ms(found.body) > now_ms
+
+
+def _until_ms(data: Bytes) -> int:
+    with decoding("claim", PIPELINE_KEY):
+        known = ("holder", "until_ms")
+        fields = decode_fields(data, format_=FORMAT, where=PIPELINE_KEY, known=known)
+        return number(fields["until_ms"])

@@ -28,7 +28,7 @@ from lakelog.errors import (
     InvalidInputError,
     NotFoundError,
 )
-from lakelog.formats import Bytes, decode_fields, number
+from lakelog.formats import Bytes, decode_fields, decoding, number
 from lakelog.manifests import PartitionPath
 from lakelog.names import (
     LANES_MAX,
@@ -182,16 +182,10 @@ def delete_topic(name: str, topic_id: bytes, write: bytes, *, now_ms: int) -> Wo
         NotFoundError: there is no such topic, or the name is another's by now.
     """
 
-    def gone(body: bytes | None) -> bytes | None:
-        now = None if body is None else decode_topic(body, name)
-        if now is None or now.id != topic_id or now.deleted:
-            return None
-        return _encode(replace(now, deleted=True, deleted_ms=now_ms), write.hex())
+    def gone(now: Topic) -> Topic:
+        return now if now.deleted else replace(now, deleted=True, deleted_ms=now_ms)
 
-    topic = yield from _changed(name, gone, write.hex())
-    if topic.id != topic_id:
-        raise _missing(name)
-    return topic
+    return (yield from _altered(name, topic_id, write, gone))
 
 
 def open_topic(name: str, topic_id: bytes, write: bytes) -> Work[Topic]:
@@ -201,7 +195,7 @@ def open_topic(name: str, topic_id: bytes, write: bytes) -> Work[Topic]:
         NotFoundError: it was deleted, or the name is another's by now.
     """
 
-    return (yield from _altered(name, topic_id, write, lambda now: replace(now, closed=False)))
+    return (yield from _altered_open(name, topic_id, write, lambda now: replace(now, closed=False)))
 
 
 def grow_topic(name: str, topic_id: bytes, write: bytes, partitions: int) -> Work[Topic]:
@@ -218,7 +212,7 @@ def grow_topic(name: str, topic_id: bytes, write: bytes, partitions: int) -> Wor
     def grown(now: Topic) -> Topic:
         return replace(now, partitions=max(partitions, now.partitions))
 
-    topic = yield from _altered(name, topic_id, write, grown)
+    topic = yield from _altered_open(name, topic_id, write, grown)
     if write.hex() not in topic.writers:
         raise ConflictError(
             f"{name!r} has {topic.partitions} partitions, and {partitions} would not be more"
@@ -234,24 +228,21 @@ def configure_topic(
     Raises:
         NotFoundError: it was deleted, or the name is another's by now.
     """
-    return (
-        yield from _altered(
-            name, topic_id, write, lambda now: replace(now, configs=alter(now.configs))
-        )
-    )
+
+    def configured(now: Topic) -> Topic:
+        return replace(now, configs=alter(now.configs))
+
+    return (yield from _altered_open(name, topic_id, write, configured))
 
 
 def forget_retired(name: str, retired_id: bytes, write: bytes) -> Work[Topic]:
     """Forget a deleted topic of which nothing is left."""
 
-    def forgotten(body: bytes | None) -> bytes | None:
-        now = None if body is None else decode_topic(body, name)
-        if now is None:
-            return None
+    def forgotten(now: Topic) -> Topic:
         left = tuple(row for row in now.retired if row.id != retired_id.hex())
-        return None if left == now.retired else _encode(replace(now, retired=left), write.hex())
+        return replace(now, retired=left)
 
-    return (yield from _changed(name, forgotten, write.hex()))
+    return (yield from _altered(name, None, write, forgotten))
 
 
 def read_topic(name: str) -> Work[Topic]:
@@ -268,20 +259,32 @@ def read_topic(name: str) -> Work[Topic]:
     return decode_topic(found.body, name)
 
 
-def _altered(
+def _altered_open(
     name: str, topic_id: bytes, write: bytes, alter: Callable[[Topic], Topic]
 ) -> Work[Topic]:
-    """Change a topic that is there, unless it is as it should be already."""
+    """Change a topic that is not deleted."""
+    topic = yield from _altered(
+        name, topic_id, write, lambda now: now if now.deleted else alter(now)
+    )
+    if topic.deleted:
+        raise _missing(name)
+    return topic
+
+
+def _altered(
+    name: str, topic_id: bytes | None, write: bytes, alter: Callable[[Topic], Topic]
+) -> Work[Topic]:
+    """Change a topic, of this id if one is given, unless it is as it should be already."""
 
     def other(body: bytes | None) -> bytes | None:
         now = None if body is None else decode_topic(body, name)
-        if now is None or now.id != topic_id or now.deleted:
+        if now is None or topic_id not in (None, now.id):
             return None
         next_ = alter(now)
         return None if next_ == now else _encode(next_, write.hex())
 
     topic = yield from _changed(name, other, write.hex())
-    if topic.id != topic_id or topic.deleted:
+    if topic_id not in (None, topic.id):
         raise _missing(name)
     return topic
 
@@ -329,7 +332,7 @@ def decode_topic(data: Bytes, name: str) -> Topic:
         CorruptError: it is none, or another's.
         UnsupportedError: a later version made it.
     """
-    try:
+    with decoding("topic", topic_key(name)):
         fields = decode_fields(data, format_=FORMAT, where=topic_key(name), known=_FIELDS)
         topic = Topic(
             name=str(fields["name"]),
@@ -348,9 +351,6 @@ def decode_topic(data: Bytes, name: str) -> Topic:
             ),
             writers=tuple(map(str, fields["writers"])),
         )
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        what = f"it is no topic: {error!r}"
-        raise CorruptError(what, at=0, where=topic_key(name)) from error
     fits = 1 <= topic.lanes <= LANES_MAX and 1 <= topic.partitions <= PARTITIONS_MAX
     if topic.name != name or len(topic.id) != 16 or not fits:
         what = f"it is of {topic.name!r}, {topic.partitions} partitions in {topic.lanes} lanes"

@@ -11,7 +11,7 @@ from lakelog.catalog import open_namespace
 from lakelog.cli.arguments import named_values, store_option
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Lane, StoreTime
+from lakelog.journal import Lane, StoreTime, new_lanes
 from lakelog.maintenance import MaintenanceReport, SealSettings, maintain
 from lakelog.store import (
     Meter,
@@ -59,18 +59,7 @@ def keep(
 
 def _lanes(store: Store) -> dict[int, Lane]:
     namespace = run(open_namespace(), working(retrying(store.perform)))
-    writer, store_time = new_id(), StoreTime()
-    return {
-        number: Lane(
-            number=number,
-            rules=namespace.rules,
-            clock=SystemClock(),
-            ids=new_id,
-            writer=writer,
-            time=store_time,
-        )
-        for number in range(namespace.rules.lanes)
-    }
+    return new_lanes(namespace.rules, SystemClock(), new_id, StoreTime())
 
 
 def _one_pass(store: Store, lanes: dict[int, Lane], *, idle: bool, as_json: bool) -> bool:

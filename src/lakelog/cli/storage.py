@@ -16,25 +16,15 @@ from lakelog.catalog import Namespace, Topic, open_namespace
 from lakelog.cli.arguments import named_values, store_option
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Lane, StoreTime
+from lakelog.journal import Lane, StoreTime, new_lane
 from lakelog.log import Driver, refresh
-from lakelog.manifests import Manifest
-from lakelog.names import manifest_key
-from lakelog.store import (
-    CELL_BYTES_MAX,
-    Get,
-    Store,
-    StoreSpec,
-    Work,
-    fetch_many,
-    retrying,
-)
+from lakelog.manifests import Manifest, read_manifests
+from lakelog.store import Store, StoreSpec, Work, retrying
 
 __all__ = ["PartitionRow", "Storage", "open_storage", "spec_of", "storage_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
-WINDOW = 64
 
 
 def storage_options(command: F) -> F:
@@ -79,14 +69,9 @@ class Storage:
     def lane(self, number: int) -> Lane:
         """Return a lane, of which nothing need be known yet."""
         if number not in self._lanes:
-            self._lanes[number] = Lane(
-                number=number,
-                rules=self.namespace.rules,
-                clock=SystemClock(),
-                ids=new_id,
-                writer=new_id(),
-                time=self._time,
-            )
+            rules = self.namespace.rules
+            lane = new_lane(number, rules, SystemClock(), new_id, time=self._time)
+            self._lanes[number] = lane
         return self._lanes[number]
 
     def partitions(self, topic: Topic, numbers: Collection[int]) -> Work[list[PartitionRow]]:
@@ -96,16 +81,12 @@ class Storage:
         }
         for lane in lanes.values():
             yield from refresh(lane)
-        rows: list[PartitionRow] = []
         wanted = sorted(numbers)
-        for at in range(0, len(wanted), WINDOW):
-            some = wanted[at : at + WINDOW]
-            keys = [manifest_key(topic.path, one) for one in some]
-            cells = yield from fetch_many([Get(key, CELL_BYTES_MAX) for key in keys])
-            for one, cell in zip(some, cells, strict=True):
-                manifest = topic.where(one).decoded(None if cell is None else cell.body)
-                rows.append(_row(topic, one, lanes[topic.lane(one)], manifest))
-        return rows
+        manifests = yield from read_manifests([topic.where(one) for one in wanted])
+        return [
+            _row(topic, one, lanes[topic.lane(one)], manifest)
+            for one, manifest in zip(wanted, manifests, strict=True)
+        ]
 
 
 def _row(topic: Topic, partition: int, lane: Lane, manifest: Manifest) -> PartitionRow:

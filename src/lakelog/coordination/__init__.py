@@ -1,23 +1,20 @@
 """Where the state of groups lives.
 
-contract   shards and claims; what every store of groups does
-bucket     cells of the namespace: one broker, and whoever takes over from it
-memory     this process
+shards     cells of the namespace: one broker writes them, and whoever takes over from it
 values     a group as text
 """
 
-from lakelog.coordination.bucket import BucketGroups, decode_shard
-from lakelog.coordination.contract import (
+from lakelog.coordination.shards import (
     SHARD_BYTES_MAX,
     SHARDS,
     SHARDS_MAX,
+    BucketGroups,
     Claim,
     ClaimedShard,
-    GroupStore,
     Pulse,
+    decode_shard,
     shard_of,
 )
-from lakelog.coordination.memory import MemoryGroups
 from lakelog.coordination.values import decode_group, encode_group
 
 __all__ = [
@@ -27,8 +24,6 @@ __all__ = [
     "BucketGroups",
     "Claim",
     "ClaimedShard",
-    "GroupStore",
-    "MemoryGroups",
     "Pulse",
     "decode_group",
     "decode_shard",

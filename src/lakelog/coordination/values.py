@@ -27,8 +27,7 @@ import json
 from base64 import b64decode, b64encode
 from typing import Any
 
-from lakelog.errors import CorruptError
-from lakelog.formats import check_fields, number
+from lakelog.formats import check_fields, decoding, flag, number
 from lakelog.groups import (
     AnyDurable,
     Committed,
@@ -151,10 +150,8 @@ def decode_group(data: bytes, where: str = "") -> AnyDurable:
         CorruptError: it is none.
         UnsupportedError: a later version made it.
     """
-    try:
+    with decoding("group", where):
         return build_group(json.loads(data), where)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise CorruptError(f"it is no group: {error!r}"[:300], at=0, where=where) from error
 
 
 def build_group(fields: dict[str, Any], where: str = "") -> AnyDurable:
@@ -177,7 +174,7 @@ def _classic(fields: dict[str, Any]) -> Durable:
         protocol=_optional(fields["protocol"]),
         leader=_optional(fields["leader"]),
         since_ms=_within(fields["since_ms"], I64_MAX),
-        is_decided=_flag(fields["decided"]),
+        is_decided=flag(fields["decided"]),
         members=members,
     )
     ids = {member.id for member in members}
@@ -292,12 +289,6 @@ def _text(value: object) -> str:
 
 def _optional(value: object) -> str | None:
     return None if value is None else _text(value)
-
-
-def _flag(value: object) -> bool:
-    if type(value) is not bool:
-        raise TypeError(f"{value!r} is neither true nor false")
-    return value
 
 
 def _within(value: object, most: int, least: int = 0) -> int:

@@ -36,7 +36,7 @@ from lakelog.formats.contract import (
     run,
     walk_blocks,
 )
-from lakelog.formats.fields import check_fields, decode_fields, number
+from lakelog.formats.fields import check_fields, decode_fields, decoding, flag, number
 from lakelog.formats.limits import fitting
 
 __all__ = [
@@ -58,9 +58,11 @@ __all__ = [
     "batches",
     "check_fields",
     "decode_fields",
+    "decoding",
     "drive_items",
     "fetch",
     "fitting",
+    "flag",
     "kafkalog",
     "kafs",
     "number",

@@ -6,18 +6,32 @@ cell has the fields of its format and no others, for readers as well: what is sa
 do not know may change what the others mean.
 
 Python's ``int("4")``, ``2.5`` and ``True`` would pass for numbers where none was written, and
-``json`` reads ``Infinity``. Whoever decodes a cell turns ValueError, TypeError, KeyError and
-RecursionError into a CorruptError that says which cell it was.
+``json`` reads ``Infinity``. A cell is decoded under ``decoding``, which turns what that raises into
+a CorruptError that says which cell it was.
 """
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from lakelog.errors import UnsupportedError
+from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats.contract import Bytes
 
-__all__ = ["check_fields", "decode_fields", "number"]
+__all__ = ["check_fields", "decode_fields", "decoding", "flag", "number"]
+
+
+@contextmanager
+def decoding(what: str, where: str) -> Iterator[None]:
+    """Turn whatever the fields of a cell raise into a CorruptError: it is no ``what``.
+
+    Raises:
+        CorruptError: the fields are not those of one.
+    """
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise CorruptError(f"it is no {what}: {error!r}"[:300], at=0, where=where) from error
 
 
 def decode_fields(
@@ -56,6 +70,17 @@ def check_fields(fields: dict[str, Any], known: Collection[str], *, where: str) 
             at=0,
             where=where,
         )
+
+
+def flag(value: object) -> bool:
+    """Return true or false, if that is what was written.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if type(value) is not bool:
+        raise TypeError(f"{value!r} is neither true nor false")
+    return value
 
 
 def number(value: object) -> int:

@@ -1,4 +1,4 @@
-"""The journal: lanes of bundles, to which anybody may append and nobody can append wrongly.
+"""The journal: lanes of bundles, to which any process may append.
 
 requests     what can be asked of a lane, and how it ends
 fold         what a chain of bundles amounts to
@@ -19,7 +19,17 @@ from lakelog.journal.checkpoints import store_checkpoint, write_checkpoint
 from lakelog.journal.flush import Flushed, FlushSettings, Queue, flush
 from lakelog.journal.fold import Fold, ProducerState, TopicIdPartition, judge
 from lakelog.journal.head import HEAD_BYTES_MAX, Head, decode_head, encode_head
-from lakelog.journal.lane import Due, KnownBundle, Lane, Look, Snapshot, floor_holds, look
+from lakelog.journal.lane import (
+    Due,
+    KnownBundle,
+    Lane,
+    Look,
+    Snapshot,
+    floor_holds,
+    look,
+    new_lane,
+    new_lanes,
+)
 from lakelog.journal.locate import LocatedSlice, batches_of, locate_run, slices_of
 from lakelog.journal.requests import (
     Append,
@@ -46,7 +56,9 @@ from lakelog.journal.timekeeping import (
     store_now,
 )
 from lakelog.journal.walk import (
+    DIRECTORIES_AT_ONCE,
     TAIL_BYTES_MAX,
+    checkpoint_in,
     follow,
     learn,
     probe,
@@ -56,6 +68,7 @@ from lakelog.journal.walk import (
 )
 
 __all__ = [
+    "DIRECTORIES_AT_ONCE",
     "HEAD_BYTES_MAX",
     "SKEW_MS_MAX",
     "SKEW_MS_MIN",
@@ -88,6 +101,7 @@ __all__ = [
     "Unknown",
     "append",
     "batches_of",
+    "checkpoint_in",
     "compare",
     "decode_head",
     "encode_head",
@@ -99,6 +113,8 @@ __all__ = [
     "locate_run",
     "look",
     "new_append",
+    "new_lane",
+    "new_lanes",
     "new_run",
     "probe",
     "read_bundle",

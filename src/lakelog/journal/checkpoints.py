@@ -16,7 +16,7 @@ from lakelog.formats.lanes import Bundle, encode_checkpoint
 from lakelog.journal.lane import Due, Lane
 from lakelog.journal.walk import TAIL_BYTES_MAX
 from lakelog.names import checkpoint_key, tail_key
-from lakelog.store import SOON, GetRange, Work, fetch, put_if_absent, put_if_match, put_named
+from lakelog.store import SOON, GetRange, Work, ask, put_if_absent, put_if_match, put_named
 
 __all__ = ["store_checkpoint", "write_checkpoint"]
 
@@ -31,7 +31,7 @@ def write_checkpoint(lane: Lane, due: Due | None = None) -> Work[bool]:
     if due is None:
         return False
     yield from store_checkpoint(lane.number, due)
-    lane.notes["checkpoint"] += 1
+    lane.counters["checkpoint"] += 1
     lane.stands(due[0].seq)
     return True
 
@@ -51,7 +51,7 @@ def _point_tail(lane: int, seq: int) -> Work[None]:
     body = json.dumps({"checkpoint": seq}).encode()
     key = tail_key(lane)
     try:
-        found = yield from fetch(GetRange(key, 0, TAIL_BYTES_MAX))
+        found = yield from ask(GetRange(key, 0, TAIL_BYTES_MAX))
     except NotFoundError:
         yield from put_if_absent(key, body)
         return

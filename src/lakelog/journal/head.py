@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from dataclasses import fields as fields_of
 
 from lakelog.errors import CorruptError, UnsupportedError
-from lakelog.formats import Bytes, decode_fields, fitting, number
+from lakelog.formats import Bytes, decode_fields, decoding, fitting, number
 
 __all__ = ["FLOORS_MAX", "HEAD_BYTES_MAX", "Head", "decode_head", "encode_head"]
 
@@ -92,7 +92,7 @@ def decode_head(data: Bytes, lane: int) -> Head:
     if len(data) > HEAD_BYTES_MAX:
         what = f"a head of {len(data)} bytes is over the limit of {HEAD_BYTES_MAX}"
         raise UnsupportedError(what, at=0, where="head")
-    try:
+    with decoding("head", "head"):
         fields = decode_fields(data, format_=FORMAT, where="head", known=_FIELDS)
         floors = tuple((number(floor), number(since)) for floor, since in fields["floors"])
         head = Head(
@@ -101,8 +101,6 @@ def decode_head(data: Bytes, lane: int) -> Head:
             checkpoint=number(fields["checkpoint"]),
             floors=floors,
         )
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise _bad(f"it is no head: {error!r}") from error
     if head.lane != lane:
         raise _bad(f"it is of lane {head.lane}, not {lane}")
     return head

@@ -32,9 +32,19 @@ from lakelog.journal.timekeeping import StoreTime
 from lakelog.model import Rules
 from lakelog.names import head_key
 from lakelog.ports import Clock, Ids
-from lakelog.store import Get, Work, fetch
+from lakelog.store import Get, Work, ask
 
-__all__ = ["Due", "KnownBundle", "Lane", "Look", "Snapshot", "floor_holds", "look"]
+__all__ = [
+    "Due",
+    "KnownBundle",
+    "Lane",
+    "Look",
+    "Snapshot",
+    "floor_holds",
+    "look",
+    "new_lane",
+    "new_lanes",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,16 +79,16 @@ class Snapshot:
 
     fold: Fold
     """Of all bundles so far, verified."""
-    held: tuple[KnownBundle, ...] = ()
-    """The bundles since the last one after which a checkpoint was due."""
+    bundles: tuple[KnownBundle, ...] = ()
+    """Those since the last one after which a checkpoint was due."""
     due: Due | None = None
     """The newest checkpoint that should be written; None: it is, or nobody has seen its bundles."""
 
-    def after(self, held: KnownBundle) -> "Snapshot":
+    def after(self, next_: KnownBundle) -> "Snapshot":
         """Return it with the next bundle, about which the rule has been kept."""
-        fold, bundles = self.fold.after(held.bundle), (*self.held, held)
+        fold, bundles = self.fold.after(next_.bundle), (*self.bundles, next_)
         if not fold.is_due():
-            return Snapshot(fold=fold, held=bundles, due=self.due)
+            return Snapshot(fold=fold, bundles=bundles, due=self.due)
         return Snapshot(fold=fold, due=(fold, tuple([one.bundle for one in bundles])))
 
 
@@ -107,11 +117,13 @@ class Lane:
     """Of the next bundle: less than a bundle may have, when the store did not take so much."""
     putting_since_ms: int | None = None
     """Since when, by the clock that counts suspension, a bundle is put without an answer."""
-    roll: Checkpoint | None = None
-    """The one in which something was located last: whoever reads on begins there."""
-    rolls: OrderedDict[int, Checkpoint] = field(default_factory=OrderedDict)
+    moves: int = 0
+    """How often a reader found gone what it had located: its look at the lane was out of date."""
+    slice_index: Checkpoint | None = None
+    """The checkpoint in which something was located last: whoever reads on begins there."""
+    slice_indexes: OrderedDict[int, Checkpoint] = field(default_factory=OrderedDict)
     """Those that were used last: whoever reads many partitions goes from one to the other."""
-    notes: Counter[str] = field(default_factory=Counter)
+    counters: Counter[str] = field(default_factory=Counter)
     """How often each way was taken: for metrics, and to prove that tests take them all."""
 
     @property
@@ -147,6 +159,11 @@ class Lane:
         if last is None or seen.head.floor >= last.head.floor:
             self.last_look = seen
 
+    def moved_on(self) -> None:
+        """Take note that a reader found gone what it had located, and looks again."""
+        self.moves += 1
+        self.counters["read again"] += 1
+
     def forget(self) -> None:
         """Be sure of nothing, so that everything is learned again."""
         self.is_sure = False
@@ -155,9 +172,9 @@ class Lane:
         """Know this, which is verified, and be sure of it."""
         self.snapshot, self.is_sure = snapshot, True
 
-    def take(self, held: KnownBundle) -> None:
+    def take(self, next_: KnownBundle) -> None:
         """Take in the next bundle, about which the rule has been kept."""
-        self.publish(self.known.after(held))
+        self.publish(self.known.after(next_))
 
     def stands(self, seq: int) -> None:
         """Take note that a checkpoint is there."""
@@ -167,16 +184,44 @@ class Lane:
             self.snapshot = replace(known, due=None)
 
 
+def new_lane(
+    number: int,
+    rules: Rules,
+    clock: Clock,
+    ids: Ids,
+    *,
+    time: StoreTime | None = None,
+    writer: bytes | None = None,
+) -> Lane:
+    """Return a lane of which this process knows nothing yet.
+
+    With the store's ``time`` it is one to append to, by ``writer`` or under a new id; without, one
+    to read.
+    """
+    if writer is None:
+        writer = bytes(16) if time is None else ids()
+    return Lane(number=number, rules=rules, clock=clock, ids=ids, writer=writer, time=time)
+
+
+def new_lanes(rules: Rules, clock: Clock, ids: Ids, time: StoreTime) -> dict[int, Lane]:
+    """Return every lane of a namespace, for a process that appends to them."""
+    writer = ids()
+    return {
+        number: new_lane(number, rules, clock, ids, time=time, writer=writer)
+        for number in range(rules.lanes)
+    }
+
+
 def look(lane: Lane) -> Work[Look]:
     """Read the head.
 
     Raises:
         NotFoundError: there is none; the lane stops.
     """
-    lane.notes["head read"] += 1
+    lane.counters["head read"] += 1
     boot_ms, wall_ms = lane.clock.boot_ms(), lane.clock.now_ms()
     try:
-        found = yield from fetch(Get(head_key(lane.number), HEAD_BYTES_MAX))
+        found = yield from ask(Get(head_key(lane.number), HEAD_BYTES_MAX))
     except NotFoundError as error:
         raise NotFoundError(
             f"lane {lane.number} has no head: it was deleted, or the namespace was never made. "
@@ -199,6 +244,6 @@ def floor_holds(lane: Lane, seq: int) -> Work[bool]:
     if seen is not None and seen.head.floor > seq:
         return False  # Floors never go down.
     if seen is not None and lane.is_fresh(seen):
-        lane.notes["head fresh"] += 1
+        lane.counters["head fresh"] += 1
         return True
     return (yield from look(lane)).head.floor <= seq

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 
-from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnsupportedError
+from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
 from lakelog.formats.lanes import (
     CHECKPOINT_BYTES_MAX,
     Checkpoint,
@@ -24,7 +24,7 @@ from lakelog.formats.lanes import (
     decode_checkpoint,
     decode_directory,
 )
-from lakelog.journal.fold import Fold
+from lakelog.journal.fold import Fold, TopicIdPartition
 from lakelog.journal.lane import KnownBundle, Lane, Snapshot, floor_holds, look
 from lakelog.names import bundle_key, checkpoint_key, tail_key
 from lakelog.store import (
@@ -32,22 +32,30 @@ from lakelog.store import (
     Get,
     GetRange,
     GetSuffix,
-    Head,
-    Many,
     Work,
-    fetch,
+    ask,
     fetch_many,
+    is_there,
 )
 
-__all__ = ["follow", "learn", "probe", "read_bundle", "read_bundles", "read_checkpoint"]
+__all__ = [
+    "DIRECTORIES_AT_ONCE",
+    "checkpoint_in",
+    "follow",
+    "learn",
+    "probe",
+    "read_bundle",
+    "read_bundles",
+    "read_checkpoint",
+]
 
 SUFFIX_BYTES = 64 << 10
 """Asked for of a bundle: the directory of an ordinary one and more."""
 
 TAIL_BYTES_MAX = 1 << 10
 
-WINDOW = 16
-"""Directories asked for at once."""
+DIRECTORIES_AT_ONCE = 16
+"""Directories of bundles, or checkpoints, that are asked for at a time."""
 
 
 # ---------------------------------------------------------------------------- reading
@@ -69,19 +77,19 @@ def read_bundles(lane: Lane, seqs: Sequence[int]) -> Work[list[KnownBundle | Non
     ends = yield from fetch_many(
         [GetSuffix(bundle_key(lane.number, seq), SUFFIX_BYTES) for seq in seqs]
     )
-    held: list[KnownBundle | None] = []
+    found: list[KnownBundle | None] = []
     for seq, end in zip(seqs, ends, strict=True):
-        held.append(None if end is None else (yield from _held(lane, seq, end)))
-    return held
+        found.append(None if end is None else (yield from _bundle_in(lane, seq, end)))
+    return found
 
 
-def _held(lane: Lane, seq: int, end: Fetched) -> Work[KnownBundle | None]:
+def _bundle_in(lane: Lane, seq: int, end: Fetched) -> Work[KnownBundle | None]:
     size, tail = end.info.size, end.body
     with _named(end.info.key):
         start = bundle_directory_start(tail, size)
     if start < end.start:
         try:
-            more = yield from fetch(GetRange(end.info.key, start, size))
+            more = yield from ask(GetRange(end.info.key, start, size))
         except NotFoundError:
             return None
         if more.info.etag != end.info.etag:
@@ -90,7 +98,7 @@ def _held(lane: Lane, seq: int, end: Fetched) -> Work[KnownBundle | None]:
     with _named(end.info.key):
         bundle = decode_directory(tail, size)
     if (bundle.lane, bundle.seq) != (lane.number, seq):
-        what = f"it is bundle {bundle.seq} of lane {bundle.lane}"
+        what = f"it holds bundle {bundle.seq} of lane {bundle.lane}: restore the right one"
         raise CorruptError(what, at=start, where=end.info.key)
     return KnownBundle(bundle, end.info.etag, size)
 
@@ -112,16 +120,27 @@ def read_checkpoint(
     """
     key = checkpoint_key(lane.number, seq)
     try:
-        found = yield from fetch(Get(key, CHECKPOINT_BYTES_MAX))
+        found = yield from ask(Get(key, CHECKPOINT_BYTES_MAX))
     except NotFoundError:
         return None
     if known is not None and seq in known:
         return known[seq]
-    with _named(key):
-        checkpoint = decode_checkpoint(found.body)
+    return checkpoint_in(found, lane, seq)
+
+
+def checkpoint_in(
+    found: Fetched, lane: Lane, seq: int, partitions: Sequence[TopicIdPartition] | None = None
+) -> Checkpoint:
+    """Return the checkpoint that an object holds, or what it says of some partitions.
+
+    Raises:
+        CorruptError, UnsupportedError: it is none, or another one.
+    """
+    with _named(found.info.key):
+        checkpoint = decode_checkpoint(found.body, partitions)
     if (checkpoint.lane, checkpoint.seq) != (lane.number, seq):
-        what = f"it is checkpoint {checkpoint.seq} of lane {checkpoint.lane}"
-        raise CorruptError(what, at=0, where=key)
+        what = f"it holds checkpoint {checkpoint.seq} of lane {checkpoint.lane}"
+        raise CorruptError(what, at=0, where=found.info.key)
     return checkpoint
 
 
@@ -135,24 +154,24 @@ def learn(lane: Lane) -> Work[Fold]:
         NotFoundError: the head is gone, or the checkpoint that it names; the lane stops.
         CorruptError: this is not a chain.
     """
-    lane.notes["W1"] += 1
+    lane.counters["W1"] += 1
     lane.forget()
     while True:
         seen = yield from look(lane)
         begun = yield from _begin(lane, seen.head.floor, seen.head.checkpoint)
         if begun is None:
-            lane.notes["W1 checkpoint gone"] += 1
+            lane.counters["W1 checkpoint gone"] += 1
             if (yield from look(lane)).head == seen.head:
                 raise _floorless(lane, seen.head.checkpoint)
             continue
         fold, used = begun
         if not (yield from floor_holds(lane, used)):
-            lane.notes["floor passed walk"] += 1
+            lane.counters["floor passed walk"] += 1
             continue
         learned = yield from _walk(lane, Snapshot(fold=fold), used)
         if learned is not None:
             _check_grown(lane, learned)
-            lane.notes["W1 learned"] += 1
+            lane.counters["W1 learned"] += 1
             lane.publish(learned)
             lane.stands(fold.seq)
             return learned.fold
@@ -206,10 +225,10 @@ def _walk(
     """Return what is known with every bundle behind it; None: the floor has passed ``used``."""
     every = lane.rules.checkpoint_every
     chain = [] if found is None else [found]
-    width, hole, torn, ended = (1 if found else WINDOW), -1, False, False
+    width, hole, torn, ended = (1 if found else DIRECTORIES_AT_ONCE), -1, False, False
     while True:
         if not (yield from floor_holds(lane, used)):
-            lane.notes["floor passed walk"] += 1
+            lane.counters["floor passed walk"] += 1
             return None
         for held in chain:
             flaw = known.fold.flaw(held.bundle)
@@ -231,7 +250,7 @@ def _walk(
         gap = any(some[len(chain) :])
         torn, hole = gap and used + len(chain) == hole, used + len(chain) if gap else -1
         ended = len(chain) < window and not gap
-        width = min(2 * width, WINDOW)
+        width = min(2 * width, DIRECTORIES_AT_ONCE)
 
 
 def probe(lane: Lane) -> Work[None]:
@@ -256,33 +275,33 @@ def _begin(lane: Lane, floor: int, stands_on: int) -> Work[tuple[Fold, int] | No
         later = hint + every
         while checkpoint is not None and (yield from _is_there(lane, later)):
             # The tail was not renewed. What it should name may stand all the same.
-            lane.notes["W1 tail stale"] += 1
+            lane.counters["W1 tail stale"] += 1
             newer = yield from read_checkpoint(lane, later)
             if newer is None:
                 break
             checkpoint, later = newer, later + every
         if checkpoint is not None:
-            lane.notes["W1 tail"] += 1
+            lane.counters["W1 tail"] += 1
             return Fold.of(checkpoint, every), checkpoint.seq
     last = yield from _last(lane, max(floor, stands_on))
     seq = (last + 1) // every * every - 1
     while seq > stands_on:
         checkpoint = yield from read_checkpoint(lane, seq)
         if checkpoint is not None:
-            lane.notes["W1 gallop"] += 1
+            lane.counters["W1 gallop"] += 1
             return Fold.of(checkpoint, every), seq
         seq -= every
     if stands_on < 0:
-        lane.notes["W1 from the first"] += 1
+        lane.counters["W1 from the first"] += 1
         return Fold(lane=lane.number, every=every), 0
     checkpoint = yield from read_checkpoint(lane, stands_on)
-    lane.notes["W1 from the floor"] += 1
+    lane.counters["W1 from the floor"] += 1
     return None if checkpoint is None else (Fold.of(checkpoint, every), stands_on)
 
 
 def _tail(lane: Lane) -> Work[int | None]:
     try:
-        found = yield from fetch(GetRange(tail_key(lane.number), 0, TAIL_BYTES_MAX))
+        found = yield from ask(GetRange(tail_key(lane.number), 0, TAIL_BYTES_MAX))
         seq = json.loads(found.body)["checkpoint"]
     except (NotFoundError, ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -290,12 +309,7 @@ def _tail(lane: Lane) -> Work[int | None]:
 
 
 def _is_there(lane: Lane, seq: int) -> Work[bool]:
-    (answer,) = yield Many((Head(bundle_key(lane.number, seq)),))
-    if isinstance(answer, NotFoundError):
-        return False
-    if isinstance(answer, LakelogError):
-        raise answer
-    return True
+    return (yield from is_there(bundle_key(lane.number, seq)))
 
 
 def _last(lane: Lane, start: int) -> Work[int]:

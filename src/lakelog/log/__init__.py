@@ -2,21 +2,19 @@
 
 read       offsets -> batches, from a segment or from a bundle
 times      times -> offsets
-sizes      how many bytes a partition takes
-plan       the history of whole topics at once
-survey     where every partition of some topics begins and ends
+plan       the history of whole topics at once; how many bytes a partition takes
+survey     where every partition of some topics begins and ends; what of it is not sealed
 located    offsets -> where they lie -> tasks
-reader     all of that for a reader of many partitions, run; offset_options: options -> offsets;
-           driving: by threads
-rows       tasks -> Arrow           \\  imported only when asked for
+reader     all of that for a reader of many partitions, run by threads; offset_options: options ->
+           offsets
+rows       tasks -> Arrow           \\
+tables     tables about it -> Arrow  | imported only when asked for
 scan       a namespace -> Arrow     /
-unsealed   what is only in the journal, for whoever reads segments alone
-staging    what an attempt of a bulk write puts beside the log; parts: what a task of it does
+staging    what an attempt of a bulk write, and a task of it, puts beside the log
 writes     bulk writes: decided for once, appended to every lane
 """
 
 from lakelog.journal import store_now
-from lakelog.log.driving import Driver
 from lakelog.log.located import (
     LocatedRange,
     TaskRanges,
@@ -33,9 +31,8 @@ from lakelog.log.offset_options import (
     limit_offsets,
     readable,
 )
-from lakelog.log.parts import StagedObject, TaskParts
 from lakelog.log.placing import place_batches
-from lakelog.log.plan import Planned, plan_history, plan_partitions
+from lakelog.log.plan import Planned, history_bytes, journal_bytes, plan_partitions
 from lakelog.log.read import (
     Bounds,
     CatchUp,
@@ -47,12 +44,17 @@ from lakelog.log.read import (
     read_slice,
     refresh,
 )
-from lakelog.log.reader import NamespaceReader
-from lakelog.log.sizes import history_bytes, journal_bytes
-from lakelog.log.staging import Identity, Staged, announce_write, read_identity
-from lakelog.log.survey import Extent, PartitionRef, Survey, open_survey
+from lakelog.log.reader import Driver, NamespaceReader
+from lakelog.log.staging import (
+    Identity,
+    Staged,
+    StagedObject,
+    TaskParts,
+    announce_write,
+    read_identity,
+)
+from lakelog.log.survey import Extent, PartitionRef, Survey, look_at, open_survey, tell_unsealed
 from lakelog.log.times import Found, Look, newest, offset_at
-from lakelog.log.unsealed import tell_unsealed
 from lakelog.log.writes import (
     Committed,
     Decision,
@@ -97,11 +99,11 @@ __all__ = [
     "history_bytes",
     "journal_bytes",
     "limit_offsets",
+    "look_at",
     "newest",
     "offset_at",
     "open_survey",
     "place_batches",
-    "plan_history",
     "plan_partitions",
     "plan_read_tasks",
     "read",

@@ -1,38 +1,44 @@
-"""Spans: offsets of partitions, where they lie, and shares of them for tasks.
+"""Located ranges: offsets of partitions, where they lie, and tasks that read them.
 
-    wanted    partition, from, until          fixed when a read is planned
-    span      a part of one segment, or of one slice of a bundle
-    share     spans for one task, of about so many bytes
+    wanted          partition, from, until          fixed when a read is planned
+    located range   a part of one segment, or of one slice of a bundle
+    task            located ranges of about so many bytes
 
 Bytes decide how much a task reads, and offsets where it begins: a large segment is cut between two
-offsets, in proportion. Whoever reads finds the place by the index. So it is known of every span how
-many offsets it has, and a read that gives more or fewer is noticed.
+offsets, in proportion. Whoever reads finds the batch by the index. So it is known of every range
+how many offsets it has, and a read that gives more or fewer is noticed.
 
-Slices are shared out bundle by bundle, in the order in which they lie there: a task then needs one
-range of each bundle, whatever the number of partitions.
+Slices go to tasks bundle by bundle, in the order in which they lie there: a task then needs one
+range of bytes of each bundle, whatever the number of partitions.
 
-Where a span lies is how it was when it was planned. Segments are merged and bundles trimmed
+Where a range lies is how it was when it was planned. Segments are merged and bundles trimmed
 meanwhile; whoever finds it gone looks again, for the same offsets (``rows``). What could not be
-located, because the lane moved on just then, is a span that says nothing about it.
+located, because the lane moved on just then, has no location.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby
 from typing import NamedTuple
 
-from lakelog.errors import CorruptError, InvalidInputError
+from lakelog.errors import InvalidInputError
 from lakelog.formats.lanes import (
     CHECKPOINT_BYTES_MAX,
     Bundle,
-    Checkpoint,
     Slice,
-    decode_checkpoint,
 )
-from lakelog.journal import Lane, TopicIdPartition, floor_holds, read_bundles
+from lakelog.journal import (
+    DIRECTORIES_AT_ONCE,
+    Lane,
+    TopicIdPartition,
+    checkpoint_in,
+    floor_holds,
+    read_bundles,
+)
 from lakelog.log.survey import Extent, PartitionRef
 from lakelog.manifests import SegmentRow
 from lakelog.names import checkpoint_key
-from lakelog.segments import SPLIT_BYTES
-from lakelog.store import Fetched, Get, Work, fetch_many
+from lakelog.segments import SPLIT_BYTES, equal_parts, pack
+from lakelog.store import Get, Work, fetch_many
 
 __all__ = [
     "LocatedRange",
@@ -42,9 +48,6 @@ __all__ = [
     "sealed_ranges",
     "unsealed_ranges",
 ]
-
-WINDOW = 16
-"""Checkpoints or directories asked for at once."""
 
 
 class SliceRef(NamedTuple):
@@ -68,7 +71,7 @@ class LocatedRange(NamedTuple):
     next_offset: int
     size: int
     """About how many bytes."""
-    held: SegmentRow | SliceRef | None
+    location: SegmentRow | SliceRef | None
     """None: look for it."""
 
     @property
@@ -108,14 +111,18 @@ def unsealed_ranges(
     The newest directories are in memory; older ones come from the rolls of checkpoints, from the
     newest back to the first that is needed.
     """
-    need = {member.where.place: span for member, span in wanted.items() if span[0] < span[1]}
+    need = {
+        member.where.place: (start, until)
+        for member, (start, until) in wanted.items()
+        if start < until
+    }
     found = _Found(need)
     lowest = yield from _collect(lane, found)
     gone = -1
     if lowest is not None and not (yield from floor_holds(lane, lowest)):
         assert lane.last_look is not None
         gone = lane.last_look.head.floor
-    spans: list[LocatedRange] = []
+    ranges: list[LocatedRange] = []
     seqs: list[int] = []
     # Partitions as they lie in a bundle: so it is enough to sort by bundles.
     for member in sorted(wanted, key=lambda member: member.where.place):
@@ -129,13 +136,13 @@ def unsealed_ranges(
                 size = _part(size, next_ - at, offsets)
             held = None if seq < gone or write >= 0 else piece
             # A plan of a million slices goes through here.
-            spans.append(tuple.__new__(LocatedRange, (member, at, next_, size, held)))
+            ranges.append(tuple.__new__(LocatedRange, (member, at, next_, size, held)))
             seqs.append(seq)
             at = next_
         if at < next_offset:
-            spans.append(LocatedRange(member, at, next_offset, 0, None))
+            ranges.append(LocatedRange(member, at, next_offset, 0, None))
             seqs.append(lane.next_seq)
-    return [spans[number] for number in sorted(range(len(spans)), key=seqs.__getitem__)]
+    return [ranges[number] for number in sorted(range(len(ranges)), key=seqs.__getitem__)]
 
 
 class _Found:
@@ -145,7 +152,9 @@ class _Found:
         self._need = need
         self._left = set(need)
         self._sorted: list[TopicIdPartition] = []
-        self._pieces: dict[TopicIdPartition, list[SliceRef]] = {place: [] for place in need}
+        self._pieces: dict[TopicIdPartition, list[SliceRef]] = {
+            topic_partition: [] for topic_partition in need
+        }
 
     def left(self) -> list[TopicIdPartition]:
         """Return the partitions of which more is needed, in their order."""
@@ -158,19 +167,19 @@ class _Found:
         left, need, pieces, make = self._left, self._need, self._pieces, tuple.__new__
         for seq, slice_, epoch in rows:
             topic, partition, _, base, offsets, position, length, _, _, write, _ = slice_
-            place = topic, partition
-            if place not in left:
+            topic_partition = topic, partition
+            if topic_partition not in left:
                 continue
-            base_offset, next_offset = need[place]
+            base_offset, next_offset = need[topic_partition]
             if base < next_offset and base + offsets > base_offset:
                 fields = (seq, epoch, base, offsets, position, length, write)
-                pieces[place].append(make(SliceRef, fields))
+                pieces[topic_partition].append(make(SliceRef, fields))
             if base <= base_offset:
-                left.discard(place)
+                left.discard(topic_partition)
 
-    def pieces(self, place: TopicIdPartition) -> list[SliceRef]:
+    def pieces(self, topic_partition: TopicIdPartition) -> list[SliceRef]:
         """Return what was found of a partition, in order."""
-        return self._pieces.get(place, [])[::-1]
+        return self._pieces.get(topic_partition, [])[::-1]
 
 
 def _collect(lane: Lane, found: _Found) -> Work[int | None]:
@@ -180,8 +189,8 @@ def _collect(lane: Lane, found: _Found) -> Work[int | None]:
     floor, every = seen.head.floor, lane.rules.checkpoint_every
     if not found.left():
         return None
-    top = known.fold.seq - len(known.held)
-    found.add(_newest_first([held.bundle for held in known.held], floor))
+    top = known.fold.seq - len(known.bundles)
+    found.add(_newest_first([held.bundle for held in known.bundles], floor))
     if known.due is not None and known.due[0].seq == top and found.left():
         bundles = known.due[1]
         found.add(_newest_first(bundles, floor))
@@ -191,14 +200,15 @@ def _collect(lane: Lane, found: _Found) -> Work[int | None]:
     pairs = [(low, mark) for low, mark in zip(lows, marks, strict=True) if low < mark]
     lowest = top + 1
     while pairs and found.left():
-        some, pairs = pairs[-WINDOW:], pairs[:-WINDOW]
+        some, pairs = pairs[-DIRECTORIES_AT_ONCE:], pairs[:-DIRECTORIES_AT_ONCE]
         ops = [Get(checkpoint_key(lane.number, seq), CHECKPOINT_BYTES_MAX) for _, seq in some]
         bodies = yield from fetch_many(ops)
         for (low, mark), body in zip(reversed(some), reversed(bodies), strict=True):
             if not found.left():
                 break
             lowest = low + 1
-            checkpoint = None if body is None else _roll(lane, mark, body, found.left())
+            left = found.left()
+            checkpoint = None if body is None else checkpoint_in(body, lane, mark, left)
             if checkpoint is not None and checkpoint.first <= low + 1:
                 found.add(row for row in reversed(checkpoint.roll) if row[0] > low)
             else:
@@ -213,19 +223,10 @@ def _newest_first(bundles: Sequence[Bundle], floor: int) -> Iterator[tuple[int, 
                 yield bundle.seq, slice_, bundle.epoch
 
 
-def _roll(lane: Lane, seq: int, body: Fetched, places: Sequence[TopicIdPartition]) -> Checkpoint:
-    """Return what a checkpoint says of some partitions: of each, the rows in order."""
-    checkpoint = decode_checkpoint(body.body, places)
-    if (checkpoint.lane, checkpoint.seq) != (lane.number, seq):
-        what = f"it is checkpoint {checkpoint.seq} of lane {checkpoint.lane}"
-        raise CorruptError(what, at=0, where=body.info.key)
-    return checkpoint
-
-
 def _directories(lane: Lane, found: _Found, first: int, end: int) -> Work[None]:
     """Read bundles where no roll says what is in them."""
-    for at in range(end, first, -WINDOW):
-        some = yield from read_bundles(lane, range(max(first, at - WINDOW), at))
+    for at in range(end, first, -DIRECTORIES_AT_ONCE):
+        some = yield from read_bundles(lane, range(max(first, at - DIRECTORIES_AT_ONCE), at))
         found.add(_newest_first([held.bundle for held in some if held is not None], first))
         if not found.left():
             return
@@ -235,67 +236,58 @@ def _part(size: int, offsets: int, of: int) -> int:
     return max(1, size * offsets // of)
 
 
-# ---------------------------------------------------------------------------- shares
+# ---------------------------------------------------------------------------- tasks
 
 
 def plan_read_tasks(
-    spans: Sequence[LocatedRange],
+    ranges: Sequence[LocatedRange],
     *,
     split_bytes: int = SPLIT_BYTES,
-    shares_min: int = 1,
+    tasks_min: int = 1,
     offsets_max: int | None = None,
 ) -> list[TaskRanges]:
-    """Share spans out, in their order: about ``split_bytes`` for a task, and no more offsets.
+    """Return tasks for ranges, in their order: of about ``split_bytes``, and no more offsets each.
 
-    There are at least ``shares_min``, where there are as many offsets; ``offsets_max`` is kept
+    There are at least ``tasks_min``, where there are as many offsets; ``offsets_max`` is kept
     exactly.
     """
     if split_bytes < 1 or (offsets_max is not None and offsets_max < 1):
-        raise InvalidInputError(f"shares of {split_bytes} bytes, {offsets_max} offsets: use 1 up")
+        raise InvalidInputError(
+            f"tasks of {split_bytes} bytes and {offsets_max} offsets: use 1 or more of each"
+        )
     most = 1 << 62 if offsets_max is None else offsets_max
-    shares = list(_pack(spans, split_bytes, most))
-    if len(shares) < shares_min:
+    tasks = list(_pack(ranges, split_bytes, most))
+    if len(tasks) < tasks_min:
         # By offsets, which are certain; bytes are only about right.
-        total = sum(span.offsets for span in spans)
-        shares = list(_pack(spans, split_bytes, min(most, max(1, total // shares_min))))
-    return shares
+        total = sum(located.offsets for located in ranges)
+        tasks = list(_pack(ranges, split_bytes, min(most, max(1, total // tasks_min))))
+    return tasks
 
 
 def _pack(
-    spans: Iterable[LocatedRange], split_bytes: int, offsets_max: int
+    ranges: Iterable[LocatedRange], split_bytes: int, offsets_max: int
 ) -> Iterator[TaskRanges]:
-    held: list[LocatedRange] = []
-    size = offsets = 0
-    for whole in spans:
-        _, base, next_, more, _ = whole
-        more_offsets, count = next_ - base, 1
-        if more > split_bytes or more_offsets > offsets_max:
-            count = max(-(-more // split_bytes), -(-more_offsets // offsets_max))
-        for span in _cut(whole, min(count, more_offsets)) if count > 1 else (whole,):
-            if count > 1:
-                more, more_offsets = span.size, span.offsets
-            if held and (size + more > split_bytes or offsets + more_offsets > offsets_max):
-                yield tuple(held)
-                held, size, offsets = [], 0, 0
-            size, offsets = size + more, offsets + more_offsets
-            if count > 1 and held and _is_next(held[-1], span):
-                # Two parts of one segment or slice: read it once.
-                last = held.pop()
-                span = last._replace(next_offset=span.next_offset, size=last.size + span.size)
-            held.append(span)
-    if held:
-        yield tuple(held)
+    parts = chain.from_iterable(_cut(located, split_bytes, offsets_max) for located in ranges)
+    for some in pack(parts, split_bytes, offsets_max):
+        yield tuple(_joined(some))
 
 
-def _is_next(last: LocatedRange, span: LocatedRange) -> bool:
-    follows = last.member == span.member and last.next_offset == span.base_offset
-    return follows and last.held is span.held
+def _cut(located: LocatedRange, split_bytes: int, offsets_max: int) -> Iterable[LocatedRange]:
+    """Return a range in pieces, equal but for one offset, none of them more than a task reads."""
+    base, size, offsets = located.base_offset, located.size, located.offsets
+    if size <= split_bytes and offsets <= offsets_max:
+        return (located,)
+    count = min(max(-(-size // split_bytes), -(-offsets // offsets_max)), offsets)
+    ends = zip(equal_parts(offsets, count), equal_parts(size, count), strict=True)
+    return [
+        located._replace(base_offset=base + first, next_offset=base + end, size=to - at)
+        for (first, end), (at, to) in ends
+    ]
 
 
-def _cut(span: LocatedRange, count: int) -> Iterator[LocatedRange]:
-    """Yield a span in so many pieces, equal but for one offset."""
-    for number in range(count):
-        base = span.base_offset + span.offsets * number // count
-        next_ = span.base_offset + span.offsets * (number + 1) // count
-        size = span.size * (number + 1) // count - span.size * number // count
-        yield span._replace(base_offset=base, next_offset=next_, size=size)
+def _joined(ranges: list[LocatedRange]) -> Iterator[LocatedRange]:
+    """Yield ranges for one task; the pieces of one segment or slice are one, and read once."""
+    for _, group in groupby(ranges, key=lambda one: (id(one.member), id(one.location))):
+        first, *others = group
+        size = first.size + sum(one.size for one in others)
+        yield first._replace(next_offset=others[-1].next_offset, size=size) if others else first

@@ -19,7 +19,7 @@ from logging import getLogger
 
 from lakelog.errors import InvalidInputError, NotFoundError
 from lakelog.log.survey import Extent
-from lakelog.segments import EARLIEST, LATEST, OffsetSpec
+from lakelog.segments import OffsetSpec
 
 __all__ = [
     "Key",
@@ -30,8 +30,6 @@ __all__ = [
     "decode_offsets",
     "encode_offsets",
     "limit_offsets",
-    "no_time",
-    "place_at",
     "readable",
 ]
 
@@ -64,17 +62,17 @@ class Losses:
         _LOG.warning("%s", said)
 
 
-# ---------------------------------------------------------------------------- places
+# ---------------------------------------------------------------------------- ranges
 
 
-def check_named(place: OffsetSpec, assigned: Collection[Key], option: str) -> None:
+def check_named(spec: OffsetSpec, assigned: Collection[Key], option: str) -> None:
     """Check that partitions that are named one by one are those that are read.
 
     Raises:
         InvalidInputError: one is missing, or one too many.
     """
-    named = place.timestamps if place.timestamps is not None else place.offsets
-    if place.timestamp is None and named is not None and set(named) != set(assigned):
+    named = spec.timestamps if spec.timestamps is not None else spec.offsets
+    if spec.timestamp is None and named is not None and set(named) != set(assigned):
         side = "START" if option.startswith("starting") else "END"
         raise InvalidInputError(
             f"[KAFKA_{side}_OFFSET_DOES_NOT_MATCH_ASSIGNED] Partitions specified for {option} "
@@ -82,27 +80,6 @@ def check_named(place: OffsetSpec, assigned: Collection[Key], option: str) -> No
             "the query is running. Use -1 for latest, -2 for earliest.\n"
             f"Specified: {_names(named)} Assigned: {_names(assigned)}"
         )
-
-
-def place_at(place: OffsetSpec, extent: Extent) -> int:
-    """Return the offset that a place, which is not by time, means in a partition."""
-    offset = place.offset_in(extent.member.key)
-    if offset == EARLIEST:
-        return extent.log_start
-    if offset == LATEST:
-        return extent.end
-    if offset < 0:
-        raise InvalidInputError(f"offset {offset} for {extent.member}: use -1 for latest, -2")
-    return offset
-
-
-def no_time(key: Key, timestamp: int) -> InvalidInputError:
-    """The error for a beginning that no record reaches."""
-    return InvalidInputError(
-        f"No offset matched from request of topic-partition {_name(key)} and timestamp "
-        f"{timestamp}: no record is as late; startingOffsetsByTimestampStrategy=latest begins at "
-        "the end then"
-    )
 
 
 def readable(extent: Extent, start: int, until: int, losses: Losses) -> tuple[int, int]:

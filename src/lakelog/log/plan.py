@@ -1,33 +1,33 @@
-"""The history of whole topics at once: which segments there are, before anything is read.
+"""The history of whole topics at once: which segments there are, and how many bytes they take.
 
 Manifests are asked for many at a time, and then the pages that they name. A million segments over
 ten thousand partitions are ten thousand requests and some seconds; a plan holds a row a segment.
+
+What lies in the journal is added up from directories in memory and from the slice indexes of
+checkpoints, which are kept for readers anyway. Of a backlog of more than ``RUNS_MAX`` of them the
+rest is estimated, because whoever asks for sizes does so every minute.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
-from lakelog.catalog import Topic
 from lakelog.errors import NotFoundError
+from lakelog.journal import Lane, locate_run
 from lakelog.manifests import (
     Manifest,
     PartitionPath,
     SegmentRow,
-    decode_page,
     read_manifest,
     read_manifests,
+    read_rows,
 )
-from lakelog.store import CELL_BYTES_MAX, Get, Work, fetch_many
+from lakelog.store import Work
 
-__all__ = ["Planned", "plan_history", "plan_partitions"]
-
-WINDOW = 64
-"""Requests at once."""
+__all__ = ["Planned", "history_bytes", "journal_bytes", "plan_partitions"]
 
 STARTS_MAX = 5
-
-T = TypeVar("T")
+RUNS_MAX = 16
+EVERYTHING_BYTES = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,58 +43,45 @@ class Planned:
     cleaned_end: int = 0
 
 
-def plan_history(topics: Iterable[Topic]) -> Work[list[Planned]]:
-    """Return the history of every partition of some topics."""
-    wheres = [
-        topic.where(partition)
-        for topic in topics
-        if topic.is_open
-        for partition in range(topic.partitions)
-    ]
-    return (yield from plan_partitions(wheres))
-
-
-def plan_partitions(wheres: Sequence[PartitionPath]) -> Work[list[Planned]]:
+def plan_partitions(paths: Sequence[PartitionPath]) -> Work[list[Planned]]:
     """Return the history of some partitions, in their order."""
+    manifests = yield from read_manifests(paths)
     planned: list[Planned] = []
-    for some in _windows(wheres):
-        planned += yield from _plan(some)
+    for path, found in zip(paths, manifests, strict=True):
+        manifest, rows = yield from _rows(path, found)
+        start, end, cleaned_end = manifest.log_start, manifest.sealed_end, manifest.cleaned_end
+        planned.append(Planned(path, start, end, tuple(rows), manifest.deleted, cleaned_end))
     return planned
 
 
-def _plan(wheres: Sequence[PartitionPath]) -> Work[list[Planned]]:
-    manifests = yield from read_manifests(wheres)
-    planned: list[Planned] = []
-    for where, manifest in zip(wheres, manifests, strict=True):
-        paged: list[SegmentRow] = []
-        if manifest.pages:
-            manifest, paged = yield from _paged(where, manifest)
-        start = manifest.log_start
-        rows = tuple([row for row in (*paged, *manifest.segments) if row.next_offset > start])
-        planned.append(
-            Planned(where, start, manifest.sealed_end, rows, manifest.deleted, manifest.cleaned_end)
-        )
-    return planned
-
-
-def _paged(where: PartitionPath, manifest: Manifest) -> Work[tuple[Manifest, list[SegmentRow]]]:
-    """Return the rows on pages, and the manifest that they belong to."""
+def _rows(path: PartitionPath, manifest: Manifest) -> Work[tuple[Manifest, list[SegmentRow]]]:
+    """Return the rows of what may be read, and the manifest that they belong to."""
     for _ in range(STARTS_MAX):
-        keys = [f"{where.prefix}{page.name}.json" for page in manifest.pages]
-        bodies: list[bytes | None] = []
-        for some in _windows(keys):
-            bodies += yield from _get(some)
-        if None not in bodies:
-            return manifest, [row for body in bodies if body for row in decode_page(body)]
-        # A page is gone: the manifest has moved on.
-        manifest = yield from read_manifest(where)
-    raise NotFoundError(f"{where.prefix}: pages that its manifest names are missing: verify it")
+        try:
+            return manifest, (yield from read_rows(path, manifest, manifest.log_start))
+        except NotFoundError:  # A page is gone: the manifest has moved on.
+            manifest = yield from read_manifest(path)
+    raise NotFoundError(f"{path.prefix}: pages that its manifest names are missing: verify it")
 
 
-def _get(keys: Sequence[str]) -> Work[list[bytes | None]]:
-    cells = yield from fetch_many([Get(key, CELL_BYTES_MAX) for key in keys])
-    return [None if cell is None else cell.body for cell in cells]
+# ---------------------------------------------------------------------------- sizes
 
 
-def _windows(items: Sequence[T]) -> Iterable[Sequence[T]]:
-    return (items[at : at + WINDOW] for at in range(0, len(items), WINDOW))
+def history_bytes(manifest: Manifest) -> int:
+    """Return the bytes of the segments of a partition."""
+    pages = sum(row.length for row in manifest.pages)
+    return pages + sum(row.length for row in manifest.segments)
+
+
+def journal_bytes(lane: Lane, place: tuple[bytes, int], start: int) -> Work[int]:
+    """Return about how many bytes of a partition lie in the journal, from an offset on."""
+    offset, end, size = start, lane.known.fold.end(place), 0
+    for _ in range(RUNS_MAX):
+        run = yield from locate_run(lane, place, offset, EVERYTHING_BYTES)
+        size += sum(one.slice.length for one in run)
+        if not run:
+            break  # The end, or what has fallen below the floor meanwhile.
+        offset = run[-1].slice.next_offset
+    if start < offset < end:
+        size += size * (end - offset) // (offset - start)
+    return size

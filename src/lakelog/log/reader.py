@@ -3,18 +3,18 @@
     partitions   of the topics that are wanted, as they are now
     look         one look at each of their lanes; manifests second
     ranges       start and end of each partition: fixed from here on
-    shares       segments and slices of these ranges -> tasks, by bytes
+    tasks        segments and slices of these ranges -> tasks, by bytes
 
 Spark's source plans with it in a process of the driver, ``lakelog.scan`` in yours. No broker takes
 part, and none is asked: a record that was acknowledged is in the bucket.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from lakelog.errors import InvalidInputError
-from lakelog.host import SystemClock, new_id
+from lakelog.flows import items_of
 from lakelog.journal import Lane
-from lakelog.log.driving import Driver
 from lakelog.log.located import (
     LocatedRange,
     TaskRanges,
@@ -27,17 +27,42 @@ from lakelog.log.offset_options import (
     Losses,
     check_named,
     check_order,
-    no_time,
-    place_at,
     readable,
 )
 from lakelog.log.read import refresh
 from lakelog.log.survey import Extent, PartitionRef, Survey, open_survey
 from lakelog.log.times import Found, offset_at
-from lakelog.segments import SPLIT_BYTES, OffsetSpec, Selection
-from lakelog.store import Perform, Work
+from lakelog.ports import Clock, Ids
+from lakelog.segments import SPLIT_BYTES, OffsetSpec, Selection, no_record_at
+from lakelog.store import WORK, Perform, Work, run, run_by_threads, working_by_threads
 
-__all__ = ["NamespaceReader"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakelog.log.rows import Reads
+
+__all__ = ["Driver", "NamespaceReader"]
+
+T = TypeVar("T")
+
+
+class Driver:
+    """Runs flows by threads, in a process that reads the log; those that give Arrow, too."""
+
+    def __init__(self, perform: Perform) -> None:
+        self._work = working_by_threads(perform)
+
+    def run(self, flow: Work[T]) -> T:
+        """Run one flow to its end."""
+        return run(flow, self._work)
+
+    def run_all(self, flows: Sequence[Work[T]]) -> list[T]:
+        """Run flows side by side, and return what they return, in their order."""
+        return run_by_threads(flows, self._work)
+
+    def batches(self, reads: "Reads") -> "Iterator[pa.RecordBatch]":
+        """Run a flow that gives Arrow batches on its way."""
+        return items_of(reads, WORK, self._work)
 
 
 class NamespaceReader:
@@ -46,9 +71,9 @@ class NamespaceReader:
     ``perform`` tries again what was not answered, as ``retrying`` makes it.
     """
 
-    def __init__(self, perform: Perform) -> None:
+    def __init__(self, perform: Perform, clock: Clock, ids: Ids) -> None:
         self._driver = Driver(perform)
-        self.survey: Survey = self._driver.run(open_survey(SystemClock(), new_id))
+        self.survey: Survey = self._driver.run(open_survey(clock, ids))
 
     def members(
         self,
@@ -83,32 +108,38 @@ class NamespaceReader:
         """Return where partitions begin and end; their lanes have been looked at."""
         return self._driver.run(self.survey.extents(members))
 
-    def find(self, place: OffsetSpec, extents: Sequence[Extent], option: str) -> dict[Key, int]:
-        """Return the offset that a place means in each partition.
+    def look_at(
+        self, selection: Selection, topic_ids: Mapping[str, str] | None = None
+    ) -> list[Extent]:
+        """Return where the partitions that are wanted begin and end now."""
+        members = self.members(selection, topic_ids=topic_ids)
+        self.look(members)
+        return self.extents(members)
+
+    def find(self, spec: OffsetSpec, extents: Sequence[Extent], option: str) -> dict[Key, int]:
+        """Return the offset that is meant in each partition.
 
         Raises:
             InvalidInputError: not all partitions are named, or no record is as late.
         """
-        check_named(place, [extent.member.key for extent in extents], option)
+        check_named(spec, [extent.member.key for extent in extents], option)
         times = {
             extent.member: timestamp
             for extent in extents
-            if (timestamp := place.time_in(extent.member.key)) is not None
+            if (timestamp := spec.time_in(extent.member.key)) is not None
         }
-        if not times:
-            return {extent.member.key: place_at(place, extent) for extent in extents}
         found = self._offsets_at(times)
         offsets: dict[Key, int] = {}
         for extent in extents:
+            key, first, end = extent.member.key, extent.log_start, extent.end
             if extent.member not in times:
-                offsets[extent.member.key] = place_at(place, extent)
+                offsets[key] = spec.offset_in(key, earliest=first, latest=end)
                 continue
-            record = found[extent.member.key]
-            if record is None and not place.or_latest:
-                raise no_time(extent.member.key, times[extent.member])
+            record = found[key]
+            if record is None and not spec.or_latest:
+                raise no_record_at(key, times[extent.member])
             # It may have been appended since; the end is where it was.
-            offset = extent.end if record is None else min(record.offset, extent.end)
-            offsets[extent.member.key] = offset
+            offsets[key] = end if record is None else min(record.offset, end)
         return offsets
 
     def _offsets_at(self, times: Mapping[PartitionRef, int]) -> dict[Key, Found | None]:
@@ -124,11 +155,11 @@ class NamespaceReader:
         self, number: int, times: Iterable[tuple[PartitionRef, int]]
     ) -> Work[dict[Key, Found | None]]:
         lane, found = self.survey.lane(number), {}
-        again = lane.notes["read again"]
+        moves = lane.moves
 
         def catch_up(lane: Lane) -> Work[None]:
             # It was looked at for all partitions at once; only if it moved on, it is once more.
-            if not lane.is_sure or lane.notes["read again"] > again:
+            if not lane.is_sure or lane.moves > moves:
                 yield from refresh(lane)
 
         for member, timestamp in times:
@@ -138,10 +169,10 @@ class NamespaceReader:
     def ranges(
         self, extents: Sequence[Extent], starting: OffsetSpec, ending: OffsetSpec, losses: Losses
     ) -> dict[Key, tuple[int, int]]:
-        """Return the offsets of each partition between two places, as far as they are there.
+        """Return the offsets of each partition between two offsets, as far as they are there.
 
         Raises:
-            InvalidInputError: the places cannot be understood, or are in the wrong order.
+            InvalidInputError: the offsets cannot be understood, or are in the wrong order.
             NotFoundError: some of it is gone, and that is to be an error.
         """
         starts = self.find(starting, extents, "startingOffsets")
@@ -153,23 +184,23 @@ class NamespaceReader:
             found[key] = readable(extent, starts[key], ends[key], losses)
         return found
 
-    def shares(
+    def tasks(
         self,
         ranges: Mapping[Key, tuple[int, int]],
         extents: Iterable[Extent],
         *,
         split_bytes: int = SPLIT_BYTES,
-        shares_min: int = 1,
+        tasks_min: int = 1,
         offsets_max: int | None = None,
     ) -> list[TaskRanges]:
         """Return the tasks that read a range of each partition."""
-        spans: list[LocatedRange] = []
+        located: list[LocatedRange] = []
         lanes: dict[int, dict[PartitionRef, tuple[int, int]]] = {}
         for extent in extents:
             member = extent.member
             low, high = ranges[member.key]
             if low < high:
-                spans += sealed_ranges(extent, low, min(high, extent.sealed_end))
+                located += sealed_ranges(extent, low, min(high, extent.sealed_end))
             if max(low, extent.sealed_end) < high:
                 lanes.setdefault(member.lane, {})[member] = max(low, extent.sealed_end), high
         flows = [
@@ -177,10 +208,10 @@ class NamespaceReader:
             for lane, wanted in sorted(lanes.items())
         ]
         for found in self._driver.run_all(flows) if flows else ():
-            spans += found
+            located += found
         return plan_read_tasks(
-            spans,
+            located,
             split_bytes=split_bytes,
-            shares_min=shares_min,
+            tasks_min=tasks_min,
             offsets_max=offsets_max,
         )

@@ -9,15 +9,26 @@ again and again, as a stream does, keeps the survey: then a lane to which nobody
 one request, and the topics another.
 
 Flows of different lanes may run side by side; those of one lane may not.
+
+``tell_unsealed`` says what of a namespace is only in its journal, in words for whoever reads its
+segments alone, and so leaves it out: how much it is, and of which partitions.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lakelog.catalog import Marks, Topic, news_of_topics, open_namespace, read_topic
-from lakelog.errors import NotFoundError
-from lakelog.journal import Lane, probe
+from lakelog.catalog import (
+    Marks,
+    Topic,
+    cleanup_policy,
+    has_namespace,
+    news_of_topics,
+    open_namespace,
+    read_topic,
+)
+from lakelog.errors import LakelogError, NotFoundError
+from lakelog.journal import Lane, new_lane, probe
 from lakelog.log.plan import plan_partitions
 from lakelog.manifests import PartitionPath, SegmentRow
 from lakelog.model import Rules
@@ -25,7 +36,10 @@ from lakelog.ports import Clock, Ids
 from lakelog.segments import Selection
 from lakelog.store import Work
 
-__all__ = ["Extent", "PartitionRef", "Survey", "open_survey"]
+__all__ = ["Extent", "PartitionRef", "Survey", "look_at", "open_survey", "tell_unsealed"]
+
+SHOWN = 5
+"""Partitions in a sentence."""
 
 
 class PartitionRef(NamedTuple):
@@ -76,13 +90,7 @@ class Survey:
     def lane(self, number: int) -> Lane:
         """Return what is known of a lane, which may be nothing yet."""
         if number not in self.lanes:
-            self.lanes[number] = Lane(
-                number=number,
-                rules=self.rules,
-                clock=self.clock,
-                ids=self.ids,
-                writer=bytes(16),  # It never writes.
-            )
+            self.lanes[number] = new_lane(number, self.rules, self.clock, self.ids)
         return self.lanes[number]
 
     def members(
@@ -98,7 +106,7 @@ class Survey:
         if names is not None and len(names) == 1:
             yield from self._read(names[0])
         else:
-            news = yield from news_of_topics(self._marks, lambda name: _may_want(selection, name))
+            news = yield from news_of_topics(self._marks, selection.wants_some)
             for error in news.damaged.values():
                 raise error  # To leave out a topic that was asked for would be to lose records.
             self.topics |= news.topics
@@ -167,6 +175,17 @@ def open_survey(clock: Clock, ids: Ids) -> Work[Survey]:
     return Survey(rules=namespace.rules, clock=clock, ids=ids)
 
 
+def look_at(
+    selection: Selection, clock: Clock, ids: Ids, *, missing_ok: bool = False
+) -> Work[tuple[Survey, list[Extent]]]:
+    """Return where each partition that is wanted begins and ends, and the survey that saw it."""
+    survey = yield from open_survey(clock, ids)
+    members = yield from survey.members(selection, missing_ok=missing_ok)
+    for lane in sorted({member.lane for member in members}):
+        yield from survey.look(lane)
+    return survey, (yield from survey.extents(members))
+
+
 def _names(selection: Selection) -> list[str] | None:
     if selection.topics is not None:
         return sorted(selection.topics)
@@ -175,21 +194,45 @@ def _names(selection: Selection) -> list[str] | None:
     return None
 
 
-def _may_want(selection: Selection, name: str) -> bool:
-    names = _names(selection)
-    return selection.wants(name, 0) if names is None else name in names
-
-
 def _members(topic: Topic) -> Iterable[PartitionRef]:
-    compacted = "compact" in _policy(topic.configs)
+    compacted = "compact" in cleanup_policy(topic.configs)
     for partition in range(topic.partitions):
         yield PartitionRef(topic.name, topic.where(partition), topic.lane(partition), compacted)
-
-
-def _policy(configs: Mapping[str, str]) -> str:
-    return configs.get("cleanup.policy", "")
 
 
 def _deleted(member: PartitionRef) -> NotFoundError:
     id_ = member.where.topic.hex()
     return NotFoundError(f"{member}: the topic with id {id_} was deleted: check the name")
+
+
+# ---------------------------------------------------------------------------- what is not sealed
+
+
+def tell_unsealed(selection: Selection, clock: Clock, ids: Ids) -> Work[str]:
+    """Return a clause about what is only in the journal of the partitions that are wanted.
+
+    It is empty where all is sealed, and where there is no namespace. A journal that cannot be read
+    is told of as well: nobody may take that for an empty one.
+    """
+    if not (yield from has_namespace()):
+        return ""
+    try:
+        _, extents = yield from look_at(selection, clock, ids, missing_ok=True)
+    except LakelogError as error:
+        return f"records that are only in the journal are left out; it cannot be read: {error}"
+    return _clause(extents)
+
+
+def _clause(extents: Iterable[Extent]) -> str:
+    unsealed = [
+        (extent, start)
+        for extent in extents
+        if (start := max(extent.sealed_end, extent.log_start)) < extent.end
+    ]
+    if not unsealed:
+        return ""
+    count = sum(extent.end - start for extent, start in unsealed)
+    named = [f"{extent.member} from offset {start} on" for extent, start in unsealed[:SHOWN]]
+    more = f", and {len(unsealed) - SHOWN} more partitions" if unsealed[SHOWN:] else ""
+    what = "1 record is" if count == 1 else f"{count} records are"
+    return f"{what} only in the journal, and left out here ({', '.join(named)}{more})"

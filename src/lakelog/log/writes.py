@@ -13,7 +13,7 @@
                             (barred: A)
 
 Everything after the decision can be done by anybody, and twice: a lane that has the write knows it.
-A driver that died is finished by the next one of the same write, or by the keeper. Before the
+A driver that died is finished by the next one of the same write, or by maintenance. Before the
 decision nothing is to be seen; an attempt that will not be decided for is *barred* first, and swept
 afterwards, so that nobody decides for bytes that are going.
 
@@ -31,7 +31,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from lakelog.errors import ConflictError, CorruptError, NotFoundError, UnavailableError
-from lakelog.formats import Bytes, decode_fields, number
+from lakelog.formats import Bytes, decode_fields, decoding, number
 from lakelog.formats.lanes import Slice
 from lakelog.journal import (
     CommitWrite,
@@ -55,10 +55,10 @@ from lakelog.names import COMMITS_PREFIX, commit_key, commit_of, plan_key, stage
 from lakelog.store import (
     Get,
     Head,
-    Many,
     Work,
+    ask,
+    ask_many,
     change_cell,
-    fetch,
     list_objects,
     put_named,
     read_cell,
@@ -77,8 +77,6 @@ FORMAT = 1
 BARRED_MAX = 1_000
 LOOKED_BACK_MAX = 1_000
 """Bundles in which a write is looked for that an earlier driver has appended."""
-WINDOW = 64
-"""Objects that are asked for at once."""
 
 
 class Committed(NamedTuple):
@@ -128,7 +126,7 @@ _FIELDS = frozenset(one.name for one in fields_of(Decision))
 
 
 def _decoded(data: Bytes, where: str) -> Decision:
-    try:
+    with decoding("commit", where):
         fields = decode_fields(data, format_=FORMAT, where=where, known=_FIELDS)
         return Decision(
             is_stream=bool(fields["is_stream"]),
@@ -138,8 +136,6 @@ def _decoded(data: Bytes, where: str) -> Decision:
             records=number(fields["records"]),
             lanes=tuple((number(lane), number(seq)) for lane, seq in fields["lanes"]),
         )
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise CorruptError(f"it is no commit: {error!r}", at=0, where=where) from error
 
 
 # ---------------------------------------------------------------------------- deciding
@@ -329,7 +325,7 @@ def _piece_query(query: bytes, piece: int) -> bytes:
 
 
 def _read_page(write: bytes, page: int = 0) -> Work[Page]:
-    found = yield from fetch(Get(plan_key(write, page), PLAN_BYTES_MAX))
+    found = yield from ask(Get(plan_key(write, page), PLAN_BYTES_MAX))
     return decode_plan(found.body, write, page)
 
 
@@ -359,12 +355,10 @@ def _check_staged(write: bytes, plan: Mapping[int, tuple[Slice, ...]]) -> Work[N
         for run in runs:
             key, end = staged_key(write, lane, run.part), run.position + run.length
             needed[key] = max(needed.get(key, 0), end)
-    keys = list(needed)
-    for at in range(0, len(keys), WINDOW):
-        some = keys[at : at + WINDOW]
-        answers = yield Many(tuple(Head(key) for key in some))
-        for key, answer in zip(some, answers, strict=True):
-            if isinstance(answer, Exception):
-                raise answer
-            if answer.size < needed[key]:
-                raise CorruptError(f"{answer.size} bytes of {needed[key]}", at=0, where=key)
+    answers = yield from ask_many([Head(key) for key in needed])
+    for key, answer in zip(needed, answers, strict=True):
+        if isinstance(answer, NotFoundError):
+            raise answer
+        if answer.size < needed[key]:
+            what = f"it has {answer.size} of the {needed[key]} bytes that the write has staged"
+            raise CorruptError(what, at=0, where=key)

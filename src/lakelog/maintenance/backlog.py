@@ -13,11 +13,9 @@ from lakelog.catalog import Topic
 from lakelog.journal import KnownBundle, Lane, Look, TopicIdPartition, look, read_bundles
 from lakelog.log import refresh
 from lakelog.manifests import PartitionPath
-from lakelog.store import Work
+from lakelog.store import AT_ONCE, Work
 
 __all__ = ["Backlog", "Catalog", "catalog_of", "path_of", "read_backlog"]
-
-WINDOW = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +39,11 @@ def read_backlog(lane: Lane, bundles_max: int) -> Work[Backlog | None]:
     floor, fold = first.head.floor, lane.known.fold
     end = min(fold.seq + 1, floor + bundles_max)
     found: list[KnownBundle] = []
-    for seq in range(floor, end, WINDOW):
-        some = yield from read_bundles(lane, range(seq, min(seq + WINDOW, end)))
+    for seq in range(floor, end, AT_ONCE):
+        some = yield from read_bundles(lane, range(seq, min(seq + AT_ONCE, end)))
         for held in some:
             if held is None or (found and held.bundle.previous != found[-1].bundle.nonce):
-                lane.notes["backlog moved"] += 1
+                lane.counters["backlog moved"] += 1
                 return None
             found.append(held)
     complete = end == fold.seq + 1
@@ -53,7 +51,7 @@ def read_backlog(lane: Lane, bundles_max: int) -> Work[Backlog | None]:
         return None
     last = yield from look(lane)  # After everything else was read: the head-check rule.
     if last.head.floor != floor:
-        lane.notes["backlog passed"] += 1
+        lane.counters["backlog passed"] += 1
         return None
     return Backlog(last, tuple(found), complete)
 

@@ -38,9 +38,6 @@ __all__ = ["BulkWriteReport", "finish_writes"]
 PATIENCE_MS = 30_000
 """So long whoever has decided for a write is left to finish it."""
 
-AT_ONCE = 64
-"""Cells and attempts that are looked at side by side."""
-
 FORGET_GRACES = 24
 """The cell of a batch job is kept for so many graces: its driver may ask again."""
 
@@ -84,12 +81,12 @@ def finish_writes(
     passed: dict[int, int] = {}
     if old:
         looks = (_passed(lane, now_ms, grace_ms, kept) for lane in lanes.values())
-        passed = dict(zip(lanes, (yield from together(looks, AT_ONCE)), strict=True))
+        passed = dict(zip(lanes, (yield from together(looks)), strict=True))
     sweeps = (
         _sweep(write, attempt, passed, kept, is_void=write in void)
         for write, attempt in old.items()
     )
-    yield from together(sweeps, AT_ONCE)
+    yield from together(sweeps)
     return kept
 
 
@@ -143,7 +140,7 @@ def _keep_cells(
         last[query] = max(number, last.get(query, 0))
     old = [one for one in known if now_ms - one[0].modified_ms >= min(PATIENCE_MS, grace_ms)]
     reads = (tried(read_decision(Identity(*name, is_stream=False))) for _, name in old)
-    decisions = yield from together(reads, AT_ONCE)
+    decisions = yield from together(reads)
     # What follows is done one after the other: it appends to lanes, which have one owner.
     for (info, (query, number)), decision in zip(old, decisions, strict=True):
         age_ms = now_ms - info.modified_ms

@@ -31,7 +31,7 @@ from lakelog.manifests import (
     store_segment,
 )
 from lakelog.names import segment_stem
-from lakelog.store import GetRange, Work, fetch
+from lakelog.store import GetRange, Work, ask
 
 __all__ = ["MergeSettings", "Repack", "Rewritten", "merge_run", "plan_merge", "read_segment"]
 
@@ -156,7 +156,7 @@ def read_segment(where: PartitionPath, row: SegmentRow) -> Work[memoryview]:
         CorruptError: it is another one.
     """
     key = f"{where.prefix}{row.name}{kafs.FORMAT.suffix}"
-    found = yield from fetch(GetRange(key, row.position, row.position + row.length))
+    found = yield from ask(GetRange(key, row.position, row.position + row.length))
     if len(found.body) != row.length or crc32c(found.body) != row.crc:
         what = f"{len(found.body)} bytes that are not what its manifest says: verify the topic"
         raise CorruptError(what, at=row.position, where=key)

@@ -12,7 +12,7 @@ back.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lakelog.catalog import Topic, config_value
+from lakelog.catalog import Topic, cleanup_policy, config_value
 from lakelog.errors import NotFoundError
 from lakelog.manifests import (
     Manifest,
@@ -46,7 +46,7 @@ def retention_of(configs: Mapping[str, str]) -> Retention:
     Raises:
         InvalidInputError: a value is no number, or none that Kafka allows.
     """
-    if "delete" not in config_value(configs, "cleanup.policy"):
+    if "delete" not in cleanup_policy(configs):
         return Retention(age_ms=-1, size_bytes=-1)  # What compaction leaves is kept for ever.
     return Retention(
         age_ms=config_value(configs, "retention.ms"),

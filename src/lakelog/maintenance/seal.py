@@ -37,10 +37,9 @@ from lakelog.names import bundle_key, segment_stem
 from lakelog.store import (
     Body,
     Created,
-    Fetched,
     GetRange,
-    Many,
     Work,
+    ask_all,
     put_if_absent,
     put_named,
     together,
@@ -102,7 +101,7 @@ def seal_batch(
     except NotFoundError:
         return Sealed(abandoned=len(begun))  # The floor has passed. The sweep cancels the intents.
     if not (yield from floor_unchanged(lane, floor)):
-        lane.notes["seal passed"] += 1
+        lane.counters["seal passed"] += 1
         return Sealed(abandoned=len(begun))
     flows = (
         _write(lane, where, begun[where.place], mine, settings, write)
@@ -132,7 +131,7 @@ def begin_seal(
     unread = max((end for end in ends if end <= manifest.log_start), default=0)
     if unread > manifest.sealed_end:
         # Nobody may read these any more: history ends behind them, without them.
-        lane.notes["seal skips"] += 1
+        lane.counters["seal skips"] += 1
         manifest = yield from change_manifest(
             where, write + ":skip", lambda now: changes.skip(now, write + ":skip", unread)
         )
@@ -161,7 +160,7 @@ def _explain_gap(lane: Lane, where: PartitionPath, end: int, base: int) -> Work[
     manifest = yield from read_manifest(where)
     deleted = lane.known.fold.is_deleted(where.topic)
     if deleted or manifest.deleted or manifest.sealed_end != end:
-        lane.notes["seal of a deleted topic"] += 1
+        lane.counters["seal of a deleted topic"] += 1
         return
     what = f"history ends at {end}, the journal begins at {base}: run verify"
     raise CorruptError(what, at=0, where=where.prefix + "manifest")
@@ -193,7 +192,7 @@ def _read(
             if (span := _span(held, first, last))
         ]
         ops = tuple(GetRange(bundle_key(lane, held.bundle.seq), *span) for held, span in some)
-        answers: tuple[Fetched | LakelogError, ...] = (yield Many(ops)) if ops else ()
+        answers = (yield from ask_all(ops)) if ops else ()
         for (held, span), answer in zip(some, answers, strict=True):
             if isinstance(answer, LakelogError):
                 raise answer
@@ -264,9 +263,9 @@ def _write(
         done = yield from commit_seal(where, rows, write)
     except NotFoundError:
         # We slept for so long that our intent was cancelled and our objects were swept.
-        lane.notes["seal swept"] += 1
+        lane.counters["seal swept"] += 1
         return Sealed(abandoned=1)
-    lane.notes["seal abandoned" if done.abandoned else "seal committed"] += 1
+    lane.counters["seal abandoned" if done.abandoned else "seal committed"] += 1
     return done
 
 

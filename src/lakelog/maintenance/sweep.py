@@ -33,7 +33,7 @@ from lakelog.manifests import (
 )
 from lakelog.names import TIME_PREFIX
 from lakelog.ports import Ids
-from lakelog.store import ObjectInfo, Work, delete_many, list_objects, list_page
+from lakelog.store import ListPage, ObjectInfo, Work, ask, delete_many, list_objects
 
 __all__ = ["sweep_listed", "sweep_partition", "sweep_times"]
 
@@ -110,7 +110,7 @@ def sweep_listed(
 
 def sweep_times(*, now_ms: int, grace_ms: int) -> Work[int]:
     """Remove what processes left behind that died while they asked for the time."""
-    page = yield from list_page(TIME_PREFIX)
+    page = yield from ask(ListPage(TIME_PREFIX))
     old = [info.key for info in page.objects if info.modified_ms <= now_ms - grace_ms]
     yield from delete_many(old)
     return len(old)

@@ -35,11 +35,12 @@ from lakelog.maintenance.backlog import Backlog, Catalog, path_of
 from lakelog.manifests import Manifest, PartitionPath, try_manifests
 from lakelog.names import head_key, lane_prefix, seq_of
 from lakelog.store import (
+    ListPage,
     Replaced,
     Unanswered,
     Work,
+    ask,
     delete_many,
-    list_page,
     put_if_match,
 )
 
@@ -126,7 +127,7 @@ def _is_worth_it(backlog: Backlog) -> bool:
 def _newest_checkpoint(lane: Lane) -> Due | None:
     """Return what a checkpoint of the very end is made of; None: the one that is due is that."""
     known = lane.known
-    bundles = tuple(one.bundle for one in known.held)
+    bundles = tuple(one.bundle for one in known.bundles)
     return (known.fold, bundles) if bundles else None
 
 
@@ -158,7 +159,7 @@ def _is_right(lane: Lane, backlog: Backlog, checkpoint: Checkpoint) -> Work[bool
         if base is None:
             return False
         fold = Fold.of(base, lane.rules.checkpoint_every)
-    held_here = (*backlog.bundles, *lane.known.held)
+    held_here = (*backlog.bundles, *lane.known.bundles)
     for held in held_here:
         if fold.seq < held.bundle.seq <= checkpoint.seq:
             if fold.flaw(held.bundle):
@@ -188,7 +189,7 @@ def _raise(lane: Lane, seen: Look, floor: int, checkpoint: int) -> Work[bool]:
         try:
             answer = yield from put_if_match(head_key(lane.number), body, seen.etag)
             if isinstance(answer, Replaced):
-                lane.notes["trimmed"] += 1
+                lane.counters["trimmed"] += 1
                 return True
         except UnavailableError as error:
             yield from unanswered.wait(error)
@@ -208,7 +209,7 @@ def reap(lane: Lane, now_ms: int) -> Work[int]:
     below = seen.head.deletable(seen.since_ms, now_ms, lane.rules.grace_ms)
     count, after, more = 0, "", below > 0
     while more:
-        page = yield from list_page(lane_prefix(lane.number), after)
+        page = yield from ask(ListPage(lane_prefix(lane.number), after))
         seqs = [(info.key, seq_of(info.key)) for info in page.objects]
         gone = [key for key, seq in seqs if seq is not None and seq < below]  # None: not ours.
         yield from delete_many(gone)

@@ -37,7 +37,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from lakelog.errors import CorruptError
-from lakelog.formats import Bytes, decode_fields, fitting, number
+from lakelog.formats import Bytes, decode_fields, decoding, fitting, flag, number
 from lakelog.store import CELL_BYTES_MAX
 
 __all__ = [
@@ -204,7 +204,7 @@ def decode_manifest(data: Bytes) -> Manifest:
         CorruptError: it is none.
         UnsupportedError: a later version made it.
     """
-    try:
+    with decoding("manifest", "manifest"):
         fields = decode_fields(data, format_=FORMAT, where="manifest", known=_FIELDS)
         return Manifest(
             topic=bytes.fromhex(fields["topic"]),
@@ -213,16 +213,14 @@ def decode_manifest(data: Bytes) -> Manifest:
             sealed_end=number(fields["sealed_end"]),
             log_start=number(fields["log_start"]),
             cleaned_end=number(fields.get("cleaned_end", 0)),
-            deleted=_flag(fields["deleted"]),
-            burnt=_flag(fields["burnt"]),
+            deleted=flag(fields["deleted"]),
+            burnt=flag(fields["burnt"]),
             pages=_rows(PageRow, fields["pages"]),
             segments=_rows(SegmentRow, fields["segments"]),
             intents=_rows(Intent, fields["intents"]),
             dropped=_rows(Dropped, fields["dropped"]),
             writers=tuple(map(str, fields["writers"])),
         )
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise _bad(f"it is no manifest: {error!r}") from error
 
 
 def encode_page(rows: Iterable[SegmentRow]) -> bytes:
@@ -243,13 +241,11 @@ def decode_page(data: Bytes) -> tuple[SegmentRow, ...]:
         CorruptError: it is none.
         UnsupportedError: a later version made it.
     """
-    try:
+    with decoding("page", "manifest"):
         fields = decode_fields(data, format_=FORMAT, where="manifest", known=("segments",))
         rows = _rows(SegmentRow, fields["segments"])
         if any(one.next_offset != two.base_offset for one, two in pairwise(rows)):
-            raise _bad("a page with a gap")
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise _bad(f"it is no page: {error!r}") from error
+            raise _bad("the rows of a page do not follow each other: restore it from a backup")
     return rows
 
 
@@ -265,12 +261,6 @@ def _rows(kind: Any, rows: list[list[object]]) -> tuple[Any, ...]:
         if set(map(type, column)) != {type_}:
             raise ValueError(f"a row of {kind.__name__} has another type than {type_.__name__}")
     return tuple(map(partial(tuple.__new__, kind), rows))
-
-
-def _flag(value: object) -> bool:
-    if type(value) is not bool:
-        raise TypeError(f"{value!r} is neither true nor false")
-    return value
 
 
 def _bad(what: str) -> CorruptError:

@@ -15,7 +15,9 @@ from lakelog.log import tell_unsealed
 from lakelog.names import CLUSTER_KEY
 from lakelog.pipeline.frame import MISSING, UNSEALED, Finding, Result, Step, at_store
 from lakelog.segments import (
+    HISTORY,
     LAYOUTS,
+    NAMESPACE,
     SegmentRef,
     Selection,
     find_directories,
@@ -25,9 +27,6 @@ from lakelog.store import ListPage, Page, head, run
 
 __all__ = ["missing_results", "result_of_absent", "unsealed_results"]
 
-NAMESPACE = "lakelog"
-SEGMENTS = "kafs"
-"""The layout by which the history of a namespace can be read alone."""
 SHOWN = 5
 """Names of topics in a sentence."""
 
@@ -113,7 +112,7 @@ def unsealed_results(
 
     ``what_next`` says how they are looked at.
     """
-    if layout != SEGMENTS:
+    if layout != HISTORY:
         return ()
     told = run(tell_unsealed(selection, SystemClock(), new_id), perform)
     if not told:

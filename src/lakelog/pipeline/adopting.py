@@ -18,7 +18,7 @@ import pyarrow as pa
 from lakelog.catalog import Topic, open_topic, read_topic
 from lakelog.errors import ConflictError, NotFoundError, UnavailableError
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Begin, Lane, Refused, StoreTime, Unknown, append
+from lakelog.journal import Begin, Refused, StoreTime, Unknown, append, new_lane
 from lakelog.log import store_now
 from lakelog.maintenance import read_segment
 from lakelog.manifests import (
@@ -147,14 +147,8 @@ class Importing:
                 begins.setdefault(topic.lane(partition), []).append(begin)
         time = StoreTime()
         for number, requests in sorted(begins.items()):
-            lane = Lane(
-                number=number,
-                rules=self._rules,
-                clock=SystemClock(),
-                ids=new_id,
-                writer=writer,
-                time=time,
-            )
+            rules = self._rules
+            lane = new_lane(number, rules, SystemClock(), new_id, time=time, writer=writer)
             for outcome in run(append(lane, requests), self._perform):
                 if isinstance(outcome, Unknown):
                     raise UnavailableError(

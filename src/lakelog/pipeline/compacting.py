@@ -20,7 +20,7 @@ journal, and not read from history.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lakelog.catalog import Topic, config_value
+from lakelog.catalog import Topic, cleanup_policy, config_value
 from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnsupportedError
 from lakelog.formats import Bytes
 from lakelog.host import new_id
@@ -105,8 +105,7 @@ class Compact:
         now_ms = run(store_now(new_id), perform)
         units: list[CompactUnit] = []
         for topic in topics:
-            policy = config_value(topic.configs, "cleanup.policy")
-            if not topic.is_open or "compact" not in policy:
+            if not topic.is_open or "compact" not in cleanup_policy(topic.configs):
                 continue
             wheres = [topic.where(partition) for partition in range(topic.partitions)]
             wheres = [one for one in wheres if self.selection.wants(topic.name, one.partition)]

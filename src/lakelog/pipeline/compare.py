@@ -35,7 +35,6 @@ from lakelog.pipeline.frame import (
 )
 from lakelog.pipeline.sides import (
     LIVE,
-    NAMESPACE,
     Piece,
     Stream,
     carries_of,
@@ -45,7 +44,7 @@ from lakelog.pipeline.sides import (
     read_piece,
 )
 from lakelog.records import OFFSET_MAX
-from lakelog.segments import Selection
+from lakelog.segments import NAMESPACE, Selection
 from lakelog.store import StoreSpec, run
 
 __all__ = ["Compare", "Pair"]

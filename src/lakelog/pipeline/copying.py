@@ -26,13 +26,14 @@ from lakelog.errors import (
     UnsupportedError,
 )
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Lane
+from lakelog.journal import new_lane
 from lakelog.log import (
     Extent,
     LocatedRange,
     OutOfRange,
     PartitionRef,
     Survey,
+    look_at,
     offset_at,
     read,
     sealed_ranges,
@@ -44,7 +45,6 @@ from lakelog.pipeline.adopting import Importing, begun_topic
 from lakelog.pipeline.frame import Connect, Finding, Plan, Result, Step, at_store
 from lakelog.pipeline.importing import SEGMENT_BYTES
 from lakelog.pipeline.listing import SOURCE
-from lakelog.pipeline.namespace import look_at
 from lakelog.pipeline.taking import Taken
 from lakelog.pipeline.targets import TARGET
 from lakelog.records import (
@@ -106,7 +106,8 @@ class Copy:
         topic = run(begun_topic(self.name), connect(TARGET))
         if topic is not None:
             self._checkbegun_topic(topic, source)
-        survey, extents = run(look_at(Selection(topics=frozenset({self.topic}))), connect(SOURCE))
+        selection = Selection(topics=frozenset({self.topic}))
+        survey, extents = run(look_at(selection, SystemClock(), new_id), connect(SOURCE))
         units: list[CopyUnit] = []
         for extent in extents:
             low = 0
@@ -171,9 +172,7 @@ class Copy:
         )
         where = self.topics[self.name].where(member.partition)
         taken = Taken(where, unit.base_offset, self.segment_bytes)
-        lane = Lane(
-            number=member.lane, rules=unit.rules, clock=SystemClock(), ids=new_id, writer=bytes(16)
-        )
+        lane = new_lane(member.lane, unit.rules, SystemClock(), new_id)
         at = unit.base_offset
         try:
             while at < unit.next_offset:

@@ -26,7 +26,7 @@ from lakelog.pipeline import (
     parse_losses,
 )
 from lakelog.records import Codec
-from lakelog.segments import Selection
+from lakelog.segments import NAMESPACE, Selection
 from lakelog.store import StoreSpec, open_store
 
 __all__ = [
@@ -42,7 +42,6 @@ __all__ = [
     "verify_job",
 ]
 
-NAMESPACE = "lakelog"
 """The layout that is no layout: a namespace knows where its segments are."""
 
 _ROOT_PARTS = 3

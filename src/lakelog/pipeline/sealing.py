@@ -23,7 +23,14 @@ import pyarrow as pa
 from lakelog.catalog import Topic, open_namespace
 from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnsupportedError
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import KnownBundle, Lane, StoreTime, TopicIdPartition, write_checkpoint
+from lakelog.journal import (
+    KnownBundle,
+    Lane,
+    StoreTime,
+    TopicIdPartition,
+    new_lane,
+    write_checkpoint,
+)
 from lakelog.log import store_now
 from lakelog.maintenance import (
     Backlog,
@@ -291,14 +298,7 @@ def _lanes(numbers: Sequence[int]) -> list[str]:
 
 
 def _lane(number: int, rules: Rules) -> Lane:
-    return Lane(
-        number=number,
-        rules=rules,
-        clock=SystemClock(),
-        ids=new_id,
-        writer=new_id(),
-        time=StoreTime(),
-    )
+    return new_lane(number, rules, SystemClock(), new_id, time=StoreTime())
 
 
 def _unsealed(

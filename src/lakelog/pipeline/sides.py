@@ -25,7 +25,7 @@ from lakelog.pipeline.listing import list_segments, whole
 from lakelog.pipeline.namespace import LogPiece, list_namespace, read_namespace
 from lakelog.pipeline.parquet import ParquetGroup, list_groups, read_group
 from lakelog.records import OFFSET_MAX
-from lakelog.segments import LAYOUTS, SegmentRef, Selection
+from lakelog.segments import LAYOUTS, NAMESPACE, SegmentRef, Selection
 from lakelog.segments.read import read_part
 from lakelog.store import LIST_LIMIT_MAX, Usage
 
@@ -43,7 +43,7 @@ __all__ = [
 Piece = SegmentRef | ParquetGroup | KafkaPartition | LogPiece
 Stream = Generator[StoreRequest | pa.RecordBatch, Any, None]
 
-PARQUET, NAMESPACE, LIVE = "parquet", "lakelog", "live"
+PARQUET, LIVE = "parquet", "live"
 SIDES = (*LAYOUTS, PARQUET, NAMESPACE, LIVE)
 """Everything that can be read."""
 

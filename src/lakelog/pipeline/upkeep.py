@@ -16,10 +16,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.catalog import Topic, config_value, open_namespace, read_topic
+from lakelog.catalog import Topic, compression_codec, config_value, open_namespace, read_topic
 from lakelog.errors import CorruptError, LakelogError, UnavailableError, UnsupportedError
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Lane, StoreTime
+from lakelog.journal import StoreTime, new_lanes
 from lakelog.log import store_now
 from lakelog.maintenance import (
     MergeSettings,
@@ -253,18 +253,7 @@ class Retaining:
             if id_ not in self._left and topic.deleted:
                 alone(f"topic {topic.name}", _forget(topic, now_ms=now_ms, grace_ms=grace_ms))
         alone("objects that told the time", sweep_times(now_ms=now_ms, grace_ms=grace_ms))
-        time = StoreTime()
-        lanes = {
-            number: Lane(
-                number=number,
-                rules=self._rules,
-                clock=SystemClock(),
-                ids=new_id,
-                writer=new_id(),
-                time=time,
-            )
-            for number in range(self._rules.lanes)
-        }
+        lanes = new_lanes(self._rules, SystemClock(), new_id, StoreTime())
         kept = run(finish_writes(lanes, now_ms=now_ms, grace_ms=grace_ms), self._perform)
         return bad + [failed(what, error) for what, error in kept.failures.items()]
 
@@ -277,13 +266,6 @@ def _forget(topic: Topic, *, now_ms: int, grace_ms: int) -> Work[None]:
 
 # ---------------------------------------------------------------------------- what merge makes
 
-_CODECS = {
-    "uncompressed": Codec.NONE,
-    "gzip": Codec.GZIP,
-    "snappy": Codec.SNAPPY,
-    "lz4": Codec.LZ4,
-    "zstd": Codec.ZSTD,
-}
 _LEVELS = {
     Codec.GZIP: "compression.gzip.level",
     Codec.LZ4: "compression.lz4.level",
@@ -295,7 +277,7 @@ _LZ4_LEVEL_FAST = 9
 
 def _shape(configs: Mapping[str, str]) -> Shape | None:
     """Return what the batches of a topic are to become; None: they stay as producers made them."""
-    codec = _CODECS.get(config_value(configs, "compression.type"))
+    codec = compression_codec(configs)
     if codec is None:
         return None
     level = config_value(configs, _LEVELS[codec]) if codec in _LEVELS else None

@@ -13,9 +13,21 @@ the order of their rank, and a tail of an older epoch never shows.
 Brokers roll segments at different offsets, so segments of different copies overlap: those of a
 lower rank are cut at the offset where the better copy begins. All this takes a few small reads for
 each copy, and none where there is one directory.
+
+A broker deletes whole segments. When a client has records deleted up to an offset inside one, the
+broker only notes that offset, once a minute, in a file at the root of its log directory:
+
+    log-start-offset-checkpoint
+        0                   version
+        1                   how many lines follow
+        orders 0 1042       topic, partition, first offset that is left
+
+A partition that is not named begins with its first segment. Kafka makes an empty file before it has
+anything to say, so an empty one is good.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -26,18 +38,30 @@ from lakelog.flows import Items, asked_for
 from lakelog.formats import Files, Range, Ranged, batches, fetch, kafkalog
 from lakelog.records import OFFSET_MAX, BatchHeader, decode_header
 from lakelog.segments.segments import SegmentRef, through_store
-from lakelog.segments.starts import LogStarts
 from lakelog.store import Flow, get
 
-__all__ = ["Copy", "choose_copies", "merge_copies", "rank_copy"]
+__all__ = [
+    "Copy",
+    "choose_copies",
+    "decode_log_starts",
+    "merge_copies",
+    "note_roots",
+    "rank_copy",
+    "read_log_starts",
+]
 
 _INDEX = ".index"
 _ENTRY_BYTES = 8
 _INDEX_BLOCK_BYTES = 2048 * _ENTRY_BYTES
 _PIECE_BYTES = 64 * 1024
 _NO_EPOCH = -1
+LOG_STARTS_NAME = "log-start-offset-checkpoint"
+_VERSION = 0
+_LINE = re.compile(rb"([a-zA-Z0-9._-]{1,249}) (0|[1-9][0-9]{0,9}) ([0-9]{1,19})")
 
 Partition = tuple[str, int]
+LogStarts = dict[tuple[str, str, int], int]
+"""Root directory, topic, partition -> first offset that is left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +91,11 @@ def choose_copies(
         InvalidInputError: directories of two topics that had the same name one after the other.
     """
     chosen: dict[Partition, list[SegmentRef]] = {}
-    for place, segments in partitions.items():
+    for topic_partition, segments in partitions.items():
         # A directory is listed in one go, so two of them show at the ends.
         if segments[0].directory == segments[-1].directory:
-            log_start = starts.get((_root(segments[0].directory), *place), 0)
-            chosen[place] = _begin_at(segments, log_start)
+            log_start = starts.get((_root(segments[0].directory), *topic_partition), 0)
+            chosen[topic_partition] = _begin_at(segments, log_start)
             continue
         copies: list[Copy] = []
         for _, group in groupby(segments, key=attrgetter("directory")):
@@ -79,9 +103,9 @@ def choose_copies(
         yield from _check_topic(copies)
         best = max(copies, key=_rank)
         # A beginning behind the end of the log is from a history that did not become the log.
-        noted = (starts.get((_root(copy.directory), *place), 0) for copy in copies)
+        noted = (starts.get((_root(copy.directory), *topic_partition), 0) for copy in copies)
         log_start = max((start for start in noted if start <= best.next_offset), default=0)
-        chosen[place] = _begin_at(merge_copies(copies), log_start)
+        chosen[topic_partition] = _begin_at(merge_copies(copies), log_start)
     return chosen
 
 
@@ -228,3 +252,60 @@ def _last_header(log: Files, at: int) -> Ranged[BatchHeader | None]:
                 last = decode_header(item.data, position)
                 position += last.size
     return last
+
+
+# ---------------------------------------------------------------------------- where logs begin
+
+
+def note_roots(objects: Iterable[tuple[str, int]], roots: set[str]) -> Iterator[tuple[str, int]]:
+    """Pass a listing on, and add to ``roots`` the directories that hold a checkpoint."""
+    for item in objects:
+        directory, _, name = item[0].rpartition("/")
+        if name == LOG_STARTS_NAME:
+            roots.add(directory)
+        yield item
+
+
+def read_log_starts(roots: Iterable[str]) -> Flow[LogStarts]:
+    """Return what the checkpoints of some roots say.
+
+    Raises:
+        CorruptError, UnsupportedError: one of them is no such file; ``where`` is its key.
+    """
+    starts: LogStarts = {}
+    for root in sorted(roots):
+        key = f"{root}/{LOG_STARTS_NAME}" if root else LOG_STARTS_NAME
+        found = decode_log_starts((yield from get(key)), where=key)
+        starts.update(
+            ((root, *topic_partition), offset) for topic_partition, offset in found.items()
+        )
+    return starts
+
+
+def decode_log_starts(data: bytes, *, where: str = LOG_STARTS_NAME) -> dict[tuple[str, int], int]:
+    """Return the first offset that is left of each partition that is named.
+
+    Raises:
+        UnsupportedError: another version.
+        CorruptError: no Kafka wrote this.
+    """
+    lines = data.splitlines()
+    if not lines:
+        return {}
+    if len(lines) < 2 or not all(line.isdigit() for line in lines[:2]):
+        raise CorruptError("no version and count on the first two lines", at=0, where=where)
+    if int(lines[0]) != _VERSION:
+        what = f"version {int(lines[0])}, this reader knows {_VERSION}"
+        raise UnsupportedError(what, at=0, where=where)
+    at = len(lines[0]) + len(lines[1]) + 2
+    if int(lines[1]) != len(lines) - 2:
+        raise CorruptError(f"{len(lines) - 2} lines, not {int(lines[1])}", at=at, where=where)
+    starts: dict[tuple[str, int], int] = {}
+    for line in lines[2:]:
+        found = _LINE.fullmatch(line)
+        if found is None:
+            what = f"{line[:40]!r} is not a topic, a partition and an offset"
+            raise CorruptError(what, at=at, where=where)
+        starts[found[1].decode(), int(found[2])] = int(found[3])
+        at += len(line) + 1
+    return starts

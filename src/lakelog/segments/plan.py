@@ -9,14 +9,16 @@ segment without an index is not cut: finding a batch behind the cut would mean t
 it. (STRM carries its index inside.)
 """
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
+from itertools import pairwise
+from typing import Any, Protocol, TypeVar
 
 from lakelog.errors import InvalidInputError
 from lakelog.records import OFFSET_MAX
 from lakelog.segments.segments import ReadTask, SegmentRange, SegmentRef
 
-__all__ = ["SPLIT_BYTES", "OffsetRange", "plan_splits", "plan_tasks"]
+__all__ = ["SPLIT_BYTES", "OffsetRange", "equal_parts", "pack", "plan_splits", "plan_tasks"]
 
 SPLIT_BYTES = 128 * 1024 * 1024
 """What a task reads, unless told otherwise: some ten seconds of work over a network."""
@@ -54,28 +56,28 @@ def plan_splits(
     offsets: Mapping[tuple[str, int], OffsetRange] | None = None,
     whole: bool = False,
 ) -> Iterator[ReadTask]:
-    """Yield tasks of about ``split_bytes`` each, in the order of the segments.
+    """Return tasks of about ``split_bytes`` each, in the order of the segments.
 
     ``offsets`` gives, by topic and partition, what is wanted of it; a partition that is not named
     is wanted whole when there is no mapping at all, and not at all when there is one. With
     ``whole`` no segment is cut.
     """
     if split_bytes < 1:
-        raise InvalidInputError(f"splits of {split_bytes} bytes")
-    held: list[SegmentRange] = []
-    held_bytes = 0
-    for segment in segments:
-        wanted = ALL_OFFSETS
-        if offsets is not None:
-            wanted = offsets.get((segment.topic, segment.partition), (0, 0))
-        for part in _cut(segment, wanted, split_bytes, whole=whole):
-            if held and held_bytes + part.size > split_bytes:
-                yield ReadTask(parts=tuple(held))
-                held, held_bytes = [], 0
-            held.append(part)
-            held_bytes += part.size
-    if held:
-        yield ReadTask(parts=tuple(held))
+        raise InvalidInputError(f"splits of {split_bytes} bytes: use 1 or more")
+    parts = (
+        part
+        for segment in segments
+        for part in _cut(segment, _wanted(segment, offsets), split_bytes, whole=whole)
+    )
+    return (ReadTask(parts=tuple(some)) for some in pack(parts, split_bytes))
+
+
+def _wanted(
+    segment: SegmentRef, offsets: Mapping[tuple[str, int], OffsetRange] | None
+) -> OffsetRange:
+    if offsets is None:
+        return ALL_OFFSETS
+    return offsets.get((segment.topic, segment.partition), (0, 0))
 
 
 def _cut(
@@ -88,11 +90,11 @@ def _cut(
     if offset_from >= offset_to or size == 0:
         return
     count = 1 if whole or not _can_be_cut(segment) else -(-size // split_bytes)
-    for number in range(count):
+    for byte_from, byte_to in equal_parts(size, count):
         yield SegmentRange(
             segment=segment,
-            byte_from=size * number // count,
-            byte_to=size * (number + 1) // count,
+            byte_from=byte_from,
+            byte_to=byte_to,
             offset_from=offset_from,
             offset_to=offset_to,
         )
@@ -100,3 +102,38 @@ def _cut(
 
 def _can_be_cut(segment: SegmentRef) -> bool:
     return segment.format == "strm" or ".index" in segment.sizes
+
+
+# ---------------------------------------------------------------------------- cutting and packing
+
+
+class _Packed(Protocol):
+    """What is packed into tasks."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def offsets(self) -> int: ...
+
+
+P = TypeVar("P", bound=_Packed)
+
+
+def equal_parts(size: int, count: int) -> Iterator[tuple[int, int]]:
+    """Yield where each of so many equal parts begins and ends."""
+    return pairwise(size * number // count for number in range(count + 1))
+
+
+def pack(parts: Iterable[P], bytes_max: int, offsets_max: float = math.inf) -> Iterator[list[P]]:
+    """Yield parts in their order, together as many as are not more than so much; one at least."""
+    held: list[P] = []
+    size = offsets = 0
+    for part in parts:
+        more, more_offsets = part.size, part.offsets
+        if held and (size + more > bytes_max or offsets + more_offsets > offsets_max):
+            yield held
+            held, size, offsets = [], 0, 0
+        held.append(part)
+        size, offsets = size + more, offsets + more_offsets
+    if held:
+        yield held

@@ -1,7 +1,7 @@
 """What of a log is wanted: which topics and partitions, from where, up to where.
 
 The words and their meanings are those of Spark's Kafka source, so that a query can be moved over by
-changing its format. A place in a partition is
+changing its format. Where a read of a partition begins or ends is
 
     "earliest" or "latest"
     an offset for each partition; -2 stands for earliest, -1 for latest
@@ -18,9 +18,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakelog.errors import InvalidInputError
-from lakelog.records import OFFSET_MAX
 
-__all__ = ["EARLIEST", "LATEST", "Mode", "OffsetSpec", "Selection", "mode_named", "place_in"]
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "Mode",
+    "OffsetSpec",
+    "Selection",
+    "mode_named",
+    "no_record_at",
+]
 
 EARLIEST, LATEST = -2, -1
 
@@ -114,36 +121,39 @@ class OffsetSpec:
             raise _missing(partition, "a timestamp")
         return self.timestamps[partition]
 
-    def offset_in(self, partition: Partition) -> int:
-        """Return the offset asked for in a partition where it is not by time.
+    def offset_in(self, partition: Partition, *, earliest: int, latest: int) -> int:
+        """Return the offset that is meant in a partition, where it is not by time.
+
+        ``earliest`` and ``latest`` are the offsets that these words mean there.
 
         Raises:
-            InvalidInputError: offsets are given, but not for this partition.
+            InvalidInputError: offsets are given, but not for this partition; or it is none.
         """
-        time = self._time_in(partition)
-        if time is not None:
-            return time  # EARLIEST or LATEST, as Kafka says it among times.
-        if self.offsets is None:
-            return self.offset
-        if partition not in self.offsets:
+        offset = self._time_in(partition)  # EARLIEST or LATEST, as Kafka says it among times.
+        if offset is None and self.offsets is not None and partition not in self.offsets:
             raise _missing(partition, "an offset")
-        return self.offsets[partition]
+        if offset is None:
+            offset = self.offset if self.offsets is None else self.offsets[partition]
+        if offset == EARLIEST:
+            return earliest
+        if offset == LATEST:
+            return latest
+        if offset < 0:
+            raise InvalidInputError(
+                f"offset {offset} for {partition[0]}-{partition[1]}: use an offset from 0, "
+                f"{LATEST} for latest, or {EARLIEST} for earliest"
+            )
+        return offset
 
 
-def place_in(place: OffsetSpec, partition: Partition) -> int:
-    """Return the offset of a place that is not by time; the end is OFFSET_MAX.
-
-    Raises:
-        InvalidInputError: offsets are given, but not for this partition.
-    """
-    offset = place.offset_in(partition)
-    if offset == EARLIEST:
-        return 0
-    if offset == LATEST:
-        return OFFSET_MAX
-    if offset < 0:
-        raise InvalidInputError(f"offset {offset} for {partition[0]}-{partition[1]}")
-    return offset
+def no_record_at(partition: Partition, timestamp: int) -> InvalidInputError:
+    """Return the error for a beginning by time that no record of a partition reaches."""
+    name = f"{partition[0]}-{partition[1]}"
+    return InvalidInputError(
+        f"No offset matched from request of topic-partition {name} and timestamp {timestamp}: no "
+        f"record of {name} is as late; startingOffsetsByTimestampStrategy=latest begins at the end "
+        "then"
+    )
 
 
 def _missing(partition: Partition, what: str) -> InvalidInputError:

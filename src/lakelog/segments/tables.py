@@ -9,26 +9,34 @@ manifest lies beside segments, what it names. A column that a format cannot fill
 ``min_timestamp`` of most batches, whose header tells only the first time and the latest.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
 from lakelog.errors import InvalidInputError
-from lakelog.formats import NOTHING, Block, Damage, walk_blocks
+from lakelog.formats import NOTHING, Block, Damage, Range, walk_blocks
 from lakelog.model import TimestampType
 from lakelog.records import OFFSET_MAX, BatchHeader
 from lakelog.segments.segments import ReadTask, SegmentRef
-from lakelog.store import Fetched, GetRange, Perform
+from lakelog.store import Perform, run
 
-__all__ = ["TABLES", "read_batches", "read_segments", "table_schema"]
+__all__ = [
+    "TABLES",
+    "TIME",
+    "read_batches",
+    "read_segments",
+    "table_batches",
+    "table_schema",
+    "time_us",
+]
 
 _ROWS = 8192
-_TIME = pa.timestamp("us", tz="UTC")
+TIME = pa.timestamp("us", tz="UTC")
 _TIME_MAX = ((1 << 63) - 1) // 1000
 
-TABLES: dict[str, dict[str, pa.DataType]] = {
+TABLES = {
     "segments": {
         "topic": pa.string(),
         "partition": pa.int32(),
@@ -51,8 +59,8 @@ TABLES: dict[str, dict[str, pa.DataType]] = {
         "records": pa.int64(),
         "codec": pa.string(),
         "timestamp_type": pa.int32(),
-        "min_timestamp": _TIME,
-        "max_timestamp": _TIME,
+        "min_timestamp": TIME,
+        "max_timestamp": TIME,
         "leader_epoch": pa.int32(),
         "producer_id": pa.int64(),
         "producer_epoch": pa.int32(),
@@ -63,19 +71,24 @@ TABLES: dict[str, dict[str, pa.DataType]] = {
     },
 }
 
+Tables = Mapping[str, Mapping[str, pa.DataType]]
+"""Columns of tables, and their types."""
+
 Row = tuple[Any, ...]
 _NO_HEADER: Row = (None,) * 13
 
 
-def table_schema(table: str, columns: Iterable[str] | None = None) -> pa.Schema:
+def table_schema(
+    table: str, columns: Iterable[str] | None = None, tables: Tables = TABLES
+) -> pa.Schema:
     """Return the schema of a table, or of some of its columns.
 
     Raises:
         InvalidInputError: there is no such table, or no such column in it.
     """
-    if table not in TABLES:
-        raise InvalidInputError(f"no table {table!r}; there are {', '.join(TABLES)}")
-    types = TABLES[table]
+    if table not in tables:
+        raise InvalidInputError(f"no table {table!r}; there are {', '.join(tables)}")
+    types = tables[table]
     chosen = tuple(types if columns is None else columns)
     for name in chosen:
         if name not in types:
@@ -87,7 +100,7 @@ def read_segments(
     segments: Iterable[SegmentRef], columns: Iterable[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the table of segments."""
-    return _batches("segments", map(_segment_row, segments), columns)
+    return table_batches("segments", map(_segment_row, segments), columns)
 
 
 def _segment_row(segment: SegmentRef) -> Row:
@@ -110,13 +123,12 @@ def read_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the table of batches, for the segments of a task."""
     rows = (row for part in split.parts for row in _segment_batches(part.segment, perform))
-    return _batches("batches", rows, columns)
+    return table_batches("batches", rows, columns)
 
 
 def _segment_batches(segment: SegmentRef, perform: Perform) -> Iterator[Row]:
-    def give(wish: Any) -> bytes:
-        fetched: Fetched = perform(GetRange(segment.key(wish.suffix), wish.start, wish.end))
-        return fetched.body
+    def give(wanted: Range) -> bytes:
+        return run(segment.read(wanted), perform)
 
     place = segment.topic, segment.partition
     data = segment.key(segment.fmt.suffix)
@@ -142,8 +154,8 @@ def _header_row(header: BatchHeader) -> Row:
         header.count,
         header.codec.name.lower(),
         int(kind),
-        _time(header.max_timestamp) if is_one_time else None,
-        _time(header.max_timestamp),
+        time_us(header.max_timestamp) if is_one_time else None,
+        time_us(header.max_timestamp),
         header.leader_epoch,
         header.producer_id if has_producer else None,
         header.producer_epoch if has_producer else None,
@@ -153,18 +165,17 @@ def _header_row(header: BatchHeader) -> Row:
     )
 
 
-def _time(timestamp: int) -> int | None:
+def time_us(timestamp: int) -> int | None:
+    """Return a time in milliseconds as a column has it; None: it is none, or does not fit."""
     return timestamp * 1000 if 0 <= timestamp <= _TIME_MAX else None
 
 
-def _batches(
-    table: str, rows: Iterator[Row], columns: Iterable[str] | None
+def table_batches(
+    table: str, rows: Iterator[Row], columns: Iterable[str] | None, tables: Tables = TABLES
 ) -> Iterator[pa.RecordBatch]:
-    schema, whole = table_schema(table, columns), table_schema(table)
+    """Yield the rows of a table as Arrow, with the columns that are wanted."""
+    schema = table_schema(table, columns, tables)
     while held := list(islice(rows, _ROWS)):
-        arrays = {
-            field.name: values for field, values in zip(whole, zip(*held, strict=True), strict=True)
-        }
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(arrays[field.name], field.type) for field in schema], schema=schema
-        )
+        values = dict(zip(tables[table], zip(*held, strict=True), strict=True))
+        arrays = [pa.array(values[field.name], field.type) for field in schema]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -8,14 +8,14 @@ index may lag behind, so that one is always opened.
 import struct
 from collections.abc import Iterable, Mapping
 
-from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
+from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.flows import Items, asked_for
 from lakelog.formats import Block, Range, Ranged, Segment
 from lakelog.records import OFFSET_MAX
 from lakelog.segments.plan import OffsetRange
 from lakelog.segments.segments import SegmentRef, through_store
-from lakelog.segments.select import Mode, OffsetSpec, place_in
-from lakelog.store import Flow, get_suffix
+from lakelog.segments.select import Mode, OffsetSpec, no_record_at
+from lakelog.store import Flow, GetSuffix, ask
 
 __all__ = ["find_offset_at", "resolve_offsets"]
 
@@ -35,8 +35,8 @@ def find_offset_at(
     """
     for segment in segments:
         if not segment.active and segment.sizes.get(_TIME_INDEX, 0) >= _TIME_ENTRY.size:
-            tail = yield from get_suffix(segment.key(_TIME_INDEX), _TIME_ENTRY.size)
-            if _TIME_ENTRY.unpack(tail)[0] < timestamp:
+            tail = yield from ask(GetSuffix(segment.key(_TIME_INDEX), _TIME_ENTRY.size))
+            if _TIME_ENTRY.unpack(tail.body)[0] < timestamp:
                 continue
         try:
             found = yield from _first_at(segment, timestamp)
@@ -98,15 +98,12 @@ def resolve_offsets(
 
 
 def _resolve(
-    place: OffsetSpec, partition: tuple[str, int], segments: list[SegmentRef], mode: Mode
+    spec: OffsetSpec, partition: tuple[str, int], segments: list[SegmentRef], mode: Mode
 ) -> Flow[int]:
-    timestamp = place.time_in(partition)
+    timestamp = spec.time_in(partition)
     if timestamp is None:
-        return place_in(place, partition)
+        return spec.offset_in(partition, earliest=0, latest=OFFSET_MAX)
     found = yield from find_offset_at(segments, timestamp, mode)
-    if found is None and not place.or_latest:
-        raise InvalidInputError(
-            f"no record of {partition[0]}-{partition[1]} is as late as {timestamp}; "
-            "startingOffsetsByTimestampStrategy=latest begins at the end then"
-        )
+    if found is None and not spec.or_latest:
+        raise no_record_at(partition, timestamp)
     return OFFSET_MAX if found is None else found

@@ -3,7 +3,7 @@
 options   what the options of a read mean
 source    which reader it is; records of segments: plans on the driver, reads on the executors
 tables    segments and batches, as tables
-live      records of a namespace: history and journal as one; live_tables: what it consists of
+live      records of a namespace, history and journal as one; tables of what it consists of
 streams   the same, trigger by trigger
 sink      frames -> the log: the writers, of batches and of streams
 jobs      the verbs of the pipeline on a cluster; submit: for spark-submit;
@@ -13,8 +13,7 @@ telling   what Spark shows of our errors
 worker    what every task of ours does first
 """
 
-from lakelog.spark.live import LiveReader
-from lakelog.spark.live_tables import LiveTableReader
+from lakelog.spark.live import LiveReader, LiveTableReader
 from lakelog.spark.options import ReadOptions, parse_options
 from lakelog.spark.sink import (
     LogWriter,

@@ -1,8 +1,8 @@
 """The reader behind ``format("lakelog")`` on a namespace: the log as it is now, to its last record.
 
     driver      topics; one look at each lane; manifests; start and end of each partition: fixed
-                from here on. Segments and slices -> shares, by bytes
-    executors   each its share: where it lay when it was planned, or wherever it lies by now
+                from here on. Segments and slices -> tasks, by bytes
+    executors   each its task: where it lay when it was planned, or wherever it lies by now
 
 No broker takes part, and none is asked: a record that was acknowledged is in the bucket.
 
@@ -26,21 +26,30 @@ from lakelog.log import (
     Survey,
     TaskRanges,
 )
+from lakelog.log.tables import read_namespace_table
 from lakelog.model import Rules
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.telling import told_plainly
 from lakelog.spark.worker import disable_collector, uncollected
 from lakelog.store import Perform, StoreSpec, retrying
 
-__all__ = ["LiveReader", "ReadPartition", "live_log", "members_of", "read_live", "tasks_of"]
+__all__ = [
+    "LiveReader",
+    "LiveTableReader",
+    "ReadPartition",
+    "live_log",
+    "members_of",
+    "read_live",
+    "tasks_of",
+]
 
 
 class ReadPartition(InputPartition):
     """One task: what it reads, and the rules of the namespace."""
 
-    def __init__(self, share: TaskRanges, rules: Rules) -> None:
-        super().__init__(share)
-        self.share, self.rules = share, rules
+    def __init__(self, task: TaskRanges, rules: Rules) -> None:
+        super().__init__(task)
+        self.task, self.rules = task, rules
 
 
 def live_log(options: ReadOptions, perform: Perform | None = None) -> NamespaceReader:
@@ -48,7 +57,7 @@ def live_log(options: ReadOptions, perform: Perform | None = None) -> NamespaceR
     if perform is None:
         store = StoreSpec(options.path, dict(options.store_options)).open()
         perform = retrying(store.perform)
-    return NamespaceReader(perform)
+    return NamespaceReader(perform, SystemClock(), new_id)
 
 
 def members_of(
@@ -65,14 +74,14 @@ def tasks_of(
     extents: Iterable[Extent],
 ) -> list[InputPartition]:
     """Return the tasks that read a range of each partition, as large as the options say."""
-    shares = log.shares(
+    tasks = log.tasks(
         ranges,
         extents,
         split_bytes=options.split_bytes,
-        shares_min=options.min_partitions,
+        tasks_min=options.min_partitions,
         offsets_max=options.records_max,
     )
-    return [ReadPartition(share, log.survey.rules) for share in shares]
+    return [ReadPartition(task, log.survey.rules) for task in tasks]
 
 
 def read_live(
@@ -88,7 +97,7 @@ def read_live(
     disable_collector()
     store = StoreSpec(options.path, dict(options.store_options)).open()
     survey = Survey(rules=partition.rules, clock=SystemClock(), ids=new_id)
-    reads = read_task(partition.share, survey.lane, columns, may_lose=not options.fail_on_data_loss)
+    reads = read_task(partition.task, survey.lane, columns, may_lose=not options.fail_on_data_loss)
     yield from Driver(retrying(store.perform)).batches(reads)
 
 
@@ -103,11 +112,25 @@ class LiveReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         options = self._options
         log, losses = live_log(options), Losses(fail=options.fail_on_data_loss)
-        members = members_of(log, options)
-        log.look(members)
-        extents = log.extents(members)
+        extents = log.look_at(options.selection, options.topic_ids)
         ranges = log.ranges(extents, options.starting, options.ending, losses)
         return tasks_of(log, options, ranges, extents)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_live(partition, self._options, self._columns)
+
+
+class LiveTableReader(DataSourceReader):
+    """A table about the namespace: one task makes it, which reads manifests and no record."""
+
+    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
+        self._options, self._columns = options, columns
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(None)]
+
+    def read(self, _: InputPartition) -> Iterator[pa.RecordBatch]:
+        options = self._options
+        with told_plainly():
+            extents = live_log(options).look_at(options.selection, options.topic_ids)
+        yield from read_namespace_table(options.table, extents, self._columns)

@@ -28,21 +28,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakelog.errors import InvalidInputError
+from lakelog.log.tables import NAMESPACE_TABLES
 from lakelog.segments import (
     EARLIEST,
     LATEST,
+    NAMESPACE,
     SPLIT_BYTES,
     Mode,
     OffsetSpec,
     Selection,
     mode_named,
 )
+from lakelog.segments.tables import TABLES
 from lakelog.store import StoreSpec
 
-__all__ = ["LIVE", "ReadOptions", "is_new_table", "parse_options", "sort_options"]
-
-LIVE = "lakelog"
-"""The layout of a namespace: what brokers write and keepers seal."""
+__all__ = ["ReadOptions", "is_new_table", "parse_options", "sort_options"]
 
 _STORE_PREFIX = "store."
 _KNOWN = {
@@ -69,8 +69,7 @@ _REFUSED = {
 IN_THE_QUERY = "give them in the query: SELECT * FROM t WITH (path = ..., layout = ...)"
 """What Spark hands to the reader of a table in its catalog."""
 
-TABLES = ("records", "segments", "batches")
-LIVE_TABLES = ("records", "partitions", "segments")
+_RECORDS = "records"
 STRATEGIES = ("subscribe", "subscribePattern", "assign")
 _ABOUT_RECORDS = ("starting", "ending", "includeHeaders", "mode")
 _TRIGGER_DELAY = "15m"
@@ -108,7 +107,7 @@ class ReadOptions:
 
     @property
     def is_live(self) -> bool:
-        return self.layout == LIVE
+        return self.layout == NAMESPACE
 
 
 def parse_options(options: Mapping[str, str], *, query: str = "batch") -> ReadOptions:
@@ -127,14 +126,14 @@ def parse_options(options: Mapping[str, str], *, query: str = "batch") -> ReadOp
     )
     if "path" not in given:
         raise InvalidInputError("option 'path' is missing: .option(\"path\", ...)")
-    layout = given.get("layout", LIVE).lower()
-    table = _table(given, LIVE_TABLES if layout == LIVE else TABLES)
+    layout = given.get("layout", NAMESPACE).lower()
+    table = _table(given, (_RECORDS, *(NAMESPACE_TABLES if layout == NAMESPACE else TABLES)))
     columns = given.get("columns")
     default = LATEST if query == "stream" else EARLIEST
     parsed = ReadOptions(
         path=given["path"],
         layout=layout,
-        selection=_selection(given, required=layout == LIVE and table == TABLES[0]),
+        selection=_selection(given, required=layout == NAMESPACE and table == _RECORDS),
         starting=_starting(given, default),
         ending=_place(given, "ending", LATEST, or_latest=True),
         include_headers=_boolean(given, "includeHeaders"),
@@ -181,7 +180,7 @@ def _check_batch(parsed: ReadOptions) -> None:
 
 
 def _check_stream(parsed: ReadOptions, given: Mapping[str, str]) -> None:
-    if not parsed.is_live or parsed.table != TABLES[0]:
+    if not parsed.is_live or parsed.table != _RECORDS:
         raise InvalidInputError(
             f"a stream reads records of a namespace: {parsed.table} of layout {parsed.layout} can "
             "be read as a batch"

@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from lakelog.errors import InvalidInputError
+from lakelog.log.tables import NAMESPACE_TABLES
 from lakelog.segments import Mode, ReadTask
 from lakelog.segments.placed import (
     CORRUPT,
@@ -25,9 +26,8 @@ from lakelog.segments.placed import (
     placed_schema,
 )
 from lakelog.segments.scan import ScanRequest, plan_scan
-from lakelog.segments.tables import table_schema
-from lakelog.spark.live import LiveReader
-from lakelog.spark.live_tables import LIVE_TABLES, LiveTableReader, live_schema
+from lakelog.segments.tables import TABLES, table_schema
+from lakelog.spark.live import LiveReader, LiveTableReader
 from lakelog.spark.options import ReadOptions, is_new_table, parse_options
 from lakelog.spark.tables import BatchesReader, SegmentsReader, SplitPartition, warn_of_unsealed
 from lakelog.spark.telling import told_plainly
@@ -53,7 +53,7 @@ _RECORDS = "records"
 _TABLE_READERS: dict[tuple[bool, str], Callable[..., DataSourceReader]] = {
     (False, "segments"): SegmentsReader,
     (False, "batches"): BatchesReader,
-    **{(True, table): LiveTableReader for table in LIVE_TABLES},
+    **{(True, table): LiveTableReader for table in NAMESPACE_TABLES},
 }
 
 
@@ -111,8 +111,7 @@ def stream_reader_of(schema: StructType, options: Mapping[str, str]) -> "DataSou
 
 
 def _table(parsed: ReadOptions, columns: Iterable[str] | None) -> pa.Schema:
-    schema = live_schema if parsed.is_live else table_schema
-    return schema(parsed.table, columns)
+    return table_schema(parsed.table, columns, NAMESPACE_TABLES if parsed.is_live else TABLES)
 
 
 def _check_schema(given: StructType, ours: pa.Schema) -> None:

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lakelog.host import SystemClock, new_id
 from lakelog.log import tell_unsealed
-from lakelog.segments import ReadTask, each_segment, plan_tasks
+from lakelog.segments import HISTORY, ReadTask, each_segment, plan_tasks
 from lakelog.segments.tables import read_batches, read_segments
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.telling import told_plainly
@@ -23,13 +23,11 @@ from lakelog.store import StoreSpec, retrying, run, working_by_threads
 __all__ = ["BatchesReader", "SegmentsReader", "SplitPartition", "warn_of_unsealed"]
 
 _LOG = getLogger(__name__)
-_SEGMENTS = "kafs"
-"""The layout by which the history of a namespace can be read alone."""
 
 
 def warn_of_unsealed(options: ReadOptions) -> None:
     """Tell the log of the driver what a plan over the segments of a namespace leaves out."""
-    if options.layout != _SEGMENTS:
+    if options.layout != HISTORY:
         return
     store = StoreSpec(options.path, dict(options.store_options)).open()
     flow = tell_unsealed(options.selection, SystemClock(), new_id)

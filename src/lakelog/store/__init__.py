@@ -2,8 +2,7 @@
 
 operations  what can be asked for, as values; flows of one operation each
 keys        which keys there are
-drive, threads
-            run a flow by something that performs operations; many at once, by threads
+drive       what performs the operations of a flow: one by one, on a loop, or by threads
 together    flows as one flow
 memory, local, remote
             stores; local stands on folders, drafts and the system calls of system, remote on
@@ -25,8 +24,10 @@ from lakelog.store.drive import (
     Perform,
     PerformAsync,
     each_object,
+    run_by_threads,
     working,
     working_async,
+    working_by_threads,
 )
 from lakelog.store.keys import KEY_BYTES_MAX, SEGMENT_BYTES_MAX, check_key, check_prefix
 from lakelog.store.lifecycle import Expiry, ExpiryRule, find_expiry
@@ -36,6 +37,7 @@ from lakelog.store.meter import Meter, Usage, metered, metered_async
 from lakelog.store.mounts import file_system_of
 from lakelog.store.opening import Store, StoreSpec, open_store
 from lakelog.store.operations import (
+    AT_ONCE,
     GET_BYTES_MAX,
     LIST_LIMIT_MAX,
     WORK,
@@ -54,6 +56,7 @@ from lakelog.store.operations import (
     Many,
     ObjectInfo,
     Op,
+    Operation,
     Page,
     PutIfAbsent,
     PutIfMatch,
@@ -62,17 +65,18 @@ from lakelog.store.operations import (
     Wait,
     Work,
     Write,
+    ask,
+    ask_all,
+    ask_many,
     delete,
     delete_many,
-    fetch,
     fetch_many,
     get,
     get_range,
-    get_suffix,
     head,
+    is_there,
     join_body,
     list_objects,
-    list_page,
     put_if_absent,
     put_if_match,
 )
@@ -82,16 +86,15 @@ from lakelog.store.probe import (
     expiry_finding,
     machine_finding,
     probe_store,
-    probe_store_async,
 )
 from lakelog.store.promises import PROBE_AT_START, PROBE_THOROUGH, ProbeSize, Verdict
 from lakelog.store.puts import SOON, Put, Unanswered, put_advisory, put_answered, put_named
 from lakelog.store.remote import RemoteStore
 from lakelog.store.retry import RetryPolicy, retrying, retrying_async
-from lakelog.store.threads import run_by_threads, working_by_threads
 from lakelog.store.together import together, tried
 
 __all__ = [
+    "AT_ONCE",
     "CELL_BYTES_MAX",
     "GET_BYTES_MAX",
     "KEY_BYTES_MAX",
@@ -122,6 +125,7 @@ __all__ = [
     "Meter",
     "ObjectInfo",
     "Op",
+    "Operation",
     "Page",
     "Perform",
     "PerformAsync",
@@ -142,6 +146,9 @@ __all__ = [
     "Work",
     "Write",
     "admit",
+    "ask",
+    "ask_all",
+    "ask_many",
     "change_cell",
     "check_key",
     "check_prefix",
@@ -149,23 +156,20 @@ __all__ = [
     "delete_many",
     "each_object",
     "expiry_finding",
-    "fetch",
     "fetch_many",
     "file_system_of",
     "find_expiry",
     "get",
     "get_range",
-    "get_suffix",
     "head",
+    "is_there",
     "join_body",
     "list_objects",
-    "list_page",
     "machine_finding",
     "metered",
     "metered_async",
     "open_store",
     "probe_store",
-    "probe_store_async",
     "put_advisory",
     "put_answered",
     "put_if_absent",

@@ -25,7 +25,7 @@ from lakelog.store.operations import (
     Replaced,
     Wait,
     Work,
-    fetch,
+    ask,
     put_if_absent,
     put_if_match,
 )
@@ -45,7 +45,7 @@ DELAY_MS_MAX = 5_000
 def read_cell(key: str) -> Work[Fetched | None]:
     """Return a cell, or None if there is none."""
     try:
-        return (yield from fetch(Get(key, CELL_BYTES_MAX)))
+        return (yield from ask(Get(key, CELL_BYTES_MAX)))
     except NotFoundError:
         return None
 

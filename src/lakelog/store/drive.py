@@ -1,50 +1,66 @@
-"""The places where a flow meets the world.
+"""What performs work: the functions by which flows are run.
 
 ``working`` and ``working_async`` make of a function that performs operations one that performs all
-that work asks for.
+that work asks for. ``working_by_threads`` is for processes in which no loop runs: the store's
+library waits without holding the interpreter, and a request to a bucket takes as long as thousands
+of lines of Python, so what a flow asks for at once (``Many``) is asked for by threads.
+
 ``each_object`` is for callers outside flows: a listing as an iterator, a page in memory at a time.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
 
 from lakelog.errors import LakelogError
-from lakelog.store.operations import ListPage, Many, ObjectInfo, Op, Page, Wait
+from lakelog.flows import run
+from lakelog.store.operations import ListPage, Many, ObjectInfo, Op, Wait, Work, ask
 
 __all__ = [
     "Perform",
     "PerformAsync",
-    "attempt",
     "each_object",
+    "run_by_threads",
     "working",
     "working_async",
+    "working_by_threads",
 ]
+
+T = TypeVar("T")
 
 Perform = Callable[[Op], Any]
 """Performs one operation. Retries, meters and faults are functions around one of these."""
 
 PerformAsync = Callable[[Op], Awaitable[Any]]
 
+ManyBy = Callable[[Callable[[Op], Any], Sequence[Op]], Iterable[Any]]
+"""Applies a function to each of many operations, as ``map`` does; by threads, for one."""
+
+REQUESTS = 16
+FLOWS = 16
+"""Threads: of one function that performs work, and of flows that run side by side."""
+
 _sleep: Callable[[float], None] = time.sleep  # noqa: TID251 (a driver: this is where waiting is)
 
 
 def working(
-    perform: Perform, *, sleep: Callable[[float], None] = _sleep
+    perform: Perform, *, sleep: Callable[[float], None] = _sleep, many: ManyBy = map
 ) -> Callable[[Op | Many | Wait], Any]:
-    """Return what performs work: one operation after the other."""
+    """Return what performs work: one operation after the other, unless ``many`` does otherwise."""
 
-    def one(wish: Op | Many | Wait) -> Any:
-        match wish:
+    def work(request: Op | Many | Wait) -> Any:
+        match request:
             case Wait():
-                return sleep(wish.ms / 1000)
+                return sleep(request.ms / 1000)
             case Many():
-                return tuple(attempt(perform, op) for op in wish.ops)
+                return tuple(many(partial(_attempt, perform), request.ops))
             case _:
-                return perform(wish)
+                return perform(request)
 
-    return one
+    return work
 
 
 def working_async(
@@ -52,25 +68,25 @@ def working_async(
 ) -> Callable[[Op | Many | Wait], Awaitable[Any]]:
     """Return what performs work on the running loop: many operations at once."""
 
-    async def one(wish: Op | Many | Wait) -> Any:
-        match wish:
+    async def work(request: Op | Many | Wait) -> Any:
+        match request:
             case Wait():
-                return await sleep(wish.ms / 1000)
+                return await sleep(request.ms / 1000)
             case Many():
-                return tuple(await asyncio.gather(*(tried(op) for op in wish.ops)))
+                return tuple(await asyncio.gather(*map(attempt, request.ops)))
             case _:
-                return await perform(wish)
+                return await perform(request)
 
-    async def tried(op: Op) -> Any:
+    async def attempt(op: Op) -> Any:
         try:
             return await perform(op)
         except LakelogError as error:
             return error
 
-    return one
+    return work
 
 
-def attempt(perform: Perform, op: Op) -> Any:
+def _attempt(perform: Perform, op: Op) -> Any:
     """Perform one of many operations: the answer, or the error that it ended with."""
     try:
         return perform(op)
@@ -78,11 +94,32 @@ def attempt(perform: Perform, op: Op) -> Any:
         return error
 
 
+def working_by_threads(perform: Perform) -> Callable[[Op | Many | Wait], Any]:
+    """Return what performs work: many operations at once, some at a time.
+
+    It may be shared by flows that run side by side.
+    """
+    pool = ThreadPoolExecutor(REQUESTS, thread_name_prefix="lakelog-request")
+
+    def many(attempt: Callable[[Op], Any], ops: Sequence[Op]) -> Iterable[Any]:
+        return pool.map(attempt, ops) if len(ops) > 1 else map(attempt, ops)
+
+    return working(perform, many=many)
+
+
+def run_by_threads(flows: Sequence[Work[T]], perform: Callable[[Op | Many | Wait], Any]) -> list[T]:
+    """Run flows that share nothing side by side, and return what they return, in their order."""
+    if len(flows) < 2:
+        return [run(flow, perform) for flow in flows]
+    with ThreadPoolExecutor(FLOWS, thread_name_prefix="lakelog-flow") as pool:
+        return list(pool.map(lambda flow: run(flow, perform), flows))
+
+
 def each_object(perform: Perform, prefix: str = "", after: str = "") -> Iterator[ObjectInfo]:
     """Yield every object below ``prefix`` that comes behind ``after``."""
     more = True
     while more:
-        page: Page = perform(ListPage(prefix, after))
+        page = run(ask(ListPage(prefix, after)), perform)
         yield from page.objects
         more = page.more and bool(page.objects)
         after = page.objects[-1].key if page.objects else after

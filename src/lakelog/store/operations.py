@@ -10,9 +10,9 @@
     PutIfMatch(key, body, etag)        Replaced | Changed
     Delete(key)                        None, also when nothing was there
 
-A flow yields operations and is sent answers; whoever drives it decides what performs them. The
-functions at the end are flows of one operation, so that callers see types and not ``Any``:
-``data = yield from get_range(key, 0, 32)``.
+A flow yields operations and is sent answers; whoever runs it decides what performs them. An
+operation knows the type of its answer, and ``ask`` returns one of that type, where a bare ``yield``
+would return ``Any``: ``fetched = yield from ask(GetRange(key, 0, 32))``.
 
 Work is a flow that may also wait (``Wait``), and ask for several things at once (``Many``).
 
@@ -25,12 +25,13 @@ refused again. ``Exists`` and ``Changed`` are never guesses: the store has said 
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from lakelog.errors import InvalidInputError, LakelogError, NotFoundError
 from lakelog.store.keys import check_key, check_prefix
 
 __all__ = [
+    "AT_ONCE",
     "GET_BYTES_MAX",
     "LIST_LIMIT_MAX",
     "WORK",
@@ -49,6 +50,7 @@ __all__ = [
     "Many",
     "ObjectInfo",
     "Op",
+    "Operation",
     "Page",
     "PutIfAbsent",
     "PutIfMatch",
@@ -57,188 +59,33 @@ __all__ = [
     "Wait",
     "Work",
     "Write",
+    "ask",
+    "ask_all",
+    "ask_many",
     "delete",
     "delete_many",
-    "fetch",
     "fetch_many",
     "get",
     "get_range",
-    "get_suffix",
     "head",
+    "is_there",
     "join_body",
     "list_objects",
-    "list_page",
     "put_if_absent",
     "put_if_match",
 ]
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 AT_ONCE = 64
-"""Of many objects, as many are asked for at a time."""
+"""Of many small objects, as many are asked for at a time."""
+
 LIST_LIMIT_MAX = 1000
 """What S3 returns for one LIST request."""
 
 GET_BYTES_MAX = 256 << 20
 """The largest object that is fetched whole unless a caller says otherwise; ranges have no cap."""
-
-
-# ---------------------------------------------------------------------------- operations
-
-
-@dataclass(frozen=True, slots=True)
-class ListPage:
-    """The objects below ``prefix`` that come behind the key ``after``.
-
-    Every object is listed once, in the order of the bytes of its key. That is the order of S3,
-    GCS, Azure, files and memory; SeaweedFS goes folder by folder (``a/x`` before ``a-b``). Within
-    one folder the order is the same everywhere.
-    """
-
-    prefix: str = ""
-    after: str = ""
-    limit: int = LIST_LIMIT_MAX
-
-    def __post_init__(self) -> None:
-        check_prefix(self.prefix)
-        if self.after:
-            check_key(self.after)
-        if not 1 <= self.limit <= LIST_LIMIT_MAX:
-            raise InvalidInputError(f"limit {self.limit}: use 1 to {LIST_LIMIT_MAX}")
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """What is known of an object without its bytes."""
-
-    key: str
-
-    def __post_init__(self) -> None:
-        check_key(self.key)
-
-
-@dataclass(frozen=True, slots=True)
-class Get:
-    """A whole object."""
-
-    key: str
-    size_bytes_max: int = GET_BYTES_MAX
-
-    def __post_init__(self) -> None:
-        check_key(self.key)
-
-
-@dataclass(frozen=True, slots=True)
-class GetRange:
-    """Bytes ``[start, end)`` of an object; the answer is shorter only where the object ends."""
-
-    key: str
-    start: int
-    end: int
-
-    def __post_init__(self) -> None:
-        check_key(self.key)
-        if not 0 <= self.start <= self.end:
-            raise InvalidInputError(f"range [{self.start}, {self.end}): use 0 <= start <= end")
-
-
-@dataclass(frozen=True, slots=True)
-class GetSuffix:
-    """The last ``length`` bytes of an object; the whole object if it is shorter."""
-
-    key: str
-    length: int
-
-    def __post_init__(self) -> None:
-        check_key(self.key)
-        if self.length < 0:
-            raise InvalidInputError(f"a suffix of {self.length} bytes: use 0 or more")
-
-
-Body = bytes | tuple[bytes | bytearray | memoryview, ...]
-"""What is stored: bytes, or pieces that stand one behind the other in the object."""
-
-
-def join_body(body: Body) -> bytes:
-    """Return a body in one piece."""
-    return body if isinstance(body, bytes) else b"".join(body)
-
-
-@dataclass(frozen=True, slots=True)
-class PutIfAbsent:
-    """Create an object, unless there is one with this key."""
-
-    key: str
-    body: Body = field(repr=False)
-    """Pieces save a copy of what is large. They may not change any more: a store may keep them."""
-
-    def __post_init__(self) -> None:
-        check_key(self.key)
-
-    @property
-    def size(self) -> int:
-        """Bytes of the object."""
-        if isinstance(self.body, bytes):
-            return len(self.body)
-        return sum(map(len, self.body))
-
-
-@dataclass(frozen=True, slots=True)
-class PutIfMatch:
-    """Replace an object, if it still is the one that ``etag`` names."""
-
-    key: str
-    body: bytes = field(repr=False)
-    etag: str
-
-    @property
-    def size(self) -> int:
-        """Bytes of the object."""
-        return len(self.body)
-
-    def __post_init__(self) -> None:
-        check_key(self.key)
-        if not self.etag:
-            raise InvalidInputError(f"no etag for {self.key!r}: take it from a head, get or put")
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """Remove an object, or find that it is gone."""
-
-    key: str
-
-    def __post_init__(self) -> None:
-        check_key(self.key)
-
-
-Read = ListPage | Head | Get | GetRange | GetSuffix
-Write = PutIfAbsent | PutIfMatch | Delete
-Op = Read | Write
-Flow = Generator[Op, Any, T]
-
-
-@dataclass(frozen=True, slots=True)
-class Many:
-    """Operations in any order, or all at once.
-
-    The answer is a tuple with an answer or an error for each: the one that fails does not keep the
-    others from being known.
-    """
-
-    ops: tuple[Op, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Time that passes. Before trying again, for one."""
-
-    ms: int
-
-
-WORK = Op | Many | Wait
-"""Whatever work asks for."""
-Work = Generator[Op | Many | Wait, Any, T]
 
 
 # ---------------------------------------------------------------------------- answers
@@ -298,52 +145,210 @@ class Changed:
     """The object is another one now, or gone."""
 
 
+# ---------------------------------------------------------------------------- operations
+
+
+class Operation(Generic[A]):
+    """One request to a store; ``A`` is what the store answers to it."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage(Operation[Page]):
+    """The objects below ``prefix`` that come behind the key ``after``.
+
+    Every object is listed once, in the order of the bytes of its key. That is the order of S3,
+    GCS, Azure, files and memory; SeaweedFS goes folder by folder (``a/x`` before ``a-b``). Within
+    one folder the order is the same everywhere.
+    """
+
+    prefix: str = ""
+    after: str = ""
+    limit: int = LIST_LIMIT_MAX
+
+    def __post_init__(self) -> None:
+        check_prefix(self.prefix)
+        if self.after:
+            check_key(self.after)
+        if not 1 <= self.limit <= LIST_LIMIT_MAX:
+            raise InvalidInputError(f"limit {self.limit}: use 1 to {LIST_LIMIT_MAX}")
+
+
+@dataclass(frozen=True, slots=True)
+class Head(Operation[ObjectInfo]):
+    """What is known of an object without its bytes."""
+
+    key: str
+
+    def __post_init__(self) -> None:
+        check_key(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Get(Operation[Fetched]):
+    """A whole object."""
+
+    key: str
+    size_bytes_max: int = GET_BYTES_MAX
+
+    def __post_init__(self) -> None:
+        check_key(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class GetRange(Operation[Fetched]):
+    """Bytes ``[start, end)`` of an object; the answer is shorter only where the object ends."""
+
+    key: str
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        check_key(self.key)
+        if not 0 <= self.start <= self.end:
+            raise InvalidInputError(f"range [{self.start}, {self.end}): use 0 <= start <= end")
+
+
+@dataclass(frozen=True, slots=True)
+class GetSuffix(Operation[Fetched]):
+    """The last ``length`` bytes of an object; the whole object if it is shorter."""
+
+    key: str
+    length: int
+
+    def __post_init__(self) -> None:
+        check_key(self.key)
+        if self.length < 0:
+            raise InvalidInputError(f"a suffix of {self.length} bytes: use 0 or more")
+
+
+Body = bytes | tuple[bytes | bytearray | memoryview, ...]
+"""What is stored: bytes, or pieces that stand one behind the other in the object."""
+
+
+def join_body(body: Body) -> bytes:
+    """Return a body in one piece."""
+    return body if isinstance(body, bytes) else b"".join(body)
+
+
+@dataclass(frozen=True, slots=True)
+class PutIfAbsent(Operation[Created | Exists]):
+    """Create an object, unless there is one with this key."""
+
+    key: str
+    body: Body = field(repr=False)
+    """Pieces save a copy of what is large. They may not change any more: a store may keep them."""
+
+    def __post_init__(self) -> None:
+        check_key(self.key)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the object."""
+        if isinstance(self.body, bytes):
+            return len(self.body)
+        return sum(map(len, self.body))
+
+
+@dataclass(frozen=True, slots=True)
+class PutIfMatch(Operation[Replaced | Changed]):
+    """Replace an object, if it still is the one that ``etag`` names."""
+
+    key: str
+    body: bytes = field(repr=False)
+    etag: str
+
+    @property
+    def size(self) -> int:
+        """Bytes of the object."""
+        return len(self.body)
+
+    def __post_init__(self) -> None:
+        check_key(self.key)
+        if not self.etag:
+            raise InvalidInputError(f"no etag for {self.key!r}: take it from a head, get or put")
+
+
+@dataclass(frozen=True, slots=True)
+class Delete(Operation[None]):
+    """Remove an object, or find that it is gone."""
+
+    key: str
+
+    def __post_init__(self) -> None:
+        check_key(self.key)
+
+
+Read = ListPage | Head | Get | GetRange | GetSuffix
+Write = PutIfAbsent | PutIfMatch | Delete
+Op = Read | Write
+Flow = Generator[Op, Any, T]
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """Operations in any order, or all at once.
+
+    The answer is a tuple with an answer or an error for each: the one that fails does not keep the
+    others from being known.
+    """
+
+    ops: tuple[Op, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A pause: before trying again, for instance."""
+
+    ms: int
+
+
+WORK = Op | Many | Wait
+"""Whatever work asks for."""
+Work = Generator[Op | Many | Wait, Any, T]
+
+
 # ---------------------------------------------------------------------------- flows
 
 
-def list_page(prefix: str = "", after: str = "", limit: int = LIST_LIMIT_MAX) -> Flow[Page]:
-    """Return some objects below ``prefix`` that come behind ``after``."""
-    page: Page = yield ListPage(prefix, after, limit)
-    return page
-
-
-def head(key: str) -> Flow[ObjectInfo]:
-    """Return what is known of an object.
+def ask(operation: Operation[A]) -> Flow[A]:
+    """Return the store's answer to an operation.
 
     Raises:
-        NotFoundError: there is none.
+        NotFoundError: it is about an object that is not there.
+        UnavailableError: no answer; what it should write may be stored.
+        UnsupportedError: the object is larger than the operation allows; read it by ranges.
     """
-    info: ObjectInfo = yield Head(key)
-    return info
+    answer: A = yield operation  # type: ignore[misc]  # Every operation is one of ``Op``.
+    return answer
 
 
-def fetch(op: Get | GetRange | GetSuffix) -> Flow[Fetched]:
-    """Return bytes together with the size and the etag of the object they are from.
+def ask_all(operations: Sequence[Operation[A]]) -> Work[tuple[A | LakelogError, ...]]:
+    """Return the answer to each of some operations, or its error; all of them are asked at once."""
+    answers: tuple[A | LakelogError, ...] = yield Many(tuple(operations))  # type: ignore[arg-type]
+    return answers
+
+
+def ask_many(operations: Sequence[Operation[A]]) -> Work[list[A | NotFoundError]]:
+    """Return the answers to operations, NotFoundError where there is no object; some at once.
 
     Raises:
-        NotFoundError: there is no such object.
+        LakelogError: the first of the other errors. Operations behind it may not have been asked.
     """
-    fetched: Fetched = yield op
-    return fetched
-
-
-def fetch_many(ops: Sequence[Get | GetRange | GetSuffix]) -> Work[list[Fetched | None]]:
-    """Return what each of some reads found, None where there is no object; many at once.
-
-    Raises:
-        LakelogError: the first of the other errors.
-    """
-    found: list[Fetched | None] = []
-    for at in range(0, len(ops), AT_ONCE):
-        answers: tuple[Fetched | LakelogError, ...] = yield Many(tuple(ops[at : at + AT_ONCE]))
-        for answer in answers:
-            if isinstance(answer, NotFoundError):
-                found.append(None)
-            elif isinstance(answer, LakelogError):
+    found: list[A | NotFoundError] = []
+    for at in range(0, len(operations), AT_ONCE):
+        for answer in (yield from ask_all(operations[at : at + AT_ONCE])):
+            if isinstance(answer, LakelogError) and not isinstance(answer, NotFoundError):
                 raise answer
-            else:
-                found.append(answer)
+            found.append(answer)
     return found
+
+
+def fetch_many(operations: Sequence[Get | GetRange | GetSuffix]) -> Work[list[Fetched | None]]:
+    """Return what each of some reads found, None where there is no object: see ``ask_many``."""
+    answers = yield from ask_many(operations)
+    return [None if isinstance(answer, NotFoundError) else answer for answer in answers]
 
 
 def list_objects(prefix: str) -> Flow[list[ObjectInfo]]:
@@ -351,31 +356,35 @@ def list_objects(prefix: str) -> Flow[list[ObjectInfo]]:
     objects: list[ObjectInfo] = []
     after, more = "", True
     while more:
-        page = yield from list_page(prefix, after)
+        page = yield from ask(ListPage(prefix, after))
         objects += page.objects
         more = page.more and bool(page.objects)
         after = page.objects[-1].key if page.objects else after
     return objects
 
 
-def get(key: str) -> Flow[bytes]:
-    """Return the bytes of an object.
+def head(key: str) -> Flow[ObjectInfo]:
+    """Return what is known of an object; NotFoundError: there is none."""
+    return ask(Head(key))
 
-    Raises:
-        NotFoundError: there is none.
-        UnsupportedError: it is larger than ``GET_BYTES_MAX``; read it by ranges.
-    """
-    return (yield from fetch(Get(key))).body
+
+def is_there(key: str) -> Flow[bool]:
+    """Say whether there is an object."""
+    try:
+        yield from head(key)
+    except NotFoundError:
+        return False
+    return True
+
+
+def get(key: str) -> Flow[bytes]:
+    """Return the bytes of an object, which has at most ``GET_BYTES_MAX``; NotFoundError: none."""
+    return (yield from ask(Get(key))).body
 
 
 def get_range(key: str, start: int, end: int) -> Flow[bytes]:
     """Return ``[start, end)`` of an object, less where it ends."""
-    return (yield from fetch(GetRange(key, start, end))).body
-
-
-def get_suffix(key: str, length: int) -> Flow[bytes]:
-    """Return the last ``length`` bytes of an object, or all of them."""
-    return (yield from fetch(GetSuffix(key, length))).body
+    return (yield from ask(GetRange(key, start, end))).body
 
 
 def put_if_absent(key: str, body: Body) -> Flow[Created | Exists]:
@@ -384,8 +393,7 @@ def put_if_absent(key: str, body: Body) -> Flow[Created | Exists]:
     Raises:
         UnavailableError: no answer; it may be stored. Put the same bytes again.
     """
-    answer: Created | Exists = yield PutIfAbsent(key, body)
-    return answer
+    return ask(PutIfAbsent(key, body))
 
 
 def put_if_match(key: str, body: bytes, etag: str) -> Flow[Replaced | Changed]:
@@ -394,13 +402,12 @@ def put_if_match(key: str, body: bytes, etag: str) -> Flow[Replaced | Changed]:
     Raises:
         UnavailableError: no answer; it may be replaced. Read it to find out.
     """
-    answer: Replaced | Changed = yield PutIfMatch(key, body, etag)
-    return answer
+    return ask(PutIfMatch(key, body, etag))
 
 
 def delete(key: str) -> Flow[None]:
     """Remove an object, or find that it is gone."""
-    yield Delete(key)
+    return ask(Delete(key))
 
 
 def delete_many(keys: Sequence[str]) -> Work[None]:
@@ -409,8 +416,4 @@ def delete_many(keys: Sequence[str]) -> Work[None]:
     Raises:
         LakelogError: the first of the errors. Others are gone, or not.
     """
-    for at in range(0, len(keys), AT_ONCE):
-        answers = yield Many(tuple(Delete(key) for key in keys[at : at + AT_ONCE]))
-        for answer in answers:
-            if isinstance(answer, LakelogError):
-                raise answer
+    yield from ask_many([Delete(key) for key in keys])

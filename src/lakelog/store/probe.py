@@ -1,4 +1,4 @@
-"""Whether a store keeps its word: races with one winner, and reads that see what was written.
+"""Whether a store keeps its promises: races with one winner, and reads that see what was written.
 
 The log stands on one promise, that of two writers of a key one wins and both learn who. Stores have
 broken it in silence: some ignore If-None-Match, some look first and write later. No document tells,
@@ -13,12 +13,11 @@ machines that may use the same folder:
     ]
     warnings = admit(store.url, findings)
 
-Whatever can go side by side does, keys and checks alike: where losers of a race are kept waiting
-for seconds, all wait for the same ones. ``probe_store`` performs by threads, since only they race
-where ``perform`` waits; ``probe_store_async`` performs on the running loop.
+Keys and checks are tried side by side: where losers of a race are kept waiting for seconds, all
+wait for the same ones. Operations are performed by threads, since only they race where ``perform``
+waits.
 """
 
-import asyncio
 import secrets
 import threading
 import time
@@ -28,25 +27,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakelog.errors import InvalidInputError, LakelogError, UnavailableError
-from lakelog.flows import run, run_async
+from lakelog.flows import run
+from lakelog.store.drive import working
 from lakelog.store.lifecycle import Expiry
 from lakelog.store.local import LocalStore
 from lakelog.store.mounts import SHARED, is_unknown
 from lakelog.store.opening import ONE_MACHINE, Store, StoreSpec, open_store
-from lakelog.store.operations import Delete, Op
+from lakelog.store.operations import Delete, Many, Op, Work
 from lakelog.store.promises import (
     AT_ONCE_MAX,
-    GOOD,
     PROBE_AT_START,
     ROUNDS,
-    Asking,
     Check,
     ProbeKeys,
     ProbeSize,
     Seen,
     Verdict,
 )
-from lakelog.store.retry import RetryPolicy, retrying, retrying_async
+from lakelog.store.retry import RetryPolicy, retrying
+from lakelog.store.together import together, tried
 
 __all__ = [
     "Finding",
@@ -54,7 +53,6 @@ __all__ = [
     "expiry_finding",
     "machine_finding",
     "probe_store",
-    "probe_store_async",
 ]
 
 _READS = RetryPolicy(attempts_max=3, delay_ms_base=100, delay_ms_max=500)
@@ -93,7 +91,7 @@ class Finding:
 
     @property
     def is_told(self) -> bool:
-        """Whether it is about the store's word. If not, the next check would end like this one."""
+        """Whether it is about a promise. If not, the next check would end like this one."""
         return self.verdict not in (Verdict.REFUSED, Verdict.UNANSWERED)
 
 
@@ -170,77 +168,44 @@ def probe_store(
         unique: returns as many bytes as it is asked for, never the same twice.
         now_s: any clock that only goes forward.
     """
-    place = ProbeKeys.new(prefix, size, unique)
-    perform = retrying(store.perform, _READS)
-
-    def together(ops: Sequence[Op]) -> list[Any]:
-        start = threading.Barrier(len(ops))
-
-        def one(op: Op) -> Any:
-            start.wait(_START_S_MAX)
-            try:
-                return perform(op)
-            except LakelogError as error:
-                return error
-
-        with ThreadPoolExecutor(len(ops)) as pool:
-            return list(pool.map(one, ops))
-
-    findings: list[Finding] = []
+    keys = ProbeKeys.new(prefix, size, unique)
+    work = working(retrying(store.perform, _READS), many=_race)
     try:
-        for checks in ROUNDS:
-            with ThreadPoolExecutor(len(checks)) as pool:
-                flows = [_look(check, place, now_s) for check in checks]
-                findings += pool.map(lambda flow: run(flow, together), flows)
-            if not all(one.is_told for one in findings):
-                break
-        return tuple(findings)
+        return run(_probe(keys, now_s), work)
     finally:
-        for some in _groups(place.everything(), AT_ONCE_MAX):
-            together([Delete(key) for key in some])
+        names = keys.everything()
+        for at in range(0, len(names), AT_ONCE_MAX):
+            work(Many(tuple(Delete(name) for name in names[at : at + AT_ONCE_MAX])))
 
 
-async def probe_store_async(
-    store: Store,
-    prefix: str,
-    size: ProbeSize = PROBE_AT_START,
-    *,
-    unique: Callable[[int], bytes] = secrets.token_bytes,
-    now_s: Callable[[], float] = time.monotonic,
-) -> tuple[Finding, ...]:
-    """Do the same on the running loop, by ``perform_async``."""
-    place = ProbeKeys.new(prefix, size, unique)
-    perform = retrying_async(store.perform_async, _READS)
+def _race(attempt: Callable[[Op], Any], ops: Sequence[Op]) -> list[Any]:
+    """Perform operations at the same moment, each by a thread of its own."""
+    start = threading.Barrier(len(ops))
 
-    async def one(op: Op) -> Any:
-        try:
-            return await perform(op)
-        except LakelogError as error:
-            return error
+    def one(op: Op) -> Any:
+        start.wait(_START_S_MAX)
+        return attempt(op)
 
-    async def together(ops: Sequence[Op]) -> list[Any]:
-        return await asyncio.gather(*map(one, ops))
+    with ThreadPoolExecutor(len(ops)) as pool:
+        return list(pool.map(one, ops))
 
+
+def _probe(keys: ProbeKeys, now_s: Callable[[], float]) -> Work[tuple[Finding, ...]]:
     findings: list[Finding] = []
-    try:
-        for checks in ROUNDS:
-            flows = [_look(check, place, now_s) for check in checks]
-            findings += await asyncio.gather(*(run_async(flow, together) for flow in flows))
-            if not all(one.is_told for one in findings):
-                break
-        return tuple(findings)
-    finally:
-        for some in _groups(place.everything(), AT_ONCE_MAX):
-            await together([Delete(key) for key in some])
+    for checks in ROUNDS:
+        findings += yield from together(_look(check, keys, now_s) for check in checks)
+        if not all(one.is_told for one in findings):
+            break
+    return tuple(findings)
 
 
 # ---------------------------------------------------------------------------- one check
 
 
-def _look(check: Check, place: ProbeKeys, now_s: Callable[[], float]) -> Asking[Finding]:
+def _look(check: Check, keys: ProbeKeys, now_s: Callable[[], float]) -> Work[Finding]:
     begun_s = now_s()
     try:
-        verdict, seen = yield from _on_all_keys(check, place)
+        verdict, seen = yield from _on_all_keys(check, keys)
         next_step = _NEXT[verdict]
     except LakelogError as error:
         # Access denied, no such bucket: the text says what to do next.
@@ -249,11 +214,22 @@ def _look(check: Check, place: ProbeKeys, now_s: Callable[[], float]) -> Asking[
     return Finding(check=check.name, verdict=verdict, seen=seen, next_step=next_step, took_s=took_s)
 
 
-def _on_all_keys(check: Check, place: ProbeKeys) -> Asking[Seen]:
-    at_once = max(1, AT_ONCE_MAX // place.size.writers)
+def _on_all_keys(check: Check, keys: ProbeKeys) -> Work[Seen]:
+    """Try a promise on all keys side by side, and say what that comes to.
+
+    Raises:
+        LakelogError: of a key, and not for want of an answer: it is about the call.
+    """
+    at_once = max(1, AT_ONCE_MAX // keys.size.writers)
+    flows = (tried(check.flow(keys, key)) for key in keys.keys(check.kind))
     seen: list[Seen] = []
-    for keys in _groups(place.keys(check.kind), at_once):
-        seen += yield from _side_by_side([check.flow(place, key) for key in keys])
+    for one in (yield from together(flows, at_once)):
+        if isinstance(one, UnavailableError):
+            seen.append((Verdict.UNANSWERED, str(one)))
+        elif isinstance(one, LakelogError):
+            raise one
+        else:
+            seen.append(one)
     bad = [text for verdict, text in seen if verdict is Verdict.BAD]
     if bad:
         return Verdict.BAD, f"{len(bad)} of {len(seen)} keys: {bad[0]}"
@@ -261,30 +237,4 @@ def _on_all_keys(check: Check, place: ProbeKeys) -> Asking[Seen]:
     if 2 * len(silent) > len(seen):
         return Verdict.UNANSWERED, f"{len(silent)} of {len(seen)} keys: {silent[0]}"
     unknown = f"; {len(silent)} without an answer" if silent else ""
-    return Verdict.GOOD, check.good.format(writers=place.size.writers, keys=len(seen)) + unknown
-
-
-def _side_by_side(flows: Sequence[Asking[Seen]]) -> Asking[list[Seen]]:
-    """Run flows in step: what all of them ask for next is performed at the same moment.
-
-    Raises:
-        LakelogError: by a flow, and not for want of an answer: it is about the call.
-    """
-    seen: list[Seen] = [GOOD] * len(flows)
-    answers: dict[int, list[Any] | None] = dict.fromkeys(range(len(flows)))
-    while answers:
-        wishes: dict[int, Sequence[Op]] = {}
-        for number, answer in answers.items():
-            try:
-                wishes[number] = flows[number].send(answer)  # type: ignore[arg-type]
-            except StopIteration as done:
-                seen[number] = done.value
-            except UnavailableError as error:
-                seen[number] = Verdict.UNANSWERED, str(error)
-        outcomes = iter((yield [op for ops in wishes.values() for op in ops]) if wishes else ())
-        answers = {number: [next(outcomes) for _ in ops] for number, ops in wishes.items()}
-    return seen
-
-
-def _groups(keys: Sequence[str], count: int) -> list[Sequence[str]]:
-    return [keys[at : at + count] for at in range(0, len(keys), count)]
+    return Verdict.GOOD, check.good.format(writers=keys.size.writers, keys=len(seen)) + unknown

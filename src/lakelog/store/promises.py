@@ -7,18 +7,17 @@
     read       what was looked for in vain is written: get, range, suffix, head and list see it
     delete     it is gone from get and list
 
-A flow yields operations that are to be performed at the same moment, and is sent their outcomes:
-answers, or errors by remedy. It returns what it has seen. UnavailableError may leave it: then
-nothing is known of this key. Any other error is about the call and not about the store's word.
+A flow returns what it has seen. UnavailableError may leave it: then nothing is known of this key.
+Any other error is about the call and not about what the store promises.
 
-A lost answer is neither a win nor a loss. Every body is one of a kind, so reading the key tells
-whose it is.
+A lost answer is neither a win nor a loss. Every body is different, so reading the key tells whose
+it is.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
 from lakelog.errors import InvalidInputError, LakelogError, NotFoundError, UnavailableError
 from lakelog.store.keys import check_prefix
@@ -35,11 +34,14 @@ from lakelog.store.operations import (
     Head,
     ListPage,
     ObjectInfo,
-    Op,
+    Operation,
     Page,
     PutIfAbsent,
     PutIfMatch,
     Replaced,
+    Work,
+    ask,
+    ask_all,
 )
 
 __all__ = [
@@ -48,15 +50,12 @@ __all__ = [
     "PROBE_AT_START",
     "PROBE_THOROUGH",
     "ROUNDS",
-    "Asking",
     "Check",
     "ProbeKeys",
     "ProbeSize",
     "Seen",
     "Verdict",
 ]
-
-T = TypeVar("T")
 
 FOLDER = "lakelog-probe/"
 """Where the keys of a probe are, below the prefix. One folder for all: local files keep folders."""
@@ -103,7 +102,6 @@ class Verdict(StrEnum):
     """It would be good to know, and is not."""
 
 
-Asking = Generator[Sequence[Op], list[Any], T]
 Seen = tuple[Verdict, str]
 GOOD: Seen = (Verdict.GOOD, "")
 _NOTHING: Seen = (Verdict.UNANSWERED, "there is nothing to try it on")
@@ -137,39 +135,30 @@ class ProbeKeys:
 # ---------------------------------------------------------------------------- flows
 
 
-def _ask(op: Op) -> Asking[Any]:
-    """Return the answer to one operation, or raise its error."""
-    (outcome,) = yield (op,)
-    if isinstance(outcome, LakelogError):
-        raise outcome
-    return outcome
-
-
-def _held(key: str) -> Asking[Fetched | None]:
+def _stored(key: str) -> Work[Fetched | None]:
     """Return what is there now, if anything is."""
     try:
-        fetched: Fetched = yield from _ask(Get(key))
+        return (yield from ask(Get(key)))
     except NotFoundError:
         return None
-    return fetched
 
 
-def _create(place: ProbeKeys, key: str) -> Asking[Seen]:
-    ops = [PutIfAbsent(key, place.body()) for _ in range(place.size.writers)]
-    outcomes = yield ops
-    return _judge(ops, outcomes, None, (yield from _held(key)))
+def _create(probe: ProbeKeys, key: str) -> Work[Seen]:
+    ops = [PutIfAbsent(key, probe.body()) for _ in range(probe.size.writers)]
+    outcomes = yield from ask_all(ops)
+    return _judge(ops, outcomes, None, (yield from _stored(key)))
 
 
-def _replace(place: ProbeKeys, key: str) -> Asking[Seen]:
-    yield from _ask(PutIfAbsent(key, place.body()))
-    old = yield from _held(key)
+def _replace(probe: ProbeKeys, key: str) -> Work[Seen]:
+    yield from ask(PutIfAbsent(key, probe.body()))
+    old = yield from _stored(key)
     if old is None:
         return Verdict.BAD, "an object that was created is not there"
     if not old.info.etag:
         return Verdict.BAD, "an object has no etag"
-    ops = [PutIfMatch(key, place.body(), old.info.etag) for _ in range(place.size.writers)]
-    outcomes = yield ops
-    return _judge(ops, outcomes, old, (yield from _held(key)))
+    ops = [PutIfMatch(key, probe.body(), old.info.etag) for _ in range(probe.size.writers)]
+    outcomes = yield from ask_all(ops)
+    return _judge(ops, outcomes, old, (yield from _stored(key)))
 
 
 def _judge(
@@ -206,47 +195,47 @@ def _judge(
     return GOOD
 
 
-def _taken(place: ProbeKeys, key: str) -> Asking[Seen]:
-    old = yield from _held(key)
+def _taken(probe: ProbeKeys, key: str) -> Work[Seen]:
+    old = yield from _stored(key)
     if old is None:
         return _NOTHING
-    outcome = yield from _ask(PutIfAbsent(key, place.body()))
-    now = yield from _held(key)
+    outcome = yield from ask(PutIfAbsent(key, probe.body()))
+    now = yield from _stored(key)
     if outcome != Exists() or now is None or now.body != old.body:
         return Verdict.BAD, "an object was overwritten by a write for absent keys only"
     return GOOD
 
 
-def _stale(place: ProbeKeys, key: str) -> Asking[Seen]:
-    bodies = [place.body() for _ in range(3)]
-    created = yield from _ask(PutIfAbsent(key, bodies[0]))
+def _stale(probe: ProbeKeys, key: str) -> Work[Seen]:
+    bodies = [probe.body() for _ in range(3)]
+    created = yield from ask(PutIfAbsent(key, bodies[0]))
     if not (isinstance(created, Created) and created.etag):
         return Verdict.BAD, f"the first write of a key is answered {created}"
-    replaced = yield from _ask(PutIfMatch(key, bodies[1], created.etag))
+    replaced = yield from ask(PutIfMatch(key, bodies[1], created.etag))
     if not isinstance(replaced, Replaced):
         return Verdict.BAD, "the right etag was refused"
-    outcome = yield from _ask(PutIfMatch(key, bodies[2], created.etag))
-    now = yield from _held(key)
+    outcome = yield from ask(PutIfMatch(key, bodies[2], created.etag))
+    now = yield from _stored(key)
     if outcome != Changed() or now is None or now.body != bodies[1]:
         return Verdict.BAD, "an object was overwritten by a write with a stale etag"
     return GOOD
 
 
-def _read(place: ProbeKeys, key: str) -> Asking[Seen]:
-    if (yield from _held(key)) is not None:
+def _read(probe: ProbeKeys, key: str) -> Work[Seen]:
+    if (yield from _stored(key)) is not None:
         return Verdict.BAD, "a key that nobody wrote is there"
-    body = place.body()
-    yield from _ask(PutIfAbsent(key, body))
-    reads: dict[str, Op] = {
+    body = probe.body()
+    yield from ask(PutIfAbsent(key, body))
+    reads: dict[str, Operation[Any]] = {
         "get": Get(key),
         "range": GetRange(key, 3, 17),
         "suffix": GetSuffix(key, 9),
         "head": Head(key),
-        "list": ListPage(place.folder, key[:-1]),
-        "list behind it": ListPage(place.folder, key),
+        "list": ListPage(probe.folder, key[:-1]),
+        "list behind it": ListPage(probe.folder, key),
     }
     right = {"get": body, "range": body[3:17], "suffix": body[-9:], "list behind it": None}
-    outcomes = yield list(reads.values())
+    outcomes = yield from ask_all(list(reads.values()))
     for name, outcome in zip(reads, outcomes, strict=True):
         if isinstance(outcome, LakelogError) and not isinstance(outcome, NotFoundError):
             raise outcome
@@ -268,10 +257,10 @@ def _told(outcome: Any, key: str) -> bytes | int | None:
             return None
 
 
-def _delete(place: ProbeKeys, key: str) -> Asking[Seen]:
-    yield from _ask(Delete(key))
-    page = yield from _ask(ListPage(place.folder, key[:-1]))
-    if (yield from _held(key)) is not None or _told(page, key) is not None:
+def _delete(probe: ProbeKeys, key: str) -> Work[Seen]:
+    yield from ask(Delete(key))
+    page = yield from ask(ListPage(probe.folder, key[:-1]))
+    if (yield from _stored(key)) is not None or _told(page, key) is not None:
         return Verdict.BAD, "an object that was deleted is still there"
     return GOOD
 
@@ -283,7 +272,7 @@ class Check:
     name: str
     kind: str
     """Which keys it is about."""
-    flow: Callable[[ProbeKeys, str], Asking[Seen]]
+    flow: Callable[[ProbeKeys, str], Work[Seen]]
     good: str
 
 

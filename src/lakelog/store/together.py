@@ -5,8 +5,8 @@
     together   Many    Many    Wait    Many   Many
 
 All go step by step, so that the slowest request of a round holds up the others: it is for flows
-that do about the same. Those that share nothing but time, of course. Who waits holds up nobody: it
-goes on when all who do not wait have ended or wait as well, so that it may wait for longer.
+that do about the same and share nothing. One that waits holds up none: it goes on when all that do
+not wait have ended or wait as well, so that it may wait for longer than it asked for.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from lakelog.errors import LakelogError
-from lakelog.store.operations import Many, Op, Wait, Work
+from lakelog.store.operations import AT_ONCE, Many, Op, Wait, Work
 
 __all__ = ["together", "tried"]
 
@@ -27,7 +27,7 @@ class _Strand(Generic[T]):
 
     index: int
     flow: Work[T]
-    wish: Op | Many | Wait | None = None
+    request: Op | Many | Wait | None = None
     left_ms: int = 0
     """If it waits: for how long."""
 
@@ -35,35 +35,35 @@ class _Strand(Generic[T]):
         """Give the flow an answer; whether it asks for more. Else its result is noted."""
         try:
             if isinstance(answer, LakelogError):
-                self.wish = self.flow.throw(answer)
+                self.request = self.flow.throw(answer)
             else:
-                self.wish = self.flow.send(answer)
+                self.request = self.flow.send(answer)
         except StopIteration as done:
             results[self.index] = done.value
             return False
-        if isinstance(self.wish, Wait):
-            self.left_ms = self.wish.ms
+        if isinstance(self.request, Wait):
+            self.left_ms = self.request.ms
         return True
 
     @property
     def waits(self) -> bool:
-        return isinstance(self.wish, Wait)
+        return isinstance(self.request, Wait)
 
     @property
     def ops(self) -> tuple[Op, ...]:
-        if isinstance(self.wish, Many):
-            return self.wish.ops
-        return () if self.wish is None or isinstance(self.wish, Wait) else (self.wish,)
+        if isinstance(self.request, Many):
+            return self.request.ops
+        return () if self.request is None or isinstance(self.request, Wait) else (self.request,)
 
     def take(self, answers: Iterator[Any]) -> Any:
         """Return what is this flow's of all answers."""
         mine = tuple(next(answers) for _ in self.ops)
-        if isinstance(self.wish, Many):
+        if isinstance(self.request, Many):
             return mine
         return mine[0] if mine else None
 
 
-def together(flows: Iterable[Work[T]], at_once: int) -> Work[list[T]]:
+def together(flows: Iterable[Work[T]], at_once: int = AT_ONCE) -> Work[list[T]]:
     """Run flows side by side, so many at a time, and return what they return, in their order.
 
     A flow is taken from ``flows`` when it begins. The first error of one ends them all.

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from crc32c import crc32c
 
-from lakelog.catalog import Topic
+from lakelog.catalog import Topic, cleanup_policy
 from lakelog.errors import LakelogError, NotFoundError
-from lakelog.journal import Append, Lane, StoreTime, new_append
+from lakelog.journal import Append, Lane, StoreTime, new_append, new_lane
 from lakelog.log import Bounds, Chunk, OutOfRange
 from lakelog.maintenance import SealSettings
 from lakelog.model import Rules
@@ -70,19 +70,12 @@ class Town:
 
     def lane(self, process: Process) -> Lane:
         """Return a lane of which a process knows nothing yet."""
-        return Lane(
-            number=0,
-            rules=self.rules,
-            clock=process,
-            ids=self.world.ids,
-            writer=self.world.ids(),
-            time=StoreTime(),
-        )
+        return new_lane(0, self.rules, process, self.world.ids, time=StoreTime())
 
     def count_ways(self, lane: Lane) -> None:
         """Count which ways a lane has gone since it was asked last."""
-        self.ways.update(lane.notes)
-        lane.notes.clear()
+        self.ways.update(lane.counters)
+        lane.counters.clear()
 
     def count(self, what: str, times: int = 1) -> None:
         """Count something that happened."""
@@ -140,7 +133,7 @@ class Town:
 
 def is_compacted(topic: Topic) -> bool:
     """Say whether records may go when newer ones of their keys are there."""
-    return topic.configs.get("cleanup.policy") == "compact"
+    return "compact" in cleanup_policy(topic.configs)
 
 
 def expected(error: LakelogError) -> None:

@@ -11,7 +11,7 @@ import pytest
 from lakelog.broker import Broker, Listener
 from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.ledger import CoordinatorSettings
-from lakelog.coordination import BucketGroups, MemoryGroups
+from lakelog.coordination import BucketGroups
 from lakelog.errors import CorruptError, FencedError, UnavailableError
 from lakelog.groups import Code, Commit, GroupRules, NewOffset, Offsets, TopicIdPartition
 from lakelog.host import new_id
@@ -155,35 +155,6 @@ def test_a_broker_that_slept_while_its_groups_were_taken_back_changes_nothing() 
             after = {one.key: one.etag for one in store.perform(ListPage(GROUPS_PREFIX)).objects}
             assert before == after
             assert (await first.commit("g", commit(7))).codes == (Code.NONE,)
-
-    run_virtually(main())
-
-
-def test_groups_in_memory_are_taken_back_as_well() -> None:
-    async def main() -> None:
-        shared: dict[int, Any] = {}
-        pulses: dict[bytes, Any] = {}
-        perform = MemoryStore().perform_async
-        one, other = (
-            Coordinator(
-                MemoryGroups(name * 16, shared, pulses),
-                perform,
-                clock=VirtualClock(),
-                ids=new_id,
-                settings=QUICK,
-            )
-            for name in (b"a", b"b")
-        )
-        async with one as first:
-            await first.loaded()
-            async with other as second:
-                await second.loaded()
-                assert (await first.commit("g", commit(4))).codes == (Code.NOT_COORDINATOR,)
-
-            async def is_back() -> bool:
-                return (await first.commit("g", commit(6))).codes == (Code.NONE,)
-
-            await until(is_back)
 
     run_virtually(main())
 

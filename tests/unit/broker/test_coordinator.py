@@ -14,7 +14,6 @@ from lakelog.broker.shards import CoordinatorSettings
 from lakelog.coordination import (
     SHARD_BYTES_MAX,
     BucketGroups,
-    MemoryGroups,
     decode_shard,
     shard_of,
 )
@@ -471,29 +470,6 @@ def test_whether_it_was_replaced_is_not_guessed_when_the_store_is_away() -> None
             assert await broker.confirm(["g"]) == {"g": Code.NONE}
             assert (await broker.commit("g", commit(1))).codes == (Code.NONE,)
             assert await broker.confirm([""]) == {"": Code.INVALID_GROUP_ID}
-
-    play(story())
-
-
-def test_memory_fences_as_well() -> None:
-    async def story() -> None:
-        shared: dict[int, Any] = {}
-        perform = MemoryStore().perform_async
-        brokers = [
-            Coordinator(
-                MemoryGroups(name * 16, shared),
-                perform,
-                clock=VirtualClock(),
-                ids=new_id,
-                settings=QUICK,
-            )
-            for name in (b"a", b"b")
-        ]
-        async with brokers[0] as first, brokers[1] as second:
-            await first.loaded()
-            await second.loaded()
-            codes = [(await one.commit("g", commit(1))).codes for one in (first, second)]
-            assert codes == [(Code.NOT_COORDINATOR,), (Code.NONE,)]
 
     play(story())
 

@@ -21,7 +21,7 @@ from lakelog.broker.patterns import Patterns
 from lakelog.broker.services import Call
 from lakelog.broker.shards import CoordinatorSettings
 from lakelog.catalog import Topic
-from lakelog.coordination import MemoryGroups
+from lakelog.coordination import BucketGroups
 from lakelog.errors import UnavailableError
 from lakelog.groups import EXPRESSIONS_MAX, GroupRules
 from lakelog.host import new_id
@@ -153,7 +153,7 @@ async def client(
     matches: Callable[[str], Callable[[str], object] | None] = _compile,
 ) -> AsyncIterator[Client]:
     coordinator = Coordinator(
-        MemoryGroups(new_id()),
+        BucketGroups(new_id()),
         MemoryStore().perform_async,
         clock=VirtualClock(),
         ids=new_id,

@@ -10,9 +10,6 @@ import pytest
 from lakelog.coordination import (
     SHARD_BYTES_MAX,
     BucketGroups,
-    ClaimedShard,
-    GroupStore,
-    MemoryGroups,
     decode_group,
     decode_shard,
     encode_group,
@@ -110,24 +107,11 @@ class Site:
         self.store.perform(PutIfMatch(group_shard_key(shard), body, found.info.etag))
 
 
-def stores(kind: str) -> tuple[Callable[[Work[Any]], Any], GroupStore, GroupStore]:
-    if kind == "bucket":
-        site = Site()
-        return site.run, BucketGroups(A), BucketGroups(B)
-    shared: dict[int, ClaimedShard] = {}
-    memory = working(MemoryStore().perform)
-    return lambda flow: run(flow, memory), MemoryGroups(A, shared), MemoryGroups(B, shared)
-
-
-each_store = pytest.mark.parametrize("kind", ["memory", "bucket"])
-
-
 # ---------------------------------------------------------------------------- owners
 
 
-@each_store
-def test_what_one_saved_the_next_owner_finds(kind: str) -> None:
-    drive, first, second = stores(kind)
+def test_what_one_saved_the_next_owner_finds() -> None:
+    drive, first, second = Site().run, BucketGroups(A), BucketGroups(B)
     name, other = name_in(0), "x" + name_in(0)
     held = drive(first.claim(0))
     assert (held.shards, held.claim.epoch, dict(held.groups)) == (8, 1, {})
@@ -138,9 +122,8 @@ def test_what_one_saved_the_next_owner_finds(kind: str) -> None:
     assert {key: decode_group(one) for key, one in taken.groups.items()} == {name: group(name)}
 
 
-@each_store
-def test_whoever_lost_the_claim_writes_nothing_more(kind: str) -> None:
-    drive, first, second = stores(kind)
+def test_whoever_lost_the_claim_writes_nothing_more() -> None:
+    drive, first, second = Site().run, BucketGroups(A), BucketGroups(B)
     name = name_in(0)
     old = drive(first.claim(0))
     new = drive(second.claim(0))
@@ -283,7 +266,7 @@ def test_a_shard_that_is_full_can_still_be_taken_over(monkeypatch: pytest.Monkey
     held = site.run(mine.claim(0))
     held = site.run(mine.save(held, {name: encode_group(group(name))}))
     most = len(site.body())
-    monkeypatch.setattr("lakelog.coordination.bucket.SHARD_BYTES_MAX", most)
+    monkeypatch.setattr("lakelog.coordination.shards.SHARD_BYTES_MAX", most)
     claims = [site.run(BucketGroups(broker).claim(0)) for broker in (B, A) * 5]
     taken = claims[-1]
     assert taken.claim.epoch == 11

@@ -13,7 +13,6 @@ from lakelog.log.offset_options import (
     decode_offsets,
     encode_offsets,
     limit_offsets,
-    place_at,
     readable,
 )
 from lakelog.manifests import PartitionPath
@@ -22,6 +21,10 @@ from lakelog.segments import EARLIEST, LATEST, OffsetSpec
 EXTENT = Extent(PartitionRef("t", PartitionPath(bytes(16), "t", 0), 0), 5, 10, 20)
 keys = st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 3))
 offsets = st.dictionaries(keys, st.integers(0, 1 << 40), max_size=8)
+
+
+def offset_in(spec: OffsetSpec) -> int:
+    return spec.offset_in(EXTENT.member.key, earliest=EXTENT.log_start, latest=EXTENT.end)
 
 
 @given(offsets)
@@ -49,12 +52,12 @@ def test_a_limit_starves_nobody_and_is_hardly_passed(
 
 
 def test_words_are_places_in_a_partition() -> None:
-    assert place_at(OffsetSpec(offset=EARLIEST), EXTENT) == 5
-    assert place_at(OffsetSpec(offset=LATEST), EXTENT) == 20
+    assert offset_in(OffsetSpec(offset=EARLIEST)) == 5
+    assert offset_in(OffsetSpec(offset=LATEST)) == 20
     for said, meant in ((-2, 5), (-1, 20), (7, 7)):
-        assert place_at(OffsetSpec(offsets={("t", 0): said}), EXTENT) == meant
+        assert offset_in(OffsetSpec(offsets={("t", 0): said})) == meant
     with pytest.raises(InvalidInputError, match="offset -3 for t-0"):
-        place_at(OffsetSpec(offsets={("t", 0): -3}), EXTENT)
+        offset_in(OffsetSpec(offsets={("t", 0): -3}))
 
 
 def test_who_names_partitions_names_all_and_no_others() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from lakelog.errors import ConflictError, InvalidInputError, UnavailableError
 from lakelog.log import Identity, Staged, StagedObject, TaskParts
-from lakelog.log.parts import ATTEMPTS, create_part, part_number
+from lakelog.log.staging import ATTEMPTS, create_part, part_number
 from lakelog.names import staged_key
 from lakelog.store import Get, MemoryStore, Op, PutIfAbsent, run, working
 

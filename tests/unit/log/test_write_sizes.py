@@ -6,8 +6,14 @@ from lakelog.errors import InvalidInputError
 from lakelog.formats.lanes import DIRECTORY_BYTES_MAX, directory_bytes
 from lakelog.journal import Lane
 from lakelog.log import Chunk, Identity, Staged, abandon_write, read, read_decision
-from lakelog.log.parts import create_part
-from lakelog.log.staging import PAGES_MAX, PLAN_BYTES_MAX, RUNS_MAX, decode_plan, encode_plan
+from lakelog.log.staging import (
+    PAGES_MAX,
+    PLAN_BYTES_MAX,
+    RUNS_MAX,
+    create_part,
+    decode_plan,
+    encode_plan,
+)
 from lakelog.names import STAGED_PREFIX
 from lakelog.records import decode_batches
 from lakelog.spark.sink.options import BUFFER_BYTES

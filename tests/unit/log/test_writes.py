@@ -24,8 +24,7 @@ from lakelog.log import (
     read,
     read_decision,
 )
-from lakelog.log.parts import create_part
-from lakelog.log.staging import RUNS_MAX
+from lakelog.log.staging import RUNS_MAX, create_part
 from lakelog.maintenance import BulkWriteReport, SealSettings, finish_writes, maintain
 from lakelog.names import COMMITS_PREFIX, STAGED_PREFIX, commit_key
 from lakelog.records import decode_batches

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.segments import OffsetSpec, Selection, find_logs
-from lakelog.segments.starts import decode_log_starts
+from lakelog.segments.copies import decode_log_starts
 from lakelog.store import GetRange, MemoryStore, Meter, PutIfAbsent, metered
 from tests.kafka_files import encode_metadata
 from tests.plain_encoders import encode_kafka_log

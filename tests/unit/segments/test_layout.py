@@ -8,13 +8,14 @@ from lakelog.segments import (
     LAYOUTS,
     SegmentRef,
     find_directories,
-    find_segments,
     layout_named,
 )
 
 
 def found(layout: str, *keys: str) -> list[SegmentRef]:
-    return list(find_segments(LAYOUTS[layout], [(key, 100 + len(key)) for key in sorted(keys)]))
+    objects = [(key, 100 + len(key)) for key in sorted(keys)]
+    directories = find_directories(LAYOUTS[layout], objects)
+    return [segment for directory in directories for segment in directory.segments]
 
 
 def places(segments: list[SegmentRef]) -> list[tuple[str, int, int]]:

@@ -1,6 +1,5 @@
 """The probe against stores that are wrong in one way each: every one is found, and named."""
 
-import asyncio
 import itertools
 import threading
 from collections.abc import Callable
@@ -37,7 +36,6 @@ from lakelog.store import (
     expiry_finding,
     join_body,
     probe_store,
-    probe_store_async,
 )
 
 SMALL = ProbeSize(writers=3, keys=2)
@@ -80,14 +78,8 @@ def in_race(op: Op) -> bool:
 
 
 def found(bend: Bend, size: ProbeSize = SMALL) -> dict[str, Finding]:
-    """Probe in both ways, which have to agree, and return what was found."""
-    plain, on_a_loop = Bent(bend), Bent(bend)
-    findings = probe_store(plain, "logs/", size)
-    again = asyncio.run(probe_store_async(on_a_loop, "logs/", size))
-    assert [(one.check, one.verdict) for one in findings] == [
-        (one.check, one.verdict) for one in again
-    ]
-    return {one.check: one for one in findings}
+    """Probe, and return what was found."""
+    return {one.check: one for one in probe_store(Bent(bend), "logs/", size)}
 
 
 def wrong(bend: Bend) -> dict[str, str]:
@@ -133,9 +125,6 @@ def test_it_is_taken_away_after_a_mistake_of_ours_as_well() -> None:
     store = Bent(broken)
     with pytest.raises(RuntimeError, match="a bug"):
         probe_store(store, "", SMALL)
-    assert store.keys == []
-    with pytest.raises(RuntimeError, match="a bug"):
-        asyncio.run(probe_store_async(store, "", SMALL))
     assert store.keys == []
 
 

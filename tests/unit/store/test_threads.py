@@ -28,8 +28,8 @@ from lakelog.store import (
     working,
     working_by_threads,
 )
+from lakelog.store.drive import FLOWS, REQUESTS
 from lakelog.store.operations import AT_ONCE
-from lakelog.store.threads import FLOWS, REQUESTS
 
 SOON_S = 30
 

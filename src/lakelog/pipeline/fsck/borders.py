@@ -22,7 +22,16 @@ from typing import NamedTuple
 from lakelog.catalog import Topic
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Fold, Head, Lane, TopicIdPartition, learn, read_bundles, read_checkpoint
+from lakelog.journal import (
+    Fold,
+    Head,
+    Lane,
+    TopicIdPartition,
+    learn,
+    new_lane,
+    read_bundles,
+    read_checkpoint,
+)
 from lakelog.manifests import PartitionPath
 from lakelog.model import Rules
 from lakelog.names import (
@@ -37,14 +46,13 @@ from lakelog.names import (
 from lakelog.pipeline.frame import Finding, FindingCollector, Result
 from lakelog.pipeline.fsck.cells import read_topics
 from lakelog.pipeline.fsck.chains import lane_subject, read_head
-from lakelog.store import CELL_BYTES_MAX, Get, Work, fetch_many, list_objects
+from lakelog.store import AT_ONCE, CELL_BYTES_MAX, Get, Work, fetch_many, list_objects
 
 __all__ = ["Border", "borders_of", "check_border"]
 
 PLACES_MAX = 4096
 """Partitions of a unit."""
 STARTS_MAX = 20
-WINDOW = 64
 _PRICE_BYTES = 4096
 """About what a manifest has."""
 
@@ -88,9 +96,7 @@ def check_border(unit: Border) -> Work[Result]:
     """Check that history and journal meet in every partition."""
     subject = lane_subject(unit.lane, 0, head_key(unit.lane))
     notes = FindingCollector()
-    lane = Lane(
-        number=unit.lane, rules=unit.rules, clock=SystemClock(), ids=new_id, writer=bytes(16)
-    )
+    lane = new_lane(unit.lane, unit.rules, SystemClock(), new_id)
     try:
         begins = yield from _begins(unit, lane, notes)
         if begins is None:
@@ -155,8 +161,8 @@ def _walk(unit: Border, lane: Lane, seen: Head) -> Work[dict[TopicIdPartition, i
     if checkpoint is None:
         return checkpoint_key(unit.lane, seen.checkpoint)
     firsts: dict[TopicIdPartition, int] = {}
-    for start in range(seen.floor, seen.checkpoint + 1, WINDOW):
-        seqs = range(start, min(start + WINDOW, seen.checkpoint + 1))
+    for start in range(seen.floor, seen.checkpoint + 1, AT_ONCE):
+        seqs = range(start, min(start + AT_ONCE, seen.checkpoint + 1))
         for seq, held in zip(seqs, (yield from read_bundles(lane, seqs)), strict=True):
             if held is None:
                 return bundle_key(unit.lane, seq)
@@ -183,8 +189,8 @@ def _judge(
 ) -> Work[tuple[dict[TopicIdPartition, str], Fold]]:
     """Return what looks wrong with which partitions, and the lane as it is now."""
     held: dict[TopicIdPartition, _Extent | None] = {}
-    for at in range(0, len(wheres), WINDOW):
-        some = wheres[at : at + WINDOW]
+    for at in range(0, len(wheres), AT_ONCE):
+        some = wheres[at : at + AT_ONCE]
         keys = [manifest_key(where.path, where.partition) for where in some]
         cells = yield from fetch_many([Get(key, CELL_BYTES_MAX) for key in keys])
         for where, cell in zip(some, cells, strict=True):

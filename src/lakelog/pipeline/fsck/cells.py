@@ -27,7 +27,7 @@ from lakelog.names import (
 )
 from lakelog.pipeline.frame import Finding, FindingCollector, Result
 from lakelog.pipeline.fsck.census import Subject
-from lakelog.store import CELL_BYTES_MAX, Get, Work, fetch
+from lakelog.store import CELL_BYTES_MAX, Get, Work, ask
 
 __all__ = [
     "Shards",
@@ -143,7 +143,7 @@ def check_shards(unit: Shards) -> Work[Result]:
     for number in unit.numbers:
         key = group_shard_key(number)
         try:
-            found = yield from fetch(Get(key, CELL_BYTES_MAX))
+            found = yield from ask(Get(key, CELL_BYTES_MAX))
             counts[number] = decode_shard(found.body, number).shards
         except NotFoundError:
             damage.add(Finding(key, 0, 0, "it was there a moment ago: restore it"))

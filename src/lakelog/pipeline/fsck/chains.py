@@ -41,7 +41,7 @@ from lakelog.names import LANES_PREFIX, bundle_key, checkpoint_key, head_key, st
 from lakelog.pipeline.frame import Finding, FindingCollector, Result
 from lakelog.pipeline.fsck.census import Subject
 from lakelog.records import CRC_START, HEADER_BYTES, BatchHeader, decode_header, decode_records
-from lakelog.store import Get, GetRange, Work, fetch, head
+from lakelog.store import Get, GetRange, Work, ask, head
 
 __all__ = ["BundleRange", "check_stretch", "lane_subject", "read_head"]
 
@@ -57,7 +57,7 @@ def read_head(lane: int) -> Work[Head]:
     Raises:
         NotFoundError, CorruptError, UnsupportedError: there is none, or something else.
     """
-    found = yield from fetch(Get(head_key(lane), HEAD_BYTES_MAX))
+    found = yield from ask(Get(head_key(lane), HEAD_BYTES_MAX))
     return decode_head(found.body, lane)
 
 
@@ -160,7 +160,7 @@ class _Walk:
         """Return the bundle at a key if its directory is sound, and note all that is wrong."""
         key = bundle_key(self.unit.lane, seq)
         try:
-            data = (yield from fetch(Get(key, BUNDLE_BYTES_MAX))).body
+            data = (yield from ask(Get(key, BUNDLE_BYTES_MAX))).body
         except NotFoundError:
             self.damage.add(Finding(key, 0, 0, "it is missing: restore it"))
             return None
@@ -197,7 +197,7 @@ class _Walk:
             staged = staged_key(bundle.events[one.write].id, self.unit.lane, one.part)
             wanted = GetRange(staged, one.position, one.position + one.length)
             try:
-                found = yield from fetch(wanted)
+                found = yield from ask(wanted)
             except NotFoundError:
                 what = f"it is missing, and bundle {bundle.seq} commits it: restore it"
                 self.damage.add(Finding(staged, 0, 0, what))
@@ -248,7 +248,7 @@ class _Walk:
     def _read_checkpoint(self, seq: int, notes: FindingCollector) -> Work[Checkpoint | None]:
         key = checkpoint_key(self.unit.lane, seq)
         try:
-            found = yield from fetch(Get(key, CHECKPOINT_BYTES_MAX))
+            found = yield from ask(Get(key, CHECKPOINT_BYTES_MAX))
             checkpoint = decode_checkpoint(found.body)
         except NotFoundError:
             self.missing.add(Finding(key, 0, 0, "it was there a moment ago, and is gone"))

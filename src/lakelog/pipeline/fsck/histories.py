@@ -30,7 +30,7 @@ from lakelog.manifests import (
 from lakelog.names import topic_key
 from lakelog.pipeline.frame import Finding, FindingCollector, Result
 from lakelog.pipeline.fsck.census import Folder, Subject
-from lakelog.store import CELL_BYTES_MAX, Get, Work, fetch, head, read_cell
+from lakelog.store import CELL_BYTES_MAX, Get, Work, ask, head, read_cell
 
 __all__ = ["History", "NamedSegment", "Row", "find_row_again", "look_at_folder"]
 
@@ -200,7 +200,7 @@ def _page(folder: Folder, page: PageRow, notes: FindingCollector) -> Work[list[R
     """Return the rows of a page, held against the row that names it."""
     key = f"{folder.prefix}{page.name}.json"
     try:
-        found = yield from fetch(Get(key, CELL_BYTES_MAX))
+        found = yield from ask(Get(key, CELL_BYTES_MAX))
         rows = decode_page(found.body)
     except NotFoundError:
         what = f"it names {page.name}, which is not there"
@@ -286,7 +286,7 @@ def find_row_again(unit: NamedSegment) -> Work[Row | None]:
         if page is None:
             return None
         try:
-            found = yield from fetch(Get(f"{where.prefix}{page.name}.json", CELL_BYTES_MAX))
+            found = yield from ask(Get(f"{where.prefix}{page.name}.json", CELL_BYTES_MAX))
             for one in decode_page(found.body):
                 if one.name == row.name:
                     return Row(one, f"{page.name}.json")

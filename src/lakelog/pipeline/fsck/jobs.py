@@ -64,7 +64,7 @@ from lakelog.pipeline.fsck.histories import NamedSegment, look_at_folder
 from lakelog.pipeline.fsck.lanes import look_at_lane
 from lakelog.pipeline.fsck.segments import check_segment, mend_segment
 from lakelog.pipeline.listing import SOURCE
-from lakelog.segments import Selection
+from lakelog.segments import NAMESPACE, Selection
 from lakelog.store import (
     LIST_LIMIT_MAX,
     ObjectInfo,
@@ -215,7 +215,7 @@ class _Survey:
         chosen = self._selection
         if chosen != Selection():
             others = self._system.topics
-            self._results += missing_results(self._url, "lakelog", chosen, names, others=others)
+            self._results += missing_results(self._url, NAMESPACE, chosen, names, others=others)
 
     def look_at_lanes(self, namespace: Namespace) -> None:
         """Look at the lanes, and at all else that is everybody's."""

@@ -19,7 +19,7 @@ from lakelog.names import CLUSTER_KEY, bundle_key, checkpoint_key, head_key, tai
 from lakelog.pipeline.frame import Finding, FindingCollector, Result
 from lakelog.pipeline.fsck.census import LaneFolder
 from lakelog.pipeline.fsck.chains import BundleRange, lane_subject, read_head
-from lakelog.store import GetRange, Work, fetch, head
+from lakelog.store import GetRange, Work, ask, head
 
 __all__ = ["LaneLook", "look_at_lane"]
 
@@ -152,7 +152,7 @@ def _tail(lane: int, now: Head) -> Work[Result | None]:
     key = tail_key(lane)
     flaw = ""
     try:
-        found = yield from fetch(GetRange(key, 0, TAIL_BYTES_MAX))
+        found = yield from ask(GetRange(key, 0, TAIL_BYTES_MAX))
         seq = json.loads(found.body)["checkpoint"]
         if type(seq) is not int or not 0 <= seq < 1 << 62:
             flaw = "it names no checkpoint"

@@ -22,7 +22,7 @@ from lakelog.pipeline.frame import Finding, FindingCollector, Result
 from lakelog.pipeline.fsck.census import Subject
 from lakelog.pipeline.fsck.histories import NamedSegment, find_row_again
 from lakelog.pipeline.output import put_once, replace_once
-from lakelog.store import GetRange, Work, fetch, head
+from lakelog.store import GetRange, Work, ask, head
 
 __all__ = ["check_segment", "mend_segment"]
 
@@ -131,7 +131,7 @@ def _judge_indexes(unit: NamedSegment, judged: _Judged) -> Work[None]:
     judged.indexes = {".index": kafs.encode_index(frames), ".timeindex": times}
     for suffix, body in judged.indexes.items():
         try:
-            found = yield from fetch(GetRange(unit.key + suffix, 0, len(body) + 1))
+            found = yield from ask(GetRange(unit.key + suffix, 0, len(body) + 1))
         except NotFoundError:
             judged.wrong[suffix] = ""
             continue
@@ -181,7 +181,7 @@ class _Walked:
                 break
             answer = None
             if isinstance(item, Range):
-                answer = (yield from fetch(GetRange(key, item.start, item.end))).body
+                answer = (yield from ask(GetRange(key, item.start, item.end))).body
                 self._read(item.start, answer)
                 if item.end == size:
                     end = answer

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from lakelog.errors import InvalidInputError
 from lakelog.records import Codec
+from lakelog.segments import NAMESPACE
 from lakelog.spark.options import sort_options
 from lakelog.store import StoreSpec
 
@@ -40,7 +41,6 @@ _REFUSED = {
     "kafka.value.serializer": "Values are written as bytes: cast them to binary or string.",
     "kafka.transactional.id": "A write is all or nothing without it.",
 }
-_LAYOUT = "lakelog"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
     )
     if "path" not in given:
         raise InvalidInputError("option 'path' is missing: .option(\"path\", ...)")
-    if given.get("layout", _LAYOUT).lower() != _LAYOUT:
+    if given.get("layout", NAMESPACE).lower() != NAMESPACE:
         raise InvalidInputError(
             f"layout {given['layout']!r}: rows are written to a namespace; for segments use "
             "lakelog pipeline convert"

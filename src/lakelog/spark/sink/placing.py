@@ -18,11 +18,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.catalog import Topic, TopicConfigs, config_value
+from lakelog.catalog import Topic, TopicConfigs, compression_codec
 from lakelog.errors import InvalidInputError, NotFoundError
 from lakelog.model import TimestampType
 from lakelog.records import Codec, hash_keys, sort_rows
-from lakelog.spark.sink.options import CODECS, WriteOptions
+from lakelog.spark.sink.options import WriteOptions
 
 __all__ = ["PartitionRows", "PartitionedRows", "RowPartitioner", "TopicTarget", "home_of"]
 
@@ -54,8 +54,7 @@ def home_of(topic: Topic, options: WriteOptions) -> TopicTarget:
     configs = TopicConfigs.of(topic.configs)
     codec = options.codec
     if codec is None:
-        named = config_value(topic.configs, "compression.type")
-        codec = CODECS.get(named, Codec.NONE)
+        codec = compression_codec(topic.configs) or Codec.NONE
     most = configs.max_message_bytes
     if codec is not Codec.NONE:
         most -= most // 128 + 64  # What cannot be compressed grows by about as much.

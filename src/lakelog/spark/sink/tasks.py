@@ -7,7 +7,7 @@ So memory is bounded by the window, whatever the number of partitions, and batch
 window lets them be. A task holds about seven times bufferBytes: rows as they came, in one piece, in
 order of their partitions, and the bytes of this window and of the one that is being put.
 
-How the objects are named, and what a task that is tried again does, is in ``lakelog.log.parts``.
+How the objects are named, and what a task that is tried again does, is in ``lakelog.log.staging``.
 """
 
 from collections.abc import Callable, Iterable

@@ -30,7 +30,7 @@ from pyspark.sql.types import StructType
 from lakelog.catalog import Topic, open_namespace, read_topic
 from lakelog.errors import InvalidInputError
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Lane, StoreTime, stamp
+from lakelog.journal import StoreTime, new_lanes, stamp
 from lakelog.log import (
     Committed,
     Driver,
@@ -112,17 +112,7 @@ class Job:
         identity, write = messages[0].identity, messages[0].write
         clock, time, driver = SystemClock(), StoreTime(), self.driver()
         now_ms = driver.run(stamp(time, clock, new_id))
-        lanes = {
-            number: Lane(
-                number=number,
-                rules=self.rules,
-                clock=clock,
-                ids=new_id,
-                writer=new_id(),
-                time=time,
-            )
-            for number in range(self.rules.lanes)
-        }
+        lanes = new_lanes(self.rules, clock, new_id, time)
         return driver.run(commit_write(lanes, identity, write, staged, now_ms=now_ms))
 
     def abandon(self, identity: Identity, write: bytes) -> None:

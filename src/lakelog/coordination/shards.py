@@ -1,4 +1,18 @@
-"""Groups in the bucket: one cell for each shard, changed only by compare-and-swap.
+"""Where groups are kept: shards, each under a claim.
+
+    shard     crc32c(group id) % shards; how many there are is fixed when the first is made
+    claim     the broker that may write a shard, and an epoch that rises with every new owner
+
+To take a shard over is to raise its epoch. Whoever had it before learns of it with its next write:
+that write does not happen, and ``FencedError`` says so. A broker that was asleep can therefore
+change nothing, and so answers nothing that would not be true.
+
+Whoever has lost a shard may have it again when its new owner has gone. So each broker gives signs
+of life, its pulse; one that stays the same for long is of a broker that has died. Nothing depends
+on that being right: it is the claim alone that says who may write.
+
+A shard is a cell of the namespace, changed only by compare-and-swap. It has one value for each
+group:
 
     {"format":1,"shard":3,"shards":8,"broker":"…","epoch":4,"writes":17,"groups":[…]}
 
@@ -21,27 +35,85 @@ gone, and never comes back, because no two cells of a shard have the same epoch 
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from lakelog.coordination.contract import (
-    SHARD_BYTES_MAX,
-    SHARDS,
-    SHARDS_MAX,
-    Claim,
-    ClaimedShard,
-    Pulse,
-    shard_of,
-)
+from crc32c import crc32c
+
 from lakelog.coordination.values import build_group, encode_group
 from lakelog.errors import CorruptError, FencedError, InvalidInputError, NotFoundError
-from lakelog.formats import decode_fields, number
+from lakelog.formats import decode_fields, decoding, number
 from lakelog.names import group_shard_key, pulse_key
 from lakelog.store import Replaced, Work, change_cell, delete, head, put_if_match, read_cell
 
-__all__ = ["BucketGroups", "decode_shard"]
+__all__ = [
+    "SHARDS",
+    "SHARDS_MAX",
+    "SHARD_BYTES_MAX",
+    "BucketGroups",
+    "Claim",
+    "ClaimedShard",
+    "Pulse",
+    "decode_shard",
+    "shard_of",
+]
 
 FORMAT = 1
 _SHARD_FIELDS = frozenset({"shard", "shards", "broker", "epoch", "writes", "groups"})
+
+SHARDS = 8
+"""Of a namespace that has none yet. More shards carry more groups and more commits."""
+
+SHARDS_MAX = 100
+"""The name of a shard has two digits."""
+
+SHARD_BYTES_MAX = 12 << 20
+"""Of the groups of one shard, as they are stored. Whoever fills a shard refuses what would make it
+larger: a shard that cannot be read would lose everything, a refused commit loses nothing. What is
+left up to the limit of a cell is for the claim: the id of another broker takes some bytes, too."""
+
+
+class Claim(NamedTuple):
+    """Who may write a shard."""
+
+    broker: bytes
+    """Sixteen bytes that name one run of one broker."""
+    epoch: int
+
+
+class Pulse(NamedTuple):
+    """The last sign of life of a broker."""
+
+    sign: str
+    """Another one each time."""
+    where: str
+    """Where clients find it."""
+    since_ms: int
+    """When it began, by its own clock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedShard:
+    """A shard that is claimed, as its owner knows it."""
+
+    shard: int
+    shards: int
+    claim: Claim
+    writes: int = 0
+    """Under this claim."""
+    etag: str = ""
+    groups: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+
+    def changed(self, groups: Mapping[str, bytes | None]) -> "ClaimedShard":
+        """Return the shard after one more write, its etag aside."""
+        left = {key: one for key, one in self.groups.items() if key not in groups}
+        new = {key: one for key, one in groups.items() if one is not None}
+        return replace(self, writes=self.writes + 1, groups={**left, **new})
+
+
+def shard_of(group_id: str, shards: int) -> int:
+    """Return the shard of a group."""
+    return crc32c(group_id.encode(errors="surrogatepass")) % shards
 
 
 class BucketGroups:
@@ -58,11 +130,15 @@ class BucketGroups:
     def claim(
         self, shard: int, shards: int | None = None, former: bytes | None = None
     ) -> Work[ClaimedShard]:
-        """Take a shard over, or make it; if there is a ``former`` owner, from nobody else.
+        """Take a shard over, or make it, and return what is in it.
+
+        Shard 0 is asked for first, without a number of shards: it tells how many there are. With
+        a ``former`` owner it is taken from nobody else.
 
         Raises:
             FencedError: another took it over at the same time, and was later; or it is not the
                 former owner who has it.
+            UnavailableError: no answer; claim it again.
             CorruptError, UnsupportedError: it cannot be read; nothing was changed.
         """
         key = group_shard_key(shard)
@@ -100,11 +176,11 @@ class BucketGroups:
         return replace(held, etag=found.info.etag)
 
     def save(self, held: ClaimedShard, changed: Mapping[str, bytes | None]) -> Work[ClaimedShard]:
-        """Store what has changed, with one put.
+        """Store the groups that have changed, None for one that is gone, with one put.
 
         Raises:
             FencedError: another broker has the claim; stop.
-            UnavailableError: no answer; it may be stored. Save the same again.
+            UnavailableError: no answer; it may be stored. Save the same again, and nothing else.
             InvalidInputError: it would be too large to be read again; nothing was stored.
         """
         key = group_shard_key(held.shard)
@@ -159,7 +235,7 @@ class BucketGroups:
         yield from change_cell(pulse_key(self._broker), lambda _: body, lambda now: now == body)
 
     def leave(self) -> Work[None]:
-        """Say that this broker has gone."""
+        """Say that this broker has gone: nobody needs to wait until that is clear."""
         yield from delete(pulse_key(self._broker))
 
     def pulse(self, broker: bytes) -> Work[Pulse | None]:
@@ -172,11 +248,9 @@ class BucketGroups:
         found = yield from read_cell(key)
         if found is None:
             return None
-        try:
+        with decoding("pulse", key):
             fields = decode_fields(found.body, format_=FORMAT, where=key, known=None)
             return Pulse(found.info.etag, str(fields["where"]), number(fields["since_ms"]))
-        except (ValueError, TypeError, KeyError) as error:
-            raise CorruptError(f"it is no pulse: {error!r}"[:300], at=0, where=key) from error
 
 
 def _taken(key: str) -> FencedError:
@@ -200,7 +274,7 @@ def decode_shard(data: bytes, shard: int) -> ClaimedShard:
         UnsupportedError: a later version made it.
     """
     where = group_shard_key(shard)
-    try:
+    with decoding("shard", where):
         fields = decode_fields(data, format_=FORMAT, where=where, known=_SHARD_FIELDS)
         held = ClaimedShard(
             shard=number(fields["shard"]),
@@ -209,8 +283,6 @@ def decode_shard(data: bytes, shard: int) -> ClaimedShard:
             writes=number(fields["writes"]),
         )
         groups = [build_group(one, where) for one in fields["groups"]]
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise CorruptError(f"it is no shard: {error!r}"[:300], at=0, where=where) from error
     if held.shard != shard or not shard < held.shards <= SHARDS_MAX or len(held.claim.broker) != 16:
         what = f"it is shard {held.shard} of {held.shards}, of {held.claim.broker.hex()!r}"
         raise CorruptError(what, at=0, where=where)
