@@ -33,7 +33,7 @@ from lakelog.broker.dispatch import Dispatcher
 from lakelog.broker.http import READY
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.limits import Limits
-from lakelog.broker.metrics.counters import Metrics, counted
+from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.metrics.lags import Lags
 from lakelog.broker.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 from lakelog.broker.recent_batches import RecentBatches
@@ -53,6 +53,7 @@ from lakelog.ports import Clock, Ids
 from lakelog.store import (
     Store,
     Work,
+    metered_async,
     retrying,
     retrying_async,
     run,
@@ -236,7 +237,7 @@ async def run_broker(
     loop = asyncio.get_running_loop()
     before = loop.get_exception_handler()
     loop.set_exception_handler(tasks.unhandled)
-    perform = retrying_async(counted(store.perform_async, metrics))
+    perform = retrying_async(metered_async(store.perform_async, metrics))
     namespace = await run_async(open_namespace(), working_async(perform))
     time_ = StoreTime(settings.clock_skew_ms_max)
     timekeeper = Timekeeper(time_, clock, ids, perform, log)
