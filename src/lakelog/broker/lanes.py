@@ -13,6 +13,7 @@ makes thousands in a second, and a task for each would cost more than the reques
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
 
 from lakelog.broker.lane_health import LaneHealth
 from lakelog.broker.supervision import Supervisor
@@ -29,7 +30,6 @@ from lakelog.journal import (
     Stored,
     TopicIdPartition,
     Touch,
-    Unknown,
     flush,
     look,
     probe,
@@ -42,10 +42,17 @@ __all__ = ["LaneWriter"]
 Done = Callable[[Outcome | LakelogError], None]
 """Called once with how a request ended; an error says that nothing is known."""
 
-NEVER_MS = 1 << 62
 
-_Waiter = tuple[Done, int]
-"""Whom to tell, and until when: behind that nobody waits for the answer."""
+class AnswerOwner(Protocol):
+    """Whoever owns the answer to a client, of which an outcome is a part."""
+
+    def expire(self, now_ms: int) -> bool:
+        """Answer if the time is up; say whether the client has been answered."""
+        ...
+
+
+_Waiter = tuple[Done, AnswerOwner | None]
+"""Whom to tell, and for whose answer; None: somebody waits for ever."""
 
 
 class LaneWriter:
@@ -106,17 +113,23 @@ class LaneWriter:
     # ------------------------------------------------------------------------ appending
 
     def submit(
-        self, request: Request, done: Done, now_ms: int, deadline_ms: int, client: str = ""
+        self,
+        request: Request,
+        done: Done,
+        now_ms: int,
+        owner: AnswerOwner | None = None,
+        client: str = "",
     ) -> None:
         """Store one request with the next flush in which its client has a place, and be called.
 
         It is taken, whatever its size: whoever submits keeps to a budget. Requests of one client
-        keep their order; clients have equal parts of a flush.
+        keep their order; clients have equal parts of a flush. What waits for a flush when the owner
+        of its answer has expired is forgotten, and nobody is called.
         """
         if self._closing:
             done(_closing())
             return
-        self._queue.push(request, now_ms, (done, deadline_ms), client)
+        self._queue.push(request, now_ms, (done, owner), client)
         if not self._is_stirred:
             self._is_stirred = True
             self._stirred.set()
@@ -126,8 +139,7 @@ class LaneWriter:
         not answer must not fill the memory with it. The others wait on, also while the writer
         closes: what was accepted is flushed.
         """
-        for done, _ in self._queue.drop(lambda one: one[1] < now_ms):
-            self._tasks.call(self._name, done, Unknown())
+        self._queue.drop(lambda one: _is_late(one, now_ms))
 
     async def append(self, request: Request) -> Outcome:
         """Store one request with the next flush, and wait for its outcome, and for room before.
@@ -147,7 +159,7 @@ class LaneWriter:
             else:
                 answer.set_result(outcome)
 
-        self.submit(request, done, self._now_ms(), NEVER_MS)
+        self.submit(request, done, self._now_ms())
         return await answer
 
     async def _wait_for_room(self, request: Request) -> None:
@@ -340,12 +352,7 @@ class LaneWriter:
         if not taken:
             return  # All of it was late, and is gone.
         now_ms = self._now_ms()
-        # Of the others nothing was sent, and nobody waits for them any more.
-        waiting = [one for one in taken if one[1][1] >= now_ms]
-        if len(waiting) < len(taken):
-            for _, (done, deadline_ms) in taken:
-                if deadline_ms < now_ms:
-                    self._tasks.call(self._name, done, Unknown())
+        waiting = [one for one in taken if not _is_late(one[1], now_ms)]
         if not waiting:
             return
         before = self._seq()
@@ -393,6 +400,12 @@ class LaneWriter:
             self._complain(error)
         finally:
             self._checkpoint = None
+
+
+def _is_late(waiter: _Waiter, now_ms: int) -> bool:
+    """Say whether nobody waits for an outcome any more."""
+    owner = waiter[1]
+    return owner is not None and owner.expire(now_ms)
 
 
 def _closing() -> UnavailableError:

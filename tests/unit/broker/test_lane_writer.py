@@ -204,6 +204,19 @@ def test_a_busy_lane_learns_soon_that_its_floor_has_risen() -> None:
     run_virtually(story())
 
 
+class Owner:
+    """Owns an answer, and waits for its outcome until some time."""
+
+    def __init__(self, answers: dict[int, Any], number: int, deadline_ms: int) -> None:
+        self._answers, self._number, self._deadline_ms = answers, number, deadline_ms
+
+    def expire(self, now_ms: int) -> bool:
+        is_late = self._deadline_ms < now_ms
+        if is_late:
+            self._answers[self._number] = Unknown()
+        return is_late
+
+
 def test_what_was_accepted_is_flushed_while_closing_though_somebody_else_is_late() -> None:
     """One of those who wait has given up; the others are stored and answered, not refused."""
     store = MemoryStore()
@@ -215,10 +228,8 @@ def test_what_was_accepted_is_flushed_while_closing_though_somebody_else_is_late
         await writer.__aenter__()
         now_ms = lane.clock.boot_ms()
         for number in range(4):
-            deadline_ms = now_ms - 1 if number == 1 else now_ms + 60_000
-            writer.submit(
-                request(number), partial(answers.__setitem__, number), now_ms, deadline_ms
-            )
+            owner = Owner(answers, number, now_ms - 1 if number == 1 else now_ms + 60_000)
+            writer.submit(request(number), partial(answers.__setitem__, number), now_ms, owner)
         closing = asyncio.create_task(writer.close())
         await asyncio.sleep(0)
         writer.drop_late(now_ms)

@@ -254,7 +254,7 @@ async def test_a_callback_that_raises_stops_neither_the_lane_nor_the_callbacks_b
         writer.watch(Watch((topic, 0), 0, lambda: woken.append(1)))
         now_ms = running.services.clock.boot_ms()
         for done in (_raise, answered.append):
-            writer.submit(new_append(topic, 0, batch(b"x")), done, now_ms, now_ms + 10_000)
+            writer.submit(new_append(topic, 0, batch(b"x")), done, now_ms)
         await until(lambda: answered and woken)
         client = await connect(running)
         assert (await client.produce("t", 0, batch(b"y"))).error_code == 0
