@@ -89,7 +89,7 @@ class Entry:
             version,
             name=topic.name,
             topic_id=topic.id,
-            leader=self._catalog.leader(first),
+            leader=self._catalog.cluster.leader(first),
             is_internal=self.is_virtual,
             epochs=[epochs[(first + index) % lanes] for index in range(topic.partitions)],
         )
@@ -112,12 +112,12 @@ class Catalog:
         clock: Clock,
         ids: Ids,
         metrics: Metrics,
-        complain: Callable[[LakelogError], None] = lambda _: None,
+        on_error: Callable[[LakelogError], None] = lambda _: None,
     ) -> None:
         self._perform = working_async(perform)
         self._lanes, self._lanes_of_new = lanes, lanes_of_new
-        self._cluster, self._recent, self._cold = cluster, recent, cold
-        self._clock, self._ids, self._complain = clock, ids, complain
+        self.cluster, self._recent, self._cold = cluster, recent, working_async(cold.perform)
+        self._clock, self._ids, self._on_error = clock, ids, on_error
         self._metrics = metrics
         self._names: dict[str, Entry] = {}
         self._ids_known: dict[bytes, Entry] = {}
@@ -151,32 +151,30 @@ class Catalog:
         """Return a topic that is in memory, by its id if it has one here, else by its name."""
         return self.known_id(topic_id) if topic_id else self.known(name)
 
-    async def find_entry(self, name: str, topic_id: bytes) -> Entry | None:
+    async def find_entry(self, name: str, topic_id: bytes = b"") -> Entry | None:
         """The same. That there is none is said after asking the store.
 
         Raises:
-            LakelogError: there was no answer.
+            LakelogError: there was no answer, or it may be a topic that cannot be read.
         """
-        if topic_id:
-            return await self.entry_by_id(topic_id)
-        await self.topic(name)
-        return self.known(name)
+        entry = self.entry(name, topic_id)
+        if entry is not None or not (topic_id or is_topic_name(name)):
+            return entry
+        await (self._lookups.all() if topic_id else self._lookups.name(name))
+        entry = self.entry(name, topic_id)
+        if entry is None:
+            for damaged, error in self.damaged.items():
+                if damaged == name or (topic_id and damaged not in self._names):
+                    raise _unreadable(damaged, error) from error
+        return entry
 
     async def topic(self, name: str) -> Topic | None:
         """Return a topic. That there is none is said after asking the store.
 
         Raises:
-            LakelogError: there was no answer.
+            LakelogError: there was no answer, or it cannot be read.
         """
-        entry = self.known(name)
-        if entry is not None:
-            return entry.topic
-        if not is_topic_name(name):
-            return None
-        await self._lookups.name(name)
-        entry = self.known(name)
-        if entry is None and name in self.damaged:
-            raise _unreadable(name, self.damaged[name])
+        entry = await self.find_entry(name)
         return None if entry is None else entry.topic
 
     async def _ask(self, name: str) -> None:
@@ -197,25 +195,6 @@ class Catalog:
         """Return a topic that is known, by its id."""
         entry = self._ids_known.get(topic_id)
         return None if entry is None else entry.topic
-
-    async def entry_by_id(self, topic_id: bytes) -> Entry | None:
-        """Return a topic by its id; if it is not known, after asking the store.
-
-        Raises:
-            LakelogError: there was no answer, or it may be that of a topic that cannot be read.
-        """
-        if self.known_id(topic_id) is None:
-            await self._lookups.all()
-        found = self.known_id(topic_id)
-        if found is None:
-            for name, error in self.damaged.items():
-                if name not in self._names:
-                    raise _unreadable(name, error) from error
-        return found
-
-    def topics(self) -> list[Topic]:
-        """Return every topic that is known, by name."""
-        return [entry.topic for _, entry in sorted(self._names.items())]
 
     def names(self) -> tuple[str, ...]:
         """Return the names of every topic that is known; the same tuple, until they are others."""
@@ -239,10 +218,6 @@ class Catalog:
             epoch = -1 if fold is None else fold.epoch_after(writer.lane.writer, bulk=False)
             found.append(epoch)
         return tuple(found)
-
-    def leader(self, lane: int) -> int:
-        """Return the broker that leads a lane."""
-        return self._cluster.leader(lane)
 
     def open_partition(self, topic: Topic, index: int) -> Partition:
         """Return what reads a partition."""
@@ -286,7 +261,7 @@ class Catalog:
         # The cell has said it. A lane that does not answer is told by whoever keeps the log.
         for error in await asyncio.gather(*rows, return_exceptions=True):
             if isinstance(error, LakelogError):
-                self._complain(error)
+                self._on_error(error)
 
     async def grow(self, topic: Topic, partitions: int) -> Topic:
         """Let a topic have more partitions.
@@ -338,7 +313,7 @@ class Catalog:
 
     def _note_damage(self, name: str, error: LakelogError) -> None:
         if name not in self.damaged:
-            self._complain(_unreadable(name, error))
+            self._on_error(_unreadable(name, error))
         self.damaged[name] = error
 
     def trouble(self) -> str:
@@ -361,7 +336,7 @@ class Catalog:
             try:
                 await self.refresh()
             except LakelogError as error:
-                self._complain(error)
+                self._on_error(error)
 
     def _take(self, topic: Topic) -> None:
         self.damaged.pop(topic.name, None)

@@ -39,11 +39,11 @@ class Claims:
         *,
         clock: Clock,
         settings: CoordinatorSettings,
-        complain: Callable[[LakelogError], None],
+        on_error: Callable[[LakelogError], None],
     ) -> None:
         self._store, self._clock, self._settings = store, clock, settings
         self._perform = working_async(perform)
-        self._complain = complain
+        self._on_error = on_error
         self._since_ms = clock.now_ms()
         self._rivals: dict[int, Pulse | None] = {}
         self.where = ""
@@ -69,7 +69,7 @@ class Claims:
             try:
                 return await self.take(shard, shards, former)
             except FencedError as error:
-                self._complain(error)  # Another one was faster: now that is the rival.
+                self._on_error(error)  # Another one was faster: now that is the rival.
 
     async def _outlive(self, shard: int, rival: bytes) -> None:
         """Wait until a rival has gone."""
@@ -123,5 +123,5 @@ class Claims:
             try:
                 return await run_async(asked(), self._perform)
             except UnavailableError as error:
-                self._complain(error)
+                self._on_error(error)
                 await asyncio.sleep(RETRY_MS / 1000)

@@ -89,7 +89,7 @@ class Coordinator:
         ids: Ids,
         settings: CoordinatorSettings | None = None,
         limits: Limits | None = None,
-        complain: Callable[[LakelogError], None] = lambda _: None,
+        on_error: Callable[[LakelogError], None] = lambda _: None,
         refused: Refused = lambda *_: None,
         patterns: Patterns | None = None,
         tasks: Supervisor | None = None,
@@ -103,9 +103,9 @@ class Coordinator:
         self._ids = ids
         self._settings = settings or CoordinatorSettings()
         self._limits = limits or Limits()
-        self._complain, self._refused = complain, refused
+        self._on_error, self._refused = on_error, refused
         self._claims = Claims(
-            store, perform, clock=clock, settings=self._settings, complain=complain
+            store, perform, clock=clock, settings=self._settings, on_error=on_error
         )
         self._shards: list[Shard | Code] = []
         """Empty until the first is loaded, which tells how many there are."""
@@ -393,7 +393,7 @@ class Coordinator:
         return None
 
     def _told(self, error: LakelogError) -> Code:
-        self._complain(error)
+        self._on_error(error)
         is_lost = isinstance(error, FencedError)
         return Code.NOT_COORDINATOR if is_lost else Code.COORDINATOR_NOT_AVAILABLE
 
@@ -405,7 +405,7 @@ class Coordinator:
             clock=self._clock,
             settings=self._settings,
             limits=self._limits,
-            complain=self._complain,
+            on_error=self._on_error,
             refused=self._refused,
             tasks=self._tasks,
         )

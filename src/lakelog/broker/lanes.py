@@ -65,11 +65,11 @@ class LaneWriter:
         settings: FlushSettings | None = None,
         *,
         probe_ms: int = 1_000,
-        complain: Callable[[LakelogError], None] = lambda _: None,
+        on_error: Callable[[LakelogError], None] = lambda _: None,
         stored: Callable[[Append, Stored], None] = lambda *_: None,
         flushed: Callable[[float, int], None] = lambda *_: None,
-        aside: Callable[[Work[None]], Awaitable[None]] | None = None,
-        turnstile: asyncio.Lock | None = None,
+        run_in_thread: Callable[[Work[None]], Awaitable[None]] | None = None,
+        bundle_build_lock: asyncio.Lock | None = None,
         tasks: Supervisor | None = None,
     ) -> None:
         self.lane = lane
@@ -77,10 +77,10 @@ class LaneWriter:
         self._name = f"lane {lane.number}"
         self._perform = working_async(perform)
         self._probe_ms = probe_ms
-        self._complain, self._stored, self._flushed = complain, stored, flushed
-        self._aside = aside or (lambda flow: run_async(flow, self._perform))
+        self._on_error, self._stored, self._flushed = on_error, stored, flushed
+        self._run_in_thread = run_in_thread or (lambda flow: run_async(flow, self._perform))
         """How a checkpoint is written: it is work for the processor, and needs no answer soon."""
-        self._turnstile = turnstile or asyncio.Lock()
+        self._bundle_build_lock = bundle_build_lock or asyncio.Lock()
         """Shared by lanes: making a bundle takes milliseconds, and they flush at the same time."""
         self._queue: Queue[_Waiter] = Queue(settings or FlushSettings())
         self._stirred = asyncio.Event()
@@ -228,31 +228,31 @@ class LaneWriter:
                     await self.append(Touch())
                 await run_async(look(self.lane), self._perform)
             except LakelogError as error:
-                self._complain(error)
+                self._on_error(error)
 
-    def end(self, place: TopicIdPartition) -> int | None:
+    def end(self, partition: TopicIdPartition) -> int | None:
         """Return where a partition ends, as far as it is known; None: nothing is known yet."""
         fold = self.lane.fold
-        return None if fold is None else fold.end(place)
+        return None if fold is None else fold.end(partition)
 
     def watch(self, watch: Watch) -> None:
         """Call it when its partition has grown."""
         self._watches.add(watch)
-        end = self.end(watch.place)
+        end = self.end(watch.partition)
         if end is not None and end > watch.offset:
             # It has grown since whoever waits looked.
-            asyncio.get_running_loop().call_soon(self._wake, (watch.place,))
+            asyncio.get_running_loop().call_soon(self._wake, (watch.partition,))
         self._stirred.set()
 
     def forget(self, watch: Watch) -> None:
         """Call it no more."""
         self._watches.forget(watch)
 
-    def _wake(self, places: Iterable[TopicIdPartition] | None = None) -> None:
+    def _wake(self, partitions: Iterable[TopicIdPartition] | None = None) -> None:
         """Call those who wait for these partitions, or for any, as far as they have grown."""
         fold = self.lane.fold
         if fold is not None:
-            self._watches.wake(fold.end, places)
+            self._watches.wake(fold.end, partitions)
 
     # ------------------------------------------------------------------------ the task
 
@@ -324,7 +324,7 @@ class LaneWriter:
             await run_async(probe(self.lane), self._perform)
         except LakelogError as raised:
             error = raised
-            self._complain(raised)
+            self._on_error(raised)
         except BaseException as raised:
             error = UnavailableError(f"a look at {self._name} ended in {raised!r}: retry")
             raise
@@ -343,7 +343,7 @@ class LaneWriter:
         return -1 if fold is None else fold.seq
 
     async def _flush(self) -> None:
-        async with self._turnstile:
+        async with self._bundle_build_lock:
             await asyncio.sleep(0)  # One lane in a turn of the loop, and others between.
         if self._outside:
             async with self._room:
@@ -367,7 +367,7 @@ class LaneWriter:
         self._looked_ms = self._now_ms()
         self.health.flushed(ended.error)
         if ended.error is not None:
-            self._complain(ended.error)
+            self._on_error(ended.error)
         size = 0
         for (request, (done, _)), outcome in zip(waiting, ended.outcomes, strict=True):
             if type(outcome) is Stored and type(request) is Append and not outcome.duplicate:
@@ -393,11 +393,11 @@ class LaneWriter:
     async def _write_checkpoint(self, due: Due) -> None:
         # It runs in a thread, and so it is given a value, and not the lane.
         try:
-            await self._aside(store_checkpoint(self.lane.number, due))
+            await self._run_in_thread(store_checkpoint(self.lane.number, due))
             self.lane.notes["checkpoint"] += 1
             self.lane.stands(due[0].seq)
         except LakelogError as error:
-            self._complain(error)
+            self._on_error(error)
         finally:
             self._checkpoint = None
 

@@ -89,14 +89,14 @@ class Ledger:
         *,
         clock: Clock,
         settings: CoordinatorSettings,
-        complain: Callable[[LakelogError], None],
+        on_error: Callable[[LakelogError], None],
     ) -> None:
         self._held = held
         self._store = store
         self._perform = working_async(perform)
         self._clock = clock
         self._settings = settings
-        self._complain = complain
+        self._on_error = on_error
         self.stored: dict[str, AnyDurable] = {
             name: decode_group(value) for name, value in held.groups.items()
         }
@@ -164,7 +164,7 @@ class Ledger:
                 self._take(version, durables)
                 done()
         except LakelogError as error:
-            self._complain(error)
+            self._on_error(error)
             is_lost = isinstance(error, FencedError)
             return Code.NOT_COORDINATOR if is_lost else Code.COORDINATOR_NOT_AVAILABLE
         return Code.COORDINATOR_NOT_AVAILABLE
@@ -220,7 +220,7 @@ class Ledger:
         try:
             await self.look()
         except (UnavailableError, InvalidInputError) as error:
-            self._complain(error)
+            self._on_error(error)
             self._heard_ms = self._clock.boot_ms()  # Not heard, but there is no hurry.
 
     async def _save(self, changed: Mapping[str, bytes | None]) -> None:
@@ -239,7 +239,7 @@ class Ledger:
                 self._held = await self._heard(self._store.save(self._held, changed))
                 return
             except (UnavailableError, InvalidInputError) as error:
-                self._complain(error)
+                self._on_error(error)
                 await asyncio.sleep(delay_ms / 1000)
                 delay_ms = min(2 * delay_ms, RETRY_MS_MAX)
 

@@ -35,7 +35,8 @@ from lakelog.broker.offset_records import (
 )
 from lakelog.broker.partitions import FetchedRecords, Partition
 from lakelog.broker.scans import RunScan
-from lakelog.broker.watches import Watch
+from lakelog.broker.supervision import Supervisor
+from lakelog.broker.watches import Watch, Watches
 from lakelog.catalog import Topic
 from lakelog.formats import Bytes
 from lakelog.groups import Committed, Offsets, Roster, TopicIdPartition
@@ -67,13 +68,13 @@ Row = tuple[bytes, bytes | None]
 class _Tail:
     """The batches of one partition, and who waits for more."""
 
-    def __init__(self) -> None:
+    def __init__(self, tasks: Supervisor) -> None:
         self.bases: list[int] = []
         self.batches: list[bytes] = []
         self.times: list[int] = []
         self.start = self.end = 0
         self.size_bytes = 0
-        self.watches: set[Watch] = set()
+        self._watches = Watches(tasks)
 
     def add(self, rows: list[Row], now_ms: int) -> None:
         """Append one batch, and wake who waits."""
@@ -93,26 +94,22 @@ class _Tail:
             self.times.pop(0)
             self.bases.pop(0)
             self.start = self.bases[0]
-        for watch in [one for one in self.watches if one.offset < self.end]:
-            self.watches.discard(watch)
-            watch.wake()
+        self._wake()
 
     # What a fetch asks of a lane.
 
     def watch(self, watch: Watch) -> None:
         """Call it when there is more."""
-        self.watches.add(watch)
+        self._watches.add(watch)
         if watch.offset < self.end:
-            asyncio.get_running_loop().call_soon(self._wake, watch)
+            asyncio.get_running_loop().call_soon(self._wake)
 
-    def _wake(self, watch: Watch) -> None:
-        if watch in self.watches:
-            self.watches.discard(watch)
-            watch.wake()
+    def _wake(self) -> None:
+        self._watches.wake(lambda _: self.end)
 
     def forget(self, watch: Watch) -> None:
         """Call it no more."""
-        self.watches.discard(watch)
+        self._watches.forget(watch)
 
     async def refresh(self) -> None:
         """There is nothing to look at."""
@@ -124,7 +121,7 @@ class _TailPartition(Partition):
     __slots__ = ("_tail",)
 
     def __init__(self, topic: Topic, index: int, tail: _Tail) -> None:
-        self.topic, self.index, self.place = topic, index, (topic.id, index)
+        self.topic, self.index, self.topic_id_partition = topic, index, (topic.id, index)
         self._tail = tail
         self.lane = cast("LaneWriter", tail)
         self.stamped_ms = 0
@@ -160,40 +157,26 @@ class _TailPartition(Partition):
     def is_at_end(self, offset: int) -> bool:
         return offset == self._tail.end
 
-    async def bounds(self, *, is_fresh: bool = False) -> Bounds:  # noqa: ARG002
+    async def bounds(self) -> Bounds:
         return Bounds(self._tail.start, self._tail.end)
 
-    async def latest(self, *, is_fresh: bool = False) -> int:  # noqa: ARG002
+    async def latest(self) -> int:
         return self._tail.end
 
-    async def sealed_end(self, *, is_fresh: bool = False) -> int:  # noqa: ARG002
+    async def sealed_end(self) -> int:
         return self._tail.start
 
-    async def size_bytes(self, *, is_fresh: bool = False) -> int:  # noqa: ARG002
+    async def size_bytes(self) -> int:
         return self._tail.size_bytes
 
     def producers(self) -> dict[int, ProducerState]:
         return {}  # Nobody can write it.
 
-    async def find(
-        self,
-        timestamp: int,
-        run_scan: RunScan,  # noqa: ARG002
-        *,
-        is_fresh: bool = False,  # noqa: ARG002
-    ) -> Found | None:
-        tail = self._tail
-        for base, time_ms in zip(tail.bases, tail.times, strict=True):
-            if time_ms >= timestamp:
-                return Found(base, time_ms)
-        return None
+    async def find(self, timestamp: int, run_scan: RunScan) -> Found | None:  # noqa: ARG002
+        found = zip(self._tail.bases, self._tail.times, strict=True)
+        return next((Found(base, time_ms) for base, time_ms in found if time_ms >= timestamp), None)
 
-    async def find_newest(
-        self,
-        run_scan: RunScan,  # noqa: ARG002
-        *,
-        is_fresh: bool = False,  # noqa: ARG002
-    ) -> Found | None:
+    async def find_newest(self, run_scan: RunScan) -> Found | None:  # noqa: ARG002
         tail = self._tail
         return Found(tail.bases[-1], tail.times[-1]) if tail.bases else None
 
@@ -204,7 +187,12 @@ class OffsetsTopic(Entry):
     is_virtual = True
 
     def __init__(
-        self, catalog: Catalog, coordinator: Coordinator, clock: Clock, topic_id: bytes
+        self,
+        catalog: Catalog,
+        coordinator: Coordinator,
+        clock: Clock,
+        topic_id: bytes,
+        tasks: Supervisor,
     ) -> None:
         topic = Topic(
             name=OFFSETS_TOPIC,
@@ -214,7 +202,7 @@ class OffsetsTopic(Entry):
             configs={"cleanup.policy": "compact"},
         )
         super().__init__(catalog, topic, TopicCounters())
-        self._coordinator, self._clock = coordinator, clock
+        self._coordinator, self._clock, self._tasks = coordinator, clock, tasks
         self._tails: list[_Tail] = []
         self._offsets: dict[str, Mapping[TopicIdPartition, Committed]] = {}
         self._rosters: dict[str, Roster] = {}
@@ -224,7 +212,7 @@ class OffsetsTopic(Entry):
         if not 0 <= index < PARTITIONS:
             return None
         if not self._tails:
-            self._tails = [_Tail() for _ in range(PARTITIONS)]
+            self._tails = [_Tail(self._tasks) for _ in range(PARTITIONS)]
             self.look()
         found = self._partitions.get(index)
         if found is None:
@@ -272,13 +260,9 @@ class OffsetsTopic(Entry):
         if now is before:
             return  # Tables are values: the same one says the same.
         self._offsets[group] = now
-        for place, row in now.items():
-            if before.get(place) != row and (name := self._name(place)) is not None:
-                add((offset_key(group, name, place.partition), offset_value(row)))
-        for place in before.keys() - now.keys():
-            if (name := self._name(place)) is not None:
-                add((offset_key(group, name, place.partition), None))
-
-    def _name(self, place: TopicIdPartition) -> str | None:
-        topic = self._catalog.by_id(place.topic_id)
-        return None if topic is None else topic.name
+        changed = [one for one, row in now.items() if before.get(one) != row]
+        for one in (*changed, *(before.keys() - now.keys())):
+            topic = self._catalog.by_id(one.topic_id)
+            if topic is not None:
+                value = offset_value(now[one]) if one in now else None
+                add((offset_key(group, topic.name, one.partition), value))

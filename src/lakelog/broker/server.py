@@ -244,7 +244,7 @@ async def run_broker(
     await timekeeper.start()
     stamped = StampedClock(time_, clock)
 
-    def complain(error: LakelogError) -> None:
+    def on_error(error: LakelogError) -> None:
         log.warning("trouble", error=str(error)[:512])
 
     recent = RecentBatches(settings.limits.cache_bytes // 2)
@@ -252,10 +252,10 @@ async def run_broker(
     refusals = Refusals(metrics)
     writer_id = ids()
 
-    async def aside(flow: Work[None]) -> None:
+    async def run_in_thread(flow: Work[None]) -> None:
         await asyncio.to_thread(run, flow, working(retrying(store.perform)))
 
-    turnstile = asyncio.Lock()
+    bundle_build_lock = asyncio.Lock()
     lanes = {
         number: LaneWriter(
             Lane(
@@ -269,11 +269,11 @@ async def run_broker(
             perform,
             settings.flush,
             probe_ms=settings.probe_ms,
-            complain=complain,
+            on_error=on_error,
             stored=recent.add,
             flushed=metrics.flush,
-            aside=aside,
-            turnstile=turnstile,
+            run_in_thread=run_in_thread,
+            bundle_build_lock=bundle_build_lock,
             tasks=tasks,
         )
         for number in range(namespace.rules.lanes)
@@ -290,7 +290,7 @@ async def run_broker(
         clock=stamped,
         ids=ids,
         metrics=metrics,
-        complain=complain,
+        on_error=on_error,
     )
     coordinator = Coordinator(
         BucketGroups(writer_id),
@@ -299,7 +299,7 @@ async def run_broker(
         ids=ids,
         settings=settings.groups,
         limits=settings.limits,
-        complain=complain,
+        on_error=on_error,
         refused=refusals.no_room,
         tasks=tasks,
     )
@@ -325,7 +325,7 @@ async def run_broker(
     )
     services.lags = Lags(services)
     offsets_id = sha256(namespace.id + OFFSETS_TOPIC.encode()).digest()[:16]
-    offsets = OffsetsTopic(catalog, coordinator, stamped, offsets_id)
+    offsets = OffsetsTopic(catalog, coordinator, stamped, offsets_id, tasks)
     catalog.offer(offsets)
     broker = Broker(
         services=services,
@@ -342,7 +342,7 @@ async def run_broker(
     for writer in lanes.values():
         await writer.__aenter__()
     try:
-        learning = [_learn(writer, complain) for writer in lanes.values()]
+        learning = [_learn(writer, on_error) for writer in lanes.values()]
         await asyncio.gather(catalog.refresh(), *learning)
         timekeeper.mind(writer.lane for writer in lanes.values())
         await coordinator.load(", ".join(f"{host}:{port}" for host, port in advertised.values()))
@@ -365,7 +365,7 @@ async def run_broker(
         loop.set_exception_handler(before)
 
 
-async def _learn(writer: LaneWriter, complain: Callable[[LakelogError], None]) -> None:
+async def _learn(writer: LaneWriter, on_error: Callable[[LakelogError], None]) -> None:
     """Know where a lane ends. One that is damaged stops no other: readiness tells of it.
 
     Raises:
@@ -376,7 +376,7 @@ async def _learn(writer: LaneWriter, complain: Callable[[LakelogError], None]) -
     except UnavailableError:
         raise
     except LakelogError as error:
-        complain(error)
+        on_error(error)
 
 
 async def _bind(broker: Broker, advertised: dict[str, tuple[str, int]]) -> list[asyncio.Server]:

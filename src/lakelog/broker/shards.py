@@ -105,16 +105,16 @@ class Shard:
         clock: Clock,
         settings: CoordinatorSettings,
         limits: Limits,
-        complain: Callable[[LakelogError], None],
+        on_error: Callable[[LakelogError], None],
         refused: Refused,
         tasks: Supervisor,
     ) -> None:
         self._clock = clock
         self._tasks = tasks
         self._settings = settings
-        self._complain, self._refused = complain, refused
+        self._on_error, self._refused = on_error, refused
         self._ledger = Ledger(
-            held, store, perform, clock=clock, settings=settings, complain=complain
+            held, store, perform, clock=clock, settings=settings, on_error=on_error
         )
         self._look = SharedLook(self._ledger.look)
         stored = self._ledger.stored
@@ -173,11 +173,11 @@ class Shard:
         try:
             await self._look.take()
         except FencedError as error:
-            self._complain(error)
+            self._on_error(error)
             self._stop(Code.NOT_COORDINATOR)
             self._writer.cancel()
         except LakelogError as error:
-            self._complain(error)
+            self._on_error(error)
             return Code.COORDINATOR_NOT_AVAILABLE
         return self.refuses or Code.NONE
 

@@ -15,10 +15,10 @@ __all__ = ["Watch", "Watches"]
 class Watch:
     """Somebody who waits for a partition to grow beyond an offset."""
 
-    __slots__ = ("offset", "place", "wake")
+    __slots__ = ("offset", "partition", "wake")
 
-    def __init__(self, place: TopicIdPartition, offset: int, wake: Callable[[], None]) -> None:
-        self.place = place
+    def __init__(self, partition: TopicIdPartition, offset: int, wake: Callable[[], None]) -> None:
+        self.partition = partition
         self.offset = offset
         self.wake = wake
 
@@ -35,26 +35,26 @@ class Watches:
 
     def add(self, watch: Watch) -> None:
         """Let somebody wait."""
-        self._waiting.setdefault(watch.place, set()).add(watch)
+        self._waiting.setdefault(watch.partition, set()).add(watch)
 
     def forget(self, watch: Watch) -> None:
         """Call it no more."""
-        watches = self._waiting.get(watch.place)
+        watches = self._waiting.get(watch.partition)
         if watches is not None:
             watches.discard(watch)
             if not watches:
-                del self._waiting[watch.place]
+                del self._waiting[watch.partition]
 
     def wake(
         self,
         end: Callable[[TopicIdPartition], int],
-        places: Iterable[TopicIdPartition] | None = None,
+        partitions: Iterable[TopicIdPartition] | None = None,
     ) -> None:
-        """Call those whose partitions have grown: of some places, or of all."""
-        for place in list(self._waiting) if places is None else places:
-            watches = self._waiting.get(place)
+        """Call those whose partitions have grown: of some of them, or of all."""
+        for partition in list(self._waiting) if partitions is None else partitions:
+            watches = self._waiting.get(partition)
             if watches:
-                now = end(place)
+                now = end(partition)
                 for watch in [one for one in watches if one.offset < now]:
                     self.forget(watch)
                     self._tasks.call("watch", watch.wake)

@@ -90,7 +90,7 @@ class Site:
             ids=new_id,
             settings=settings,
             limits=limits,
-            complain=self.complaints.append,
+            on_error=self.complaints.append,
             refused=lambda code, why: self.refused.append((code, *why)),
         )
 

@@ -115,7 +115,7 @@ def test_a_failed_flush_answers_everybody_with_unknown_and_the_next_one_works() 
         return await store.perform_async(op)
 
     async def story() -> tuple[list[Any], Any]:
-        writer = LaneWriter(lane_in(store), perform, AT_ONCE, complain=complaints.append)
+        writer = LaneWriter(lane_in(store), perform, AT_ONCE, on_error=complaints.append)
         async with writer:
             first = await asyncio.gather(*(writer.append(request(number)) for number in range(3)))
             return first, await writer.append(request(7))
@@ -190,7 +190,7 @@ def test_a_busy_lane_learns_soon_that_its_floor_has_risen() -> None:
 
     async def story() -> None:
         nonlocal fails
-        async with LaneWriter(lane, perform, AT_ONCE, complain=said.append) as writer:
+        async with LaneWriter(lane, perform, AT_ONCE, on_error=said.append) as writer:
             await writer.refresh()
             before = lane.last_look
             watching = asyncio.create_task(writer.watch_floor(1))

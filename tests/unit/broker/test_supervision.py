@@ -213,7 +213,7 @@ async def test_a_bug_in_a_flush_is_answered_as_unknown_and_the_lane_goes_on() ->
 
     async with broker(site) as running:
         client = await connect(running)
-        (topic,) = running.services.catalog.topics()
+        (topic,) = [entry.topic for entry in running.services.catalog.entries()]
         lanes = {topic.lane(index): index for index in range(4)}
         site.fails = lambda op: _is_bundle_of(op, 0) and _raise()
         refused = await client.produce("t", lanes[0], batch(b"lost"))

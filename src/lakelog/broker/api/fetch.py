@@ -339,7 +339,7 @@ class Fetching:
         self._has_grown = False
         for number, ((_, partition), part) in enumerate(zip(self._wanted, parts, strict=True), 1):
             if partition is not None:
-                watch = Watch(partition.place, part.end, self._woken)
+                watch = Watch(partition.topic_id_partition, part.end, self._woken)
                 self._watches.append((partition, watch))
                 partition.lane.watch(watch)
             if not number % AT_ONCE:

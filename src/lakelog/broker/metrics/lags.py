@@ -158,7 +158,7 @@ class Lags:
         if partition is None:
             return None
         try:
-            log_start = (await partition.bounds(is_fresh=True)).log_start
+            log_start = (await partition.bounds()).log_start
         except LakelogError:
             return None
         part = await partition.read(max(stand.offset, log_start), 1)
