@@ -78,6 +78,13 @@ class Budget:
         if self._waiting:
             self._wake()
 
+    def change(self, size: int, who: str) -> None:
+        """Take more, or give back what is less than 0."""
+        if size > 0:
+            self.take(size, who)
+        elif size < 0:
+            self.give(-size, who)
+
     def _wake(self) -> None:
         while self.used < self.total:
             who = next((one for one in self._waiting if not self.is_spent(one)), None)

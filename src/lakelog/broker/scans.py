@@ -58,13 +58,9 @@ class Scans:
                     result: T = found
                     return result
                 change, held = found - held, found
-                if change > 0:
-                    self._answers.take(change, who)
-                elif change < 0:
-                    self._answers.give(-change, who)
+                self._answers.change(change, who)
         finally:
-            if held:
-                self._answers.give(held, who)
+            self._answers.change(-held, who)
 
     async def _find_room(self, who: str) -> None:
         """Wait while clients of the address, or all together, have too many answers unread."""

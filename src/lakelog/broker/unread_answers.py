@@ -80,10 +80,7 @@ class UnreadAnswers:
         """Take note of how much is in that buffer now."""
         buffered = self._size()
         change, self.buffered = buffered - self.buffered, buffered
-        if change > 0:
-            self._answers.take(change, self._who)
-        elif change < 0:
-            self._answers.give(-change, self._who)
+        self._answers.change(change, self._who)
 
     def watch(self, now_s: float) -> str:
         """Look again; say why a reader is too slow to be waited for, or nothing."""

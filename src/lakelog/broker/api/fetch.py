@@ -27,6 +27,7 @@ from lakelog.broker.partitions import FetchedRecords, Partition
 from lakelog.broker.services import Services
 from lakelog.broker.sessions import Session, Wanted, wanted_of
 from lakelog.broker.supervision import awaited
+from lakelog.broker.turns import in_turns
 from lakelog.broker.watches import Watch
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.formats import Bytes
@@ -136,31 +137,33 @@ class Fetching:
         self._session = session
         said = sum(len(partitions) for _, _, partitions in self._request.topics)
         if max(said, 0 if session is None else len(session.wanted)) > AT_ONCE:
-            self._aside(self._begin_many())
+            self._run_in_task(self._begin_many())
             return
         for _ in self._begin():
             pass
-        self._go()
+        self._go_on()
+
+    # What is done for each partition yields behind each: a fetch of many lets others have their
+    # turn on the loop.
 
     def _begin(self) -> Iterator[None]:
-        """Find the partitions that are known here, a slice at a time."""
-        catalog = self._services.catalog
-        for number, one in enumerate(self._all(), 1):
+        """Find the partitions that are known here."""
+        session, catalog = self._session, self._services.catalog
+        wanted = wanted_of(self._request.topics) if session is None else session.wanted
+        for one in list(wanted.values()):
             entry = catalog.entry(one.name, one.id)
             self._is_unknown = self._is_unknown or entry is None
             self._wanted.append((one, _partition(entry, one)))
-            if not number % AT_ONCE:
-                yield
+            yield
 
     async def _begin_many(self) -> None:
-        await asyncio.sleep(0)
-        for _ in self._begin():
-            await asyncio.sleep(0)
-        self._go()
+        async for _ in in_turns(self._begin()):
+            pass
+        self._go_on()
 
-    def _go(self) -> None:
+    def _go_on(self) -> None:
         if self._is_unknown:
-            self._aside(self._find_topics())
+            self._run_in_task(self._find_topics())
         else:
             self._try()
 
@@ -172,11 +175,6 @@ class Fetching:
             self._task.cancel()
         self._reserve(0)
 
-    def _all(self) -> list[Wanted]:
-        session = self._session
-        wanted = wanted_of(self._request.topics) if session is None else session.wanted
-        return list(wanted.values())
-
     async def _find_topics(self) -> None:
         """Ask for topics that are not known here, once for each."""
         asked: dict[tuple[str, bytes], Entry | None] = {}
@@ -184,16 +182,13 @@ class Fetching:
             if partition is None:
                 key = one.name, one.id
                 if key not in asked:
-                    asked[key] = await self._find_topic(one)
+                    asked[key] = None
+                    try:
+                        asked[key] = await self._services.catalog.find_entry(*key)
+                    except LakelogError as error:
+                        self._unanswered[key] = FetchedRecords(read_code(error))
                 self._wanted[at] = one, _partition(asked[key], one)
         self._try()
-
-    async def _find_topic(self, one: Wanted) -> Entry | None:
-        try:
-            return await self._services.catalog.find_entry(one.name, one.id)
-        except LakelogError as error:
-            self._unanswered[one.name, one.id] = FetchedRecords(read_code(error))
-            return None
 
     def _missing(self, one: Wanted) -> FetchedRecords:
         """Return what is told of a partition that was not found: that it is not there, or that
@@ -209,7 +204,7 @@ class Fetching:
         if not self._find_room():
             return
         if len(self._wanted) > AT_ONCE:
-            self._aside(self._collect())
+            self._run_in_task(self._collect())
             return
         parts: list[FetchedRecords] = []
         left, size, failed = self._most, 0, False
@@ -218,21 +213,17 @@ class Fetching:
                 parts.append(self._missing(one))
                 failed = True
                 continue
-            wish = one.partition
-            part = partition.read_now(wish.offset, max(min(wish.max_bytes, left), 0))
+            asked = one.partition
+            part = partition.read_now(asked.offset, max(min(asked.max_bytes, left), 0))
             if part is None:
-                self._aside(self._collect())
+                self._run_in_task(self._collect())
                 return
-            if part.size > left and size:
-                part = part._replace(pieces=[], size=0)  # There is room for it another time.
+            part = self._fitted(part, left)
             left -= part.size
             size += part.size
             parts.append(part)
-        loop = asyncio.get_running_loop()
-        if failed or size >= self._least or loop.time() >= self._deadline:
-            self._finish(parts)
-        else:
-            self._wait(parts)
+        for _ in self._finish_or_wait(parts, size, is_final=failed):
+            pass
 
     def _find_room(self) -> bool:
         """Say whether there is room for an answer, and find out how much; if not, wait for it."""
@@ -248,18 +239,12 @@ class Fetching:
 
     def _again(self) -> None:
         """There is room for an answer."""
-        try:
-            self._try()
-        except Exception as error:  # noqa: BLE001 (whoever gave the room back must not feel it)
-            self._fail(error)
+        self._guard(self._try)
 
     def _reserve(self, size: int) -> None:
         """Have so much room, and no more."""
         change, self._reserved = size - self._reserved, size
-        if change > 0:
-            self._services.answers.take(change, self._who)
-        elif change < 0:
-            self._services.answers.give(-change, self._who)
+        self._services.answers.change(change, self._who)
 
     async def _collect(self) -> None:
         """Answer with what memory and the store have, as much as there is room for.
@@ -311,12 +296,17 @@ class Fetching:
         size = self._most - left
         failed = any(part.error is not ErrorCode.none for part in parts)
         await asyncio.sleep(0)
-        if failed or is_spent() or size >= self._least or loop.time() >= self._deadline:
-            for _ in self._finishing(parts):
-                await asyncio.sleep(0)
-        else:
-            for _ in self._waiting(parts):
-                await asyncio.sleep(0)
+        steps = self._finish_or_wait(parts, size, is_final=failed or is_spent())
+        async for _ in in_turns(steps):
+            pass
+
+    def _finish_or_wait(
+        self, parts: list[FetchedRecords], size: int, *, is_final: bool
+    ) -> Iterator[None]:
+        """Answer if that is all there will be, if it is enough or the time is up; else wait."""
+        is_late = asyncio.get_running_loop().time() >= self._deadline
+        is_done = is_final or size >= self._least or is_late
+        return self._finish(parts) if is_done else self._wait(parts)
 
     def _fitted(self, part: FetchedRecords, left: int) -> FetchedRecords:
         """Return a part without its bytes if there is no room for them: another time."""
@@ -326,24 +316,19 @@ class Fetching:
 
     # ------------------------------------------------------------------------ waiting
 
-    def _wait(self, parts: list[FetchedRecords]) -> None:
-        for _ in self._waiting(parts):
-            pass
-
-    def _waiting(self, parts: list[FetchedRecords]) -> Iterator[None]:
+    def _wait(self, parts: list[FetchedRecords]) -> Iterator[None]:
         """Wait for more than there is, until somebody appends or the time is up.
 
-        A slice of partitions at a time. What grows meanwhile is remembered.
+        What grows meanwhile is remembered.
         """
         self._reserve(0)
         self._has_grown = False
-        for number, ((_, partition), part) in enumerate(zip(self._wanted, parts, strict=True), 1):
+        for (_, partition), part in zip(self._wanted, parts, strict=True):
             if partition is not None:
                 watch = Watch(partition.topic_id_partition, part.end, self._woken)
                 self._watches.append((partition, watch))
                 partition.lane.watch(watch)
-            if not number % AT_ONCE:
-                yield
+            yield
         self._timer = asyncio.get_running_loop().call_at(self._deadline, self._late)
         if self._has_grown:
             self._woken()
@@ -359,14 +344,13 @@ class Fetching:
     def _woken(self) -> None:
         self._has_grown = True
         if self._timer is not None:
-            self._stop_waiting()
-            self._guard(self._try)
+            self._late()
 
     def _late(self) -> None:
         self._stop_waiting()
         self._guard(self._try)
 
-    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run_in_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = awaited(work)
         task.add_done_callback(self._ended)
         self._task = task
@@ -381,15 +365,11 @@ class Fetching:
 
     # ------------------------------------------------------------------------ answering
 
-    def _finish(self, parts: list[FetchedRecords]) -> None:
-        for _ in self._finishing(parts):
-            pass
-
-    def _finishing(self, parts: list[FetchedRecords]) -> Iterator[None]:
-        """Answer, a slice of partitions at a time."""
+    def _finish(self, parts: list[FetchedRecords]) -> Iterator[None]:
+        """Answer."""
         topics: dict[tuple[str, bytes], list[FetchedPartition]] = {}
         metrics, error_name = self._services.metrics, ""
-        for number, ((one, partition), part) in enumerate(zip(self._wanted, parts, strict=True), 1):
+        for (one, partition), part in zip(self._wanted, parts, strict=True):
             index = one.partition.partition
             row = FetchedPartition(
                 index, part.error, part.end, part.log_start, part.pieces, part.size
@@ -402,8 +382,7 @@ class Fetching:
                 counters.failed_fetch_requests += part.error not in EXPECTED
             if part.error is not ErrorCode.none and not error_name:
                 error_name = part.error.name.upper()
-            if not number % AT_ONCE:
-                yield
+            yield
         found = [FetchedTopic(*key, rows) for key, rows in topics.items()]
         session = self._session
         if session is not None:
