@@ -54,7 +54,6 @@ from lakelog.groups import (
     absent,
     check_member,
     describe,
-    list_any,
     refusal,
 )
 from lakelog.ports import Clock, Ids
@@ -322,7 +321,7 @@ class Coordinator:
             if isinstance(shard, Code) or shard.refuses is not None:
                 code = shard if isinstance(shard, Code) else shard.refuses or code
             else:
-                found += [list_any(group) for group in shard.groups.values()]
+                found += [group.listing for group in shard.groups.values()]
         return code, sorted(found, key=lambda one: one.group_id)
 
     def shard_sizes(self) -> list[tuple[int, int]]:

@@ -44,8 +44,6 @@ from lakelog.groups import (
     Tick,
     absent,
     advance,
-    is_absent,
-    next_due_ms,
     refusal,
     revive,
 )
@@ -217,7 +215,7 @@ class Shard:
         )
         if not is_sign and not self._weigh(before, after, event):
             return
-        if is_absent(after):
+        if after.is_absent:
             self._groups.pop(group_id, None)
             self._disarm(group_id)
         else:
@@ -240,7 +238,7 @@ class Shard:
         if isinstance(event, Commit) and old:
             new = old + after.offsets.size_bytes - before.offsets.size_bytes
         else:
-            new = 0 if is_absent(after) else after.size_bytes
+            new = 0 if after.is_absent else after.size_bytes
         if isinstance(event, GROWING):
             why = room.refuses(after.id, new, after.offsets.size_bytes, after.made_by)
             if why is not None:
@@ -258,7 +256,7 @@ class Shard:
 
     def _arm(self, group_id: str, group: AnyGroup) -> None:
         """Set the timer of a group, unless it will ring in time."""
-        deadline_ms = next_due_ms(group)
+        deadline_ms = group.next_deadline_ms
         armed = self._timers.get(group_id)
         if deadline_ms is None or (armed is not None and armed[0] <= deadline_ms):
             return

@@ -8,7 +8,7 @@ members, subscriptions
            who is in it, and what for
 consumer   groups of the newer protocol
 offsets, committing
-           how far a group of any kind has come
+           how far a group of any kind has come, and what changes that
 rules      limits, by Kafka's names
 codes      Kafka's error codes
 """
@@ -26,7 +26,6 @@ from lakelog.groups.consumer import (
     assign_range,
     assign_uniform,
     check_member,
-    next_consumer_deadline_ms,
     preferred_assignor,
     restore_consumer,
     step_consumer,
@@ -74,17 +73,12 @@ from lakelog.groups.group import (
     State,
     absent,
     describe,
-    list_group,
-    next_deadline_ms,
     restore,
 )
 from lakelog.groups.kinds import (
     AnyDurable,
     AnyGroup,
     advance,
-    is_absent,
-    list_any,
-    next_due_ms,
     revive,
 )
 from lakelog.groups.machine import step
@@ -154,12 +148,6 @@ __all__ = [
     "assign_uniform",
     "check_member",
     "describe",
-    "is_absent",
-    "list_any",
-    "list_group",
-    "next_consumer_deadline_ms",
-    "next_deadline_ms",
-    "next_due_ms",
     "preferred_assignor",
     "refusal",
     "restore",

@@ -19,6 +19,7 @@ from lakelog.groups.members import NAME_BYTES, Member, Offer, Offers, stored_byt
 from lakelog.groups.offsets import Offsets
 
 __all__ = [
+    "CONSUMERS",
     "Delay",
     "DescribedMember",
     "Description",
@@ -31,10 +32,11 @@ __all__ = [
     "State",
     "absent",
     "describe",
-    "list_group",
-    "next_deadline_ms",
     "restore",
 ]
+
+CONSUMERS = "consumer"
+"""The protocol type of groups whose members read topics. Others have their own use for a group."""
 
 GROUP_BYTES = 512
 """What a stored group takes besides its members and offsets; a bound."""
@@ -106,6 +108,15 @@ class Durable:
     """The address of the client that made it, so that one cannot make all; nothing: not known."""
 
 
+class Listing(NamedTuple):
+    """A line about a group."""
+
+    group_id: str
+    protocol_type: str
+    state: State
+    kind: Kind = Kind.CLASSIC
+
+
 class Delay(NamedTuple):
     """How an empty group waits for more members than the first."""
 
@@ -145,6 +156,24 @@ class Group:
         if self.state is State.DEAD:
             return None
         return Durable(id=self.id, roster=self.roster, offsets=self.offsets, made_by=self.made_by)
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether there is no such group."""
+        return self.state is State.DEAD
+
+    @property
+    def listing(self) -> Listing:
+        """The line of a listing."""
+        return Listing(self.id, self.protocol_type or "", self.state)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When it wants a Tick, by the clock that never goes back."""
+        sessions = (one.deadline_ms for one in self.members.values() if not one.is_excused)
+        others = (self.join_deadline_ms, self.sync_deadline_ms)
+        set_ = (one for one in others if one is not None)
+        return min((*sessions, *self.pending.values(), *set_), default=None)
 
     @property
     def size_bytes(self) -> int:
@@ -225,24 +254,7 @@ def restore(durable: Durable, now: Now) -> Group:
     return replace(group, sync_deadline_ms=now.boot_ms + group.rebalance_timeout_ms)
 
 
-def next_deadline_ms(group: Group) -> int | None:
-    """Return when the group wants a Tick, by the clock that never goes back."""
-    sessions = (one.deadline_ms for one in group.members.values() if not one.is_excused)
-    others = (group.join_deadline_ms, group.sync_deadline_ms)
-    deadlines = [*sessions, *group.pending.values(), *(one for one in others if one is not None)]
-    return min(deadlines, default=None)
-
-
 # ---------------------------------------------------------------------------- for people
-
-
-class Listing(NamedTuple):
-    """A line about a group."""
-
-    group_id: str
-    protocol_type: str
-    state: State
-    kind: Kind = Kind.CLASSIC
 
 
 class DescribedMember(NamedTuple):
@@ -265,11 +277,6 @@ class Description:
     protocol_type: str
     protocol: str
     members: tuple[DescribedMember, ...]
-
-
-def list_group(group: Group) -> Listing:
-    """Return the line of a listing."""
-    return Listing(group.id, group.protocol_type or "", group.state)
 
 
 def describe(group: Group) -> Description:

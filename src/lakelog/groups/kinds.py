@@ -1,4 +1,4 @@
-"""Both kinds of groups behind one door: what a coordinator holds, and how a group changes its kind.
+"""Groups of both kinds: what a coordinator holds, and how a group changes its kind.
 
     classic    members decide among themselves, in generations
     consumer   the coordinator decides, in epochs
@@ -19,7 +19,6 @@ from lakelog.groups.consumer import (
     ConsumerGroup,
     ConsumerRoster,
     find_fault,
-    next_consumer_deadline_ms,
     restore_consumer,
     step_consumer,
 )
@@ -37,22 +36,11 @@ from lakelog.groups.events import (
     Sync,
     refusal,
 )
-from lakelog.groups.group import (
-    Durable,
-    Group,
-    Kind,
-    Listing,
-    Roster,
-    State,
-    absent,
-    list_group,
-    next_deadline_ms,
-    restore,
-)
-from lakelog.groups.machine import CONSUMERS, step
+from lakelog.groups.group import Durable, Group, Roster, State, absent, restore
+from lakelog.groups.machine import step
 from lakelog.groups.rules import GroupRules
 
-__all__ = ["AnyDurable", "AnyGroup", "advance", "is_absent", "list_any", "next_due_ms", "revive"]
+__all__ = ["AnyDurable", "AnyGroup", "advance", "revive"]
 
 AnyGroup = Group | ConsumerGroup
 AnyDurable = Durable | ConsumerDurable
@@ -117,22 +105,3 @@ def revive(durable: AnyDurable, now: Now, rules: GroupRules) -> AnyGroup:
     if isinstance(durable, ConsumerDurable):
         return restore_consumer(durable, now, rules)
     return restore(durable, now)
-
-
-def is_absent(group: AnyGroup) -> bool:
-    """Say whether there is no such group."""
-    return isinstance(group, Group) and group.state is State.DEAD
-
-
-def next_due_ms(group: AnyGroup) -> int | None:
-    """Return when a group wants a Tick, by the clock that never goes back."""
-    if isinstance(group, ConsumerGroup):
-        return next_consumer_deadline_ms(group)
-    return next_deadline_ms(group)
-
-
-def list_any(group: AnyGroup) -> Listing:
-    """Return the line of a listing."""
-    if isinstance(group, ConsumerGroup):
-        return Listing(group.id, CONSUMERS, group.state, Kind.CONSUMER)
-    return list_group(group)

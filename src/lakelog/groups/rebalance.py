@@ -53,7 +53,7 @@ def prepare(turn: Turn) -> None:
     group = turn.group
     if group.state is State.COMPLETING:
         for member in group.members.values():
-            turn.answer_sync(member, SyncAnswer(code=Code.REBALANCE_IN_PROGRESS))
+            turn.reply(member.sync, SyncAnswer(code=Code.REBALANCE_IN_PROGRESS))
         turn.change(
             members={
                 member.id: replace(member, sync=None, assignment=b"")
@@ -113,7 +113,7 @@ def complete_join(turn: Turn) -> None:
     )
     turn.enroll(is_decided=False)
     for member in group.members.values():
-        turn.answer_join(member, turn.joined(member.id), StoredPart.ROSTER)
+        turn.reply(member.join, turn.joined(member.id), StoredPart.ROSTER)
     turn.change(
         members={
             member.id: replace(
@@ -145,7 +145,7 @@ def decide(turn: Turn, assignments: dict[str, bytes]) -> None:
     turn.change(members=members, state=State.STABLE)
     turn.enroll(is_decided=True)
     for member in members.values():
-        turn.answer_sync(member, turn.decided(member), StoredPart.ROSTER)
+        turn.reply(member.sync, turn.decided(member), StoredPart.ROSTER)
     turn.change(members={key: replace(member, sync=None) for key, member in members.items()})
 
 

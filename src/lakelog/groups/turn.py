@@ -40,8 +40,17 @@ class Turn:
     def persist(self, part: StoredPart) -> None:
         self.effects.append(Persist(part))
 
-    def reply(self, ticket: int, answer: Answer, waits_for: StoredPart | None = None) -> None:
-        self.effects.append(Reply(ticket, answer, waits_for))
+    def reply(
+        self, ticket: int | None, answer: Answer, waits_for: StoredPart | None = None
+    ) -> None:
+        """Answer a request, if there is one: of a member that waits, or does not."""
+        if ticket is not None:
+            self.effects.append(Reply(ticket, answer, waits_for))
+
+    def take(self, stepped: tuple[Group, tuple[Effect, ...]]) -> None:
+        """Go on from a group and effects that somebody else has made."""
+        self.group, effects = stepped
+        self.effects += effects
 
     # ------------------------------------------------------------------------ members
 
@@ -58,8 +67,8 @@ class Turn:
         group = self.group
         member = group.members.get(member_id)
         if member is not None:
-            self.answer_join(member, JoinAnswer(code=Code.UNKNOWN_MEMBER_ID))
-            self.answer_sync(member, SyncAnswer(code=Code.UNKNOWN_MEMBER_ID))
+            self.reply(member.join, JoinAnswer(code=Code.UNKNOWN_MEMBER_ID))
+            self.reply(member.sync, SyncAnswer(code=Code.UNKNOWN_MEMBER_ID))
         left = {key: one for key, one in group.members.items() if key != member_id}
         self.change(
             members=left,
@@ -79,20 +88,6 @@ class Turn:
         return Code.NONE if member_id in self.group.members else Code.UNKNOWN_MEMBER_ID
 
     # ------------------------------------------------------------------------ answers
-
-    def answer_join(
-        self, member: Member, answer: JoinAnswer, waits_for: StoredPart | None = None
-    ) -> None:
-        """Answer the JoinGroup of a member that waits, if one does; the member is as it was."""
-        if member.join is not None:
-            self.reply(member.join, answer, waits_for)
-
-    def answer_sync(
-        self, member: Member, answer: SyncAnswer, waits_for: StoredPart | None = None
-    ) -> None:
-        """Likewise its SyncGroup."""
-        if member.sync is not None:
-            self.reply(member.sync, answer, waits_for)
 
     def joined(self, member_id: str) -> JoinAnswer:
         """Return what a member is told of this generation."""

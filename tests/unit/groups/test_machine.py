@@ -35,8 +35,6 @@ from lakelog.groups import (
     TopicIdPartition,
     absent,
     describe,
-    list_group,
-    next_deadline_ms,
     refusal,
     step,
 )
@@ -193,15 +191,15 @@ def test_bytes_of_members_are_shown_only_while_the_group_is_stable() -> None:
     hidden = describe(after(group, join(new="c"))[0])
     assert (hidden.state, hidden.protocol) == (State.PREPARING, "")
     assert {(one.metadata, one.assignment) for one in hidden.members} == {(b"", b"")}
-    assert list_group(group) == Listing("g", "consumer", State.STABLE)
-    assert list_group(absent("x")) == Listing("x", "", State.DEAD)
+    assert group.listing == Listing("g", "consumer", State.STABLE)
+    assert absent("x").listing == Listing("x", "", State.DEAD)
 
 
 def test_nobody_expects_heartbeats_of_those_who_wait() -> None:
     group = stable("a", "b")
     group, _ = step(group, join("a", offers=(Offer("range", b"new"),)), Now(100, 0), RULES)
-    assert next_deadline_ms(group) == 10_000  # b's session; a waits, and the rebalance for b.
-    assert next_deadline_ms(absent("g")) is None
+    assert group.next_deadline_ms == 10_000  # b's session; a waits, and the rebalance for b.
+    assert absent("g").next_deadline_ms is None
 
 
 def test_who_has_left_still_counts_until_the_next_generation_is_stored() -> None:

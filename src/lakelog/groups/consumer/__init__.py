@@ -18,7 +18,6 @@ from lakelog.groups.consumer.group import (
     ConsumerGroup,
     ConsumerMember,
     ConsumerRoster,
-    next_consumer_deadline_ms,
     restore_consumer,
 )
 from lakelog.groups.consumer.machine import EXPRESSIONS_MAX, REGEX_MAX, Refused, find_fault
@@ -39,7 +38,6 @@ __all__ = [
     "assign_uniform",
     "check_member",
     "find_fault",
-    "next_consumer_deadline_ms",
     "preferred_assignor",
     "restore_consumer",
     "step_consumer",

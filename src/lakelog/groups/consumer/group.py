@@ -12,11 +12,11 @@ The roster is stored whenever it changes, and every step leaves one that is true
 ``assigned`` or ``revoking`` of one member at most: this is the law of these groups.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from lakelog.groups.events import Now, TopicShape
-from lakelog.groups.group import GROUP_BYTES, State
+from lakelog.groups.group import CONSUMERS, GROUP_BYTES, Kind, Listing, State
 from lakelog.groups.members import NAME_BYTES, stored_bytes
 from lakelog.groups.offsets import Offsets, TopicIdPartition
 from lakelog.groups.rules import GroupRules
@@ -26,7 +26,6 @@ __all__ = [
     "ConsumerGroup",
     "ConsumerMember",
     "ConsumerRoster",
-    "next_consumer_deadline_ms",
     "restore_consumer",
 ]
 
@@ -154,6 +153,8 @@ class ConsumerGroup:
     """Those of the roster. They are asked for with every heartbeat."""
     patterns: frozenset[str] = frozenset()
     made_by: str = ""
+    is_absent = False
+    """As of a classic group."""
 
     def enrolled(self, roster: ConsumerRoster) -> "ConsumerGroup":
         """Return the group with another roster."""
@@ -169,6 +170,16 @@ class ConsumerGroup:
             return State.ASSIGNING
         settled = all(one.is_settled(roster.target_epoch) for one in roster.members.values())
         return State.STABLE if settled else State.RECONCILING
+
+    @property
+    def listing(self) -> Listing:
+        """The line of a listing."""
+        return Listing(self.id, CONSUMERS, self.state, Kind.CONSUMER)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When it wants a Tick, by the clock that never goes back."""
+        return min((*self.sessions.values(), *self.revocations.values()), default=None)
 
     @property
     def durable(self) -> ConsumerDurable:
@@ -204,9 +215,3 @@ def restore_consumer(durable: ConsumerDurable, now: Now, rules: GroupRules) -> C
         },
     )
     return group.enrolled(durable.roster)
-
-
-def next_consumer_deadline_ms(group: ConsumerGroup) -> int | None:
-    """Return when the group wants a Tick, by the clock that never goes back."""
-    deadlines: Iterable[int] = (*group.sessions.values(), *group.revocations.values())
-    return min(deadlines, default=None)
