@@ -91,7 +91,9 @@ class Connection(asyncio.BufferedProtocol):
         self._begun_s: float | None = None
         """Since when that frame comes; the time that it was not read does not count."""
         self._stopped_s = 0.0
-        self._is_settling = self._is_paused = self._is_full = self._is_held = False
+        self._is_send_due = self._is_paused = self._is_held = False
+        self.is_stopped = False
+        """Whether it is not read, since there is no room."""
         self._is_ended = False
         self._is_waiting = False
         """For room in the budget: it will be called, once."""
@@ -150,7 +152,7 @@ class Connection(asyncio.BufferedProtocol):
         """
         chunk, most = self._chunk, self._limits.control_bytes_max
         view = memoryview(chunk)
-        while end - start >= 4 and not self._is_full:
+        while end - start >= 4 and not self.is_stopped:
             (size,) = _SIZE.unpack_from(chunk, start)
             if not FRAME_BYTES_MIN <= size <= most:
                 flaw = self._limits.flaw(size, chunk[start + 4 : min(start + 6, end)])
@@ -205,7 +207,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close("idle")
         if slow := self.unread.watch(now_s):
             self.drop(slow)
-        if self._begun_s is not None and not self._is_full:
+        if self._begun_s is not None and not self.is_stopped:
             size = 0
             if self._end - self._start >= 4:
                 (size,) = _SIZE.unpack_from(self._chunk, self._start)
@@ -217,10 +219,6 @@ class Connection(asyncio.BufferedProtocol):
                     f" it has to be whole after {due_s:.0f} s"
                 )
 
-    def eof_received(self) -> bool:
-        """The client says no more: so neither do we."""
-        return False
-
     def pause_writing(self) -> None:
         """The client does not read its answers: do not read its requests."""
         self._is_paused = True
@@ -230,7 +228,7 @@ class Connection(asyncio.BufferedProtocol):
         """The client reads again."""
         self._is_paused = False
         self.unread.look()
-        self.settle()
+        self.send_soon()
         self._adjust()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -297,10 +295,10 @@ class Connection(asyncio.BufferedProtocol):
             # Also if it is full for another reason: when that has passed, nobody else will call.
             self._is_waiting = True
             self._budget.wait(self._resume, self.who)
-        if (full or spent) == self._is_full:
+        if (full or spent) == self.is_stopped:
             return
-        self._is_full = full or spent
-        if self._is_full:
+        self.is_stopped = full or spent
+        if self.is_stopped:
             self._transport.pause_reading()
             self._stopped_s = self._loop.time()
         else:
@@ -317,18 +315,18 @@ class Connection(asyncio.BufferedProtocol):
         """Take frames that had come before reading was stopped, and then read on."""
         if not self._is_ended and self._end > self._start:
             self.buffer_updated(0)
-        if self._transport is not None and not self._is_ended and not self._is_full:
+        if self._transport is not None and not self._is_ended and not self.is_stopped:
             self._transport.resume_reading()
 
     # ------------------------------------------------------------------------ answering
 
-    def settle(self, slot: ResponseSlot | None = None) -> None:
-        """Send what can be sent, once for all that is settled in this turn of the loop."""
+    def send_soon(self, slot: ResponseSlot | None = None) -> None:
+        """Send what can be sent, once for all slots that are done in this turn of the loop."""
         if self._transport is None:
             if slot is not None:
                 self._free(slot)
-        elif not self._is_settling:
-            self._is_settling = True
+        elif not self._is_send_due:
+            self._is_send_due = True
             self._loop.call_soon(self._send)
 
     def _free(self, slot: ResponseSlot) -> None:
@@ -341,11 +339,11 @@ class Connection(asyncio.BufferedProtocol):
         self._taken -= slot.size - size
         self._budget.give(slot.size - size, self.who)
         slot.size = size
-        if self._is_full:
+        if self.is_stopped:
             self._adjust()
 
     def _send(self) -> None:
-        self._is_settling = False
+        self._is_send_due = False
         transport = self._transport
         if transport is None:
             return
@@ -373,7 +371,7 @@ class Connection(asyncio.BufferedProtocol):
         if freed:
             self._taken -= freed
             self._budget.give(freed, self.who)
-            if self._is_full:
+            if self.is_stopped:
                 self._adjust()
         if why:
             self.close(why)
@@ -400,11 +398,6 @@ class Connection(asyncio.BufferedProtocol):
         self._chunk, self._start, self._end = bytearray(), 0, 0
 
     @property
-    def is_stopped(self) -> bool:
-        """Whether it is not read, since there is no room."""
-        return self._is_full
-
-    @property
     def is_lost(self) -> bool:
         return self._transport is None
 
@@ -417,4 +410,4 @@ class Connection(asyncio.BufferedProtocol):
     def is_sending(self) -> bool:
         """Whether answers are on their way."""
         transport = self._transport
-        return self._is_settling or bool(transport and transport.get_write_buffer_size())
+        return self._is_send_due or bool(transport and transport.get_write_buffer_size())

@@ -19,6 +19,7 @@ from lakelog.broker.limits import Limits
 from lakelog.broker.patterns import Patterns
 from lakelog.broker.shards import CoordinatorSettings, Refused, Shard
 from lakelog.broker.supervision import Supervisor, awaited
+from lakelog.broker.turns import in_turns
 from lakelog.coordination import ClaimedShard, GroupStore, shard_of
 from lakelog.errors import FencedError, LakelogError
 from lakelog.groups import (
@@ -64,8 +65,6 @@ __all__ = ["Coordinator"]
 GROUP_ID_BYTES_MAX = 1024
 CLIENT_ID_MAX = 256
 """Characters of a client's id that go into the ids of members, and are remembered."""
-
-SWEPT_AT_ONCE = 64
 
 A = TypeVar(
     "A", JoinAnswer, SyncAnswer, LeaveAnswer, ConsumerAnswer, CommitAnswer, DeleteOffsetsAnswer,
@@ -333,8 +332,7 @@ class Coordinator:
 
     async def forget_topics(self, topic_ids: Iterable[bytes]) -> None:
         """Drop the offsets of topics that were deleted."""
-        gone = TopicsGone(frozenset(topic_ids))
-        await self._tell_all(gone)
+        await self._tell_all(TopicsGone(frozenset(topic_ids)))
 
     async def _sweep(self) -> None:
         while True:
@@ -344,10 +342,8 @@ class Coordinator:
     async def _tell_all(self, event: Sweep | TopicsGone) -> None:
         for shard in list(self._shards):
             if isinstance(shard, Shard):
-                names = list(shard.groups)
-                for at in range(0, len(names), SWEPT_AT_ONCE):
-                    shard.tell(names[at : at + SWEPT_AT_ONCE], event)
-                    await asyncio.sleep(0)
+                async for name in in_turns(list(shard.groups)):
+                    shard.tell(name, event)
 
     # ------------------------------------------------------------------------ loading
 

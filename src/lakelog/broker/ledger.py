@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from lakelog.broker.lane_health import UNANSWERED_MS_MAX
+from lakelog.broker.turns import in_turns
 from lakelog.coordination import (
     ClaimedShard,
     GroupStore,
@@ -38,9 +39,6 @@ RETRY_MS_MIN = 50
 RETRY_MS_MAX = 1_000
 REWRITTEN_BYTES_PER_S = 4 << 20
 """What commits may make a shard write in a second; a full one is written every three seconds."""
-
-ENCODED_AT_ONCE = 16
-"""Groups that are encoded before others have their turn on the loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +158,11 @@ class Ledger:
                 self._put_ms = self._clock.boot_ms()
                 # What is to be stored is what is true now; encoding it may take a while.
                 durables = {name: durable(name) for name in names}
-                await self._save(await _encoded(durables))
+                encoded = {
+                    name: None if one is None else encode_group(one)
+                    async for name, one in in_turns(durables.items())
+                }
+                await self._save(encoded)
                 self._take(version, durables)
                 done()
         except LakelogError as error:
@@ -258,12 +260,3 @@ class Ledger:
             for part in StoredPart:
                 if self._versions.get((name, part), version + 1) <= version:
                     del self._versions[name, part]
-
-
-async def _encoded(durables: Mapping[str, AnyDurable | None]) -> dict[str, bytes | None]:
-    found: dict[str, bytes | None] = {}
-    for number, (name, durable) in enumerate(durables.items()):
-        if number % ENCODED_AT_ONCE == ENCODED_AT_ONCE - 1:
-            await asyncio.sleep(0)
-        found[name] = None if durable is None else encode_group(durable)
-    return found

@@ -53,7 +53,7 @@ class ResponseSlot:
         """There is nothing more to come of it."""
         if not self.is_done:
             self.is_done = True
-            self._connection.settle(self)
+            self._connection.send_soon(self)
 
     def fail(self, why: str) -> None:
         """There will be no answer: end the connection."""

@@ -25,7 +25,7 @@ from structlog.typing import FilteringBoundLogger
 from lakelog.broker.budget import Budget, Buffers
 from lakelog.broker.cache import ColdCache
 from lakelog.broker.catalog import Catalog
-from lakelog.broker.cluster import SoleBroker
+from lakelog.broker.cluster import Cluster
 from lakelog.broker.connection import Connection
 from lakelog.broker.connection_limits import ConnectionLimiter
 from lakelog.broker.coordinator import Coordinator
@@ -279,7 +279,7 @@ async def run_broker(
         for number in range(namespace.rules.lanes)
     }
     advertised: dict[str, tuple[str, int]] = {}
-    cluster = SoleBroker(settings.node_id, namespace.id, advertised)
+    cluster = Cluster(settings.node_id, namespace.id, advertised)
     catalog = Catalog(
         perform=perform,
         lanes=lanes,

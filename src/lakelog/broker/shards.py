@@ -12,7 +12,7 @@ Offsets are read from what is stored and never from what is about to be.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -116,14 +116,15 @@ class Shard:
         )
         self._look = SharedLook(self._ledger.look)
         stored = self._ledger.stored
-        self._groups = {
+        self.groups: dict[str, AnyGroup] = {
             name: revive(one, self._now(), settings.rules) for name, one in stored.items()
         }
+        """Every group, as it is in memory."""
         self._room = GroupMemory(held.shard, limits)
-        for name, group in self._groups.items():
+        for name, group in self.groups.items():
             self._room.take(name, group.size_bytes, group.made_by)
-        self._refuses: Code | None = None
-        """Why it takes nothing more."""
+        self.refuses: Code | None = None
+        """Why nothing is answered any more; None: it is."""
 
         self._tickets = 0
         self._asked: dict[int, tuple[asyncio.Future[Answer], Request]] = {}
@@ -131,15 +132,10 @@ class Shard:
         self._impatience: asyncio.TimerHandle | None = None
         self._timers: dict[str, tuple[int, asyncio.TimerHandle]] = {}
         self._writer = awaited(self._write())
-        for name, group in self._groups.items():
+        for name, group in self.groups.items():
             self._arm(name, group)
 
     # ------------------------------------------------------------------------ asking
-
-    @property
-    def refuses(self) -> Code | None:
-        """Why nothing is answered any more; None: it is."""
-        return self._refuses
 
     def trouble(self) -> str:
         """Say what keeps it from being stored; nothing if all is well."""
@@ -149,11 +145,6 @@ class Shard:
     def size_bytes(self) -> int:
         """A bound of what its groups take when they are stored."""
         return self._room.used
-
-    @property
-    def groups(self) -> Mapping[str, AnyGroup]:
-        """Every group, as it is in memory."""
-        return self._groups
 
     def stored(self, group_id: str) -> AnyDurable | None:
         """Return what is stored of a group."""
@@ -166,8 +157,8 @@ class Shard:
 
     async def confirm(self) -> Code:
         """Say whether this broker has the claim, by a look that begins now or later."""
-        if self._refuses is not None:
-            return self._refuses
+        if self.refuses is not None:
+            return self.refuses
         try:
             await self._look.take()
         except FencedError as error:
@@ -182,8 +173,8 @@ class Shard:
     def ask(self, group_id: str, request: Request) -> "asyncio.Future[Answer]":
         """Put a request to a group. The answer may take as long as a rebalance."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        if self._refuses is not None:
-            answer.set_result(refusal(request, self._refuses))
+        if self.refuses is not None:
+            answer.set_result(refusal(request, self.refuses))
             return answer
         self._tickets += 1
         request = replace(request, ticket=self._tickets)
@@ -195,11 +186,10 @@ class Shard:
             raise
         return answer
 
-    def tell(self, group_ids: Iterable[str], event: Event) -> None:
-        """Let something happen to groups that nobody waits for."""
-        for group_id in group_ids:
-            if self._refuses is None and group_id in self._groups:
-                self._step(group_id, event)
+    def tell(self, group_id: str, event: Event) -> None:
+        """Let something happen to a group that nobody waits for."""
+        if self.refuses is None and group_id in self.groups:
+            self._step(group_id, event)
 
     # ------------------------------------------------------------------------ stepping
 
@@ -207,7 +197,7 @@ class Shard:
         return Now(self._clock.boot_ms(), self._clock.now_ms())
 
     def _step(self, group_id: str, event: Event) -> None:
-        before = self._groups.get(group_id) or absent(group_id, _address(event))
+        before = self.groups.get(group_id) or absent(group_id, _address(event))
         after, effects = advance(before, event, self._now(), self._settings.rules)
         is_sign = isinstance(event, Heartbeat) or (
             # It is one, and no more, in the newer protocol as well, as long as nothing changes.
@@ -216,10 +206,10 @@ class Shard:
         if not is_sign and not self._weigh(before, after, event):
             return
         if after.is_absent:
-            self._groups.pop(group_id, None)
+            self.groups.pop(group_id, None)
             self._disarm(group_id)
         else:
-            self._groups[group_id] = after
+            self.groups[group_id] = after
             # A sign of life only moves deadlines away; the timer finds that out by itself.
             if not is_sign and not isinstance(event, Commit):
                 self._arm(group_id, after)
@@ -274,7 +264,7 @@ class Shard:
     def _ring(self, group_id: str) -> None:
         self._timers.pop(group_id, None)
         try:
-            self.tell((group_id,), Tick())
+            self.tell(group_id, Tick())
         except Exception as error:  # noqa: BLE001 (this group is asked again, the others go on)
             self._tasks.failed("group timer", error)
             loop = asyncio.get_running_loop()
@@ -313,7 +303,7 @@ class Shard:
 
     def _stop(self, code: Code) -> None:
         """Answer nothing more, and tell everybody why."""
-        self._refuses = code
+        self.refuses = code
         for ticket in list(self._asked):
             self._refuse(ticket, code)
         self._waiting.clear()
@@ -329,11 +319,10 @@ class Shard:
         try:
             code = await self._ledger.write(self._durable, self._release)
         finally:
-            self._stop(self._refuses or code)
+            self._stop(self.refuses or code)
 
     def _durable(self, name: str) -> AnyDurable | None:
-        group = self._groups.get(name)
-        return None if group is None else group.durable
+        return self.groups.get(name, absent(name)).durable
 
     def _release(self) -> None:
         """Answer those who waited for what is stored now."""
@@ -354,8 +343,8 @@ class Shard:
 
     async def close(self) -> None:
         """Take nothing more, store what was taken, and answer everybody."""
-        if self._refuses is None:
-            self._refuses = Code.COORDINATOR_NOT_AVAILABLE
+        if self.refuses is None:
+            self.refuses = Code.COORDINATOR_NOT_AVAILABLE
         for group_id in list(self._timers):
             self._disarm(group_id)
         stored = {one.ticket for one in self._waiting}

@@ -14,7 +14,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
-from lakelog.broker.cluster import SoleBroker
+from lakelog.broker.cluster import Cluster
 from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.handlers import HANDLERS
 from lakelog.broker.patterns import Patterns
@@ -160,7 +160,7 @@ async def client(
         settings=settings,
         patterns=Patterns(matches),
     )
-    cluster = SoleBroker(3, bytes(16), {"PLAINTEXT": ("broker.example", 9092)})
+    cluster = Cluster(3, bytes(16), {"PLAINTEXT": ("broker.example", 9092)})
     async with coordinator:
         await coordinator.loaded()
         services = SimpleNamespace(coordinator=coordinator, catalog=Catalog(), cluster=cluster)

@@ -7,7 +7,6 @@ Behaviour
     the store's business. The answer is put together of bytes that are kept for each topic.
 """
 
-import asyncio
 from collections.abc import Sequence
 
 from kio.schema.errors import ErrorCode
@@ -24,8 +23,6 @@ from lakelog.wire import encode_metadata, encode_metadata_topic
 __all__ = ["metadata"]
 
 NO_ID = bytes(16)
-AT_ONCE = 1_000
-"""Partitions that are written without a break."""
 
 _MAKING: Codes = (
     (ConflictError, ErrorCode.leader_not_available),  # Somebody else has just made it: ask again.
@@ -52,14 +49,8 @@ async def metadata(services: Services, call: Call, request: MetadataRequest) -> 
 
 async def _all(services: Services, version: int) -> list[bytes]:
     epochs = services.catalog.epochs()
-    found: list[bytes] = []
-    size = 0
-    for entry in services.catalog.entries():
-        found.append(entry.metadata(version, epochs))
-        size += entry.topic.partitions
-        if size >= AT_ONCE:
-            size = 0
-            await asyncio.sleep(0)  # Others want to go on, too.
+    entries = in_turns(services.catalog.entries())
+    found = [entry.metadata(version, epochs) async for entry in entries]
     # Not to name them would be to say that they are not there.
     code = ErrorCode.kafka_storage_error
     missing = sorted(name for name in services.catalog.damaged if not services.catalog.known(name))

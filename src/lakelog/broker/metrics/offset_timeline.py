@@ -4,8 +4,8 @@
     ends          100        140        141        300
     offset 120 came between the first two: at about 10:00:02.5
 
-A trail keeps ``POINTS_MAX`` points. When it has more, every second one of its older half goes: near
-the end it is fine, and further back as coarse as it needs to be there.
+A timeline keeps ``POINTS_MAX`` points. When it has more, every second one of its older half goes:
+near the end it is fine, and further back as coarse as it needs to be there.
 """
 
 from bisect import bisect_right
@@ -38,7 +38,7 @@ class OffsetTimeline:
             del self._ends[1:half:2], self._times[1:half:2]
 
     def when(self, offset: int) -> int | None:
-        """Return about when an offset was written; None: before the trail begins.
+        """Return about when an offset was written; None: before the timeline begins.
 
         What came after the last point has come just now.
         """

@@ -8,11 +8,9 @@ JMX values writes them, so that dashboards and alerts for Kafka work unchanged. 
 topics have no row without a topic here: sums are right without a filter.
 """
 
-import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from prometheus_client import ProcessCollector
 from prometheus_client.core import (
@@ -25,14 +23,10 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 
 from lakelog.broker.metrics.counters import Gauge, Histogram, LogRow, Metrics
+from lakelog.broker.turns import in_turns
 from lakelog.store import Usage
 
 __all__ = ["Readings", "encode", "read_gauges"]
-
-AT_ONCE = 1_000
-"""Rows that are read in a turn of the loop."""
-
-_Row = TypeVar("_Row")
 
 _QUANTILES = (0.5, 0.75, 0.95, 0.99, 0.999)
 _PROCESS = ProcessCollector(registry=None)
@@ -52,25 +46,19 @@ async def read_gauges(metrics: Metrics) -> Readings:
         try:
             value = gauge.read()
             rows: list[tuple[tuple[str, ...], float]]
-            rows = [((), value)] if isinstance(value, int | float) else await _taken(value)
+            rows = (
+                [((), value)]
+                if isinstance(value, int | float)
+                else [row async for row in in_turns(value)]
+            )
             readings.gauges.append((gauge, rows))
         except Exception:  # noqa: BLE001 (a scrape tells what it can)
             metrics.gauge_failures += 1
     try:
-        readings.logs.extend(await _taken(metrics.logs()))
+        readings.logs.extend([row async for row in in_turns(metrics.logs())])
     except Exception:  # noqa: BLE001 (likewise)
         metrics.gauge_failures += 1
     return readings
-
-
-async def _taken(rows: Iterable[_Row]) -> list[_Row]:
-    """Return all rows, a slice in a turn of the loop."""
-    taken: list[_Row] = []
-    left = iter(rows)
-    while some := list(islice(left, AT_ONCE)):
-        taken += some
-        await asyncio.sleep(0)  # Others want to go on, too.
-    return taken
 
 
 def encode(metrics: Metrics, readings: Readings, accept: str = "") -> tuple[bytes, str]:
