@@ -13,7 +13,8 @@ cluster      who leads what; services: all of this, for handlers
 metrics      what is counted and measured; http: who asks
 supervision  who owns the tasks of a broker
 maintenance  sealing and retention in a process of its own
-slices       every partition of a request, some at a time
+request_items
+             what a request names, one after another
 patterns     topics by expression, for members that subscribe so
 offsets_topic, offset_records
              what groups commit, as a topic that tools read
