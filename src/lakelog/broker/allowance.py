@@ -11,6 +11,7 @@ requests share, a look at a lane for instance, is not counted for any of them.
 """
 
 from contextvars import ContextVar
+from dataclasses import dataclass
 
 __all__ = ["OPERATIONS_MAX", "SPENT", "begin_request", "is_spent", "spend"]
 
@@ -22,11 +23,9 @@ SPENT = (
 )
 
 
+@dataclass(slots=True)
 class _Count:
-    __slots__ = ("spent",)
-
-    def __init__(self) -> None:
-        self.spent = 0
+    spent: int = 0
 
 
 _COUNT: ContextVar[_Count | None] = ContextVar("operations of a request", default=None)

@@ -90,26 +90,22 @@ class ColdCache:
     async def _fetch(self, group: _Asked) -> None:
         start = group[0][0].start
         whole = GetRange(group[0][0].key, start, max(op.end for op, _ in group))
-        error: BaseException | None = None
-        found: Fetched | None = None
         try:
-            found = await self._perform(whole)
-            self.fetched_bytes += len(found.body)
-        except LakelogError as raised:
-            error = raised
-        except BaseException as raised:
-            error = raised
-            raise
-        finally:
+            found: Fetched = await self._perform(whole)
+        except BaseException as error:
             for op, answer in group:
                 del self._coming[op]
-                if answer.done():
-                    continue
-                if found is None:
-                    answer.set_exception(error or asyncio.CancelledError())
+                if not answer.done():
+                    answer.set_exception(error)
                     answer.exception()  # Somebody may have stopped waiting: that is no news.
-                else:
-                    answer.set_result(self._keep(op, found, start))
+            if not isinstance(error, LakelogError):
+                raise
+            return
+        self.fetched_bytes += len(found.body)
+        for op, answer in group:
+            del self._coming[op]
+            if not answer.done():
+                answer.set_result(self._keep(op, found, start))
 
     def _keep(self, op: GetRange, found: Fetched, start: int) -> Fetched:
         body = found.body[op.start - start : op.end - start]

@@ -242,9 +242,7 @@ class Catalog:
             now_ms=self._clock.now_ms(),
             configs=configs,
         )
-        topic = await self._run(flow)
-        self._take(topic)
-        return topic
+        return await self._change(flow)
 
     async def delete(self, topic: Topic) -> None:
         """Delete a topic: the cell first, then a row in each of its lanes.
@@ -253,8 +251,7 @@ class Catalog:
             NotFoundError: somebody else has.
         """
         flow = delete_topic(topic.name, topic.id, self._ids(), now_ms=self._clock.now_ms())
-        gone = await self._run(flow)
-        self._take(gone)
+        await self._change(flow)
         rows = [
             self._lanes[number].append(DeleteTopic(topic=topic.id)) for number in topic.lanes_used()
         ]
@@ -271,9 +268,7 @@ class Catalog:
             NotFoundError: somebody has deleted it.
             InvalidInputError: these are too many.
         """
-        grown = await self._run(grow_topic(topic.name, topic.id, self._ids(), partitions))
-        self._take(grown)
-        return grown
+        return await self._change(grow_topic(topic.name, topic.id, self._ids(), partitions))
 
     async def configure(
         self, topic: Topic, alter: Callable[[Mapping[str, str]], dict[str, str]]
@@ -284,9 +279,13 @@ class Catalog:
             InvalidInputError: ``alter`` refuses.
             NotFoundError: somebody has deleted it.
         """
-        changed = await self._run(configure_topic(topic.name, topic.id, self._ids(), alter))
-        self._take(changed)
-        return changed
+        return await self._change(configure_topic(topic.name, topic.id, self._ids(), alter))
+
+    async def _change(self, flow: Work[Topic]) -> Topic:
+        """Run a flow that makes or changes a topic, and know what it became."""
+        topic = await self._run(flow)
+        self._take(topic)
+        return topic
 
     async def refresh(self) -> None:
         """Take in what others have made and deleted. A topic that cannot be read stops no other.
@@ -352,7 +351,7 @@ class Catalog:
             del self._names[topic.name], self._ids_known[old.topic.id]
             if old.topic.id != topic.id or topic.deleted:
                 self._recent.forget(old.topic.id)
-                self._metrics.forget_topic(topic.name)
+                self._metrics.topics.pop(topic.name, None)
         if topic.is_open:
             entry = Entry(self, topic, self._metrics.topic(topic.name))
             self._names[topic.name] = self._ids_known[topic.id] = entry

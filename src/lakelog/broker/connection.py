@@ -27,7 +27,6 @@ from lakelog.wire import FRAME_BYTES_MIN, ProduceShape
 
 if TYPE_CHECKING:
     from lakelog.broker.api.fetch import Fetching
-    from lakelog.broker.services import Call
 
 __all__ = ["Connection"]
 
@@ -60,8 +59,6 @@ class Connection(asyncio.BufferedProtocol):
         self.host = ""
         self.who = ""
         """The address whose share of memory it uses."""
-        self.call: Call | None = None
-        """Who it was that asked last: kept, because it is nearly always the same."""
         self.shape: ProduceShape | None = None
         """What its requests to produce look like."""
         self.asking: asyncio.Task[None] | None = None

@@ -234,16 +234,15 @@ class Coordinator:
             return Code.INVALID_GROUP_ID
         if self._refuses is not None:
             return self._refuses
-        return self._shards[shard_of(group_id, len(self._shards))]
+        shard = self._shards[shard_of(group_id, len(self._shards))]
+        return shard if isinstance(shard, Code) else shard.refuses or shard
 
     # ------------------------------------------------------------------------ reading
 
     def offsets(self, group_id: str) -> Offsets | Code:
         """Return the offsets of a group that are stored, or why they are not known."""
         shard = self._find(group_id)
-        if isinstance(shard, Code):
-            return shard
-        return shard.offsets(group_id) if shard.refuses is None else shard.refuses
+        return shard if isinstance(shard, Code) else shard.offsets(group_id)
 
     def stored_offsets(self) -> Iterator[tuple[str, Offsets]]:
         """Yield every group and its offsets that are stored, of the shards that are here.
@@ -309,8 +308,6 @@ class Coordinator:
         shard = self._find(group_id)
         if isinstance(shard, Code):
             return shard
-        if shard.refuses is not None:
-            return shard.refuses
         return shard.groups.get(group_id) or absent(group_id)
 
     def list_groups(self) -> tuple[Code, list[Listing]]:

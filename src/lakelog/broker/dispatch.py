@@ -112,7 +112,13 @@ class Dispatcher:
         elif header.api.key is ApiKey.FETCH:
             self._fetch(connection, header, frame, slot, began)
         else:
-            call = self._call(connection, header)
+            call = Call(
+                int(header.api.key),
+                header.version,
+                header.client_id,
+                connection.host,
+                connection.listener,
+            )
             before = () if header.api.key in CHANGING else tuple(connection.changes)
             work = self._control(connection, call, header, frame, slot, began, before)
             slot.work = self._services.tasks.once(header.api.name, work)
@@ -210,7 +216,7 @@ class Dispatcher:
     def _bug(self, header: RequestHeader, slot: ResponseSlot, error: BaseException) -> None:
         """End a connection for an error that nobody expected."""
         name, version = header.api.name, header.version
-        self._metrics.request(name, 0.0, "UNKNOWN_SERVER_ERROR")
+        self._metrics.api(name).count(0.0, "UNKNOWN_SERVER_ERROR")
         who = {"client_id": header.client_id, "api": name, "api_key": int(header.api.key)}
         self._log.error("a bug", **who, version=version, error=repr(error), exc_info=error)
         slot.fail(f"{name}: a bug, see the log")
@@ -228,7 +234,7 @@ class Dispatcher:
         start = response_start(header.api, header.version, header.correlation_id)
 
         def answer(body: list[Bytes], error: str) -> None:
-            self._metrics.request("Fetch", self._time() - began, error)
+            self._metrics.api("Fetch").count(self._time() - began, error)
             slot.answer([start, *body])
 
         fail = partial(self._bug, header, slot)
@@ -248,21 +254,6 @@ class Dispatcher:
 
     # ------------------------------------------------------------------------ by kio
 
-    def _call(self, connection: Connection, header: RequestHeader) -> Call:
-        kept = connection.call
-        key, version = int(header.api.key), header.version
-        if kept is not None and kept[:3] == (key, version, header.client_id):
-            return kept
-        connection.call = Call(
-            key,
-            version,
-            header.client_id,
-            connection.host,
-            connection.listener,
-            principal="User:ANONYMOUS",
-        )
-        return connection.call
-
     async def _control(
         self,
         connection: Connection,
@@ -278,8 +269,12 @@ class Dispatcher:
         try:
             async with connection.in_turn if key in CHANGING else _behind(before):
                 async with self._lines.turn(connection.who):
-                    request = await self._decoded(call, frame[header.body_at :])
-                del frame  # It may wait for minutes, and all that came with it would stay.
+                    body = frame[header.body_at :]
+                    if len(body) > LARGE_BYTES:
+                        request = await asyncio.to_thread(decode_request, key, version, body)
+                    else:
+                        request = decode_request(key, version, body)
+                del frame, body  # It may wait for minutes, and all that came with it would stay.
                 fields = await HANDLERS[key](self._services, call, request)
             if not isinstance(fields, bytes | dict):
                 fields = await fields
@@ -299,14 +294,9 @@ class Dispatcher:
             self._bug(header, slot, error)
         else:
             error_code = "" if isinstance(fields, bytes) else _error(fields)
-            self._metrics.request(name, self._time() - began, error_code)
+            self._metrics.api(name).count(self._time() - began, error_code)
             start = response_start(header.api, version, header.correlation_id)
             slot.answer([start, answer])
-
-    async def _decoded(self, call: Call, body: memoryview) -> Any:
-        if len(body) > LARGE_BYTES:
-            return await asyncio.to_thread(decode_request, call.api_key, call.version, body)
-        return decode_request(call.api_key, call.version, body)
 
     def _tell_versions(self, frame: memoryview, slot: ResponseSlot) -> None:
         """Answer a version of ApiVersions that is not known, in the oldest one."""

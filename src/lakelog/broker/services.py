@@ -73,5 +73,3 @@ class Call(NamedTuple):
     client_id: str
     client_host: str
     listener: str
-    principal: str
-    """Who it is, as the listener has found out; everybody is anonymous on a plain one."""

@@ -171,11 +171,10 @@ class Shard:
         return self.refuses or Code.NONE
 
     def ask(self, group_id: str, request: Request) -> "asyncio.Future[Answer]":
-        """Put a request to a group. The answer may take as long as a rebalance."""
+        """Put a request to a group, as long as nothing is refused. The answer may take as long as a
+        rebalance.
+        """
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        if self.refuses is not None:
-            answer.set_result(refusal(request, self.refuses))
-            return answer
         self._tickets += 1
         request = replace(request, ticket=self._tickets)
         self._asked[self._tickets] = answer, request
@@ -251,9 +250,11 @@ class Shard:
         if deadline_ms is None or (armed is not None and armed[0] <= deadline_ms):
             return
         self._disarm(group_id)
+        self._ring_at(group_id, deadline_ms)
+
+    def _ring_at(self, group_id: str, deadline_ms: int) -> None:
         left_ms = max(deadline_ms - self._clock.boot_ms(), 1)
-        loop = asyncio.get_running_loop()
-        timer = loop.call_later(left_ms / 1000, self._ring, group_id)
+        timer = asyncio.get_running_loop().call_later(left_ms / 1000, self._ring, group_id)
         self._timers[group_id] = deadline_ms, timer
 
     def _disarm(self, group_id: str) -> None:
@@ -267,9 +268,7 @@ class Shard:
             self.tell(group_id, Tick())
         except Exception as error:  # noqa: BLE001 (this group is asked again, the others go on)
             self._tasks.failed("group timer", error)
-            loop = asyncio.get_running_loop()
-            timer = loop.call_later(AGAIN_MS / 1000, self._ring, group_id)
-            self._timers[group_id] = self._clock.boot_ms() + AGAIN_MS, timer
+            self._ring_at(group_id, self._clock.boot_ms() + AGAIN_MS)
 
     # ------------------------------------------------------------------------ waiting
 

@@ -5,6 +5,7 @@ called looks again, and waits again if there is still nothing for it.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from lakelog.broker.supervision import Supervisor
 from lakelog.journal import TopicIdPartition
@@ -12,15 +13,13 @@ from lakelog.journal import TopicIdPartition
 __all__ = ["Watch", "Watches"]
 
 
+@dataclass(slots=True, eq=False)
 class Watch:
     """Somebody who waits for a partition to grow beyond an offset."""
 
-    __slots__ = ("offset", "partition", "wake")
-
-    def __init__(self, partition: TopicIdPartition, offset: int, wake: Callable[[], None]) -> None:
-        self.partition = partition
-        self.offset = offset
-        self.wake = wake
+    partition: TopicIdPartition
+    offset: int
+    wake: Callable[[], None]
 
 
 class Watches:

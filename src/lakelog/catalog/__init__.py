@@ -10,7 +10,7 @@ claims       until when a pipeline maintains the namespace, so that a broker doe
 
 from lakelog.catalog.altering import Change, Operation, alter_configs
 from lakelog.catalog.claims import claim_pipeline, is_pipeline_claimed
-from lakelog.catalog.config_table import TOPIC_CONFIGS, ConfigType, TopicConfig
+from lakelog.catalog.config_table import TOPIC_CONFIGS, ConfigType, TopicConfig, parse_config
 from lakelog.catalog.configs import (
     ConfigSource,
     DescribedConfig,
@@ -63,5 +63,6 @@ __all__ = [
     "news_of_topics",
     "open_namespace",
     "open_topic",
+    "parse_config",
     "read_topic",
 ]

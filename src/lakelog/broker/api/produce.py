@@ -234,7 +234,7 @@ class Producing:
         refused = [row for _, _, rows in topics for row in rows if row.error]
         errors = [services.refusals.note(row) for row in refused]
         seconds = asyncio.get_running_loop().time() - self._begun_s
-        services.metrics.api("Produce").count(seconds, errors[0] if errors else "NONE")
+        services.metrics.api("Produce").count(seconds, errors[0] if errors else "")
         if not self._acks and refused:
             slot.end(_unacknowledged(refused[0]))
         elif not self._acks:

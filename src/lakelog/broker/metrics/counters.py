@@ -108,18 +108,17 @@ class TopicCounters:
     failed_fetch_requests: int = 0
 
 
+@dataclass(slots=True)
 class ApiCounters:
     """What is counted for each API."""
 
-    __slots__ = ("errors", "seconds")
+    errors: dict[str, int] = field(default_factory=dict)
+    """Requests by how they ended, the good ones included."""
+    seconds: Histogram = field(default_factory=partial(Histogram, _SECONDS))
 
-    def __init__(self) -> None:
-        self.errors: dict[str, int] = {}
-        """Requests by how they ended, the good ones included."""
-        self.seconds = Histogram(_SECONDS)
-
-    def count(self, seconds: float, error: str = "NONE") -> None:
-        """Count a request that was answered; ``error`` is Kafka's name of it."""
+    def count(self, seconds: float, error: str = "") -> None:
+        """Count a request that was answered; ``error`` is Kafka's name of it, in either case."""
+        error = error or "NONE"
         self.errors[error] = self.errors.get(error, 0) + 1
         self.seconds.observe(seconds)
 
@@ -193,10 +192,6 @@ class Metrics:
 
     # ------------------------------------------------------------------------ counting
 
-    def request(self, api: str, seconds: float, error: str = "") -> None:
-        """Count a request that was answered; ``error`` is Kafka's name of it, in either case."""
-        self.api(api).count(seconds, error or "NONE")
-
     def api(self, name: str) -> ApiCounters:
         """Return what is counted for an API: whoever counts often keeps it."""
         row = self.apis.get(name)
@@ -211,10 +206,6 @@ class Metrics:
             name = name if len(self.topics) < TOPICS_MAX else OTHER_TOPICS
             found = self.topics.setdefault(name, TopicCounters())
         return found
-
-    def forget_topic(self, name: str) -> None:
-        """Drop the counters of a topic that was deleted."""
-        self.topics.pop(name, None)
 
     def flush(self, seconds: float, size_bytes: int) -> None:
         """Count a flush that ended."""
