@@ -190,16 +190,12 @@ class Connection(asyncio.BufferedProtocol):
             if buffers.used > buffers.total:
                 buffers.fit()
 
-    def relax(self) -> None:
-        """Hold no memory while nothing comes."""
-        if self._start == self._end:
-            self._chunk, self._start, self._end = bytearray(), 0, 0
-            self._wanted = CHUNK_BYTES_MIN
-
     def watch(self, now_s: float) -> None:
         """Every now and then: hold nothing for who is silent, and end who is too slow."""
-        if (idle_s := now_s - self.used_s) > RELAX_S:
-            self.relax()
+        idle_s = now_s - self.used_s
+        if idle_s > RELAX_S and self._start == self._end:
+            self._chunk, self._start, self._end = bytearray(), 0, 0
+            self._wanted = CHUNK_BYTES_MIN
         if idle_s * 1000 > self._limits.idle_ms and not self.is_busy:
             self.close("idle")
         if slow := self.unread.watch(now_s):

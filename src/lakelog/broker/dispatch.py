@@ -17,8 +17,8 @@ handler did not expect closes it as well: an answer that looks like success woul
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -198,7 +198,7 @@ class Dispatcher:
         if before is not None:
             await asyncio.wait((before,))
         try:
-            entries = await find_topics(self._services, request, self._on_topic_error)
+            entries = await find_topics(self._services, request, self._log)
             producing = begin()
             async for _ in in_turns(producing.submit_all(request, entries)):
                 pass
@@ -209,9 +209,6 @@ class Dispatcher:
         self._producing.append(producing)
         if connection.asking is asyncio.current_task():
             connection.asking = None
-
-    def _on_topic_error(self, error: LakelogError) -> None:
-        self._log.warning("the store did not say whether a topic exists", error=str(error))
 
     def _bug(self, header: RequestHeader, slot: ResponseSlot, error: BaseException) -> None:
         """End a connection for an error that nobody expected."""
@@ -267,7 +264,9 @@ class Dispatcher:
         key, version, name = int(header.api.key), header.version, header.api.name
         begin_request()
         try:
-            async with connection.in_turn if key in CHANGING else _behind(before):
+            if before:
+                await asyncio.wait(before)
+            async with connection.in_turn if key in CHANGING else nullcontext():
                 async with self._lines.turn(connection.who):
                     body = frame[header.body_at :]
                     if len(body) > LARGE_BYTES:
@@ -300,19 +299,11 @@ class Dispatcher:
 
     def _tell_versions(self, frame: memoryview, slot: ResponseSlot) -> None:
         """Answer a version of ApiVersions that is not known, in the oldest one."""
-        fields = api_versions_fields(self._services)
+        fields = api_versions_fields()
         fields["error_code"] = ErrorCode.unsupported_version
         body = encode_response(ApiKey.API_VERSIONS, 0, fields)
         correlation_id = int.from_bytes(frame[_CORRELATION_AT:_CORRELATION_END], "big", signed=True)
         slot.answer([response_start(APIS[ApiKey.API_VERSIONS], 0, correlation_id), body])
-
-
-@asynccontextmanager
-async def _behind(before: tuple[asyncio.Task[None], ...]) -> AsyncIterator[None]:
-    """Wait for what came earlier and changes something."""
-    if before:
-        await asyncio.wait(before)
-    yield
 
 
 def _kept(request: FetchRequest) -> int:

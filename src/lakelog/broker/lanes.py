@@ -211,11 +211,6 @@ class LaneWriter:
         """Say what keeps this lane from storing anything; nothing if all is well."""
         return self.health.trouble(is_closing=self._closing)
 
-    @property
-    def unanswered_s(self) -> float:
-        """For how long the bundle that is being stored has not been answered."""
-        return self.health.unanswered_s
-
     async def watch_floor(self, every_ms: int) -> None:
         """Look at the head again and again, for ever: a busy lane needs to only now and then, and
         whoever wonders how far sealing is behind wants to know it sooner.
@@ -319,22 +314,17 @@ class LaneWriter:
         asked, self._refreshing = self._refreshing, []
         self._looked_ms = self._now_ms()
         before = self._seq()
-        error: LakelogError | None = None
         try:
             await run_async(probe(self.lane), self._perform)
-        except LakelogError as raised:
-            error = raised
-            self._on_error(raised)
-        except BaseException as raised:
-            error = UnavailableError(f"a look at {self._name} ended in {raised!r}: retry")
+        except LakelogError as error:
+            _answer(asked, error)
+            self._on_error(error)
+        except BaseException as error:
+            lost = f"a look at {self._name} ended in {error!r}: retry"
+            _answer(asked, UnavailableError(lost))
             raise
-        finally:
-            for answer in asked:
-                if not answer.done():
-                    if error is None:
-                        answer.set_result(None)
-                    else:
-                        answer.set_exception(error)
+        else:
+            _answer(asked)
         if self._seq() != before:
             self._wake()
 
@@ -385,9 +375,7 @@ class LaneWriter:
         self.unstored += len(told)
         for done, _ in told:
             self._tasks.call(self._name, done, error)
-        for answer in self._refreshing:
-            if not answer.done():
-                answer.set_exception(error)
+        _answer(self._refreshing, error)
         self._refreshing = []
 
     async def _write_checkpoint(self, due: Due) -> None:
@@ -400,6 +388,15 @@ class LaneWriter:
             self._on_error(error)
         finally:
             self._checkpoint = None
+
+
+def _answer(waiting: Iterable[asyncio.Future[None]], error: LakelogError | None = None) -> None:
+    """Answer those who still wait for a look: that it has been taken, or what it ended in."""
+    for answer in waiting:
+        if not answer.done() and error is not None:
+            answer.set_exception(error)
+        elif not answer.done():
+            answer.set_result(None)
 
 
 def _is_late(waiter: _Waiter, now_ms: int) -> bool:

@@ -37,24 +37,6 @@ Refuse = Callable[[T, ErrorCode, str], Fields]
 """Returns the row of what was not answered or changed: why, by Kafka's code and in words."""
 
 
-class _Looks:
-    """The looks at lanes that one request takes: one for each, whatever it asks."""
-
-    def __init__(self) -> None:
-        self._looks: dict[LaneWriter, asyncio.Task[None]] = {}
-
-    async def at(self, lane: LaneWriter) -> None:
-        """Know where a lane ends, by a look that began with the request or later.
-
-        Raises:
-            LakelogError: there was no answer.
-        """
-        look = self._looks.get(lane)
-        if look is None:
-            look = self._looks[lane] = awaited(lane.refresh())
-        await asyncio.shield(look)
-
-
 async def ask_partitions(
     services: Services,
     topics: Iterable[tuple[str, Iterable[tuple[int, T]]]],
@@ -78,7 +60,8 @@ async def ask_partitions(
             if index in named and named_twice is not ErrorCode.none:
                 again.add((name, index))
             named[index] = one
-    looks = _Looks()
+    looks: dict[LaneWriter, asyncio.Task[None]] = {}
+    """One look at each lane, which began with the request or later, whatever it asks."""
 
     async def answer(name: str, entry: Entry | None, index: int, one: T) -> Fields:
         if (name, index) in again:
@@ -86,8 +69,11 @@ async def ask_partitions(
         partition = None if entry is None else entry.partition(index)
         if partition is None:
             return refuse(one, ErrorCode.unknown_topic_or_partition, "")
+        look = looks.get(partition.lane)
+        if look is None:
+            look = looks[partition.lane] = awaited(partition.lane.refresh())
         try:
-            await looks.at(partition.lane)
+            await asyncio.shield(look)
             return await ask(partition, one)
         except LakelogError as error:
             return refuse(one, read_code(error), str(error)[:MESSAGE_CHARS_MAX])

@@ -104,14 +104,14 @@ def _told(name: str, value: str, verdict: Verdict, words: str = "") -> Told:
 
 def _default(name: str, value: str, lines: Mapping[str, str]) -> Told:
     topic_config = TOPIC_DEFAULTS[name].topic_config
-    finer = next(one for one in _namesakes(topic_config) if one in lines)
+    finer = next(
+        one
+        for one, row in TOPIC_DEFAULTS.items()
+        if row.topic_config == topic_config and one in lines
+    )
     if finer != name:
         return _told(name, value, Verdict.IGNORED, f"{finer} counts")
     return _told(name, value, Verdict.TRANSLATED, f"{topic_config} of the topics it makes")
-
-
-def _namesakes(topic_config: str) -> list[str]:
-    return [name for name, row in TOPIC_DEFAULTS.items() if row.topic_config == topic_config]
 
 
 def _topic_defaults(lines: Mapping[str, str]) -> dict[str, str]:

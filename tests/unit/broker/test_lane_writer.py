@@ -272,7 +272,7 @@ def test_a_lane_says_what_keeps_it_from_storing_anything() -> None:
             said.append(writer.trouble())
             clock.late_ms = 20_000
             said.append(writer.trouble())
-            assert writer.unanswered_s >= 20
+            assert writer.health.unanswered_s >= 20
             hanging.set()
             await waiting
             said.append(writer.trouble())

@@ -25,6 +25,7 @@ from functools import partial
 
 from crc32c import crc32c
 from kio.schema.errors import ErrorCode
+from structlog.typing import FilteringBoundLogger
 
 from lakelog.broker.catalog import Entry
 from lakelog.broker.codes import REFUSALS, batch_code, read_code
@@ -258,7 +259,7 @@ class Producing:
 
 
 async def find_topics(
-    services: Services, request: ProduceRequest, on_error: Callable[[LakelogError], None]
+    services: Services, request: ProduceRequest, log: FilteringBoundLogger
 ) -> list[Entry | ErrorCode | None]:
     """Return the topics of a request; None: there is none; a code: whether there is is unknown."""
     found: list[Entry | ErrorCode | None] = []
@@ -266,7 +267,7 @@ async def find_topics(
         try:
             found.append(await services.catalog.find_entry(topic.name, topic.id))
         except LakelogError as error:
-            on_error(error)
+            log.warning("the store did not say whether a topic exists", error=str(error))
             found.append(read_code(error))
     return found
 

@@ -70,7 +70,9 @@ def register_gauges(metrics: Metrics, services: Services) -> None:
         Gauge(
             "lakelog_lane_unanswered_put_seconds",
             "For how long the store has not answered for the bundle that a lane is putting.",
-            lambda: [((str(number),), one.unanswered_s) for number, one in list(lanes.items())],
+            lambda: [
+                ((str(number),), one.health.unanswered_s) for number, one in list(lanes.items())
+            ],
             ("lane",),
         ),
         *(
