@@ -269,7 +269,7 @@ class World:
             )
             for one, code in zip(event.offsets, codes, strict=True):
                 if code is Code.NONE:
-                    self.committed[one.place] = one.offset, one.leader_epoch, one.metadata
+                    self.committed[one.partition] = one.offset, one.leader_epoch, one.metadata
         rows = {place: row[:3] for place, row in self.group.offsets.rows.items()}
         if isinstance(event, Sweep | TopicsGone | Delete):
             assert rows.items() <= self.committed.items()

@@ -46,7 +46,7 @@ class Claims:
         self._on_error = on_error
         self._since_ms = clock.now_ms()
         self._rivals: dict[int, Pulse | None] = {}
-        self.where = ""
+        self.address = ""
         """Where clients find this broker: whoever has lost groups to it is told."""
 
     async def take(
@@ -91,18 +91,18 @@ class Claims:
 
     def trouble(self) -> str:
         """Say who has taken groups from this broker, as far as that is known."""
-        who = "another broker"
+        rival = "another broker"
         for pulse in filter(None, self._rivals.values()):
             since = datetime.fromtimestamp(pulse.since_ms / 1000, UTC).isoformat(" ", "seconds")
-            who = f"another broker at {pulse.where} (it started at {since})"
+            rival = f"another broker at {pulse.where} (it started at {since})"
         return (
-            f"{who} has taken the consumer groups over: stop one of the two. This one takes them "
+            f"{rival} has taken the consumer groups over: stop one of the two. This one takes them "
             f"back {self._settings.gone_ms // 1000} s after the other has gone"
         )
 
     async def beat(self) -> None:
         """Give one sign of life, however long the store takes for it."""
-        await self._answered(lambda: self._store.beat(self.where, self._since_ms))
+        await self._answered(lambda: self._store.beat(self.address, self._since_ms))
 
     async def live(self) -> None:
         """Give signs of life, for ever."""

@@ -57,7 +57,7 @@ class Connection(asyncio.BufferedProtocol):
         self._budget, self._buffers = frames.budget, frames.buffers
         self.listener = listener
         self.host = ""
-        self.who = ""
+        self.address = ""
         """The address whose share of memory it uses."""
         self.shape: ProduceShape | None = None
         """What its requests to produce look like."""
@@ -105,8 +105,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = transport  # type: ignore[assignment]
         peer = transport.get_extra_info("peername")
         self.host = str(peer[0]) if isinstance(peer, tuple) else ""
-        self.who = address_of(self.host)
-        self.unread.begin(self.who, transport.get_write_buffer_size)  # type: ignore[attr-defined]
+        self.address = address_of(self.host)
+        self.unread.begin(self.address, transport.get_write_buffer_size)  # type: ignore[attr-defined]
         transport.set_write_buffer_limits(high=WRITE_BYTES_HIGH)  # type: ignore[attr-defined]
         if refusal := self._frames.opened(self):
             self.close(refusal)
@@ -116,7 +116,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._end == len(self._chunk):
             self._next_chunk()
         # Without a budget a large request is left where it is, as soon as it has said its size.
-        most = CHUNK_BYTES_MIN if self._budget.is_spent(self.who) else READ_BYTES_MAX
+        most = CHUNK_BYTES_MIN if self._budget.is_spent(self.address) else READ_BYTES_MAX
         return memoryview(self._chunk)[self._end : self._end + most]
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -156,7 +156,7 @@ class Connection(asyncio.BufferedProtocol):
                 if flaw:
                     self.close(flaw)
                     return -1
-            if size > SMALL_BYTES and self._budget.is_spent(self.who):
+            if size > SMALL_BYTES and self._budget.is_spent(self.address):
                 self._is_held = True  # Until there is room: it stays where it is.
                 self._adjust()
                 break
@@ -174,10 +174,10 @@ class Connection(asyncio.BufferedProtocol):
         """Take note of when a frame began to come; or that there is none."""
         if is_begun:
             self._begun_s = self.used_s
-            self._buffers.begin(self, self.who)
+            self._buffers.begin(self, self.address)
         elif self._begun_s is not None:
             self._begun_s = None
-            self._buffers.end(self, self.who)
+            self._buffers.end(self, self.address)
 
     def _hold(self, left: int) -> None:
         """Count what has come and is not taken. Nobody waits for room here: then all might wait for
@@ -185,7 +185,7 @@ class Connection(asyncio.BufferedProtocol):
         """
         if left != self._held:
             buffers = self._buffers
-            buffers.count(left - self._held, self.who)
+            buffers.count(left - self._held, self.address)
             self._held = left
             if buffers.used > buffers.total:
                 buffers.fit()
@@ -240,7 +240,7 @@ class Connection(asyncio.BufferedProtocol):
         self._slots.clear()
         self._end_reading()
         self.unread.end()
-        self._budget.forget(self._resume, self.who)
+        self._budget.forget(self._resume, self.address)
         self._frames.closed(self, self.why or (repr(exc) if exc else ""))
 
     # ------------------------------------------------------------------------ reading
@@ -265,7 +265,7 @@ class Connection(asyncio.BufferedProtocol):
         slot = ResponseSlot(self, size)
         self._slots.append(slot)
         self._taken += size
-        self._budget.take(size, self.who)
+        self._budget.take(size, self.address)
         try:
             self._frames.frame(self, frame, slot)
         except BaseException:
@@ -281,13 +281,13 @@ class Connection(asyncio.BufferedProtocol):
             or self._taken > self._limits.connection_bytes
             or len(self._slots) > self._limits.connection_requests
         )
-        spent = (self._is_held or self._taken > SMALL_BYTES) and self._budget.is_spent(self.who)
+        spent = (self._is_held or self._taken > SMALL_BYTES) and self._budget.is_spent(self.address)
         if self._transport is None:
             return
         if spent and not self._is_waiting:
             # Also if it is full for another reason: when that has passed, nobody else will call.
             self._is_waiting = True
-            self._budget.wait(self._resume, self.who)
+            self._budget.wait(self._resume, self.address)
         if (full or spent) == self.is_stopped:
             return
         self.is_stopped = full or spent
@@ -324,13 +324,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def _free(self, slot: ResponseSlot) -> None:
         self._taken -= slot.size
-        self._budget.give(slot.size, self.who)
+        self._budget.give(slot.size, self.address)
         self.unread.gone(slot.counted)
 
     def shrink(self, slot: ResponseSlot, size: int) -> None:
         """Give back what is no longer needed of a request that waits for its answer."""
         self._taken -= slot.size - size
-        self._budget.give(slot.size - size, self.who)
+        self._budget.give(slot.size - size, self.address)
         slot.size = size
         if self.is_stopped:
             self._adjust()
@@ -363,7 +363,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._loop.call_soon(self.unread.look)  # The kernel has taken its part by then.
         if freed:
             self._taken -= freed
-            self._budget.give(freed, self.who)
+            self._budget.give(freed, self.address)
             if self.is_stopped:
                 self._adjust()
         if why:

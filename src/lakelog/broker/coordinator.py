@@ -121,13 +121,13 @@ class Coordinator:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def load(self, where: str = "") -> None:
-        """Claim and load every shard; ``where`` is told to whoever loses them by that.
+    async def load(self, address: str = "") -> None:
+        """Claim and load every shard; a broker that loses shards by that is told the ``address``.
 
         Raises:
             LakelogError: one cannot be, and waiting does not help.
         """
-        self._claims.where = where
+        self._claims.address = address
         await self.__aenter__()
         await self.loaded()
 
@@ -203,10 +203,10 @@ class Coordinator:
         return _of(CommitAnswer, self._ask(group_id, event))
 
     async def delete_offsets(
-        self, group_id: str, places: Iterable[TopicIdPartition], names: Mapping[bytes, str]
+        self, group_id: str, partitions: Iterable[TopicIdPartition], names: Mapping[bytes, str]
     ) -> tuple[Code, tuple[Code, ...]]:
         """Forget offsets; return why none was, or what became of each."""
-        event = DeleteOffsets(places=tuple(places), names=names)
+        event = DeleteOffsets(partitions=tuple(partitions), names=names)
         answer = await _of(DeleteOffsetsAnswer, self._ask(group_id, event))
         return answer.code, answer.codes
 
@@ -389,9 +389,9 @@ class Coordinator:
         is_lost = isinstance(error, FencedError)
         return Code.NOT_COORDINATOR if is_lost else Code.COORDINATOR_NOT_AVAILABLE
 
-    def _open(self, held: ClaimedShard) -> None:
-        self._shards[held.shard] = Shard(
-            held,
+    def _open(self, claimed: ClaimedShard) -> None:
+        self._shards[claimed.shard] = Shard(
+            claimed,
             self._store,
             self._perform,
             clock=self._clock,

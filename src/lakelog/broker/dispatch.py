@@ -74,7 +74,7 @@ class Dispatcher:
         self._services = services
         self._metrics = services.metrics
         self._log = log
-        self._lines = FairScheduler()
+        self._scheduler = FairScheduler()
         self._producing: list[Producing] = []
         self._time = asyncio.get_running_loop().time
 
@@ -149,7 +149,7 @@ class Dispatcher:
             shape.header.version,
             start,
             slot,
-            connection.who,
+            connection.address,
             self._time(),
             shape,
         )
@@ -171,7 +171,14 @@ class Dispatcher:
         connection.shape = shape_of(frame, header, request)
         start = response_start(header.api, header.version, header.correlation_id)
         begin = partial(
-            Producing, self._services, request, header.version, start, slot, connection.who, began
+            Producing,
+            self._services,
+            request,
+            header.version,
+            start,
+            slot,
+            connection.address,
+            began,
         )
         catalog = self._services.catalog
         entries = [catalog.entry(topic.name, topic.id) for topic in request.topics]
@@ -214,8 +221,15 @@ class Dispatcher:
         """End a connection for an error that nobody expected."""
         name, version = header.api.name, header.version
         self._metrics.api(name).count(0.0, "UNKNOWN_SERVER_ERROR")
-        who = {"client_id": header.client_id, "api": name, "api_key": int(header.api.key)}
-        self._log.error("a bug", **who, version=version, error=repr(error), exc_info=error)
+        self._log.error(
+            "a bug",
+            client_id=header.client_id,
+            api=name,
+            api_key=int(header.api.key),
+            version=version,
+            error=repr(error),
+            exc_info=error,
+        )
         slot.fail(f"{name}: a bug, see the log")
 
     def _fetch(
@@ -235,7 +249,9 @@ class Dispatcher:
             slot.answer([start, *body])
 
         fail = partial(self._bug, header, slot)
-        fetching = Fetching(self._services, header.version, request, answer, fail, connection.who)
+        fetching = Fetching(
+            self._services, header.version, request, answer, fail, connection.address
+        )
         slot.work = fetching
         fetches = connection.fetches
         fetches.append(fetching)
@@ -267,7 +283,7 @@ class Dispatcher:
             if before:
                 await asyncio.wait(before)
             async with connection.in_turn if key in CHANGING else nullcontext():
-                async with self._lines.turn(connection.who):
+                async with self._scheduler.turn(connection.address):
                     body = frame[header.body_at :]
                     if len(body) > LARGE_BYTES:
                         request = await asyncio.to_thread(decode_request, key, version, body)
@@ -280,7 +296,7 @@ class Dispatcher:
             if isinstance(fields, bytes):
                 answer = fields
             elif _count(fields, LARGE_ELEMENTS) > LARGE_ELEMENTS:
-                async with self._lines.turn(connection.who):
+                async with self._scheduler.turn(connection.address):
                     answer = await asyncio.to_thread(encode_response, key, version, fields)
             else:
                 answer = encode_response(key, version, fields)

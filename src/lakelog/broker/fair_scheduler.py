@@ -45,14 +45,14 @@ class FairScheduler:
         self._now = now
 
     @asynccontextmanager
-    async def turn(self, who: str) -> AsyncIterator[None]:
+    async def turn(self, address: str) -> AsyncIterator[None]:
         """Wait until it is the turn of this request of an address; keep it as short as it can be.
 
         Whoever has it must not wait for another request.
         """
-        line = self._lines.get(who)
+        line = self._lines.get(address)
         if line is None:
-            line = self._lines[who] = _Line(self._now)
+            line = self._lines[address] = _Line(self._now)
         await line.enter()
         try:
             yield

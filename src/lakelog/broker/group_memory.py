@@ -67,12 +67,12 @@ class GroupMemory:
         is_new = group_id not in self._taken
         most = min(limits.shard_new_bytes, _MOST) if is_new else _MOST
         what = "a new group" if is_new else "a group that grows"
-        where = f"shard {self._shard} of the consumer groups"
+        shard = f"shard {self._shard} of the consumer groups"
         groups = len(self._taken)
         if self.used + more > most or (is_new and groups >= limits.shard_groups):
             return GroupMemoryFull(
                 "shard_new_bytes" if is_new else "SHARD_BYTES_MAX",
-                f"{where} has {groups} groups of {self.used} bytes, and no room for {what}: delete"
+                f"{shard} has {groups} groups of {self.used} bytes, and no room for {what}: delete"
                 " those that nobody needs, by lakelog kafka-consumer-groups --delete",
             )
         mine, made = self._bytes_of[made_by], self._groups_of[made_by]
@@ -81,7 +81,7 @@ class GroupMemory:
         if made_by and is_over:
             return GroupMemoryFull(
                 "address_percent",
-                f"clients of {made_by} made {made} groups of {mine} bytes in {where}, and have no"
+                f"clients of {made_by} made {made} groups of {mine} bytes in {shard}, and have no"
                 f" room for {what}: delete those that nobody needs, by lakelog"
                 " kafka-consumer-groups --delete, or raise lakelog.address.percent",
             )

@@ -73,9 +73,9 @@ class HttpServer:
                 self._accept, self._host, self._port, limit=REQUEST_BYTES_MAX
             )
         except OSError as error:
-            where = f"{self._host}:{self._port}"
+            address = f"{self._host}:{self._port}"
             raise UnavailableError(
-                f"cannot listen on {where}: {error.strerror}: choose another port with --http"
+                f"cannot listen on {address}: {error.strerror}: choose another port with --http"
             ) from error
         return self
 

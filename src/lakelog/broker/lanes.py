@@ -406,4 +406,6 @@ def _is_late(waiter: _Waiter, now_ms: int) -> bool:
 
 
 def _closing() -> UnavailableError:
-    return UnavailableError("this writer is closing: send it to another broker")
+    return UnavailableError(
+        "this broker is stopping and takes no more requests: send them to another broker"
+    )

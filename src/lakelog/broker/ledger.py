@@ -81,7 +81,7 @@ class Ledger:
 
     def __init__(
         self,
-        held: ClaimedShard,
+        claimed: ClaimedShard,
         store: GroupStore,
         perform: PerformAsync,
         *,
@@ -89,14 +89,14 @@ class Ledger:
         settings: CoordinatorSettings,
         on_error: Callable[[LakelogError], None],
     ) -> None:
-        self._held = held
+        self._claimed = claimed
         self._store = store
         self._perform = working_async(perform)
         self._clock = clock
         self._settings = settings
         self._on_error = on_error
         self.stored: dict[str, AnyDurable] = {
-            name: decode_group(value) for name, value in held.groups.items()
+            name: decode_group(value) for name, value in claimed.groups.items()
         }
         self.stored_version = 0
         self._version = 0
@@ -201,7 +201,7 @@ class Ledger:
             UnavailableError: no answer.
         """
         began_ms = self._clock.boot_ms()
-        await self._heard(self._store.look(self._held))
+        await self._heard(self._store.look(self._claimed))
         self._heard_ms = began_ms
 
     async def _heard(self, flow: Work[T]) -> T:
@@ -238,7 +238,7 @@ class Ledger:
         delay_ms = RETRY_MS_MIN
         while True:
             try:
-                self._held = await self._heard(self._store.save(self._held, changed))
+                self._claimed = await self._heard(self._store.save(self._claimed, changed))
                 return
             except (UnavailableError, InvalidInputError) as error:
                 self._on_error(error)
@@ -248,7 +248,7 @@ class Ledger:
     def _take(self, version: int, durables: Mapping[str, AnyDurable | None]) -> None:
         """Take note that a version is stored."""
         self.stored_version = version
-        size = sum(map(len, self._held.groups.values()))
+        size = sum(map(len, self._claimed.groups.values()))
         slow_ms = min(size * 1000 // REWRITTEN_BYTES_PER_S, self._settings.patience_ms // 2)
         self._interval_ms = max(self._settings.commit_interval_ms, slow_ms)
         self._heard_ms = self._clock.boot_ms()

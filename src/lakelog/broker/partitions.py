@@ -56,7 +56,7 @@ class FetchedRecords(NamedTuple):
 def _refreshed(lane: Lane) -> Generator[Any, Any, None]:
     """Stand in for ``refresh`` of a lane: its writer has done it already."""
     if lane.snapshot is None:
-        raise UnavailableError(f"lane {lane.number} is being learned: retry")
+        raise UnavailableError(f"lane {lane.number} has not been read to its end yet: retry")
     yield from ()
 
 
@@ -225,7 +225,9 @@ class Partition:
         """
         end = self.lane.end(self.topic_id_partition)
         if end is None:
-            raise UnavailableError(f"lane {self.lane.lane.number} is being learned: retry")
+            raise UnavailableError(
+                f"lane {self.lane.lane.number} has not been read to its end yet: retry"
+            )
         return end
 
     async def start_at(self, offset: int, write: str) -> int:

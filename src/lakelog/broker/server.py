@@ -1,9 +1,9 @@
-"""A broker: its parts put together, its doors opened, and closed again without losing anything.
+"""A broker: its parts put together, its listeners opened, and closed again without losing data.
 
     open     the store has been probed; the namespace is there; every lane is learned; groups are
-             loaded. Only then is a door opened.
+             loaded. Only then is a listener opened.
     run      connections, the flusher of each lane, a sweeper, a watch over topics
-    drain    doors shut; what was accepted is stored and answered; nothing new is accepted
+    drain    listeners are closed; what was accepted is stored and answered; nothing new is accepted
 
 A broker that cannot reach its store does not start: there is no mode in which it keeps data in
 memory instead.
@@ -90,7 +90,7 @@ class Broker:
     budget: Budget
     buffers: Buffers
     answers: Budget
-    doors: ConnectionLimiter
+    connection_limiter: ConnectionLimiter
     log: FilteringBoundLogger
     ports: dict[str, int] = field(default_factory=dict)
     """By the name of the listener: where it really listens."""
@@ -105,7 +105,7 @@ class Broker:
         """Take note of a connection; or say why it may not come in."""
         if self.is_draining:
             return "the broker stops"
-        why = self.doors.enter(connection.who, connection.used_s)
+        why = self.connection_limiter.enter(connection.address, connection.used_s)
         if not why:
             self._connections.add(connection)
         return why
@@ -115,7 +115,7 @@ class Broker:
         if connection not in self._connections:
             return  # It was refused: that is told for all of them together.
         self._connections.discard(connection)
-        self.doors.leave(connection.who)
+        self.connection_limiter.leave(connection.address)
         if why:
             self.log.info("connection closed", host=connection.host, why=why[:256])
 
@@ -156,7 +156,7 @@ class Broker:
             for writer in self.services.lanes.values():
                 writer.drop_late(boot_ms)
             now_s = asyncio.get_running_loop().time()
-            self.doors.sweep(now_s)
+            self.connection_limiter.sweep(now_s)
             for connection in list(self._connections):
                 connection.watch(now_s)
 
@@ -234,7 +234,7 @@ async def run_broker(
     clock = clock or SystemClock()
     metrics = metrics or Metrics()
     tasks = Supervisor(log, metrics)
-    loop = asyncio.get_running_loop()
+    loop, limits = asyncio.get_running_loop(), settings.limits
     before = loop.get_exception_handler()
     loop.set_exception_handler(tasks.unhandled)
     perform = retrying_async(metered_async(store.perform_async, metrics))
@@ -245,10 +245,10 @@ async def run_broker(
     stamped = StampedClock(time_, clock)
 
     def on_error(error: LakelogError) -> None:
-        log.warning("trouble", error=str(error)[:512])
+        log.warning("an operation failed", error=str(error)[:512])
 
-    recent = RecentBatches(settings.limits.cache_bytes // 2)
-    cold = ColdCache(perform, settings.limits.cache_bytes // 2, metrics)
+    recent = RecentBatches(limits.cache_bytes // 2)
+    cold = ColdCache(perform, limits.cache_bytes // 2, metrics)
     refusals = Refusals(metrics)
     writer_id = ids()
 
@@ -298,15 +298,13 @@ async def run_broker(
         clock=stamped,
         ids=ids,
         settings=settings.groups,
-        limits=settings.limits,
+        limits=limits,
         on_error=on_error,
         refused=refusals.no_room,
         tasks=tasks,
     )
-    memory = settings.limits.memory_bytes
-    budget = Budget(memory, memory * settings.limits.address_percent // 100)
-    unread = settings.limits.answer_bytes
-    answers = Budget(unread, unread * settings.limits.address_percent // 100)
+    budget = Budget(limits.memory_bytes, limits.address_percent)
+    answers = Budget(limits.answer_bytes, limits.address_percent)
     services = Services(
         settings=settings,
         clock=stamped,
@@ -315,7 +313,7 @@ async def run_broker(
         catalog=catalog,
         lanes=lanes,
         coordinator=coordinator,
-        sessions=Sessions(settings.limits.fetch_sessions, ids),
+        sessions=Sessions(limits.fetch_sessions, ids),
         budget=budget,
         answers=answers,
         metrics=metrics,
@@ -330,11 +328,11 @@ async def run_broker(
     broker = Broker(
         services=services,
         dispatcher=Dispatcher(services, log),
-        limits=settings.limits,
+        limits=limits,
         budget=budget,
-        buffers=Buffers(memory),
+        buffers=Buffers(limits.memory_bytes),
         answers=answers,
-        doors=ConnectionLimiter(settings.limits, open_files_max(), metrics, log, loop.time()),
+        connection_limiter=ConnectionLimiter(limits, open_files_max(), metrics, log, loop.time()),
         log=log,
     )
     # Nothing is taken from another broker until nothing can keep this one from serving.
@@ -387,25 +385,28 @@ async def _bind(broker: Broker, advertised: dict[str, tuple[str, int]]) -> list[
     """
     servers: list[asyncio.Server] = []
     loop = asyncio.get_running_loop()
-    door, *_ = broker.services.settings.listeners
+    listener, *_ = broker.services.settings.listeners
     try:
-        for door in broker.services.settings.listeners:
-            name = door.name
-            places = await loop.getaddrinfo(
-                door.host or None, door.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        for listener in broker.services.settings.listeners:
+            name = listener.name
+            found = await loop.getaddrinfo(
+                listener.host or None,
+                listener.port,
+                type=socket.SOCK_STREAM,
+                flags=socket.AI_PASSIVE,
             )
-            for family, _, _, _, where in dict.fromkeys(places):
+            for family, _, _, _, address in dict.fromkeys(found):
                 server = await loop.create_server(
                     lambda name=name: Connection(broker, name),  # type: ignore[misc]
-                    sock=socket.create_server(where[:2], family=family, backlog=BACKLOG),
+                    sock=socket.create_server(address[:2], family=family, backlog=BACKLOG),
                     backlog=BACKLOG,
                     start_serving=False,
                 )
                 servers.append(server)
                 port = server.sockets[0].getsockname()[1]
                 broker.ports.setdefault(name, port)
-            host, port = door.advertised_host or door.host, broker.ports[name]
-            advertised[name] = host, door.advertised_port or port
+            host, port = listener.advertised_host or listener.host, broker.ports[name]
+            advertised[name] = host, listener.advertised_port or port
     except OSError as error:
         for server in servers:
             server.close()
@@ -413,7 +414,7 @@ async def _bind(broker: Broker, advertised: dict[str, tuple[str, int]]) -> list[
         code = error.errno or 0
         why = os.strerror(code) if code > 0 else error.strerror
         raise UnavailableError(
-            f"cannot listen on {door.host}:{door.port}: {why}: end what listens there, or choose "
-            "another address with --listen"
+            f"cannot listen on {listener.host}:{listener.port}: {why}: end what listens there, or "
+            "choose another address with --listen"
         ) from error
     return servers

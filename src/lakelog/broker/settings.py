@@ -13,7 +13,7 @@ __all__ = ["BrokerSettings", "Listener"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """A door, and what is written on it: where clients are told to come."""
+    """An address on which a broker accepts connections, and the one that clients are told."""
 
     name: str = "PLAINTEXT"
     host: str = "127.0.0.1"
@@ -50,7 +50,10 @@ class BrokerSettings:
 
     def __post_init__(self) -> None:
         if not self.listeners or self.node_id < 0 or self.partitions < 1:
-            raise InvalidInputError(f"{self}: use a listener, a node id from 0, a partition")
+            raise InvalidInputError(
+                f"{len(self.listeners)} listeners, node.id={self.node_id}, num.partitions="
+                f"{self.partitions}: use a listener or more, a node id from 0, a partition or more"
+            )
         if self.clock_skew_ms_max < SKEW_MS_MIN:
             raise InvalidInputError(
                 f"lakelog.clock.skew.max.ms={self.clock_skew_ms_max}: use {SKEW_MS_MIN} or more"

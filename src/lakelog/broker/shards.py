@@ -96,7 +96,7 @@ class Shard:
 
     def __init__(
         self,
-        held: ClaimedShard,
+        claimed: ClaimedShard,
         store: GroupStore,
         perform: PerformAsync,
         *,
@@ -112,7 +112,7 @@ class Shard:
         self._settings = settings
         self._on_error, self._refused = on_error, refused
         self._ledger = Ledger(
-            held, store, perform, clock=clock, settings=settings, on_error=on_error
+            claimed, store, perform, clock=clock, settings=settings, on_error=on_error
         )
         self._look = SharedLook(self._ledger.look)
         stored = self._ledger.stored
@@ -120,9 +120,9 @@ class Shard:
             name: revive(one, self._now(), settings.rules) for name, one in stored.items()
         }
         """Every group, as it is in memory."""
-        self._room = GroupMemory(held.shard, limits)
+        self._memory = GroupMemory(claimed.shard, limits)
         for name, group in self.groups.items():
-            self._room.take(name, group.size_bytes, group.made_by)
+            self._memory.take(name, group.size_bytes, group.made_by)
         self.refuses: Code | None = None
         """Why nothing is answered any more; None: it is."""
 
@@ -144,7 +144,7 @@ class Shard:
     @property
     def size_bytes(self) -> int:
         """A bound of what its groups take when they are stored."""
-        return self._room.used
+        return self._memory.used
 
     def stored(self, group_id: str) -> AnyDurable | None:
         """Return what is stored of a group."""
@@ -223,19 +223,19 @@ class Shard:
 
     def _weigh(self, before: AnyGroup, after: AnyGroup, event: Event) -> bool:
         """Account for a change of size; False: it has no room, and whoever asked was told."""
-        room, old = self._room, self._room.size_of(after.id)
+        memory, old = self._memory, self._memory.size_of(after.id)
         if isinstance(event, Commit) and old:
             new = old + after.offsets.size_bytes - before.offsets.size_bytes
         else:
             new = 0 if after.is_absent else after.size_bytes
         if isinstance(event, GROWING):
-            why = room.refuses(after.id, new, after.offsets.size_bytes, after.made_by)
+            why = memory.refuses(after.id, new, after.offsets.size_bytes, after.made_by)
             if why is not None:
                 code = _no_room(event, is_new=not old)
                 self._refused(code, why)
                 self._answer(event.ticket, refusal(event, code))
                 return False
-        room.take(after.id, new, after.made_by)
+        memory.take(after.id, new, after.made_by)
         return True
 
     def _answer(self, ticket: int, answer: Answer) -> None:

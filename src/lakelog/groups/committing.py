@@ -54,21 +54,23 @@ def delete_offsets(
     group: G, event: DeleteOffsets, is_subscribed: Callable[[str], bool]
 ) -> tuple[G, tuple[Effect, ...]]:
     """Return a group without offsets, except of topics that members subscribe to; and effects."""
-    ids = {place.topic_id for place in event.places}
+    ids = {partition.topic_id for partition in event.partitions}
     kept = {key for key in ids if is_subscribed(event.names[key])}
     codes = tuple(
-        Code.GROUP_SUBSCRIBED_TO_TOPIC if place.topic_id in kept else Code.NONE
-        for place in event.places
+        Code.GROUP_SUBSCRIBED_TO_TOPIC if partition.topic_id in kept else Code.NONE
+        for partition in event.partitions
     )
-    gone = {place for place in event.places if place.topic_id not in kept}
-    after, effects = _with(group, group.offsets.without(lambda place, _: place in gone))
+    gone = {partition for partition in event.partitions if partition.topic_id not in kept}
+    after, effects = _with(group, group.offsets.without(lambda partition, _: partition in gone))
     answer = DeleteOffsetsAnswer(codes=codes)
     return after, (*effects, Reply(event.ticket, answer, StoredPart.OFFSETS))
 
 
 def forget_topics(group: G, event: TopicsGone) -> tuple[G, tuple[Effect, ...]]:
     """Return a group without the offsets of topics that were deleted, and effects."""
-    return _with(group, group.offsets.without(lambda place, _: place.topic_id in event.topic_ids))
+    return _with(
+        group, group.offsets.without(lambda partition, _: partition.topic_id in event.topic_ids)
+    )
 
 
 def expire_offsets(

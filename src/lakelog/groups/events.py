@@ -189,7 +189,7 @@ class DeleteOffsets:
     """An operator wants the group to forget how far it has come in some partitions."""
 
     ticket: int = 0
-    places: tuple[TopicIdPartition, ...]
+    partitions: tuple[TopicIdPartition, ...]
     names: Mapping[bytes, str]
     """Of their topics, by id: members subscribe to names."""
 
@@ -289,7 +289,7 @@ class ConsumerAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOffsetsAnswer:
-    """What became of each place, in the order of the request; or why of none."""
+    """What became of each partition, in the order of the request; or why of none."""
 
     code: Code = Code.NONE
     codes: tuple[Code, ...] = ()

@@ -36,7 +36,7 @@ class Committed(NamedTuple):
 class NewOffset(NamedTuple):
     """What a client wants to commit."""
 
-    place: TopicIdPartition
+    partition: TopicIdPartition
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
@@ -56,8 +56,8 @@ class Offsets:
         said = sum(_said_bytes(row.metadata) for row in rows.values() if row.metadata)
         return cls(rows, ROW_BYTES * len(rows) + said)
 
-    def get(self, place: TopicIdPartition) -> Committed | None:
-        return self.rows.get(place)
+    def get(self, partition: TopicIdPartition) -> Committed | None:
+        return self.rows.get(partition)
 
     def topics(self) -> dict[bytes, list[int]]:
         """Return the partitions that have an offset, by topic."""
@@ -69,17 +69,19 @@ class Offsets:
     def committed(self, new: Iterable[NewOffset], commit_ms: int) -> "Offsets":
         """Return the offsets after a commit; the last of two for one partition counts."""
         rows, said = dict(self.rows), 0
-        for place, offset, epoch, metadata in new:
-            old = rows.get(place)
+        for partition, offset, epoch, metadata in new:
+            old = rows.get(partition)
             if metadata or (old is not None and old.metadata):
                 said += _said_bytes(metadata) - _said_bytes("" if old is None else old.metadata)
-            rows[place] = Committed(offset, epoch, metadata, commit_ms)
+            rows[partition] = Committed(offset, epoch, metadata, commit_ms)
         more = ROW_BYTES * (len(rows) - len(self.rows)) + said
         return Offsets(rows, self.size_bytes + more)
 
     def without(self, is_gone: Callable[[TopicIdPartition, Committed], bool]) -> "Offsets":
         """Return the offsets that stay; the same object if all do."""
-        rows = {place: row for place, row in self.rows.items() if not is_gone(place, row)}
+        rows = {
+            partition: row for partition, row in self.rows.items() if not is_gone(partition, row)
+        }
         if len(rows) == len(self.rows):
             return self
         return Offsets.of(rows)

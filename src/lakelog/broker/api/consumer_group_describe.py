@@ -82,9 +82,9 @@ def _member(services: Services, member: ConsumerMember) -> Fields:
     }
 
 
-def _assignment(services: Services, places: frozenset[TopicIdPartition]) -> Fields:
+def _assignment(services: Services, partitions: frozenset[TopicIdPartition]) -> Fields:
     rows = []
-    for row in by_topic(places):
+    for row in by_topic(partitions):
         topic = services.catalog.by_id(row["topic_id"].bytes)
         if topic is not None:
             rows.append({**row, "topic_name": topic.name})

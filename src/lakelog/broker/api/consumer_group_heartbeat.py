@@ -134,9 +134,9 @@ def _fields(answer: ConsumerAnswer) -> Fields:
     return found
 
 
-def by_topic(places: frozenset[TopicIdPartition]) -> list[Fields]:
+def by_topic(partitions: frozenset[TopicIdPartition]) -> list[Fields]:
     """Return partitions as Kafka lists them: topics by id, and the numbers of each."""
     found: dict[bytes, list[int]] = {}
-    for topic_id, partition in sorted(places):
+    for topic_id, partition in sorted(partitions):
         found.setdefault(topic_id, []).append(partition)
     return [{"topic_id": UUID(bytes=key), "partitions": some} for key, some in found.items()]

@@ -32,7 +32,7 @@ async def create_topics(services: Services, call: Call, request: CreateTopicsReq
         lambda topic: str(topic.name),
         partial(_create, services, validate_only=request.validate_only),
         _refused,
-        named_twice="it is named twice in one request",
+        named_twice="the topic is named twice in one request: name it once",
         codes=(
             (ConflictError, ErrorCode.topic_already_exists),
             (InvalidInputError, ErrorCode.invalid_partitions),
@@ -44,7 +44,7 @@ async def create_topics(services: Services, call: Call, request: CreateTopicsReq
 async def _create(services: Services, topic: CreatableTopic, *, validate_only: bool) -> Fields:
     name = str(topic.name)
     if not is_topic_name(name):
-        what = "use 1 to 249 of a-z A-Z 0-9 . _ -"
+        what = "not a name of a topic: use 1 to 249 of a-z A-Z 0-9 . _ -"
         return _refused(topic, ErrorCode.invalid_topic_exception, what)
     partitions = _partitions(services, topic)
     if not isinstance(partitions, int):
@@ -88,11 +88,11 @@ def _partitions(services: Services, topic: CreatableTopic) -> int | tuple[ErrorC
     if topic.assignments:
         numbers = sorted(int(one.partition_index) for one in topic.assignments)
         if numbers != list(range(len(numbers))) or count != -1:
-            what = "number partitions from 0, and say -1 for their number"
+            what = "assignments number partitions from 0, and num_partitions is -1 beside them"
             return ErrorCode.invalid_replica_assignment, what
         count = len(numbers)
     elif topic.replication_factor == 0 or topic.replication_factor < -1:
-        return ErrorCode.invalid_replication_factor, "use 1 or more, or -1"
+        return ErrorCode.invalid_replication_factor, "replication factor: use 1 or more, or -1"
     elif count == -1:
         return services.settings.partitions
     if not 1 <= count <= PARTITIONS_MAX:

@@ -64,6 +64,7 @@ class Fetching:
     """One fetch, from its request to its answer."""
 
     __slots__ = (
+        "_address",
         "_answer",
         "_deadline",
         "_fail",
@@ -82,7 +83,6 @@ class Fetching:
         "_version",
         "_wanted",
         "_watches",
-        "_who",
     )
 
     def __init__(
@@ -92,13 +92,13 @@ class Fetching:
         request: FetchRequest,
         answer: Answer,
         fail: Callable[[BaseException], None],
-        who: str,
+        address: str,
     ) -> None:
         if request.replica_id >= 0:
             raise InvalidInputError(f"a fetch of replica {request.replica_id}: there are none here")
         self._services, self._version, self._request = services, version, request
         self._answer, self._fail = answer, fail
-        self._who = who
+        self._address = address
         self._most = self._least = 0
         self._reserved = 0
         """Bytes for an answer that is being read from the store."""
@@ -170,7 +170,7 @@ class Fetching:
     def cancel(self) -> None:
         """Nobody waits for the answer any more."""
         self._stop_waiting()
-        self._services.answers.forget(self._again, self._who)
+        self._services.answers.forget(self._again, self._address)
         if self._task is not None:
             self._task.cancel()
         self._reserve(0)
@@ -228,11 +228,11 @@ class Fetching:
     def _find_room(self) -> bool:
         """Say whether there is room for an answer, and find out how much; if not, wait for it."""
         answers, most = self._services.answers, self._services.settings.limits.fetch_bytes_max
-        if answers.is_spent(self._who):
-            answers.wait(self._again, self._who)
+        if answers.is_spent(self._address):
+            answers.wait(self._again, self._address)
             return False
         # Not all of it: others come, too. And always so much that a consumer gets on.
-        room = max(answers.room(self._who) // 2, RESPONSE_BYTES_MIN)
+        room = max(answers.room(self._address) // 2, RESPONSE_BYTES_MIN)
         self._most = min(max(self._request.max_bytes, 0), most, room)
         self._least = min(self._request.min_bytes, max(self._most, 1))
         return True
@@ -244,7 +244,7 @@ class Fetching:
     def _reserve(self, size: int) -> None:
         """Have so much room, and no more."""
         change, self._reserved = size - self._reserved, size
-        self._services.answers.change(change, self._who)
+        self._services.answers.change(change, self._address)
 
     async def _collect(self) -> None:
         """Answer with what memory and the store have, as much as there is room for.

@@ -28,7 +28,7 @@ LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, 
 
 async def list_offsets(services: Services, call: Call, request: ListOffsetsRequest) -> Fields:
     """Say where partitions begin and end, and what was written when."""
-    run_scan = partial(services.scans.run, who=address_of(call.client_host))
+    run_scan = partial(services.scans.run, address=address_of(call.client_host))
     rows = await ask_partitions(
         services,
         partitions_by_index(request.topics),

@@ -71,6 +71,7 @@ class Producing:
 
     __slots__ = (
         "_acks",
+        "_address",
         "_begun_ms",
         "_begun_s",
         "_deadline_ms",
@@ -81,7 +82,6 @@ class Producing:
         "_start",
         "_topics",
         "_version",
-        "_who",
         "is_answered",
     )
 
@@ -92,12 +92,12 @@ class Producing:
         version: int,
         start: bytes,
         slot: ResponseSlot,
-        who: str,
+        address: str,
         begun_s: float,
         shape: ProduceShape | None = None,
     ) -> None:
         self._services, self._acks, self._version = services, request.acks, version
-        self._start, self._slot, self._who, self._begun_s = start, slot, who, begun_s
+        self._start, self._slot, self._address, self._begun_s = start, slot, address, begun_s
         self._shape = shape
         """Of a request that has one: what its answer looks like when all went well is known."""
         self._begun_ms = services.clock.boot_ms()
@@ -159,7 +159,7 @@ class Producing:
         if entry.configs.is_compacted:
             services.tasks.once("Produce of keys", self._submit_keyed(partition, append, done))
         else:
-            partition.lane.submit(append, done, self._begun_ms, self, self._who)
+            partition.lane.submit(append, done, self._begun_ms, self, self._address)
 
     async def _submit_keyed(
         self,
@@ -171,19 +171,19 @@ class Producing:
         async with partition.in_turn:
             try:
                 scan = without_keys(append.body, BLAMED_MAX)
-                blamed = await self._services.scans.run(scan, self._who)
+                blamed = await self._services.scans.run(scan, self._address)
             except LakelogError as error:
                 done(error)
                 return
             except Exception as error:
-                done(UnavailableError(f"its keys were not read: {error!r}"))
+                done(UnavailableError(f"the keys of its records could not be read: {error!r}"))
                 raise
             if blamed:
-                what = "a record without a key, and the topic is compacted: give it one"
+                what = "a record without a key, and the topic is compacted: give each record a key"
                 errors, code = tuple((at, what) for at in blamed), ErrorCode.invalid_record
                 done(Produced(partition.index, code, message=what, record_errors=errors))
                 return
-            partition.lane.submit(append, done, self._begun_ms, self, self._who)
+            partition.lane.submit(append, done, self._begun_ms, self, self._address)
 
     # ------------------------------------------------------------------------ answering
 
@@ -312,9 +312,12 @@ def _checked(
     if append.min_timestamp < 0:
         early = 0  # It has no time.
     if any(row.attributes & _APPEND_TIME_BIT for row in append.rows):
-        what = "times of the log, and the topic has those of producers: send plain times"
+        what = "a batch says LogAppendTime, and the topic has CreateTime: send it with CreateTime"
     elif late > configs.timestamp_after_max_ms or early > configs.timestamp_before_max_ms >= 0:
-        what = f"times {append.min_timestamp} to {append.max_timestamp} are too far from now"
+        what = (
+            f"timestamps {append.min_timestamp} to {append.max_timestamp} are too far from {now_ms},"
+            " the time of the broker: see message.timestamp.before.max.ms and after.max.ms"
+        )
     if what:
         return Produced(index, ErrorCode.invalid_timestamp, message=what)
     return append, -1

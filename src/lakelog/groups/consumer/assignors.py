@@ -61,7 +61,7 @@ def assign_range(
             end = at + least + (number < more)
             found[taker] += [TopicIdPartition(topic_id, partition) for partition in range(at, end)]
             at = end
-    return {key: frozenset(places) for key, places in found.items()}
+    return {key: frozenset(partitions) for key, partitions in found.items()}
 
 
 def assign_uniform(
@@ -74,12 +74,12 @@ def assign_uniform(
         takers = tuple(one.id for one in ordered if name in one.topics)
         if takers:
             classes.setdefault(takers, []).append(name)
-    holders = {place: one.id for one in ordered for place in one.before}
+    holders = {partition: one.id for one in ordered for partition in one.before}
     pools = [_Pool(takers, names, topics, holders) for takers, names in classes.items()]
     loads = dict.fromkeys((one.id for one in ordered), 0)
     for pool in pools:
-        for member_id, places in pool.held.items():
-            loads[member_id] += len(places)
+        for member_id, partitions in pool.owned.items():
+            loads[member_id] += len(partitions)
     for pool in pools:
         pool.fill(loads)
     for _ in range(ROUNDS_MAX):
@@ -88,9 +88,9 @@ def assign_uniform(
             break
     found: dict[str, list[TopicIdPartition]] = {one.id: [] for one in ordered}
     for pool in pools:
-        for member_id, places in pool.held.items():
-            found[member_id] += places
-    return {key: frozenset(places) for key, places in found.items()}
+        for member_id, partitions in pool.owned.items():
+            found[member_id] += partitions
+    return {key: frozenset(partitions) for key, partitions in found.items()}
 
 
 class _Pool:
@@ -103,28 +103,29 @@ class _Pool:
         topics: Mapping[str, TopicShape],
         holders: Mapping[TopicIdPartition, str],
     ) -> None:
-        self.held: dict[str, list[TopicIdPartition]] = {taker: [] for taker in takers}
+        self.owned: dict[str, list[TopicIdPartition]] = {taker: [] for taker in takers}
         self.free: list[TopicIdPartition] = []
         for name in names:
-            topic_id, partitions = topics[name]
-            for place in (TopicIdPartition(topic_id, partition) for partition in range(partitions)):
-                self.held.get(holders.get(place, ""), self.free).append(place)
+            topic_id, count = topics[name]
+            for index in range(count):
+                one = TopicIdPartition(topic_id, index)
+                self.owned.get(holders.get(one, ""), self.free).append(one)
 
     def fill(self, loads: dict[str, int]) -> None:
         """Give away what nobody has."""
-        heap = [(loads[taker], taker) for taker in self.held]
+        heap = [(loads[taker], taker) for taker in self.owned]
         heapq.heapify(heap)
-        for place in self.free:
+        for partition in self.free:
             load, taker = heap[0]
-            self.held[taker].append(place)
+            self.owned[taker].append(partition)
             loads[taker] = load + 1
             heapq.heapreplace(heap, (load + 1, taker))
         self.free = []
 
     def balance(self, loads: dict[str, int]) -> bool:
         """Move partitions from those who have most to those who have fewest; say if one moved."""
-        poor = [(loads[taker], taker) for taker in self.held]
-        rich = [(-loads[taker], taker) for taker, places in self.held.items() if places]
+        poor = [(loads[taker], taker) for taker in self.owned]
+        rich = [(-loads[taker], taker) for taker, partitions in self.owned.items() if partitions]
         heapq.heapify(poor)
         heapq.heapify(rich)
         moved = False
@@ -135,12 +136,12 @@ class _Pool:
                 heapq.heapreplace(rich, (-loads[giver], giver))
             elif least != loads[taker]:
                 heapq.heapreplace(poor, (loads[taker], taker))
-            elif not self.held[giver]:
+            elif not self.owned[giver]:
                 heapq.heappop(rich)
             elif -most - least <= 1:
                 break
             else:
-                self.held[taker].append(self.held[giver].pop())
+                self.owned[taker].append(self.owned[giver].pop())
                 loads[giver] -= 1
                 loads[taker] += 1
                 moved = True

@@ -32,7 +32,7 @@ __all__ = [
 AWAY = -2
 """The epoch of a static member that has left for a while."""
 
-PLACE_BYTES = 12
+PARTITION_BYTES = 12
 """What a stored partition takes in a set of a member; a bound."""
 
 TOPIC_BYTES = 48
@@ -86,9 +86,9 @@ class ConsumerMember:
         """A bound of what it takes when it is stored."""
         texts = self.texts
         size = stored_bytes(texts, 0) + TEXT_BYTES * len(texts)
-        for places in (self.target, self.assigned, self.revoking):
-            topics = {topic_id for topic_id, _ in places}
-            size += PLACE_BYTES * len(places) + TOPIC_BYTES * len(topics)
+        for partitions in (self.target, self.assigned, self.revoking):
+            topics = {topic_id for topic_id, _ in partitions}
+            size += PARTITION_BYTES * len(partitions) + TOPIC_BYTES * len(topics)
         return size
 
 
