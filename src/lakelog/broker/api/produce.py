@@ -315,8 +315,8 @@ def _checked(
         what = "a batch says LogAppendTime, and the topic has CreateTime: send it with CreateTime"
     elif late > configs.timestamp_after_max_ms or early > configs.timestamp_before_max_ms >= 0:
         what = (
-            f"timestamps {append.min_timestamp} to {append.max_timestamp} are too far from {now_ms},"
-            " the time of the broker: see message.timestamp.before.max.ms and after.max.ms"
+            f"timestamps {append.min_timestamp} to {append.max_timestamp} are too far from {now_ms}"
+            ", the time of the broker: see message.timestamp.before.max.ms and after.max.ms"
         )
     if what:
         return Produced(index, ErrorCode.invalid_timestamp, message=what)
