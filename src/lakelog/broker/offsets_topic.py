@@ -33,7 +33,7 @@ from lakelog.broker.offset_records import (
     offset_value,
     partition_of_group,
 )
-from lakelog.broker.partitions import FetchedRecords, Partition
+from lakelog.broker.partitions import Partition
 from lakelog.broker.scans import RunScan
 from lakelog.broker.supervision import Supervisor
 from lakelog.broker.watches import Watch, Watches
@@ -45,6 +45,7 @@ from lakelog.log import Bounds, Found
 from lakelog.model import Record
 from lakelog.ports import Clock
 from lakelog.records import NewBatch, encode_batch
+from lakelog.wire import FetchedPartition
 
 __all__ = ["OFFSETS_TOPIC", "OffsetsTopic"]
 
@@ -134,10 +135,10 @@ class _TailPartition(Partition):
     def sealed_bytes(self) -> int | None:
         return self._tail.size_bytes
 
-    def read_now(self, offset: int, most: int) -> FetchedRecords | None:
+    def read_now(self, offset: int, most: int) -> FetchedPartition | None:
         tail = self._tail
         if not tail.start <= offset <= tail.end:
-            return FetchedRecords(ErrorCode.offset_out_of_range, tail.end, tail.start)
+            return FetchedPartition(self.index, ErrorCode.offset_out_of_range, tail.end, tail.start)
         pieces: list[Bytes] = []
         size = 0
         if offset < tail.end:
@@ -146,13 +147,13 @@ class _TailPartition(Partition):
                     break
                 pieces.append(body)
                 size += len(body)
-        return FetchedRecords(ErrorCode.none, tail.end, tail.start, pieces, size)
+        return FetchedPartition(self.index, ErrorCode.none, tail.end, tail.start, pieces, size)
 
-    async def read(self, offset: int, most: int) -> FetchedRecords:
-        return cast("FetchedRecords", self.read_now(offset, most))
+    async def read(self, offset: int, most: int) -> FetchedPartition:
+        return cast("FetchedPartition", self.read_now(offset, most))
 
-    def marks(self) -> FetchedRecords:
-        return FetchedRecords(ErrorCode.none, self._tail.end, self._tail.start)
+    def marks(self) -> FetchedPartition:
+        return FetchedPartition(self.index, ErrorCode.none, self._tail.end, self._tail.start)
 
     def is_at_end(self, offset: int) -> bool:
         return offset == self._tail.end

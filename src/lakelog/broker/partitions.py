@@ -10,7 +10,7 @@ asking the lane and the manifest again.
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from types import GeneratorType
-from typing import Any, NamedTuple
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 
@@ -20,7 +20,6 @@ from lakelog.broker.recent_batches import RecentBatches
 from lakelog.broker.scans import RunScan
 from lakelog.catalog import Topic
 from lakelog.errors import LakelogError, UnavailableError
-from lakelog.formats import Bytes
 from lakelog.journal import Lane, ProducerState
 from lakelog.log import (
     Bounds,
@@ -36,21 +35,12 @@ from lakelog.log import (
 from lakelog.manifests import Manifest, change_manifest, changes, read_manifest
 from lakelog.records import Scan
 from lakelog.store import Work, run_async
+from lakelog.wire import FetchedPartition
 
-__all__ = ["FetchedRecords", "Partition"]
+__all__ = ["Partition"]
 
 PerformWork = Callable[[Any], Awaitable[Any]]
 """Performs what flows ask for, from memory where it can."""
-
-
-class FetchedRecords(NamedTuple):
-    """What a fetch gets of a partition."""
-
-    error: ErrorCode
-    end: int = -1
-    log_start: int = -1
-    pieces: list[Bytes] = []  # noqa: RUF012 (never changed)
-    size: int = 0
 
 
 def _refreshed(lane: Lane) -> Generator[Any, Any, None]:
@@ -126,7 +116,7 @@ class Partition:
             self._sized = manifest, history_bytes(manifest)
         return self._sized[1]
 
-    def read_now(self, offset: int, most: int) -> FetchedRecords | None:
+    def read_now(self, offset: int, most: int) -> FetchedPartition | None:
         """Return what is in memory; a part without bytes at the end; None: ask ``read``."""
         manifest = self._known.get(self.lane.lane)
         end = self.lane.end(self.topic_id_partition)
@@ -136,23 +126,25 @@ class Partition:
         if not manifest.log_start <= offset <= end:
             return None
         if offset == end:
-            return FetchedRecords(ErrorCode.none, end, manifest.log_start)
+            return FetchedPartition(self.index, ErrorCode.none, end, manifest.log_start)
         if offset < manifest.cleaned_end:
             return None  # Compaction took records away that memory still has: ask history.
         found = self._recent.read(self.topic_id_partition, offset, most)
         if found is None:
             return None
-        return FetchedRecords(ErrorCode.none, end, manifest.log_start, *found)
+        return FetchedPartition(self.index, ErrorCode.none, end, manifest.log_start, *found)
 
-    def marks(self) -> FetchedRecords:
+    def marks(self) -> FetchedPartition:
         """Return where it begins and ends, as far as it is known, and nothing of it."""
         manifest = self._known.get(self.lane.lane)
         end = self.lane.end(self.topic_id_partition)
         if manifest is None or end is None:
-            return FetchedRecords(ErrorCode.none)
-        return FetchedRecords(ErrorCode.none, max(end, manifest.sealed_end), manifest.log_start)
+            return FetchedPartition(self.index, ErrorCode.none)
+        return FetchedPartition(
+            self.index, ErrorCode.none, max(end, manifest.sealed_end), manifest.log_start
+        )
 
-    async def read(self, offset: int, most: int) -> FetchedRecords:
+    async def read(self, offset: int, most: int) -> FetchedPartition:
         """Return what is there at an offset: at least one batch, unless it is the end."""
         try:
             if not self._is_known(offset):
@@ -168,12 +160,12 @@ class Partition:
             flow = read(self.lane.lane, self.path, offset, max(most, 1), self._known, _refreshed)
             found = await run_async(flow, self._perform)
         except LakelogError as error:
-            return FetchedRecords(read_code(error))
+            return FetchedPartition(self.index, read_code(error))
         start, end = found.bounds.log_start, found.bounds.end
         if isinstance(found, OutOfRange):
-            return FetchedRecords(ErrorCode.offset_out_of_range, end, start)
+            return FetchedPartition(self.index, ErrorCode.offset_out_of_range, end, start)
         size = sum(map(len, found.pieces))
-        return FetchedRecords(ErrorCode.none, end, start, list(found.pieces), size)
+        return FetchedPartition(self.index, ErrorCode.none, end, start, found.pieces, size)
 
     def _is_known(self, offset: int) -> bool:
         """Say whether the lane need not be looked at again: what is read of the manifest comes

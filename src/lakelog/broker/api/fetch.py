@@ -23,7 +23,7 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker.allowance import begin_request, is_spent
 from lakelog.broker.catalog import Entry
 from lakelog.broker.codes import read_code
-from lakelog.broker.partitions import FetchedRecords, Partition
+from lakelog.broker.partitions import Partition
 from lakelog.broker.services import Services
 from lakelog.broker.sessions import Session, Wanted, wanted_of
 from lakelog.broker.supervision import awaited
@@ -54,10 +54,6 @@ refers to itself is garbage that only a collector finds.
 
 EXPECTED = (ErrorCode.none, ErrorCode.offset_out_of_range)
 """Of a partition that is there: anything else has failed."""
-
-_UNKNOWN = FetchedRecords(ErrorCode.unknown_topic_or_partition)
-_UNKNOWN_ID = FetchedRecords(ErrorCode.unknown_topic_id)
-_EMPTY = FetchedRecords(ErrorCode.none)
 
 
 class Fetching:
@@ -105,8 +101,8 @@ class Fetching:
         self._session: Session | None = None
         self._is_full = request.session_epoch <= 0
         self._wanted: list[tuple[Wanted, Partition | None]] = []
-        self._unanswered: dict[tuple[str, bytes], FetchedRecords] = {}
-        """Topics of which nobody can say whether they are there."""
+        self._unanswered: dict[tuple[str, bytes], ErrorCode] = {}
+        """Topics of which the store did not say whether they are there."""
         self._watches: list[tuple[Partition, Watch]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
@@ -186,16 +182,17 @@ class Fetching:
                     try:
                         asked[key] = await self._services.catalog.find_entry(*key)
                     except LakelogError as error:
-                        self._unanswered[key] = FetchedRecords(read_code(error))
+                        self._unanswered[key] = read_code(error)
                 self._wanted[at] = one, _partition(asked[key], one)
         self._try()
 
-    def _missing(self, one: Wanted) -> FetchedRecords:
-        """Return what is told of a partition that was not found: that it is not there, or that
-        nobody can say.
+    def _missing(self, one: Wanted) -> FetchedPartition:
+        """Return what is answered for a partition that was not found: that it is not there, or that
+        the store did not say.
         """
-        unknown = _UNKNOWN_ID if one.id else _UNKNOWN
-        return self._unanswered.get((one.name, one.id), unknown)
+        unknown = ErrorCode.unknown_topic_id if one.id else ErrorCode.unknown_topic_or_partition
+        code = self._unanswered.get((one.name, one.id), unknown)
+        return FetchedPartition(one.partition.partition, code)
 
     # ------------------------------------------------------------------------ collecting
 
@@ -206,7 +203,7 @@ class Fetching:
         if len(self._wanted) > AT_ONCE:
             self._run_in_task(self._collect())
             return
-        parts: list[FetchedRecords] = []
+        parts: list[FetchedPartition] = []
         left, size, failed = self._most, 0, False
         for one, partition in self._wanted:
             if partition is None:
@@ -254,7 +251,7 @@ class Fetching:
         """
         begin_request()
         self._reserve(self._most)
-        parts: list[FetchedRecords] = [_EMPTY] * len(self._wanted)
+        parts = [FetchedPartition(one.partition.partition, 0) for one, _ in self._wanted]
         loop = asyncio.get_running_loop()
         left, at = self._most, 0
         while at < len(self._wanted) and (left > 0 or left == self._most):
@@ -290,25 +287,26 @@ class Fetching:
             await asyncio.sleep(0)  # Others want to go on, too.
         for number in range(at, len(self._wanted)):
             unread = self._wanted[number][1]
-            parts[number] = _EMPTY if unread is None else unread.marks()
+            if unread is not None:
+                parts[number] = unread.marks()
             if not number % AT_ONCE:
                 await asyncio.sleep(0)
         size = self._most - left
-        failed = any(part.error is not ErrorCode.none for part in parts)
+        failed = any(part.error for part in parts)
         await asyncio.sleep(0)
         steps = self._finish_or_wait(parts, size, is_final=failed or is_spent())
         async for _ in in_turns(steps):
             pass
 
     def _finish_or_wait(
-        self, parts: list[FetchedRecords], size: int, *, is_final: bool
+        self, parts: list[FetchedPartition], size: int, *, is_final: bool
     ) -> Iterator[None]:
         """Answer if that is all there will be, if it is enough or the time is up; else wait."""
         is_late = asyncio.get_running_loop().time() >= self._deadline
         is_done = is_final or size >= self._least or is_late
         return self._finish(parts) if is_done else self._wait(parts)
 
-    def _fitted(self, part: FetchedRecords, left: int) -> FetchedRecords:
+    def _fitted(self, part: FetchedPartition, left: int) -> FetchedPartition:
         """Return a part without its bytes if there is no room for them: another time."""
         if part.size > left and left < self._most:
             return part._replace(pieces=[], size=0)
@@ -316,7 +314,7 @@ class Fetching:
 
     # ------------------------------------------------------------------------ waiting
 
-    def _wait(self, parts: list[FetchedRecords]) -> Iterator[None]:
+    def _wait(self, parts: list[FetchedPartition]) -> Iterator[None]:
         """Wait for more than there is, until somebody appends or the time is up.
 
         What grows meanwhile is remembered.
@@ -325,7 +323,7 @@ class Fetching:
         self._has_grown = False
         for (_, partition), part in zip(self._wanted, parts, strict=True):
             if partition is not None:
-                watch = Watch(partition.topic_id_partition, part.end, self._woken)
+                watch = Watch(partition.topic_id_partition, part.high_watermark, self._woken)
                 self._watches.append((partition, watch))
                 partition.lane.watch(watch)
             yield
@@ -365,23 +363,19 @@ class Fetching:
 
     # ------------------------------------------------------------------------ answering
 
-    def _finish(self, parts: list[FetchedRecords]) -> Iterator[None]:
+    def _finish(self, parts: list[FetchedPartition]) -> Iterator[None]:
         """Answer."""
         topics: dict[tuple[str, bytes], list[FetchedPartition]] = {}
         metrics, error_name = self._services.metrics, ""
         for (one, partition), part in zip(self._wanted, parts, strict=True):
-            index = one.partition.partition
-            row = FetchedPartition(
-                index, part.error, part.end, part.log_start, part.pieces, part.size
-            )
-            topics.setdefault((one.name, one.id), []).append(row)
+            topics.setdefault((one.name, one.id), []).append(part)
             if partition is not None:
                 counters = metrics.topic(partition.topic.name)
                 counters.bytes_out += part.size
                 counters.fetch_requests += 1
                 counters.failed_fetch_requests += part.error not in EXPECTED
-            if part.error is not ErrorCode.none and not error_name:
-                error_name = part.error.name.upper()
+            if part.error and not error_name:
+                error_name = ErrorCode(part.error).name.upper()
             yield
         found = [FetchedTopic(*key, rows) for key, rows in topics.items()]
         session = self._session
