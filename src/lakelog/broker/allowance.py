@@ -1,7 +1,7 @@
 """What one request may ask of the store: so many operations, whatever it names.
 
     begin_request    in the task of a request: what is asked of the store from here on counts for it
-    spend            one operation: whoever performs them says so
+    spend            counts one operation; called where operations are performed
     is_spent         asked between two slices of what a request names; then the rest is answered
                      without the store, so that the client asks again, or later
 

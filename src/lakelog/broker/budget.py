@@ -7,8 +7,8 @@ Each byte is counted for the address of the client as well. Of a budget an addre
 no more, so that the others find room whatever it does. Of the buffers it may have all, as long as
 nobody else needs them: then the oldest request of the address that has most must go.
 
-Nothing waits here. Whoever takes more than there is learns it, stops reading from its socket, and
-is called when there is room again. So memory is bounded by the budgets and one request for each
+Nothing waits here. A connection that takes more than there is stops reading from its socket, and is
+called when there is room again. So memory is bounded by the budgets and one request for each
 connection, whatever the store does.
 """
 
@@ -23,7 +23,9 @@ Resume = Callable[[], None]
 
 
 def address_of(host: str) -> str:
-    """Return whose share a client at ``host`` has: whoever has one address of IPv6 has 2^64."""
+    """Return the address that a client counts for: in IPv6 the network, of which one client has all
+    2^64 addresses.
+    """
     if ":" not in host:
         return host
     try:
@@ -110,7 +112,7 @@ class Budget:
 
 
 class Begun(Protocol):
-    """Somebody whose request has begun to come, and is not whole."""
+    """A connection whose request has begun to come, and is not whole."""
 
     @property
     def is_stopped(self) -> bool:
@@ -133,7 +135,7 @@ class Buffers:
         self._held: dict[str, int] = {}
         """Bytes, by address."""
         self._begun: dict[str, dict[Begun, None]] = {}
-        """Who has begun a request, by address, in the order in which they did."""
+        """Connections that have begun a request, by address, in that order."""
 
     def begin(self, one: Begun, address: str) -> None:
         """Take note that a request begins; an earlier one of the same connection has ended."""
@@ -159,7 +161,7 @@ class Buffers:
             self._held.pop(address, None)
 
     def fit(self) -> None:
-        """If there is too much, let those go who began first, of the address that has most."""
+        """If there is too much, drop connections of the address that has most, the oldest first."""
         while self.used > self.total and self._begun:
             greediest = max(self._begun, key=lambda address: self._held.get(address, 0))
             line = self._begun[greediest]

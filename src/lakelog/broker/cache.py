@@ -20,7 +20,7 @@ from lakelog.store import Fetched, GetRange, ObjectInfo, Op, PerformAsync
 __all__ = ["ColdCache"]
 
 GAP_BYTES_MAX = 64 << 10
-"""So much that nobody asked for is fetched rather than making a second request."""
+"""A gap of so many bytes between two ranges is fetched rather than making a second request."""
 
 REQUEST_BYTES_MAX = 16 << 20
 

@@ -62,7 +62,7 @@ class Entry:
         self._metadata: dict[int, tuple[tuple[int, ...], bytes]] = {}
 
     def change(self, topic: Topic) -> None:
-        """Take in what has become of it. Its partitions stay: somebody may be in their turn."""
+        """Take in what has become of it. Its partitions stay: requests may hold their locks."""
         if topic.partitions < self.topic.partitions:
             return  # Read before it grew: there are never fewer.
         self.topic = topic
@@ -131,7 +131,7 @@ class Catalog:
         """Topics whose cells cannot be read, and why, as far as is known."""
 
     def offer(self, entry: Entry) -> None:
-        """Let whoever asks for a topic by its name have one that is in no store."""
+        """Add a topic that is found by its name and is in no store."""
         self._virtual[entry.topic.name] = entry
 
     # ------------------------------------------------------------------------ asking
@@ -248,7 +248,7 @@ class Catalog:
         """Delete a topic: the cell first, then a row in each of its lanes.
 
         Raises:
-            NotFoundError: somebody else has.
+            NotFoundError: another client or broker has deleted it.
         """
         flow = delete_topic(topic.name, topic.id, self._ids(), now_ms=self._clock.now_ms())
         await self._change(flow)
@@ -265,7 +265,7 @@ class Catalog:
 
         Raises:
             ConflictError: it has as many already, or more.
-            NotFoundError: somebody has deleted it.
+            NotFoundError: it was deleted.
             InvalidInputError: these are too many.
         """
         return await self._change(grow_topic(topic.name, topic.id, self._ids(), partitions))
@@ -277,7 +277,7 @@ class Catalog:
 
         Raises:
             InvalidInputError: ``alter`` refuses.
-            NotFoundError: somebody has deleted it.
+            NotFoundError: it was deleted.
         """
         return await self._change(configure_topic(topic.name, topic.id, self._ids(), alter))
 
@@ -362,7 +362,7 @@ class Catalog:
 
 
 def _unreadable(name: str, error: LakelogError) -> UnavailableError:
-    """Nobody can say what became of a topic: that is not the same as that there is none."""
+    """What became of a topic is unknown: that is not the same as that there is none."""
     return UnavailableError(
         f"topic {name!r} cannot be read: {error}; other topics are served; run lakelog pipeline "
         "verify, and restore its cell from a backup"

@@ -1,13 +1,13 @@
 """Claims to shards of groups: taken when a broker starts, and taken back when a rival has gone.
 
-    start     whoever comes takes every shard: the one before him has died, or is about to
+    start     a broker that starts takes every shard: the one before it has died, or is about to
     lost      another broker has done that to this one, which is not ready then, and waits
     regained  the rival has said that it leaves, or has given no sign of life for ``gone_ms``
 
 A broker gives a sign of life every ``pulse_ms``: one small cell, whatever it coordinates. On S3
 that is 8,640 puts and as many gets a day, about 1.40 dollars a month. How long ago a sign was given
-is measured by the clock of whoever waits, from when it saw it first: no two clocks are compared. A
-rival that only slept is fenced by the claim, as ever.
+is measured by the clock of the broker that waits, from when it saw it first: no two clocks are
+compared. A rival that only slept is fenced by the claim, as ever.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class Claims:
         self._since_ms = clock.now_ms()
         self._rivals: dict[int, Pulse | None] = {}
         self.address = ""
-        """Where clients find this broker: whoever has lost groups to it is told."""
+        """Where clients find this broker; told to a broker that has lost groups to it."""
 
     async def take(
         self, shard: int, shards: int | None, former: bytes | None = None

@@ -1,4 +1,4 @@
-"""Who the brokers are, and who leads what. Today there is one, which leads everything.
+"""Which brokers there are, and which one leads a lane. Today there is one, which leads them all.
 
 Leadership is a hint and never safety: two brokers that both believe to lead a lane stay correct,
 because the store lets one of them win each key. So all that depends on it is which broker clients

@@ -43,7 +43,7 @@ JOIN_BYTES_MAX = 64 << 10
 """Answers that are so small in all are copied into one piece: the kernel takes each by itself."""
 
 RELAX_S = 1.0
-"""Who is silent for so long holds no memory to read into."""
+"""A connection that is silent for so long holds no memory to read into."""
 
 _SIZE = struct.Struct(">i")
 
@@ -122,7 +122,7 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Take what has come, frame by frame."""
         if self._is_ended:
-            return  # Nobody wants it any more.
+            return  # The connection has ended.
         self._end += nbytes
         self.used_s = self._loop.time()
         self._is_held = False
@@ -180,8 +180,8 @@ class Connection(asyncio.BufferedProtocol):
             self._buffers.end(self, self.address)
 
     def _hold(self, left: int) -> None:
-        """Count what has come and is not taken. Nobody waits for room here: then all might wait for
-        each other. Beyond what there is, whoever began first has to come again.
+        """Count what has come and is not taken. There is no waiting for room here: connections
+        could wait for each other for ever. Beyond what there is, the oldest one is closed.
         """
         if left != self._held:
             buffers = self._buffers
@@ -191,7 +191,7 @@ class Connection(asyncio.BufferedProtocol):
                 buffers.fit()
 
     def watch(self, now_s: float) -> None:
-        """Every now and then: hold nothing for who is silent, and end who is too slow."""
+        """Called now and then: free the memory of a silent connection, and end a slow one."""
         idle_s = now_s - self.used_s
         if idle_s > RELAX_S and self._start == self._end:
             self._chunk, self._start, self._end = bytearray(), 0, 0
@@ -225,7 +225,7 @@ class Connection(asyncio.BufferedProtocol):
         self._adjust()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End: nobody waits for the answers any more.
+        """End: the client takes no more answers.
 
         What is on its way to the store stays in memory, and in the budget, until it is there: else
         a client that connects again and again could fill the memory.

@@ -1,7 +1,8 @@
-"""Who may connect: so many in all, so many of one address, so many in a second.
+"""How many may connect: in all, from one address, and in a second.
 
 What is open takes a file of the process, and the store needs files, too: there are never more
-connections than leave it some. Who is refused is counted, and the log tells now and then how many.
+connections than leave it some. Connections that are refused are counted, and the log says how many
+now and then.
 """
 
 from collections import Counter
@@ -19,7 +20,7 @@ TELL_S = 10.0
 
 
 class ConnectionLimiter:
-    """Counts connections, and says who may come in."""
+    """Counts connections, and says whether one more is accepted."""
 
     def __init__(
         self,
@@ -85,7 +86,7 @@ class ConnectionLimiter:
             del self._inside[address]
 
     def sweep(self, now_s: float) -> None:
-        """Every now and then: tell of those who were refused, and forget who has not come."""
+        """Called now and then: log how many were refused, and forget idle addresses."""
         self._rates = {
             address: one for address, one in self._rates.items() if not one.is_new(now_s)
         }

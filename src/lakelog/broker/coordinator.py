@@ -72,7 +72,7 @@ A = TypeVar(
 )  # fmt: skip
 T = TypeVar("T")
 Coming = Coroutine[Any, Any, T]
-"""An answer for which somebody waits."""
+"""An answer that is still to come."""
 
 
 class Coordinator:
@@ -153,7 +153,7 @@ class Coordinator:
         return ""
 
     async def close(self) -> None:
-        """Take nothing more, store what was taken, and answer everybody."""
+        """Take nothing more, store what was taken, and answer all requests."""
         self._refuses = Code.COORDINATOR_NOT_AVAILABLE
         ending = [task for task in (self._loading, *self._kept) if task is not None]
         for task in ending:
@@ -261,7 +261,7 @@ class Coordinator:
         return stored.roster if isinstance(stored, Durable) else None
 
     def check_member(self, group_id: str, member_id: str | None, epoch: int) -> Code:
-        """Say whether somebody may be told offsets, if it says that it is a member.
+        """Say whether a client may be told offsets, if it says that it is a member.
 
         It does so in the newer protocol alone, and is measured by what is stored.
         """

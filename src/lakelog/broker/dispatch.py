@@ -8,9 +8,9 @@ they came: a handler has the turn until it returns. What it returns may be still
 that is being stored or a rebalance that others take part in; the next one does not wait for that.
 What only reads waits until those before it are done: it must not miss what they changed, and could
 not be answered earlier anyway, because answers keep their order. Produce and Fetch have orders of
-their own, and are not ordered with the others: who wants that waits for an answer.
+their own, and are not ordered with the others: a client that needs that waits for an answer.
 
-All but Produce and Fetch begin in turns, one of each address at a time (``lines``).
+All but Produce and Fetch begin in turns, one of each address at a time (``fair_scheduler``).
 
 A request that cannot be read closes its connection, as in Kafka, and no other. An error that a
 handler did not expect closes it as well: an answer that looks like success would be worse.
@@ -64,7 +64,7 @@ LARGE_ELEMENTS = 500
 
 _CORRELATION_AT, _CORRELATION_END = 4, 8
 _FETCHED_BYTES = 100
-"""About what a partition takes that somebody wants."""
+"""About how many bytes of memory a partition of a fetch takes."""
 
 
 class Dispatcher:
@@ -218,7 +218,7 @@ class Dispatcher:
             connection.asking = None
 
     def _bug(self, header: RequestHeader, slot: ResponseSlot, error: BaseException) -> None:
-        """End a connection for an error that nobody expected."""
+        """End a connection for an error that no handler expected."""
         name, version = header.api.name, header.version
         self._metrics.api(name).count(0.0, "UNKNOWN_SERVER_ERROR")
         self._log.error(

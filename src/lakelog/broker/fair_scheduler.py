@@ -48,7 +48,7 @@ class FairScheduler:
     async def turn(self, address: str) -> AsyncIterator[None]:
         """Wait until it is the turn of this request of an address; keep it as short as it can be.
 
-        Whoever has it must not wait for another request.
+        A request that has its turn must not wait for another request.
         """
         line = self._lines.get(address)
         if line is None:
@@ -61,7 +61,7 @@ class FairScheduler:
 
 
 class _Line:
-    """The line of one address. It lives while somebody stands in it, or a slice goes on."""
+    """The line of one address. It lives while requests stand in it, or a slice goes on."""
 
     __slots__ = ("__weakref__", "_began", "_is_held", "_loop", "_now", "_slice_s", "_waiting")
 
@@ -69,7 +69,7 @@ class _Line:
         self._now = now
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[asyncio.Event] = deque()
-        """Those who stand in line, each by what tells it to look again."""
+        """Requests in line, each by the event that tells it to look again."""
         self._began: float | None = None
         """When the slice of this turn of the loop began; None: it has not."""
         self._slice_s = SLICE_S

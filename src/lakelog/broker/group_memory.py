@@ -4,9 +4,9 @@
     a new group        up to shard_new_bytes     up to its part of that
     a group that is    up to SHARD_BYTES_MAX     up to its part of that
 
-Whoever commits needs no membership, and what it commits is kept for a week. So one address has no
-more than a part of each shard, and what lies between the two limits is for groups that are there:
-they go on when no new one is taken. To commit again for the same partitions takes no room.
+A client that commits needs no membership, and what it commits is kept for a week. So one address
+has no more than a part of each shard, and what lies between the two limits is for groups that are
+there: they go on when no new one is taken. To commit again for the same partitions takes no room.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ class GroupMemoryFull(NamedTuple):
 
 
 class GroupMemory:
-    """What the groups of one shard take. Who asks and is not refused takes it."""
+    """What the groups of one shard take: ask ``refuses`` before ``take``."""
 
     def __init__(self, shard: int, limits: Limits) -> None:
         self._shard = shard

@@ -1,10 +1,10 @@
 """The driver of a lane: the one task that changes what a broker knows of it.
 
-    submit  --> queue --> flush --> a call for everybody who waits, then for who waits to read
+    submit  --> queue --> flush --> a call for every request, then for fetches that wait
                             `--> checkpoint, beside the next flushes, when one is due
-    refresh --> between two flushes: is there more than we know? One look for all who ask
-    watch   --> called when a partition has grown; while somebody watches an idle lane, it is
-                probed now and then, because another process may append as well
+    refresh --> between two flushes: is there more than is known here? One look for all callers
+    watch   --> called when a partition has grown; while an idle lane is watched, it is probed
+                now and then, because another process may append as well
 
 What a flush took is answered, whatever happens to the flush: with outcomes, or with the error that
 ended it, which does not say that anything is absent. Answers are calls and not futures: a broker
@@ -90,7 +90,7 @@ class LaneWriter:
         """Requests that wait for room in the queue."""
         self._closing = False
         self.unstored = 0
-        """Requests that were taken, and of which nobody knows whether they are stored."""
+        """Requests that were taken, and whose outcome is unknown."""
         self._refreshing: list[asyncio.Future[None]] = []
         self._watches = Watches(self._tasks)
         self._looked_ms = 0
@@ -122,7 +122,7 @@ class LaneWriter:
     ) -> None:
         """Store one request with the next flush in which its client has a place, and be called.
 
-        It is taken, whatever its size: whoever submits keeps to a budget. Requests of one client
+        It is taken, whatever its size: the caller keeps to a budget. Requests of one client
         keep their order; clients have equal parts of a flush. What waits for a flush when the owner
         of its answer has expired is forgotten, and nobody is called.
         """
@@ -135,9 +135,9 @@ class LaneWriter:
             self._stirred.set()
 
     def drop_late(self, now_ms: int) -> None:
-        """Forget what still waits for a flush when nobody waits for it any more: a store that does
-        not answer must not fill the memory with it. The others wait on, also while the writer
-        closes: what was accepted is flushed.
+        """Forget requests that still wait for a flush when their clients have been answered: a
+        store that does not answer must not fill the memory with them. The others wait on, also
+        while the writer closes: what was accepted is flushed.
         """
         self._queue.drop(lambda one: _is_late(one, now_ms))
 
@@ -153,7 +153,7 @@ class LaneWriter:
 
         def done(outcome: Outcome | LakelogError) -> None:
             if answer.done():
-                return  # Whoever waited was cancelled.
+                return  # The caller was cancelled.
             if isinstance(outcome, LakelogError):
                 answer.set_exception(outcome)
             else:
@@ -212,14 +212,15 @@ class LaneWriter:
         return self.health.trouble(is_closing=self._closing)
 
     async def watch_floor(self, every_ms: int) -> None:
-        """Look at the head again and again, for ever: a busy lane needs to only now and then, and
-        whoever wonders how far sealing is behind wants to know it sooner.
+        """Look at the head again and again, for ever: appending to a busy lane looks at it seldom,
+        and the metric of how far sealing is behind needs it more often.
         """
         while True:
             await asyncio.sleep(every_ms / 1000)
             try:
                 if self.health.is_failing and not self._queue:
-                    # Whoever is not ready is sent nothing, and would never know that all is well.
+                    # A broker that is not ready is sent nothing: it must find out by itself that
+                    # the store takes bundles again.
                     await self.append(Touch())
                 await run_async(look(self.lane), self._perform)
             except LakelogError as error:
@@ -235,7 +236,7 @@ class LaneWriter:
         self._watches.add(watch)
         end = self.end(watch.partition)
         if end is not None and end > watch.offset:
-            # It has grown since whoever waits looked.
+            # It has grown since the fetch looked.
             asyncio.get_running_loop().call_soon(self._wake, (watch.partition,))
         self._stirred.set()
 
@@ -244,7 +245,7 @@ class LaneWriter:
         self._watches.forget(watch)
 
     def _wake(self, partitions: Iterable[TopicIdPartition] | None = None) -> None:
-        """Call those who wait for these partitions, or for any, as far as they have grown."""
+        """Call the watches of these partitions, or of all, as far as they have grown."""
         fold = self.lane.fold
         if fold is not None:
             self._watches.wake(fold.end, partitions)
@@ -370,7 +371,7 @@ class LaneWriter:
             self._wake(ours if self._seq() == before + 1 else None)
 
     def _refuse(self, error: LakelogError, taken: Iterable[_Waiter] = ()) -> None:
-        """Answer everybody who waits with an error."""
+        """Answer all requests and looks that wait with an error."""
         told = [*taken, *self._queue.clear()]
         self.unstored += len(told)
         for done, _ in told:
@@ -391,7 +392,7 @@ class LaneWriter:
 
 
 def _answer(waiting: Iterable[asyncio.Future[None]], error: LakelogError | None = None) -> None:
-    """Answer those who still wait for a look: that it has been taken, or what it ended in."""
+    """Answer callers that still wait for a look: that it was taken, or the error it ended in."""
     for answer in waiting:
         if not answer.done() and error is not None:
             answer.set_exception(error)
@@ -400,7 +401,7 @@ def _answer(waiting: Iterable[asyncio.Future[None]], error: LakelogError | None 
 
 
 def _is_late(waiter: _Waiter, now_ms: int) -> bool:
-    """Say whether nobody waits for an outcome any more."""
+    """Say whether the client of a request has been answered already."""
     owner = waiter[1]
     return owner is not None and owner.expire(now_ms)
 

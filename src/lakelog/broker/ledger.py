@@ -1,4 +1,4 @@
-"""The ledger of a shard: what of it is stored, what is on its way, and the one who writes.
+"""The ledger of a shard: what of it is stored, what is on its way, and the task that writes.
 
     note --> dirty --one put at a time--> stored
 
@@ -62,7 +62,7 @@ class CoordinatorSettings:
     does not know it misleads its consumers for so long."""
 
     pulse_ms: int = 10_000
-    """How often a broker says that it lives, to those who have lost their groups to it."""
+    """How often a broker stores a sign of life, for brokers that lost their groups to it."""
 
     gone_ms: int = 30_000
     """A broker that has not said so for this long has gone, and its groups are taken back."""
@@ -229,8 +229,8 @@ class Ledger:
         """Store it, however long that takes.
 
         Also what the store refuses is put again, though seldom: groups live in this memory, and
-        credentials, quotas and proxies are put right while a broker runs. Whoever waits is told
-        that there is no answer, when its patience ends.
+        credentials, quotas and proxies are put right while a broker runs. Clients that wait are
+        told that there is no answer, when its patience ends.
 
         Raises:
             FencedError: this broker has lost the shard.

@@ -1,10 +1,10 @@
-"""A look at the store that many share: one for all who ask while another one is on its way.
+"""A look at the store that many share: one for all callers that ask while another is on its way.
 
     ask --> look ----------->
             ask, ask, ask --> one look ------->
 
-Whoever asks wants to know how things are from now on, so that a look which has begun is no answer.
-The next one begins when that one has ended, and is everybody's. However many ask, and however
+A caller wants to know how things are from now on, so that a look which has begun is no answer. The
+next one begins when that one has ended, and all callers share it. However many ask, and however
 often, the store is asked once at a time.
 """
 

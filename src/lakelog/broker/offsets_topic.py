@@ -1,12 +1,12 @@
 """A ``__consumer_offsets`` that is not there: what groups commit, as a topic that can be read.
 
     a look, every second     groups that have changed -> records -> the tail of a partition
-    from the first question  nobody asks: nothing is kept, and it costs nothing
+    from the first fetch on  until a client asks for it nothing is kept, and it costs nothing
 
 Tools like Burrow read this topic of Kafka's. Here groups are cells, so the topic is made up: it
-begins with all that is committed when somebody first asks for it, as a compacted topic would, and
+begins with all that is committed when a client first asks for it, as a compacted topic would, and
 goes on with every change. It is in memory only and of a bounded size. It cannot be written, and is
-not listed: whoever reads it knows its name.
+not listed: tools that read it know its name.
 
     offset 0 ... nothing, as where a topic was compacted ... the time at the first record, on and on
 
@@ -67,7 +67,7 @@ Row = tuple[bytes, bytes | None]
 
 
 class _Tail:
-    """The batches of one partition, and who waits for more."""
+    """The batches of one partition, and the fetches that wait for more."""
 
     def __init__(self, tasks: Supervisor) -> None:
         self.bases: list[int] = []
@@ -78,7 +78,7 @@ class _Tail:
         self._watches = Watches(tasks)
 
     def add(self, rows: list[Row], now_ms: int) -> None:
-        """Append one batch, and wake who waits."""
+        """Append one batch, and wake fetches that wait."""
         self.end = self.end or now_ms * OFFSETS_A_MS
         records = [
             Record(offset=self.end + at, timestamp=now_ms, key=key, value=value)
@@ -222,7 +222,7 @@ class OffsetsTopic(Entry):
         return found
 
     async def watch(self) -> None:
-        """Look again and again, once somebody has asked."""
+        """Look again and again, once a client has asked."""
         while True:
             await asyncio.sleep(EVERY_S)
             if self._tails:

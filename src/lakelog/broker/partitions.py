@@ -96,7 +96,7 @@ class Partition:
 
     @property
     def in_turn(self) -> asyncio.Lock:
-        """Held by whoever must not be overtaken: batches keep their order."""
+        """Held while a batch is checked in a thread, so that batches keep their order."""
         if self._in_turn is None:
             self._in_turn = asyncio.Lock()
         return self._in_turn

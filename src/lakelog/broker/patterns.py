@@ -73,7 +73,7 @@ class Patterns:
     async def match(self, expression: str, names: tuple[str, ...]) -> frozenset[str] | None:
         """Return the names that fit; None: it is no expression.
 
-        Whoever gives the same tuple again has the same names: what was found is still right.
+        The same tuple has the same names: what was found for it before is still right.
         """
         if len(expression) > REGEX_MAX:
             return None

@@ -65,7 +65,7 @@ from lakelog.store import (
 __all__ = ["Broker", "run_broker"]
 
 FLOOR_MS = 30_000
-"""How often the head of a lane is looked at, for whoever watches how far sealing is behind."""
+"""How often the head of a lane is looked at, for the metric of how far sealing is behind."""
 
 BACKLOG = 128
 """Connections that the kernel keeps until they are looked at. All of them are opened at once, also
@@ -82,7 +82,7 @@ FAREWELL_MS = 2_000
 
 @dataclass(slots=True, kw_only=True)
 class Broker:
-    """A broker that runs: a set of parts, and who is connected."""
+    """A broker that runs: its parts, and the connections that are open."""
 
     services: Services
     dispatcher: Dispatcher
@@ -172,7 +172,7 @@ class Broker:
             self.services.metrics.stall(min(late_s))
 
     async def drain(self) -> None:
-        """Accept nothing more, answer what was accepted, and let everybody go."""
+        """Accept nothing more, answer what was accepted, and close all connections."""
         self.is_draining = True
         writers = self.services.lanes.values()
         closing = {awaited(writer.close()): writer for writer in writers}
@@ -378,9 +378,9 @@ async def _learn(writer: LaneWriter, on_error: Callable[[LakelogError], None]) -
 
 
 async def _bind(broker: Broker, advertised: dict[str, tuple[str, int]]) -> list[asyncio.Server]:
-    """Have every port, and know what to tell clients of it; nobody is answered yet.
+    """Bind every listener, and note what clients are told of it; connections are not served yet.
 
-    The sockets listen from here on. A port that somebody else has is so found out now, and clients
+    The sockets listen from here on. A port that another process has is found out now, and clients
     that come early wait a moment longer.
     """
     servers: list[asyncio.Server] = []

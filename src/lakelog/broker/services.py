@@ -1,4 +1,4 @@
-"""What a handler is given: the broker's parts, and who calls."""
+"""What a handler is given: the broker's parts, and which client calls."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -66,7 +66,7 @@ async def then(asked: Awaitable[A], fields: Callable[[A], Fields]) -> Fields:
 
 
 class Call(NamedTuple):
-    """Who asks, and in which version."""
+    """Which client asks, for which API and in which version."""
 
     api_key: int
     version: int

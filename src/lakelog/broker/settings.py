@@ -42,7 +42,7 @@ class BrokerSettings:
     topics_refresh_ms: int = 30_000
     """How often topics that others made or deleted are looked for."""
     probe_ms: int = 1_000
-    """How often a lane in which nothing is written, and for which somebody waits, is looked at."""
+    """How often an idle lane is looked at while a fetch waits for it."""
 
     clock_skew_ms_max: int = SKEW_MS_MAX
     """How far this machine's clock may be from the store's; beyond it nothing is appended. Raise it

@@ -3,9 +3,9 @@
     ask --step--> group --Persist--> the ledger, which stores it
                     `--Reply--> at once, or when what it speaks of is stored
 
-Whoever waits for the store longer than ``patience_ms`` is told to try again: it may have been
-stored, and trying again is right in both cases. When another broker has the claim everybody is sent
-to look for its coordinator.
+A client that waits for the store longer than ``patience_ms`` is told to try again: its change may
+have been stored, and trying again is right in both cases. When another broker has the claim all
+clients are told to look for their coordinator.
 
 Offsets are read from what is stored and never from what is about to be.
 """
@@ -76,7 +76,7 @@ def _no_room(event: Request, *, is_new: bool) -> Code:
 
 
 def _address(event: Event) -> str:
-    """Return who makes a group, if this makes one."""
+    """Return the address of the client that an event comes from, if it can make a group."""
     if isinstance(event, Join | ConsumerHeartbeat | Commit):
         return address_of(event.client_host.removeprefix("/"))
     return ""
@@ -186,7 +186,7 @@ class Shard:
         return answer
 
     def tell(self, group_id: str, event: Event) -> None:
-        """Let something happen to a group that nobody waits for."""
+        """Put an event to a group that has no answer."""
         if self.refuses is None and group_id in self.groups:
             self._step(group_id, event)
 
@@ -222,7 +222,7 @@ class Shard:
                     self._wait(self._ledger.version(group_id, part), ticket, answer)
 
     def _weigh(self, before: AnyGroup, after: AnyGroup, event: Event) -> bool:
-        """Account for a change of size; False: it has no room, and whoever asked was told."""
+        """Account for a change of size; False: there is no room, and the request was refused."""
         memory, old = self._memory, self._memory.size_of(after.id)
         if isinstance(event, Commit) and old:
             new = old + after.offsets.size_bytes - before.offsets.size_bytes
@@ -287,7 +287,7 @@ class Shard:
         self._impatience = loop.call_later(max(left_ms, 1) / 1000, self._lose_patience)
 
     def _lose_patience(self) -> None:
-        """Tell those who have waited too long to try again. They came in order, so they go so."""
+        """Tell clients that have waited too long to try again: the oldest first."""
         now_ms = self._clock.boot_ms()
         while self._waiting and self._waiting[0].deadline_ms <= now_ms:
             self._refuse(self._waiting.popleft().ticket, Code.COORDINATOR_NOT_AVAILABLE)
@@ -301,7 +301,7 @@ class Shard:
             self._answer(ticket, refusal(asked[1], code))
 
     def _stop(self, code: Code) -> None:
-        """Answer nothing more, and tell everybody why."""
+        """Answer nothing more, and refuse what waits."""
         self.refuses = code
         for ticket in list(self._asked):
             self._refuse(ticket, code)
@@ -324,7 +324,7 @@ class Shard:
         return self.groups.get(name, absent(name)).durable
 
     def _release(self) -> None:
-        """Answer those who waited for what is stored now."""
+        """Answer requests that waited for what is stored now."""
         waiting, self._waiting = self._waiting, deque()
         for one in waiting:
             if one.version <= self._ledger.stored_version:
@@ -341,7 +341,7 @@ class Shard:
             raise error
 
     async def close(self) -> None:
-        """Take nothing more, store what was taken, and answer everybody."""
+        """Take nothing more, store what was taken, and answer all requests."""
         if self.refuses is None:
             self.refuses = Code.COORDINATOR_NOT_AVAILABLE
         for group_id in list(self._timers):

@@ -7,7 +7,7 @@ from typing import TypeVar
 __all__ = ["in_turns"]
 
 TURN_S = 0.005
-"""How long somebody has the loop before others have their turn."""
+"""How long one request has the loop before others have their turn."""
 
 T = TypeVar("T")
 

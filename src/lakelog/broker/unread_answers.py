@@ -3,8 +3,8 @@
     made     an answer waits for those before it      counted from when it is made
     written  it is in the buffer of the socket        counted until the kernel has taken it
 
-A client has to take its answers at some rate as long as there are any. Who takes less for a minute,
-or for a second while there is no room for the answers of others, is ended.
+A client has to take its answers at some rate as long as there are any. The connection of a client
+that takes less for a minute, or for a second while there is no room for other answers, is closed.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,7 @@ class UnreadAnswers:
         self._address, self._size = address, size
 
     def end(self) -> None:
-        """Nobody will take anything more."""
+        """The connection has ended."""
         self._size = int
         self.look()
 

@@ -1,7 +1,7 @@
-"""Who waits for partitions of a lane to grow, and is called when they have.
+"""Fetches that wait for partitions of a lane to grow, and are called when they have.
 
-A fetch that found nothing waits here, on each of its partitions, and is called once: whoever is
-called looks again, and waits again if there is still nothing for it.
+A fetch that found nothing waits here, on each of its partitions, and is called once: it looks again
+then, and waits again if there is still nothing for it.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,7 +15,7 @@ __all__ = ["Watch", "Watches"]
 
 @dataclass(slots=True, eq=False)
 class Watch:
-    """Somebody who waits for a partition to grow beyond an offset."""
+    """Calls ``wake`` when a partition has grown beyond an offset."""
 
     partition: TopicIdPartition
     offset: int
@@ -23,7 +23,7 @@ class Watch:
 
 
 class Watches:
-    """Those who wait, by partition."""
+    """The watches of a lane, by partition."""
 
     def __init__(self, tasks: Supervisor) -> None:
         self._tasks = tasks
@@ -33,7 +33,7 @@ class Watches:
         return bool(self._waiting)
 
     def add(self, watch: Watch) -> None:
-        """Let somebody wait."""
+        """Add a watch."""
         self._waiting.setdefault(watch.partition, set()).add(watch)
 
     def forget(self, watch: Watch) -> None:

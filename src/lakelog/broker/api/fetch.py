@@ -114,7 +114,7 @@ class Fetching:
         self._guard(self._start)
 
     def _guard(self, step: Callable[[], None]) -> None:
-        """Let nobody wait for what a bug has ended."""
+        """Run a step; an error in it ends the connection, so that the client does not wait on."""
         try:
             step()
         except Exception as error:  # noqa: BLE001 (it ends this connection, and no other)
@@ -164,7 +164,7 @@ class Fetching:
             self._try()
 
     def cancel(self) -> None:
-        """Nobody waits for the answer any more."""
+        """End it: the connection is closed."""
         self._stop_waiting()
         self._services.answers.forget(self._again, self._address)
         if self._task is not None:
@@ -354,7 +354,7 @@ class Fetching:
         self._task = task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Let nobody wait for what a bug has ended."""
+        """Give back what a task had reserved; an error in it ends the connection."""
         if task.cancelled():
             self._reserve(0)
         elif (error := task.exception()) is not None:

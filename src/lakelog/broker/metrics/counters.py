@@ -130,7 +130,7 @@ class LogRow(NamedTuple):
     partition: int
     end: int
     start: int | None = None
-    """None: a broker does not know it as long as nobody reads there."""
+    """None: a broker does not know it until the partition is read."""
     size_bytes: int | None = None
     """Of what is sealed, which is all but the newest; None, likewise."""
 
@@ -188,12 +188,12 @@ class Metrics:
     task_deaths: Counter[str] = field(default_factory=Counter)
     """By the name of the task."""
     callback_failures: Counter[str] = field(default_factory=Counter)
-    """By the name of whoever was called."""
+    """By the name of the callback."""
 
     # ------------------------------------------------------------------------ counting
 
     def api(self, name: str) -> ApiCounters:
-        """Return what is counted for an API: whoever counts often keeps it."""
+        """Return the counters of an API."""
         row = self.apis.get(name)
         if row is None:
             row = self.apis[name] = ApiCounters()

@@ -1,6 +1,6 @@
 """What a broker is asked for at every scrape: how full it is, where partitions end, who lags.
 
-All of it is read from what the broker knows anyway, on the loop; nobody asks the store. Lag and
+All of it is read from the memory of the broker, on the loop; the store is not asked. Lag and
 ends are capped, because a scrape may not hold the loop: a larger namespace is watched from storage.
 """
 

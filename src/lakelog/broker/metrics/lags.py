@@ -44,7 +44,7 @@ class Lag(NamedTuple):
     committed: int
     records: int
     size_bytes: float | None
-    """None: nothing was written here yet, and so nobody knows how large records are."""
+    """None: nothing was written here yet, so that the size of a record is not known."""
     seconds: float | None
     """None: it is being found out."""
 
@@ -127,7 +127,7 @@ class Lags:
         return None if time_ms is None or time_ms < 0 else max(now_ms - time_ms, 0) / 1000
 
     def _looked_at(self) -> Iterator[_GroupPosition | None]:
-        """Yield something for every row that is looked at; None: nobody can lag there."""
+        """Yield something for every row that is looked at; None: no group can lag there."""
         services = self._services
         for group, offsets in services.coordinator.stored_offsets():
             yield None  # A group without offsets takes time as well.

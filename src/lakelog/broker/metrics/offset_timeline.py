@@ -1,4 +1,4 @@
-"""When offsets came to be: a few points of the way that a partition has gone.
+"""When offsets were written: a few points in time, with the end that a partition had then.
 
     times    10:00:00   10:00:05   10:00:06   10:00:07
     ends          100        140        141        300
@@ -16,7 +16,7 @@ POINTS_MAX = 48
 
 
 class OffsetTimeline:
-    """The way of one partition, as far as somebody has watched it."""
+    """Ends of one partition, and when they were seen."""
 
     __slots__ = ("_ends", "_times")
 
