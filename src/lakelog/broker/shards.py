@@ -11,7 +11,6 @@ Offsets are read from what is stored and never from what is about to be.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
@@ -83,12 +82,11 @@ def _address(event: Event) -> str:
 
 
 class _Waiting(NamedTuple):
-    """An answer that waits for a version to be stored."""
+    """An answer that waits for a version to be stored, and what ends the wait."""
 
     version: int
-    ticket: int
     answer: Answer
-    deadline_ms: int
+    timer: asyncio.TimerHandle
 
 
 class Shard:
@@ -128,8 +126,8 @@ class Shard:
 
         self._tickets = 0
         self._asked: dict[int, tuple[asyncio.Future[Answer], Request]] = {}
-        self._waiting: deque[_Waiting] = deque()
-        self._impatience: asyncio.TimerHandle | None = None
+        self._waiting: dict[int, _Waiting] = {}
+        """By ticket."""
         self._timers: dict[str, tuple[int, asyncio.TimerHandle]] = {}
         self._writer = awaited(self._write())
         for name, group in self.groups.items():
@@ -277,23 +275,15 @@ class Shard:
         if version <= self._ledger.stored_version:
             self._answer(ticket, answer)
             return
-        deadline_ms = self._clock.boot_ms() + self._settings.patience_ms
-        self._waiting.append(_Waiting(version, ticket, answer, deadline_ms))
-        if self._impatience is None:
-            self._watch(self._settings.patience_ms)
+        timer = asyncio.get_running_loop().call_later(
+            self._settings.patience_ms / 1000, self._lose_patience, ticket
+        )
+        self._waiting[ticket] = _Waiting(version, answer, timer)
 
-    def _watch(self, left_ms: int) -> None:
-        loop = asyncio.get_running_loop()
-        self._impatience = loop.call_later(max(left_ms, 1) / 1000, self._lose_patience)
-
-    def _lose_patience(self) -> None:
-        """Tell clients that have waited too long to try again: the oldest first."""
-        now_ms = self._clock.boot_ms()
-        while self._waiting and self._waiting[0].deadline_ms <= now_ms:
-            self._refuse(self._waiting.popleft().ticket, Code.COORDINATOR_NOT_AVAILABLE)
-        self._impatience = None
-        if self._waiting:
-            self._watch(self._waiting[0].deadline_ms - now_ms)
+    def _lose_patience(self, ticket: int) -> None:
+        """Tell a client that has waited too long to try again."""
+        del self._waiting[ticket]
+        self._refuse(ticket, Code.COORDINATOR_NOT_AVAILABLE)
 
     def _refuse(self, ticket: int, code: Code) -> None:
         asked = self._asked.get(ticket)
@@ -305,9 +295,9 @@ class Shard:
         self.refuses = code
         for ticket in list(self._asked):
             self._refuse(ticket, code)
+        for one in self._waiting.values():
+            one.timer.cancel()
         self._waiting.clear()
-        if self._impatience is not None:
-            self._impatience.cancel()
         for group_id in list(self._timers):
             self._disarm(group_id)
 
@@ -325,12 +315,11 @@ class Shard:
 
     def _release(self) -> None:
         """Answer requests that waited for what is stored now."""
-        waiting, self._waiting = self._waiting, deque()
-        for one in waiting:
+        for ticket, one in list(self._waiting.items()):
             if one.version <= self._ledger.stored_version:
-                self._answer(one.ticket, one.answer)
-            else:
-                self._waiting.append(one)
+                del self._waiting[ticket]
+                one.timer.cancel()
+                self._answer(ticket, one.answer)
 
     # ------------------------------------------------------------------------ ending
 
@@ -346,8 +335,7 @@ class Shard:
             self.refuses = Code.COORDINATOR_NOT_AVAILABLE
         for group_id in list(self._timers):
             self._disarm(group_id)
-        stored = {one.ticket for one in self._waiting}
-        for ticket in [ticket for ticket in self._asked if ticket not in stored]:
+        for ticket in [ticket for ticket in self._asked if ticket not in self._waiting]:
             self._refuse(ticket, Code.COORDINATOR_NOT_AVAILABLE)
         self._ledger.close()
         # A store that has just refused will hardly change its mind while everybody waits.
