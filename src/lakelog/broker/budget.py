@@ -70,7 +70,7 @@ class Budget:
         self._taken[address] = self._taken.get(address, 0) + size
 
     def give(self, size: int, address: str) -> None:
-        """Give back, and call those who wait, as far as there is room."""
+        """Give back, and call connections that wait, as far as there is room."""
         self.used -= size
         left = self._taken.get(address, 0) - size
         if left:

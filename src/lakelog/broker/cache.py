@@ -65,7 +65,7 @@ class ColdCache:
                 asyncio.get_running_loop().call_soon(self._send, op.key)
         else:
             self._metrics.cache_hits += 1
-        # Whoever gives up does not take it from the others who wait for it.
+        # A caller that gives up does not cancel it for the others that wait for it.
         return await asyncio.shield(coming)
 
     def _send(self, key: str) -> None:
@@ -97,7 +97,7 @@ class ColdCache:
                 del self._coming[op]
                 if not answer.done():
                     answer.set_exception(error)
-                    answer.exception()  # Somebody may have stopped waiting: that is no news.
+                    answer.exception()  # Retrieved, in case all callers have given up.
             if not isinstance(error, LakelogError):
                 raise
             return

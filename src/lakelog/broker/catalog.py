@@ -255,7 +255,7 @@ class Catalog:
         rows = [
             self._lanes[number].append(DeleteTopic(topic=topic.id)) for number in topic.lanes_used()
         ]
-        # The cell has said it. A lane that does not answer is told by whoever keeps the log.
+        # The cell has said it. A lane that does not answer gets its row from maintenance.
         for error in await asyncio.gather(*rows, return_exceptions=True):
             if isinstance(error, LakelogError):
                 self._on_error(error)

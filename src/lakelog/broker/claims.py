@@ -90,7 +90,7 @@ class Claims:
             self._rivals.pop(shard, None)
 
     def trouble(self) -> str:
-        """Say who has taken groups from this broker, as far as that is known."""
+        """Say which broker has taken groups from this one, as far as that is known."""
         rival = "another broker"
         for pulse in filter(None, self._rivals.values()):
             since = datetime.fromtimestamp(pulse.since_ms / 1000, UTC).isoformat(" ", "seconds")

@@ -5,7 +5,7 @@
     no effect    there is nothing here that it could mean, and a sentence says why
 
 The pipeline runs without a broker, so a default that only a broker knows would be none for it. That
-is why a default goes into the topics themselves, where everybody reads it.
+is why a default goes into the topics themselves, where all readers find it.
 """
 
 from collections.abc import Mapping

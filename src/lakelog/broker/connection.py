@@ -285,7 +285,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is None:
             return
         if spent and not self._is_waiting:
-            # Also if it is full for another reason: when that has passed, nobody else will call.
+            # Also if it is full for another reason: when that has passed, no other call comes.
             self._is_waiting = True
             self._budget.wait(self._resume, self.address)
         if (full or spent) == self.is_stopped:
@@ -346,7 +346,7 @@ class Connection(asyncio.BufferedProtocol):
             out += slot.pieces
             freed += slot.size
             counted += slot.counted
-            # What answers knows its slot, and the slot what answers: nobody else would part them.
+            # What answers refers to its slot, and the slot to what answers: end that cycle.
             slot.pieces, slot.work = [], None
             why = why or slot.why
             if slot.sent is not None:

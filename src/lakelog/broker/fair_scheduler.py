@@ -32,7 +32,7 @@ has few turns.
 """
 
 AT_ONCE = 32
-"""So many are told that it may be their turn. Those who come too late for the slice wait on."""
+"""So many are told that it may be their turn. Those that are too late for the slice wait on."""
 
 
 class FairScheduler:

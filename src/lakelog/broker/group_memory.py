@@ -36,7 +36,7 @@ class GroupMemory:
         self._shard = shard
         self._limits = limits
         self._taken: dict[str, tuple[int, str]] = {}
-        """By group: bytes, and who made it."""
+        """By group: bytes, and the address that made it."""
         self._bytes_of: Counter[str] = Counter()
         self._groups_of: Counter[str] = Counter()
         """By address, of those that are known."""

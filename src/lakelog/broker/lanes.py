@@ -44,7 +44,7 @@ Done = Callable[[Outcome | LakelogError], None]
 
 
 class AnswerOwner(Protocol):
-    """Whoever owns the answer to a client, of which an outcome is a part."""
+    """The owner of the answer to a client, of which an outcome is a part."""
 
     def expire(self, now_ms: int) -> bool:
         """Answer if the time is up; say whether the client has been answered."""
@@ -52,7 +52,7 @@ class AnswerOwner(Protocol):
 
 
 _Waiter = tuple[Done, AnswerOwner | None]
-"""Whom to tell, and for whose answer; None: somebody waits for ever."""
+"""What is called with the outcome, and the owner of the answer; None: the caller waits for ever."""
 
 
 class LaneWriter:
@@ -124,7 +124,7 @@ class LaneWriter:
 
         It is taken, whatever its size: the caller keeps to a budget. Requests of one client
         keep their order; clients have equal parts of a flush. What waits for a flush when the owner
-        of its answer has expired is forgotten, and nobody is called.
+        of its answer has expired is forgotten, and ``done`` is not called.
         """
         if self._closing:
             done(_closing())

@@ -210,7 +210,8 @@ class Ledger:
         try:
             answer = await run_async(flow, self._perform)
         except LakelogError as error:
-            # That another broker has the claim is an answer, and whoever owns the shard is told.
+            # That another broker has the claim is an answer, and is raised to the owner of the
+            # shard.
             self._failing = "" if isinstance(error, FencedError) else str(error)[:512]
             raise
         finally:

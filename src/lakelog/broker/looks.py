@@ -36,7 +36,7 @@ class SharedLook:
         """
         if self._next is None:
             self._next = awaited(self._take(self._now))
-            # Also if nobody waits any more: it is not an error that somebody lost interest.
+            # Retrieved, in case all callers were cancelled: that is no error.
             self._next.add_done_callback(lambda one: one.cancelled() or one.exception())
         await asyncio.shield(self._next)
 

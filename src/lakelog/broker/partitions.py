@@ -51,7 +51,7 @@ def _refreshed(lane: Lane) -> Generator[Any, Any, None]:
 
 
 def _yield_scan(scan: Scan[Found | None]) -> Generator[Any, Any, Found | None]:
-    """Yield a scan to whoever performs what is asked for, which runs it in a thread."""
+    """Yield a scan to what performs the flow, which runs it in a thread."""
     found: Found | None = yield scan
     return found
 
@@ -183,8 +183,8 @@ class Partition:
         """Say whether there is nothing at an offset yet, as far as it is known."""
         return self.lane.end(self.topic_id_partition) == offset
 
-    # Whoever asks for one of these has looked at the lane (``LaneWriter.refresh``) since it was
-    # asked itself: who asks about many partitions looks once.
+    # Callers of these have looked at the lane before (``LaneWriter.refresh``): a request that asks
+    # about many partitions looks once.
 
     async def bounds(self) -> Bounds:
         """Return where it begins and ends now.

@@ -81,7 +81,7 @@ class Patterns:
         if found is not None:
             return found
         async with self._turn:
-            found = self._known(expression, names)  # Somebody else may have looked meanwhile.
+            found = self._known(expression, names)  # Another request may have looked meanwhile.
             if found is None:
                 kept = self._kept.get(expression)
                 fits = self._compile(expression) if kept is None else kept.fits

@@ -66,7 +66,7 @@ class RecentBatches:
         tail = self._tails.get(partition)
         if tail is None or tail.next_offset != outcome.base_offset:
             # The first of it, or others have written between: what was there stays in the order
-            # until its turn to go comes, but nobody finds it.
+            # until its turn to go comes, but is not found any more.
             tail = self._tails[partition] = _Tail(outcome.base_offset)
         body, at, offset = request.body, 0, outcome.base_offset
         if type(body) is memoryview and len(body) * SPARSE < len(body.obj):  # type: ignore[arg-type]

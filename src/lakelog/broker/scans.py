@@ -3,8 +3,8 @@
 A batch of a hundred bytes may hold half a gigabyte of records, and somebody has to look at them if
 they are asked for by time, or must have keys. So a scan (``records.scanning``) goes on in a thread
 for some milliseconds, and then others have their turn. What it holds meanwhile counts as an answer
-of whoever asked. The clients of one address wait for each other, and those of others do not wait
-for them, as long as few addresses ask.
+of the client that asked. The clients of one address wait for each other, and those of others do not
+wait for them, as long as few addresses ask.
 """
 
 import asyncio

@@ -238,7 +238,7 @@ class Shard:
 
     def _answer(self, ticket: int, answer: Answer) -> None:
         asked = self._asked.pop(ticket, None)
-        if asked is not None and not asked[0].done():  # Whoever asked may have gone.
+        if asked is not None and not asked[0].done():  # The client may have gone.
             asked[0].set_result(answer)
 
     def _arm(self, group_id: str, group: AnyGroup) -> None:
@@ -338,7 +338,7 @@ class Shard:
         for ticket in [ticket for ticket in self._asked if ticket not in self._waiting]:
             self._refuse(ticket, Code.COORDINATOR_NOT_AVAILABLE)
         self._ledger.close()
-        # A store that has just refused will hardly change its mind while everybody waits.
+        # A store that has just refused will hardly take it now: do not wait for long.
         drain_ms = self._settings.drain_ms
         drain_ms = min(drain_ms, HOPELESS_MS) if self.trouble() else drain_ms
         done, _ = await asyncio.wait((self._writer,), timeout=drain_ms / 1000)

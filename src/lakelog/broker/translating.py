@@ -2,7 +2,7 @@
 
     used         as it stands
     translated   under another name or in another unit
-    ignored      it has no effect here, and why; or nobody knows it
+    ignored      it has no effect here, and why; or it is not known
 
 A line that would make this broker less safe than its author believes, a listener with TLS or SASL,
 is refused: to open a plain one in its place would be the wrong answer.

@@ -5,7 +5,7 @@ events     what happens, and what is to be done
 machine    ``step``, of classic groups; joining, rebalance, turn: the parts of a step
 group      a classic group; what is stored of it; what operators see
 members, subscriptions
-           who is in it, and what for
+           its members, and what they subscribe to
 consumer   groups of the newer protocol
 offsets, committing
            how far a group of any kind has come, and what changes that

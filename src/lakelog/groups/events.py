@@ -75,7 +75,7 @@ class Now(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """Who leaves: by id, or a static member by its instance."""
+    """A member that leaves: by id, or a static one by its instance."""
 
     member_id: str
     instance_id: str | None = None
@@ -88,7 +88,7 @@ class Join:
     ticket: int = 0
     member_id: str = ""
     new_member_id: str = ""
-    """The id it gets if it has none: one that nobody has had."""
+    """The id it gets if it has none: one that no member has had."""
     instance_id: str | None = None
     client_id: str = ""
     client_host: str = ""
@@ -105,7 +105,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sync:
-    """A member wants its assignment; the leader brings everybody's."""
+    """A member wants its assignment; the leader brings those of all."""
 
     ticket: int = 0
     member_id: str
@@ -148,7 +148,7 @@ class ConsumerHeartbeat:
     ticket: int = 0
     member_id: str
     new_member_id: str = ""
-    """The id it gets if it has none and needs none: one that nobody has had."""
+    """The id it gets if it has none and needs none: one that no member has had."""
     needs_id: bool = True
     """It makes its id itself: from version 1 on."""
     epoch: int
@@ -171,7 +171,7 @@ class ConsumerHeartbeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """Somebody has come so far. Generation -1 and no member id: from outside of the group."""
+    """A client commits offsets. Generation -1 and no member id: from outside of the group."""
 
     ticket: int = 0
     member_id: str = ""
@@ -208,7 +208,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Time to look for offsets that nobody needs any more."""
+    """Time to look for offsets that have expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +260,7 @@ class SyncAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveAnswer:
-    """Who has gone."""
+    """Which members have gone."""
 
     code: Code = Code.NONE
     members: tuple[tuple[Identity, Code], ...] = ()

@@ -1,8 +1,8 @@
 """A classic group, as a value: what is stored of it, and what is only known to its coordinator.
 
     Durable   id, roster, offsets        stored; what another coordinator begins with
-    Roster    the last generation that members were told of: who, which protocol, what for whom
-    Group     all of it, and who waits, until when
+    Roster    the last generation that members were told of: members, protocol, assignments
+    Group     all of it, and which members wait, until when
 
 A group that is not there is a group in state Dead. The roster changes only where a step says
 ``Persist``: while a rebalance is being prepared, members come and go, and the roster is still the
@@ -87,13 +87,13 @@ class Roster:
 
     generation: int = 0
     protocol_type: str | None = None
-    """None: nobody ever joined."""
+    """None: no member ever joined."""
     protocol: str | None = None
     leader: str | None = None
     since_ms: int = 0
     """By the wall clock: when the group became so; offsets of an empty one expire after it."""
     is_decided: bool = False
-    """Whether the leader has said who does what."""
+    """Whether the leader has decided the assignments."""
     members: tuple[RosterMember, ...] = ()
 
 
@@ -123,7 +123,7 @@ class Delay(NamedTuple):
     delay_ms: int
     remaining_ms: int
     grew: bool = False
-    """Somebody came since the delay began: wait once more."""
+    """A member came since the delay began: wait once more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +190,7 @@ class Group:
 
     @property
     def is_complete(self) -> bool:
-        """Whether everybody who is expected has joined."""
+        """Whether all members that are expected have joined."""
         return not self.pending and self.waiting == len(self.members)
 
     @property
@@ -203,7 +203,7 @@ class Group:
         return next(found, None)
 
     def joined(self) -> tuple[JoinedMember, ...]:
-        """Return what a leader is told of everybody."""
+        """Return what a leader is told of all members."""
         return tuple(
             JoinedMember(member.id, member.instance_id, member.metadata(self.protocol))
             for member in self.members.values()
@@ -211,12 +211,12 @@ class Group:
 
 
 def absent(group_id: str, made_by: str = "") -> Group:
-    """Return a group that is not there, and who would make it."""
+    """Return a group that is not there; ``made_by`` is the address that would make it."""
     return Group(id=group_id, made_by=made_by)
 
 
 def restore(durable: Durable, now: Now) -> Group:
-    """Return a group as another coordinator left it: everybody's session begins anew."""
+    """Return a group as another coordinator left it: the sessions of all members begin anew."""
     roster = durable.roster
     members = {
         one.id: Member(

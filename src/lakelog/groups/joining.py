@@ -1,4 +1,4 @@
-"""JoinGroup: who may come in, under which id, and whether the group must rebalance for it.
+"""JoinGroup: which member joins, under which id, and whether the group must rebalance for it.
 
     no id, dynamic, v4+     gets an id, and comes again with it: a client that loses the answer
                             leaves an id behind and not a member
@@ -76,7 +76,7 @@ def _check(group: Group, event: Join, rules: GroupRules) -> Code:
 
 
 def _has_room(group: Group, event: Join, rules: GroupRules) -> bool:
-    """Count heads and bytes. Whoever is in already is not sent away for the number of heads."""
+    """Count members and bytes. One that is in already is not refused for the number of members."""
     member = group.members.get(event.member_id)
     said = sum(one.offers.size_bytes for one in group.members.values() if one is not member)
     if said + Offers.of(event.offers).size_bytes > rules.protocol_bytes_max:
@@ -151,7 +151,7 @@ def _rejoin(turn: Turn, event: Join) -> None:
     elif group.state is State.STABLE and is_same and group.leader != member.id:
         turn.reply(event.ticket, turn.joined(member.id), StoredPart.ROSTER)
     else:
-        # While it waits for a rebalance nobody expects heartbeats, but an old request of it, on a
+        # While it waits for a rebalance no heartbeats are expected, but an old request of it, on a
         # connection that broke, is still to be answered.
         turn.reply(member.join, JoinAnswer(code=Code.REBALANCE_IN_PROGRESS, member_id=member.id))
         turn.put(_updated(turn, member, event))

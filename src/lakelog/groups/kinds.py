@@ -4,9 +4,9 @@
     consumer   the coordinator decides, in epochs
 
 A name belongs to one kind at a time. A group without members becomes of the other kind when
-somebody joins it so; its offsets stay, and its generation or epoch goes on from where it was, so
-that nothing said in the name of an old one counts. While a group has members, whoever speaks the
-other protocol is refused:
+a member joins it so; its offsets stay, and its generation or epoch goes on from where it was, so
+that nothing said in the name of an old one counts. While a group has members, clients of the
+other protocol are refused:
 
     ConsumerGroupHeartbeat in a classic group   GROUP_ID_NOT_FOUND
     JoinGroup in a consumer group               INCONSISTENT_GROUP_PROTOCOL
@@ -64,7 +64,7 @@ def _classic_event(
     group: ConsumerGroup, event: Join | Sync | Heartbeat | Leave, now: Now, rules: GroupRules
 ) -> tuple[AnyGroup, tuple[Effect, ...]]:
     if isinstance(event, Leave):
-        gone = tuple((who, Code.UNKNOWN_MEMBER_ID) for who in event.members)
+        gone = tuple((one, Code.UNKNOWN_MEMBER_ID) for one in event.members)
         return group, (Reply(event.ticket, LeaveAnswer(members=gone)),)
     if not isinstance(event, Join) or event.member_id:
         return group, (Reply(event.ticket, refusal(event, Code.UNKNOWN_MEMBER_ID)),)

@@ -1,8 +1,8 @@
 """The group state machine: Kafka's classic consumer groups.
 
-    Empty --join--> PreparingRebalance --everybody is there--> CompletingRebalance
+    Empty --join--> PreparingRebalance --all have joined-----> CompletingRebalance
       ^                 ^         |                                     | the leader has decided
-      |    somebody     |         `--nobody is left--> Empty            v
+      |    a member     |         `--none is left--> Empty              v
       |    comes, goes  +---------------------------------------------- Stable
       `-- expired, deleted --> Dead
 
@@ -109,7 +109,7 @@ def _sync(turn: Turn, event: Sync) -> None:
     member = group.members[event.member_id]
     turn.reply(member.sync, SyncAnswer(code=Code.REBALANCE_IN_PROGRESS))  # Of a broken connection.
     awaited = group.awaited - {member.id}
-    # Once all have asked, the deadline has nobody to wait for. Before the leader has, it has.
+    # Once all have asked there is no member left to wait for. Before the leader has, there is.
     turn.change(awaited=awaited, sync_deadline_ms=group.sync_deadline_ms if awaited else None)
     if group.state is State.STABLE:
         turn.reply(event.ticket, turn.decided(member), StoredPart.ROSTER)
@@ -127,7 +127,7 @@ def _check_sync(group: Group, event: Sync, rules: GroupRules) -> Code:
         return Code.INCONSISTENT_GROUP_PROTOCOL
     if group.state is State.PREPARING:
         return Code.REBALANCE_IN_PROGRESS
-    if sum(len(who) + len(what) for who, what in event.assignments) > rules.assignment_bytes_max:
+    if sum(len(name) + len(part) for name, part in event.assignments) > rules.assignment_bytes_max:
         return Code.UNKNOWN_SERVER_ERROR  # What Kafka says to a leader that decides too much.
     return Code.NONE
 
@@ -153,15 +153,15 @@ def _leave(turn: Turn, event: Leave) -> None:
         return
     before = turn.group
     gone: list[tuple[Identity, Code]] = []
-    for who in event.members:
-        member_id, instance_id = who
+    for identity in event.members:
+        member_id, instance_id = identity
         if not member_id and instance_id is not None:
             member_id = turn.group.holder(instance_id) or ""
         is_pending = member_id in turn.group.pending
         code = Code.NONE if is_pending else turn.check_member(member_id, instance_id)
         if code is Code.NONE:
             turn.drop(member_id)
-        gone.append((who, code))
+        gone.append((identity, code))
     if turn.group.state is State.PREPARING:
         complete_if_ready(turn)
     elif len(turn.group.members) < len(before.members):
@@ -186,7 +186,7 @@ def _commit(turn: Turn, event: Commit) -> None:
 def _check_commit(turn: Turn, event: Commit) -> Code:
     group = turn.group
     if event.generation < 0 and group.state in (State.EMPTY, State.DEAD):
-        return Code.NONE  # From outside, and nobody inside who could mind.
+        return Code.NONE  # From outside, and the group has no members.
     if group.state is State.DEAD:
         return Code.GROUP_ID_NOT_FOUND if event.knows_missing else Code.ILLEGAL_GENERATION
     if event.generation < 0 and not event.member_id and event.instance_id is None:
@@ -224,8 +224,8 @@ def _delete_offsets(turn: Turn, event: DeleteOffsets) -> None:
 
 
 def _subscriptions(group: Group) -> Callable[[str], bool]:
-    """Return what says whether members read a topic; whoever does not say it so that it is
-    understood, reads all.
+    """Return what says whether members read a topic; a member whose subscription cannot be decoded
+    is taken to read all.
     """
     names: set[str] = set()
     for member in group.members.values():
@@ -259,12 +259,12 @@ def _tick(turn: Turn) -> None:
         if deadline_ms <= now_ms:
             remove(turn, member_id)
     for member_id in began.members:
-        # Who was here when this began may have been dropped, or have got more time, since.
+        # A member that was here when this began may have been dropped, or have got more time.
         member = turn.group.members.get(member_id)
         if member is not None and member.deadline_ms <= now_ms and not member.is_excused:
             remove(turn, member_id)
-    # A deadline that was only now set is for the next tick, however soon it is: those who are told
-    # of a generation, or asked to join one, must have had the time to answer.
+    # A deadline that was only now set is for the next tick, however soon it is: members that are
+    # told of a generation, or asked to join one, must have had the time to answer.
     if _has_passed(began.join_deadline_ms, turn.group.join_deadline_ms, now_ms):
         expire_join(turn)
     elif _has_passed(began.sync_deadline_ms, turn.group.sync_deadline_ms, now_ms):

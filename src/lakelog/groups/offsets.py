@@ -1,7 +1,7 @@
 """Committed offsets: how far a group has come, by topic id and partition.
 
 The key is the id of a topic and not its name, so a topic that is made again has none. A table is a
-value: committing gives a new one, and whoever holds the old one still sees what was stored then.
+value: committing gives a new one, and the old one stays as it was when it was stored.
 """
 
 import json

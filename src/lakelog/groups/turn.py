@@ -1,7 +1,7 @@
 """One step in the making: the group so far, and the effects so far, in order.
 
 A turn is a scratch pad. It lives as long as one call of ``step``, which hands out what the turn has
-arrived at: a new group, and effects. Nobody outside sees a group that is half changed.
+arrived at: a new group, and effects. A group that is half changed is never seen outside.
 """
 
 from dataclasses import replace
@@ -48,7 +48,7 @@ class Turn:
             self.effects.append(Reply(ticket, answer, waits_for))
 
     def take(self, stepped: tuple[Group, tuple[Effect, ...]]) -> None:
-        """Go on from a group and effects that somebody else has made."""
+        """Go on from a group and effects that another function has made."""
         self.group, effects = stepped
         self.effects += effects
 
@@ -78,7 +78,7 @@ class Turn:
         )
 
     def check_member(self, member_id: str, instance_id: str | None) -> Code:
-        """Say whether somebody is who it says it is."""
+        """Say whether there is a member of this id, and of this instance if it is static."""
         if instance_id is not None:
             holder = self.group.holder(instance_id)
             if holder is None:

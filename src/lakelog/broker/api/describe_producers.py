@@ -23,7 +23,7 @@ PRODUCERS_MAX = 10_000
 async def describe_producers(
     services: Services, call: Call, request: DescribeProducersRequest
 ) -> Fields:
-    """Say who writes to partitions."""
+    """Return the producers that write to partitions."""
     topics = (
         (str(topic.name), [(index, index) for index in topic.partition_indexes])
         for topic in request.topics

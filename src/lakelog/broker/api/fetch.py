@@ -315,7 +315,7 @@ class Fetching:
     # ------------------------------------------------------------------------ waiting
 
     def _wait(self, parts: list[FetchedPartition]) -> Iterator[None]:
-        """Wait for more than there is, until somebody appends or the time is up.
+        """Wait for more than there is, until a partition grows or the time is up.
 
         What grows meanwhile is remembered.
         """

@@ -25,7 +25,7 @@ __all__ = ["metadata"]
 NO_ID = bytes(16)
 
 _MAKING: Codes = (
-    (ConflictError, ErrorCode.leader_not_available),  # Somebody else has just made it: ask again.
+    (ConflictError, ErrorCode.leader_not_available),  # It has just been made elsewhere: ask again.
     (InvalidInputError, ErrorCode.invalid_topic_exception),
 )
 

@@ -12,7 +12,7 @@ Behaviour
 One owner
     A request hands its batches to their lanes, and owns its answer (``Producing``). Whether its
     time is up is asked there alone: by the sweep of the broker, and by lanes, which do not store
-    what nobody waits for any more.
+    what has been answered as unknown.
 
 Not done
     Transactions: a transactional id is refused. Recompression: ``compression.type`` is the
@@ -217,9 +217,7 @@ class Producing:
             self._answer()
 
     def expire(self, now_ms: int) -> bool:
-        """Answer with what is known if the time of the request is up; say whether it is answered,
-        so that nobody waits for what is left of it.
-        """
+        """Answer with what is known if the time is up; say whether the request is answered."""
         if not self.is_answered and self._deadline_ms < now_ms:
             self._services.tasks.call("Produce", self._answer)
         return self.is_answered

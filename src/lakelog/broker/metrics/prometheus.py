@@ -156,7 +156,7 @@ def _requests(metrics: Metrics) -> Iterator[Metric]:
     for api, row in list(metrics.apis.items()):
         ended: Counter[str] = Counter()
         for error, n in list(row.errors.items()):
-            ended[error.upper()] += n  # As Kafka writes them, whoever counted.
+            ended[error.upper()] += n  # As Kafka writes them.
         for error, n in ended.items():
             count.add_metric((api, error), n)
             errors.add_metric((api, error), n)

@@ -1,7 +1,7 @@
-"""Groups of the newer protocol (KIP-848): the coordinator assigns, and nobody waits for anybody.
+"""Groups of the newer protocol (KIP-848): the coordinator assigns, and members do not wait.
 
 step        ``step_consumer``: a group and an event in, a group and effects out
-machine     the heartbeat: who joins, lives, lets go and leaves
+machine     the heartbeat: members join, live, let go and leave
 reconcile   from what a member has to what it is to have
 targets     what members are to have; assignors: by which rule
 group       the value, and what is stored of it

@@ -1,14 +1,14 @@
-"""Who is to have which partitions: ``uniform``, the default, and ``range``.
+"""Which member is to have which partitions: ``uniform``, the default, and ``range``.
 
-    uniform   as many for each as for the others, as far as subscriptions allow; whoever has a
-              partition keeps it, unless it has too many
+    uniform   as many for each as for the others, as far as subscriptions allow; a member that has
+              a partition keeps it, unless it has too many
     range     of each topic a run of partitions, so that equal topics are read by equal members
 
 Both are functions of what they are given and of nothing else: members in the order of their ids,
 topics in the order of their names.
 
 Uniform works on classes: topics with the same subscribers. In a class a partition may be with any
-of them, so the one with the fewest takes what nobody has, and the one with the most gives to the
+of them, so the one with the fewest takes what no member has, and the one with most gives to the
 one with the fewest until they differ by one at most. A group in which all want the same is one
 class. Where classes share members a move in one may unsettle another; each move makes the loads
 more equal, so it comes to rest, and a limit keeps it from taking long.
@@ -67,7 +67,7 @@ def assign_range(
 def assign_uniform(
     members: Sequence[Subscriber], topics: Mapping[str, TopicShape]
 ) -> dict[str, frozenset[TopicIdPartition]]:
-    """Give each about the same number, and take from nobody what it may keep."""
+    """Give each about the same number, and move no partition that need not move."""
     classes: dict[tuple[str, ...], list[str]] = {}
     ordered = sorted(members)
     for name in sorted(topics):
@@ -94,7 +94,7 @@ def assign_uniform(
 
 
 class _Pool:
-    """The partitions of one class, and who holds them so far."""
+    """The partitions of one class, and which members own them so far."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class _Pool:
                 self.owned.get(holders.get(one, ""), self.free).append(one)
 
     def fill(self, loads: dict[str, int]) -> None:
-        """Give away what nobody has."""
+        """Give away what no member owns."""
         heap = [(loads[taker], taker) for taker in self.owned]
         heapq.heapify(heap)
         for partition in self.free:
@@ -123,7 +123,7 @@ class _Pool:
         self.free = []
 
     def balance(self, loads: dict[str, int]) -> bool:
-        """Move partitions from those who have most to those who have fewest; say if one moved."""
+        """Move partitions from members with most to members with fewest; say if one moved."""
         poor = [(loads[taker], taker) for taker in self.owned]
         rich = [(-loads[taker], taker) for taker, partitions in self.owned.items() if partitions]
         heapq.heapify(poor)

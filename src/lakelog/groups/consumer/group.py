@@ -5,7 +5,7 @@
                        assigned   what it was told to use
                        revoking   what it was told to let go, and has not said that it did
     ConsumerRoster   all members, the topics they mean, and two epochs: of the group, which rises
-                     when somebody comes, goes or wants something else, and of the target
+                     when a member comes, goes or subscribes anew, and of the target
     ConsumerGroup    the roster, the offsets, and deadlines that only its coordinator knows
 
 The roster is stored whenever it changes, and every step leaves one that is true. A partition is in
@@ -200,7 +200,7 @@ class ConsumerGroup:
 
 
 def restore_consumer(durable: ConsumerDurable, now: Now, rules: GroupRules) -> ConsumerGroup:
-    """Return a group as another coordinator left it: everybody's session begins anew."""
+    """Return a group as another coordinator left it: the sessions of all members begin anew."""
     members = durable.roster.members
     session_ms = now.boot_ms + rules.consumer_session_timeout_ms
     group = ConsumerGroup(

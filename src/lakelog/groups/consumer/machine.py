@@ -1,11 +1,11 @@
 """The state machine of the newer groups, in which the coordinator assigns (KIP-848).
 
-    Empty --join--> Assigning --next heartbeat--> Reconciling --everybody has its own--> Stable
-                        ^   somebody comes, goes or wants something else    |
+    Empty --join--> Assigning --next heartbeat--> Reconciling --all members are done--> Stable
+                        ^   a member comes, goes or subscribes to others    |
                         +---------------------------------------------------+
 
 There is one request. A member says who it is, which epoch it is in, and what has changed; it is
-told its epoch and, if that has changed, what it may use. Nobody waits for anybody: what a member
+told its epoch and, if that has changed, what it may use. Members do not wait for others: what one
 does not have yet it gets with a later answer.
 
 The rules of the classic machine hold here too: nothing waits or reads a clock, effects come in
@@ -113,7 +113,7 @@ def find_fault(event: ConsumerHeartbeat) -> Refused | None:
 def _check_epoch(member: ConsumerMember, event: ConsumerHeartbeat) -> Refused | None:
     """Say whether a member is where the coordinator believes it to be."""
     if event.epoch in (0, member.epoch):
-        return None  # Whoever joins again owns nothing, and is told all that it may use.
+        return None  # A member that joins again owns nothing, and is told all that it may use.
     ours = member.assigned | member.revoking
     is_behind = event.epoch == member.previous_epoch
     if is_behind and event.owned is not None and event.owned <= ours:
@@ -317,7 +317,7 @@ def _leave(
     answer = ConsumerAnswer(member_id=member.id, epoch=event.epoch)
     if event.epoch == LEAVES:
         return _without(group, member.id, now), answer
-    # It has stopped, so it uses nothing. What it had is kept for who comes back in its name.
+    # It has stopped, so it uses nothing. What it had is kept for its instance id.
     away = replace(member, epoch=AWAY, revoking=frozenset())
     revocations = {key: one for key, one in group.revocations.items() if key != member.id}
     return replace(group, revocations=revocations).enrolled(_put(roster, away)), answer
@@ -338,7 +338,7 @@ def _without(group: ConsumerGroup, member_id: str, now: Now) -> ConsumerGroup:
 
 
 def expire(group: ConsumerGroup, now: Now) -> tuple[ConsumerGroup, tuple[Effect, ...]]:
-    """Return the group without those who are late, and what the caller must now do."""
+    """Return the group without members that are late, and what the caller must now do."""
     late = {key for key, due_ms in group.sessions.items() if due_ms <= now.boot_ms}
     late |= {key for key, due_ms in group.revocations.items() if due_ms <= now.boot_ms}
     for member_id in sorted(late):

@@ -1,7 +1,8 @@
 """``step`` of the newer groups: heartbeats, offsets, operators and time.
 
-Offsets are committed and fetched by members in the epoch they are in: whoever was fenced and does
-not know it cannot move the others back. From outside a group takes commits while it has no members.
+Offsets are committed and fetched by members in the epoch they are in: a member that was fenced and
+does not know it cannot move the others back. From outside a group takes commits while it has no
+members.
 """
 
 from lakelog.groups.codes import Code
@@ -61,7 +62,7 @@ def _check_commit(group: ConsumerGroup, event: Commit) -> Code:
 
 
 def check_member(roster: ConsumerRoster, member_id: str | None, epoch: int) -> Code:
-    """Say whether somebody is a member, in the epoch it says."""
+    """Say whether there is a member of this id, in this epoch."""
     member = roster.members.get(member_id or "")
     if member is None:
         return Code.UNKNOWN_MEMBER_ID
