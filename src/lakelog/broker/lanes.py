@@ -84,7 +84,6 @@ class LaneWriter:
         """Shared by lanes: making a bundle takes milliseconds, and they flush at the same time."""
         self._queue: Queue[_Waiter] = Queue(settings or FlushSettings())
         self._stirred = asyncio.Event()
-        self._is_stirred = False
         self._room = asyncio.Condition()
         self._outside = 0
         """Requests that wait for room in the queue."""
@@ -130,9 +129,7 @@ class LaneWriter:
             done(_closing())
             return
         self._queue.push(request, now_ms, (done, owner), client)
-        if not self._is_stirred:
-            self._is_stirred = True
-            self._stirred.set()
+        self._stirred.set()
 
     def drop_late(self, now_ms: int) -> None:
         """Forget requests that still wait for a flush when their clients have been answered: a
@@ -304,7 +301,6 @@ class LaneWriter:
                 times.append(self._looked_ms + self._probe_ms)
             left_ms = min(times) - self._now_ms() if times else None
             self._stirred.clear()
-            self._is_stirred = False
             try:
                 async with asyncio.timeout(None if left_ms is None else left_ms / 1000):
                     await self._stirred.wait()

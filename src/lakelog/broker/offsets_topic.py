@@ -18,7 +18,8 @@ read all know an empty one by that.
 import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from operator import attrgetter
+from typing import Any, NamedTuple, cast
 
 from kio.schema.errors import ErrorCode
 
@@ -66,13 +67,18 @@ OFFSETS_A_MS = 1_000
 Row = tuple[bytes, bytes | None]
 
 
+class _Batch(NamedTuple):
+    base: int
+    """Its first offset."""
+    time_ms: int
+    body: bytes
+
+
 class _Tail:
     """The batches of one partition, and the fetches that wait for more."""
 
     def __init__(self, tasks: Supervisor) -> None:
-        self.bases: list[int] = []
-        self.batches: list[bytes] = []
-        self.times: list[int] = []
+        self.batches: list[_Batch] = []
         self.start = self.end = 0
         self.size_bytes = 0
         self._watches = Watches(tasks)
@@ -85,16 +91,12 @@ class _Tail:
             for at, (key, value) in enumerate(rows)
         ]
         body = encode_batch(NewBatch(records=records))
-        self.bases.append(self.end)
-        self.batches.append(body)
-        self.times.append(now_ms)
+        self.batches.append(_Batch(self.end, now_ms, body))
         self.end += len(rows)
         self.size_bytes += len(body)
         while self.size_bytes > TAIL_BYTES_MAX and len(self.batches) > 1:
-            self.size_bytes -= len(self.batches.pop(0))
-            self.times.pop(0)
-            self.bases.pop(0)
-            self.start = self.bases[0]
+            self.size_bytes -= len(self.batches.pop(0).body)
+            self.start = self.batches[0].base
         self._wake()
 
     # What a fetch asks of a lane.
@@ -142,7 +144,8 @@ class _TailPartition(Partition):
         pieces: list[Bytes] = []
         size = 0
         if offset < tail.end:
-            for body in tail.batches[max(0, bisect_right(tail.bases, offset) - 1) :]:
+            first = bisect_right(tail.batches, offset, key=attrgetter("base")) - 1
+            for _, _, body in tail.batches[max(0, first) :]:
                 if pieces and size + len(body) > most:
                     break
                 pieces.append(body)
@@ -174,12 +177,12 @@ class _TailPartition(Partition):
         return {}  # Nobody can write it.
 
     async def find(self, timestamp: int, run_scan: RunScan) -> Found | None:  # noqa: ARG002
-        found = zip(self._tail.bases, self._tail.times, strict=True)
-        return next((Found(base, time_ms) for base, time_ms in found if time_ms >= timestamp), None)
+        found = (one for one in self._tail.batches if one.time_ms >= timestamp)
+        return next((Found(one.base, one.time_ms) for one in found), None)
 
     async def find_newest(self, run_scan: RunScan) -> Found | None:  # noqa: ARG002
-        tail = self._tail
-        return Found(tail.bases[-1], tail.times[-1]) if tail.bases else None
+        batches = self._tail.batches
+        return Found(batches[-1].base, batches[-1].time_ms) if batches else None
 
 
 class OffsetsTopic(Entry):

@@ -74,6 +74,13 @@ class Now(NamedTuple):
     """Since 1970. What is stored is of this clock."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What is answered by a Reply."""
+
+    ticket: int = 0
+
+
 class Identity(NamedTuple):
     """A member that leaves: by id, or a static one by its instance."""
 
@@ -82,10 +89,9 @@ class Identity(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Join:
+class Join(_Asked):
     """A member wants to be in the next generation."""
 
-    ticket: int = 0
     member_id: str = ""
     new_member_id: str = ""
     """The id it gets if it has none: one that no member has had."""
@@ -104,10 +110,9 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sync:
+class Sync(_Asked):
     """A member wants its assignment; the leader brings those of all."""
 
-    ticket: int = 0
     member_id: str
     instance_id: str | None = None
     generation: int
@@ -117,20 +122,18 @@ class Sync:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heartbeat:
+class Heartbeat(_Asked):
     """A member is alive."""
 
-    ticket: int = 0
     member_id: str
     instance_id: str | None = None
     generation: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leave:
+class Leave(_Asked):
     """Members go, or an operator removes them."""
 
-    ticket: int = 0
     members: tuple[Identity, ...]
 
 
@@ -142,10 +145,9 @@ class TopicShape(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerHeartbeat:
+class ConsumerHeartbeat(_Asked):
     """A member joins, lives, lets go or leaves, by the newer protocol. None: as it was before."""
 
-    ticket: int = 0
     member_id: str
     new_member_id: str = ""
     """The id it gets if it has none and needs none: one that no member has had."""
@@ -170,10 +172,9 @@ class ConsumerHeartbeat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
+class Commit(_Asked):
     """A client commits offsets. Generation -1 and no member id: from outside of the group."""
 
-    ticket: int = 0
     member_id: str = ""
     instance_id: str | None = None
     client_host: str = ""
@@ -185,20 +186,17 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteOffsets:
+class DeleteOffsets(_Asked):
     """An operator wants the group to forget how far it has come in some partitions."""
 
-    ticket: int = 0
     partitions: tuple[TopicIdPartition, ...]
     names: Mapping[bytes, str]
     """Of their topics, by id: members subscribe to names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
+class Delete(_Asked):
     """An operator wants the group gone, with its offsets."""
-
-    ticket: int = 0
 
 
 @dataclass(frozen=True, slots=True)
