@@ -90,8 +90,8 @@ def _consumer_event(
     is_empty = group.state in (State.EMPTY, State.DEAD)
     if not is_empty or event.epoch != 0:
         what = "is not there" if group.state is State.DEAD else "is not a consumer group"
-        code, message = find_fault(event) or (Code.GROUP_ID_NOT_FOUND, f"The group {what}.")
-        return group, (Reply(event.ticket, ConsumerAnswer(code=code, message=message)),)
+        missing = ConsumerAnswer(code=Code.GROUP_ID_NOT_FOUND, message=f"The group {what}.")
+        return group, (Reply(event.ticket, find_fault(event) or missing),)
     roster = ConsumerRoster(
         epoch=group.generation, target_epoch=group.generation, since_ms=group.roster.since_ms
     )

@@ -20,7 +20,7 @@ from lakelog.groups.consumer.group import (
     ConsumerRoster,
     restore_consumer,
 )
-from lakelog.groups.consumer.machine import EXPRESSIONS_MAX, REGEX_MAX, Refused, find_fault
+from lakelog.groups.consumer.machine import EXPRESSIONS_MAX, REGEX_MAX, find_fault
 from lakelog.groups.consumer.step import check_member, step_consumer
 from lakelog.groups.consumer.targets import preferred_assignor
 
@@ -32,7 +32,6 @@ __all__ = [
     "ConsumerGroup",
     "ConsumerMember",
     "ConsumerRoster",
-    "Refused",
     "Subscriber",
     "assign_range",
     "assign_uniform",
