@@ -212,12 +212,10 @@ class Catalog:
 
     def epochs(self) -> tuple[int, ...]:
         """Return the leader epoch of every lane, as this broker writes it; -1: not known yet."""
-        found: list[int] = []
-        for writer in self._lanes.values():
-            fold = writer.lane.fold
-            epoch = -1 if fold is None else fold.epoch_after(writer.lane.writer, bulk=False)
-            found.append(epoch)
-        return tuple(found)
+        folds = ((writer.lane.fold, writer.lane.writer) for writer in self._lanes.values())
+        return tuple(
+            -1 if fold is None else fold.epoch_after(writer, bulk=False) for fold, writer in folds
+        )
 
     def open_partition(self, topic: Topic, index: int) -> Partition:
         """Return what reads a partition."""

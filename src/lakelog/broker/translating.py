@@ -70,23 +70,24 @@ def translate_kafka_config(lines: Mapping[str, str], settings: BrokerSettings) -
         settings = BROKER_CONFIGS["node.id"].set(settings, lines["broker.id"])
     for name, value in lines.items():
         row = BROKER_CONFIGS.get(name)
+        verdict, words = Verdict.USED, ""
         if name == "broker.id":
-            told.append(_told(name, value, Verdict.TRANSLATED, "node.id"))
+            verdict, words = Verdict.TRANSLATED, "node.id"
         elif row is not None and value.strip() == "-1":
-            told.append(_told(name, value, Verdict.IGNORED, f"stays {row.get(settings)}"))
+            verdict, words = Verdict.IGNORED, f"stays {row.get(settings)}"
         elif row is not None:
             settings = row.set(settings, value)
-            told.append(_told(name, value, Verdict.USED))
         elif name == KEEP_EVERY:
             keep_every_ms = int(parse_broker_config(name, ConfigType.LONG, value))
-            told.append(_told(name, value, Verdict.TRANSLATED, "--keep-every"))
-        elif name in _LISTENERS:
-            told.append(_told(name, value, Verdict.USED))
+            verdict, words = Verdict.TRANSLATED, "--keep-every"
         elif name in TOPIC_DEFAULTS:
-            told.append(_default(name, value, lines))
-        else:
+            verdict, words = _default(name, lines)
+        elif name not in _LISTENERS:
             why = no_effect(name) or "no config of Kafka 4: check its name"
-            told.append(_told(name, value, Verdict.IGNORED, why))
+            verdict, words = Verdict.IGNORED, why
+        hidden = any(word in name for word in _SECRETS)
+        shown = "[hidden]" if hidden else value[:_VALUE_CHARS_SHOWN]
+        told.append(Told(name, shown, verdict, words))
     listeners = _listeners(lines)
     if listeners:
         settings = replace(settings, listeners=listeners)
@@ -94,15 +95,10 @@ def translate_kafka_config(lines: Mapping[str, str], settings: BrokerSettings) -
     return Translation(replace(settings, topic_defaults=defaults), keep_every_ms, tuple(told))
 
 
-def _told(name: str, value: str, verdict: Verdict, words: str = "") -> Told:
-    hidden = any(word in name for word in _SECRETS)
-    return Told(name, "[hidden]" if hidden else value[:_VALUE_CHARS_SHOWN], verdict, words)
-
-
 # ---------------------------------------------------------------------------- topics
 
 
-def _default(name: str, value: str, lines: Mapping[str, str]) -> Told:
+def _default(name: str, lines: Mapping[str, str]) -> tuple[Verdict, str]:
     topic_config = TOPIC_DEFAULTS[name].topic_config
     finer = next(
         one
@@ -110,8 +106,8 @@ def _default(name: str, value: str, lines: Mapping[str, str]) -> Told:
         if row.topic_config == topic_config and one in lines
     )
     if finer != name:
-        return _told(name, value, Verdict.IGNORED, f"{finer} counts")
-    return _told(name, value, Verdict.TRANSLATED, f"{topic_config} of the topics it makes")
+        return Verdict.IGNORED, f"{finer} counts"
+    return Verdict.TRANSLATED, f"{topic_config} of the topics it makes"
 
 
 def _topic_defaults(lines: Mapping[str, str]) -> dict[str, str]:

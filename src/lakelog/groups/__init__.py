@@ -83,7 +83,7 @@ from lakelog.groups.kinds import (
 )
 from lakelog.groups.machine import step
 from lakelog.groups.members import Member, Offer
-from lakelog.groups.offsets import Committed, NewOffset, Offsets, TopicIdPartition
+from lakelog.groups.offsets import Committed, NewOffset, Offsets, TopicIdPartition, by_topic
 from lakelog.groups.rules import GroupRules
 
 __all__ = [
@@ -146,6 +146,7 @@ __all__ = [
     "advance",
     "assign_range",
     "assign_uniform",
+    "by_topic",
     "check_member",
     "describe",
     "preferred_assignor",

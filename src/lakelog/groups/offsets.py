@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-__all__ = ["Committed", "NewOffset", "Offsets", "TopicIdPartition"]
+__all__ = ["Committed", "NewOffset", "Offsets", "TopicIdPartition", "by_topic"]
 
 ROW_BYTES = 120
 """What a stored row takes besides its metadata; a bound."""
@@ -42,6 +42,14 @@ class NewOffset(NamedTuple):
     metadata: str = ""
 
 
+def by_topic(partitions: Iterable[TopicIdPartition]) -> dict[bytes, list[int]]:
+    """Return partitions as Kafka lists them: topics by id, and the numbers of each, in order."""
+    found: dict[bytes, list[int]] = {}
+    for topic_id, partition in sorted(partitions):
+        found.setdefault(topic_id, []).append(partition)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Offsets:
     """The offsets of one group."""
@@ -58,13 +66,6 @@ class Offsets:
 
     def get(self, partition: TopicIdPartition) -> Committed | None:
         return self.rows.get(partition)
-
-    def topics(self) -> dict[bytes, list[int]]:
-        """Return the partitions that have an offset, by topic."""
-        found: dict[bytes, list[int]] = {}
-        for topic_id, partition in sorted(self.rows):
-            found.setdefault(topic_id, []).append(partition)
-        return found
 
     def committed(self, new: Iterable[NewOffset], commit_ms: int) -> "Offsets":
         """Return the offsets after a commit; the last of two for one partition counts."""

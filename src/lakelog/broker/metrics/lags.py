@@ -151,13 +151,10 @@ class Lags:
             return None
         try:
             log_start = (await partition.bounds()).log_start
-        except LakelogError:
-            return None
-        part = await partition.read(max(position.offset, log_start), 1)
-        head = b"".join(bytes(piece[:HEADER_BYTES]) for piece in part.pieces[:2])[:HEADER_BYTES]
-        if len(head) < HEADER_BYTES:
-            return None
-        try:
-            return decode_header(head).base_timestamp
+            part = await partition.read(max(position.offset, log_start), 1)
+            head = b"".join(bytes(piece[:HEADER_BYTES]) for piece in part.pieces[:2])
+            if len(head) < HEADER_BYTES:
+                return None
+            return decode_header(head[:HEADER_BYTES]).base_timestamp
         except LakelogError:
             return None
