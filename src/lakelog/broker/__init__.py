@@ -34,8 +34,7 @@ from lakelog.broker.maintenance import (
 from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.metrics.gauges import register_gauges
 from lakelog.broker.server import Broker, run_broker
-from lakelog.broker.settings import BrokerSettings, Listener
-from lakelog.broker.shards import CoordinatorSettings
+from lakelog.broker.settings import BrokerSettings, CoordinatorSettings, Listener
 from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.broker.translating import Told, Translation, Verdict, translate_kafka_config
 

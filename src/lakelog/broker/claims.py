@@ -15,7 +15,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from lakelog.broker.ledger import CoordinatorSettings
+from lakelog.broker.settings import CoordinatorSettings
 from lakelog.coordination import ClaimedShard, GroupStore, Pulse
 from lakelog.errors import FencedError, LakelogError, UnavailableError
 from lakelog.ports import Clock

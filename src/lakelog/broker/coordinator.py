@@ -17,7 +17,8 @@ from uuid import UUID
 from lakelog.broker.claims import Claims
 from lakelog.broker.limits import Limits
 from lakelog.broker.patterns import Patterns
-from lakelog.broker.shards import CoordinatorSettings, Refused, Shard
+from lakelog.broker.settings import CoordinatorSettings
+from lakelog.broker.shards import Refused, Shard
 from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.broker.turns import in_turns
 from lakelog.coordination import ClaimedShard, GroupStore, shard_of

@@ -15,10 +15,11 @@ believe for ever in a coordinator that has been replaced.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from lakelog.broker.lane_health import UNANSWERED_MS_MAX
+from lakelog.broker.limits import REWRITTEN_BYTES_PER_S
+from lakelog.broker.settings import CoordinatorSettings
 from lakelog.broker.turns import in_turns
 from lakelog.coordination import (
     ClaimedShard,
@@ -27,53 +28,16 @@ from lakelog.coordination import (
     encode_group,
 )
 from lakelog.errors import FencedError, InvalidInputError, LakelogError, UnavailableError
-from lakelog.groups import AnyDurable, Code, GroupRules, StoredPart
+from lakelog.groups import AnyDurable, Code, StoredPart
 from lakelog.ports import Clock
 from lakelog.store import PerformAsync, Work, run_async, working_async
 
-__all__ = ["CoordinatorSettings", "Ledger"]
+__all__ = ["Ledger"]
 
 T = TypeVar("T")
 
 RETRY_MS_MIN = 50
 RETRY_MS_MAX = 1_000
-REWRITTEN_BYTES_PER_S = 4 << 20
-"""What commits may make a shard write in a second; a full one is written every three seconds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorSettings:
-    """How a broker coordinates groups."""
-
-    rules: GroupRules = field(default_factory=GroupRules)
-
-    commit_interval_ms: int = 1_000
-    """From one put for commits to the next, of one shard. Puts on object stores cost money; use 0
-    on local files, where the next put begins when the last one has ended."""
-
-    patience_ms: int = 5_000
-    """How long a request waits for the store (``offsets.commit.timeout.ms``)."""
-
-    sweep_interval_ms: int = 600_000
-    """How often expired offsets are looked for (``offsets.retention.check.interval.ms``)."""
-
-    look_interval_ms: int = 10_000
-    """How often a shard in which nothing is written is looked at. A broker that was replaced and
-    does not know it misleads its consumers for so long."""
-
-    pulse_ms: int = 10_000
-    """How often a broker stores a sign of life, for brokers that lost their groups to it."""
-
-    gone_ms: int = 30_000
-    """A broker that has not said so for this long has gone, and its groups are taken back."""
-
-    drain_ms: int = 10_000
-    """How long closing waits for the store."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.commit_interval_ms < self.patience_ms:
-            what = f"an interval of {self.commit_interval_ms} ms, a patience of {self.patience_ms}"
-            raise InvalidInputError(f"{what}: use an interval from 0 and more patience than that")
 
 
 class Ledger:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 from lakelog.broker.allowance import OPERATIONS_MAX
-from lakelog.broker.ledger import REWRITTEN_BYTES_PER_S
 from lakelog.broker.lookups import FRESH_MS, NAMES_MAX
 from lakelog.broker.scans import SCANS_MAX
 from lakelog.coordination import SHARD_BYTES_MAX
@@ -32,6 +31,7 @@ __all__ = ["FIXED_LIMITS", "LIMITS", "Limit", "Limits"]
 
 FRAME_LENGTH_MAX = (1 << 31) - 1
 HTTP_CONNECTIONS_MAX = 32
+REWRITTEN_BYTES_PER_S = 4 << 20
 _KEY_BYTES = 2
 
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakelog.broker.limits import Limits
-from lakelog.broker.shards import CoordinatorSettings
 from lakelog.errors import InvalidInputError
+from lakelog.groups import GroupRules
 from lakelog.journal import SKEW_MS_MAX, SKEW_MS_MIN, FlushSettings
 
-__all__ = ["BrokerSettings", "Listener"]
+__all__ = ["BrokerSettings", "CoordinatorSettings", "Listener"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +22,41 @@ class Listener:
     advertised_host: str = ""
     """What clients connect to, if it is not ``host``: behind a load balancer, or in a container."""
     advertised_port: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorSettings:
+    """How a broker coordinates groups."""
+
+    rules: GroupRules = field(default_factory=GroupRules)
+
+    commit_interval_ms: int = 1_000
+    """From one put for commits to the next, of one shard. Puts on object stores cost money; use 0
+    on local files, where the next put begins when the last one has ended."""
+
+    patience_ms: int = 5_000
+    """How long a request waits for the store (``offsets.commit.timeout.ms``)."""
+
+    sweep_interval_ms: int = 600_000
+    """How often expired offsets are looked for (``offsets.retention.check.interval.ms``)."""
+
+    look_interval_ms: int = 10_000
+    """How often a shard in which nothing is written is looked at. A broker that was replaced and
+    does not know it misleads its consumers for so long."""
+
+    pulse_ms: int = 10_000
+    """How often a broker stores a sign of life, for brokers that lost their groups to it."""
+
+    gone_ms: int = 30_000
+    """A broker that has not said so for this long has gone, and its groups are taken back."""
+
+    drain_ms: int = 10_000
+    """How long closing waits for the store."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.commit_interval_ms < self.patience_ms:
+            what = f"an interval of {self.commit_interval_ms} ms, a patience of {self.patience_ms}"
+            raise InvalidInputError(f"{what}: use an interval from 0 and more patience than that")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

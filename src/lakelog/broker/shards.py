@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 from lakelog.broker.budget import address_of
 from lakelog.broker.group_memory import GroupMemory, GroupMemoryFull
-from lakelog.broker.ledger import CoordinatorSettings, Ledger
+from lakelog.broker.ledger import Ledger
 from lakelog.broker.limits import Limits
 from lakelog.broker.looks import SharedLook
+from lakelog.broker.settings import CoordinatorSettings
 from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.coordination import ClaimedShard, GroupStore
 from lakelog.errors import FencedError, LakelogError
@@ -49,7 +50,7 @@ from lakelog.groups import (
 from lakelog.ports import Clock
 from lakelog.store import PerformAsync
 
-__all__ = ["CoordinatorSettings", "Refused", "Shard"]
+__all__ = ["Refused", "Shard"]
 
 HOPELESS_MS = 2_000
 """How long closing waits for a store that refuses."""

@@ -10,7 +10,7 @@ import pytest
 
 from lakelog.broker import Broker, Listener
 from lakelog.broker.coordinator import Coordinator
-from lakelog.broker.ledger import CoordinatorSettings
+from lakelog.broker.settings import CoordinatorSettings
 from lakelog.coordination import BucketGroups, MemoryGroups
 from lakelog.errors import CorruptError, FencedError, UnavailableError
 from lakelog.groups import Code, Commit, GroupRules, NewOffset, Offsets, TopicIdPartition

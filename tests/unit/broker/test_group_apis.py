@@ -19,7 +19,7 @@ from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.handlers import HANDLERS
 from lakelog.broker.patterns import Patterns
 from lakelog.broker.services import Call
-from lakelog.broker.shards import CoordinatorSettings
+from lakelog.broker.settings import CoordinatorSettings
 from lakelog.catalog import Topic
 from lakelog.coordination import MemoryGroups
 from lakelog.errors import UnavailableError
