@@ -167,6 +167,6 @@ class Buffers:
             line = self._begun[greediest]
             oldest = next((one for one in line if not one.is_stopped), next(iter(line)))
             oldest.drop(
-                f"requests that are not whole take more than {self.total} bytes, and it is the"
-                " oldest of the address that has most: send smaller ones, or faster"
+                f"unfinished requests take more than {self.total} bytes, and this one is the oldest"
+                " of the address that has most: send smaller requests, or send them faster"
             )

@@ -231,7 +231,7 @@ class Catalog:
             InvalidInputError: the name or the number is wrong.
         """
         if name in self._virtual:
-            raise ConflictError(f"{name} is there, and can only be read: choose another name")
+            raise ConflictError(f"topic {name} exists, and can only be read: choose another name")
         flow = create_topic(
             name,
             topic_id=self._ids(),
@@ -321,7 +321,7 @@ class Catalog:
         if waited_ms <= self._every_ms + UNREFRESHED_MS_MAX:
             return ""
         return (
-            f"what topics there are could not be read for {waited_ms // 1000} s: check the store "
+            f"the list of topics could not be read for {waited_ms // 1000} s: check the store "
             "and the network"
         )
 

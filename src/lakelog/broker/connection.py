@@ -197,7 +197,7 @@ class Connection(asyncio.BufferedProtocol):
             self._chunk, self._start, self._end = bytearray(), 0, 0
             self._wanted = CHUNK_BYTES_MIN
         if idle_s * 1000 > self._limits.idle_ms and not self.is_busy:
-            self.close("idle")
+            self.close(f"no request came for {idle_s:.0f} s (connections.max.idle.ms)")
         if slow := self.unread.watch(now_s):
             self.drop(slow)
         if self._begun_s is not None and not self.is_stopped:
@@ -208,8 +208,8 @@ class Connection(asyncio.BufferedProtocol):
             if now_s - self._begun_s > due_s:
                 came = self._end - self._start
                 self.drop(
-                    f"of a request of {size} bytes {came} came in {now_s - self._begun_s:.0f} s:"
-                    f" it has to be whole after {due_s:.0f} s"
+                    f"{came} bytes of a request of {size} bytes came in"
+                    f" {now_s - self._begun_s:.0f} s: it has to be whole after {due_s:.0f} s"
                 )
 
     def pause_writing(self) -> None:

@@ -67,15 +67,17 @@ class ConnectionLimiter:
         if self._metrics.connections >= self.most:
             return f"there are {self.most} connections (max.connections)"
         if self._inside[address] >= self.most_of_address:
-            return f"its address has {self.most_of_address} connections (max.connections.per.ip)"
+            return f"the address has {self.most_of_address} connections (max.connections.per.ip)"
         rate = self._rates.get(address)
         if rate is None:
             rate = self._rates[address] = Rate(self._limits.address_connection_rate, now_s)
         if not rate.allows(now_s):
-            return f"its address made {self._limits.address_connection_rate} in a second"
+            return (
+                f"the address made {self._limits.address_connection_rate} connections in a second"
+            )
         if not self._rate.allows(now_s):
             most = self._limits.connection_rate
-            return f"{most} were made in a second (max.connection.creation.rate)"
+            return f"{most} connections were made in a second (max.connection.creation.rate)"
         return ""
 
     def leave(self, address: str) -> None:

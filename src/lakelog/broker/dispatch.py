@@ -230,7 +230,7 @@ class Dispatcher:
             error=repr(error),
             exc_info=error,
         )
-        slot.fail(f"{name}: a bug, see the log")
+        slot.fail(f"{name} ended in an unexpected error, which is a bug: see the log")
 
     def _fetch(
         self,

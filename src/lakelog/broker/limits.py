@@ -263,14 +263,19 @@ class Limits:
         ``key`` says which API it is of: two bytes, or less if they have not come.
         """
         if not FRAME_BYTES_MIN <= size <= self.request_bytes_max:
-            return f"a request of {size} bytes: use {FRAME_BYTES_MIN} to {self.request_bytes_max}"
+            return (
+                f"a request of {size} bytes is refused: it may have {FRAME_BYTES_MIN} to "
+                f"{self.request_bytes_max} (socket.request.max.bytes)"
+            )
         if size <= self.control_bytes_max or len(key) < _KEY_BYTES:
             return ""
         api = int.from_bytes(key, "big")
         if api == ApiKey.PRODUCE:
             return ""
         most = self.control_bytes_max
-        return f"a request of {size} bytes to API {api}: only Produce may have over {most}"
+        return (
+            f"a request of {size} bytes to API {api} is refused: only Produce may have over {most}"
+        )
 
 
 LIMITS: tuple[Limit, ...] = tuple(

@@ -104,7 +104,7 @@ class Broker:
     def opened(self, connection: Connection) -> str:
         """Take note of a connection; or say why it may not come in."""
         if self.is_draining:
-            return "the broker stops"
+            return "the broker is stopping"
         why = self.connection_limiter.enter(connection.address, connection.used_s)
         if not why:
             self._connections.add(connection)
@@ -197,7 +197,7 @@ class Broker:
             if not any(one.is_sending for one in self._connections):
                 break
         for connection in list(self._connections):
-            connection.close("the broker stops")
+            connection.close("the broker is stopping")
 
     async def _wait_for(self, closing: "dict[asyncio.Task[None], LaneWriter]") -> None:
         """Wait until lanes are closed, not for ever, and less for those whose store refuses."""

@@ -55,8 +55,11 @@ class CoordinatorSettings:
 
     def __post_init__(self) -> None:
         if not 0 <= self.commit_interval_ms < self.patience_ms:
-            what = f"an interval of {self.commit_interval_ms} ms, a patience of {self.patience_ms}"
-            raise InvalidInputError(f"{what}: use an interval from 0 and more patience than that")
+            raise InvalidInputError(
+                f"commits are stored every {self.commit_interval_ms} ms, and wait for at most "
+                f"{self.patience_ms} ms (offsets.commit.timeout.ms): use an interval from 0 that is "
+                "less than they wait"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

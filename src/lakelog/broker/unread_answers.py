@@ -96,6 +96,6 @@ class UnreadAnswers:
         if slow_s <= patience_s:
             return ""
         return (
-            f"it took {taken} bytes of its answers in {slow_s:.0f} s, and {buffered} wait:"
+            f"the client took {taken} bytes of its answers in {slow_s:.0f} s, and {buffered} wait:"
             " read answers, or ask for less"
         )

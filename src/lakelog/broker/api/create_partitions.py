@@ -45,10 +45,12 @@ async def _grow(
     if more <= 0:
         return _row(wanted, ErrorCode.invalid_partitions, _no_more(name, topic.partitions, count))
     if count > PARTITIONS_MAX:
-        what = f"use at most {PARTITIONS_MAX} partitions"
+        what = f"{count} partitions: use at most {PARTITIONS_MAX}"
         return _row(wanted, ErrorCode.invalid_partitions, what)
     if wanted.assignments is not None and len(wanted.assignments) != more:
-        what = f"{more} more partitions, and {len(wanted.assignments)} assignments"
+        what = (
+            f"{more} more partitions, and {len(wanted.assignments)} assignments: give one for each"
+        )
         return _row(wanted, ErrorCode.invalid_replica_assignment, what)
     flaw = services.growth.flaw(topics=0, partitions=more)
     if flaw is not None:
