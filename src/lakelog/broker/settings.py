@@ -57,8 +57,8 @@ class CoordinatorSettings:
         if not 0 <= self.commit_interval_ms < self.patience_ms:
             raise InvalidInputError(
                 f"commits are stored every {self.commit_interval_ms} ms, and wait for at most "
-                f"{self.patience_ms} ms (offsets.commit.timeout.ms): use an interval from 0 that is "
-                "less than they wait"
+                f"{self.patience_ms} ms (offsets.commit.timeout.ms): use an interval from 0 that "
+                "is less than they wait"
             )
 
 

@@ -92,8 +92,8 @@ class Fetching:
     ) -> None:
         if request.replica_id >= 0:
             raise InvalidInputError(
-                f"a fetch of replica {request.replica_id} is refused: brokers have no replicas here,"
-                " and consumers fetch with replica id -1"
+                f"a fetch of replica {request.replica_id} is refused: brokers have no replicas"
+                " here, and consumers fetch with replica id -1"
             )
         self._services, self._version, self._request = services, version, request
         self._answer, self._fail = answer, fail
