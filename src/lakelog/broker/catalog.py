@@ -105,17 +105,17 @@ class Catalog:
         *,
         perform: PerformAsync,
         lanes: Mapping[int, LaneWriter],
-        lanes_of_new: int,
         cluster: Cluster,
         recent: RecentBatches,
         cold: ColdCache,
         clock: Clock,
         ids: Ids,
         metrics: Metrics,
+        refresh_ms: int,
         on_error: Callable[[LakelogError], None] = lambda _: None,
     ) -> None:
         self._perform = working_async(perform)
-        self._lanes, self._lanes_of_new = lanes, lanes_of_new
+        self._lanes = lanes
         self.cluster, self._recent, self._cold = cluster, recent, working_async(cold.perform)
         self._clock, self._ids, self._on_error = clock, ids, on_error
         self._metrics = metrics
@@ -124,7 +124,7 @@ class Catalog:
         self._sorted: tuple[str, ...] | None = None
         self._marks: Marks = {}
         self._refreshed_ms = clock.boot_ms()
-        self._every_ms = 0
+        self._refresh_ms = refresh_ms
         self._virtual: dict[str, Entry] = {}
         self._lookups = Lookups(clock, self._ask, self._list)
         self.damaged: dict[str, LakelogError] = {}
@@ -236,7 +236,7 @@ class Catalog:
             name,
             topic_id=self._ids(),
             partitions=partitions,
-            lanes=self._lanes_of_new,
+            lanes=len(self._lanes),
             now_ms=self._clock.now_ms(),
             configs=configs,
         )
@@ -315,25 +315,20 @@ class Catalog:
 
     def trouble(self) -> str:
         """Say for how long topics could not be refreshed; nothing if all is well."""
-        if not self._every_ms:
-            return ""
         waited_ms = self._clock.boot_ms() - self._refreshed_ms
-        if waited_ms <= self._every_ms + UNREFRESHED_MS_MAX:
+        if waited_ms <= self._refresh_ms + UNREFRESHED_MS_MAX:
             return ""
         return (
             f"the list of topics could not be read for {waited_ms // 1000} s: check the store "
             "and the network"
         )
 
-    async def watch(self, every_ms: int) -> None:
-        """Refresh again and again, for ever."""
-        self._every_ms = every_ms
-        while True:
-            await asyncio.sleep(every_ms / 1000)
-            try:
-                await self.refresh()
-            except LakelogError as error:
-                self._on_error(error)
+    async def watch(self) -> None:
+        """Refresh. Called every ``refresh_ms``."""
+        try:
+            await self.refresh()
+        except LakelogError as error:
+            self._on_error(error)
 
     def _take(self, topic: Topic) -> None:
         self.damaged.pop(topic.name, None)

@@ -104,12 +104,6 @@ class Claims:
         """Give one sign of life, however long the store takes for it."""
         await self._answered(lambda: self._store.beat(self.address, self._since_ms))
 
-    async def live(self) -> None:
-        """Give signs of life, for ever."""
-        while True:
-            await asyncio.sleep(self._settings.pulse_ms / 1000)
-            await self.beat()
-
     async def leave(self) -> None:
         """Say that this broker has gone, if the store takes that at once."""
         try:

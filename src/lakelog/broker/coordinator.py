@@ -115,8 +115,10 @@ class Coordinator:
 
     async def __aenter__(self) -> "Coordinator":
         self._loading = awaited(self._load())
-        self._kept.append(self._tasks.keep("groups sweep", self._sweep))
-        self._kept.append(self._tasks.keep("pulse", self._claims.live))
+        sweep_s = self._settings.sweep_interval_ms / 1000
+        self._kept.append(self._tasks.every("groups sweep", sweep_s, self._sweep))
+        pulse_s = self._settings.pulse_ms / 1000
+        self._kept.append(self._tasks.every("pulse", pulse_s, self._claims.beat))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -333,9 +335,7 @@ class Coordinator:
         await self._tell_all(TopicsGone(frozenset(topic_ids)))
 
     async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(self._settings.sweep_interval_ms / 1000)
-            await self._tell_all(Sweep())
+        await self._tell_all(Sweep())
 
     async def _tell_all(self, event: Sweep | TopicsGone) -> None:
         for shard in list(self._shards):

@@ -208,20 +208,18 @@ class LaneWriter:
         """Say what keeps this lane from storing anything; nothing if all is well."""
         return self.health.trouble(is_closing=self._closing)
 
-    async def watch_floor(self, every_ms: int) -> None:
-        """Look at the head again and again, for ever: appending to a busy lane looks at it seldom,
-        and the metric of how far sealing is behind needs it more often.
+    async def look_at_floor(self) -> None:
+        """Look at the head: appending to a busy lane looks at it seldom, and the metric of how far
+        sealing is behind needs it more often.
         """
-        while True:
-            await asyncio.sleep(every_ms / 1000)
-            try:
-                if self.health.is_failing and not self._queue:
-                    # A broker that is not ready is sent nothing: it must find out by itself that
-                    # the store takes bundles again.
-                    await self.append(Touch())
-                await run_async(look(self.lane), self._perform)
-            except LakelogError as error:
-                self._on_error(error)
+        try:
+            if self.health.is_failing and not self._queue:
+                # A broker that is not ready is sent nothing: it must find out by itself that the
+                # store takes bundles again.
+                await self.append(Touch())
+            await run_async(look(self.lane), self._perform)
+        except LakelogError as error:
+            self._on_error(error)
 
     def end(self, partition: TopicIdPartition) -> int | None:
         """Return where a partition ends, as far as it is known; None: nothing is known yet."""

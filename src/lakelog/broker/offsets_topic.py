@@ -54,7 +54,6 @@ OFFSETS_TOPIC = "__consumer_offsets"
 PARTITIONS = 50
 """As many as Kafka has, so that a group is in the partition where a tool looks for it."""
 
-EVERY_S = 1.0
 TAIL_BYTES_MAX = 1 << 20
 """Of each partition; older batches go."""
 
@@ -225,11 +224,9 @@ class OffsetsTopic(Entry):
         return found
 
     async def watch(self) -> None:
-        """Look again and again, once a client has asked."""
-        while True:
-            await asyncio.sleep(EVERY_S)
-            if self._tails:
-                self.look()
+        """Look, once a client has asked. Called every second."""
+        if self._tails:
+            self.look()
 
     def look(self) -> None:
         """Append what has changed since the last look."""

@@ -16,7 +16,6 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import sha256
 from itertools import islice
 
@@ -43,7 +42,7 @@ from lakelog.broker.services import Services
 from lakelog.broker.sessions import Sessions
 from lakelog.broker.settings import BrokerSettings
 from lakelog.broker.supervision import Supervisor, awaited
-from lakelog.broker.timekeeper import Timekeeper
+from lakelog.broker.timekeeper import LOOK_MS, Timekeeper
 from lakelog.catalog import open_namespace
 from lakelog.coordination import BucketGroups
 from lakelog.errors import LakelogError, UnavailableError
@@ -70,6 +69,9 @@ FLOOR_MS = 30_000
 BACKLOG = 128
 """Connections that the kernel keeps until they are looked at. All of them are opened at once, also
 those that are refused then, and each is a file."""
+
+EVERY_S = 1.0
+"""How often lags, and commits for the topic of offsets, are looked at."""
 
 SWEEP_MS = 100
 TICK_MS = 10
@@ -147,18 +149,16 @@ class Broker:
         return True, "; ".join((READY, *islice(some, 10), *services.tasks.troubles()))[:4096]
 
     async def sweep(self) -> None:
-        """Again and again: answer late producers, end idle and slow connections."""
-        while True:
-            await asyncio.sleep(SWEEP_MS / 1000)
-            boot_ms = self.services.clock.boot_ms()
-            self.dispatcher.sweep(boot_ms)
-            self.services.refusals.tell(boot_ms, self.log)
-            for writer in self.services.lanes.values():
-                writer.drop_late(boot_ms)
-            now_s = asyncio.get_running_loop().time()
-            self.connection_limiter.sweep(now_s)
-            for connection in list(self._connections):
-                connection.watch(now_s)
+        """Answer late producers, end idle and slow connections."""
+        boot_ms = self.services.clock.boot_ms()
+        self.dispatcher.sweep(boot_ms)
+        self.services.refusals.tell(boot_ms, self.log)
+        for writer in self.services.lanes.values():
+            writer.drop_late(boot_ms)
+        now_s = asyncio.get_running_loop().time()
+        self.connection_limiter.sweep(now_s)
+        for connection in list(self._connections):
+            connection.watch(now_s)
 
     async def watch_loop(self) -> None:
         """Count the times that the loop worked for longer than 50 ms without a break."""
@@ -283,13 +283,13 @@ async def run_broker(
     catalog = Catalog(
         perform=perform,
         lanes=lanes,
-        lanes_of_new=namespace.rules.lanes,
         cluster=cluster,
         recent=recent,
         cold=cold,
         clock=stamped,
         ids=ids,
         metrics=metrics,
+        refresh_ms=settings.topics_refresh_ms,
         on_error=on_error,
     )
     coordinator = Coordinator(
@@ -346,14 +346,14 @@ async def run_broker(
         await coordinator.load(", ".join(f"{host}:{port}" for host, port in advertised.values()))
         for server in servers:
             await server.start_serving()
-        tasks.keep("sweep", broker.sweep)
+        tasks.every("sweep", SWEEP_MS / 1000, broker.sweep)
         tasks.keep("loop watch", broker.watch_loop)
-        tasks.keep("clock watch", timekeeper.watch)
-        tasks.keep("topics watch", partial(catalog.watch, settings.topics_refresh_ms))
-        tasks.keep("lag watch", services.lags.watch)
-        tasks.keep("offsets topic", offsets.watch)
+        tasks.every("clock watch", LOOK_MS / 1000, timekeeper.look)
+        tasks.every("topics watch", settings.topics_refresh_ms / 1000, catalog.watch)
+        tasks.every("lag watch", EVERY_S, services.lags.look)
+        tasks.every("offsets topic", EVERY_S, offsets.watch)
         for number, one in lanes.items():
-            tasks.keep(f"lane {number} floor", partial(one.watch_floor, FLOOR_MS))
+            tasks.every(f"lane {number} floor", FLOOR_MS / 1000, one.look_at_floor)
         yield broker
     finally:
         for server in servers:

@@ -1,6 +1,7 @@
 """The owner of the tasks of a broker: none dies unnoticed, and what can begin again does.
 
     keep      a task that lives as long as the broker: when it dies it begins again, later each time
+    every     the same, for work that is done every so many seconds
     once      work whose end is not waited for, the answer to a request for instance
     awaited   work whose error is raised where it is awaited
 
@@ -49,6 +50,18 @@ class Supervisor:
     def keep(self, name: str, work: Callable[[], Awaitable[None]]) -> "asyncio.Task[None]":
         """Let a task live until it returns or is cancelled; whatever else ends it, it goes on."""
         return self._own(self._kept(name, work))
+
+    def every(
+        self, name: str, every_s: float, work: Callable[[], Awaitable[None]]
+    ) -> "asyncio.Task[None]":
+        """Keep a task that does some work again and again, and waits for so long before each."""
+
+        async def again() -> None:
+            while True:
+                await asyncio.sleep(every_s)
+                await work()
+
+        return self.keep(name, again)
 
     def once(self, name: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Start work that is not awaited."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakelog.broker import LaneWriter
+from lakelog.broker import LaneWriter, Supervisor
 from lakelog.catalog import make_namespace
 from lakelog.errors import InvalidInputError, LakelogError, UnavailableError
 from lakelog.host import SystemClock, new_id
@@ -193,7 +193,7 @@ def test_a_busy_lane_learns_soon_that_its_floor_has_risen() -> None:
         async with LaneWriter(lane, perform, AT_ONCE, on_error=said.append) as writer:
             await writer.refresh()
             before = lane.last_look
-            watching = asyncio.create_task(writer.watch_floor(1))
+            watching = Supervisor().every("floor", 0.001, writer.look_at_floor)
             await until(lambda: lane.last_look is not before)
             fails = True
             await until(lambda: said)

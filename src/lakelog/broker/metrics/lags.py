@@ -10,7 +10,6 @@ in a second, and kept for as long as it stands there. So a broker that has just 
 of a lag rather than zero.
 """
 
-import asyncio
 from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
@@ -27,7 +26,6 @@ __all__ = ["Lag", "Lags"]
 LAGS_MAX = 10_000
 LOOKED_MAX = 50_000
 """Rows that are looked at in a second, those of topics that are gone included."""
-EVERY_S = 1.0
 AT_ONCE = 500
 """Rows that are looked at in a turn of the loop."""
 
@@ -60,7 +58,7 @@ class _GroupPosition(NamedTuple):
 
 
 class Lags:
-    """What is known of the lags of all groups. ``watch`` keeps it up."""
+    """What is known of the lags of all groups. ``look``, every second, keeps it up."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -69,12 +67,6 @@ class Lags:
         """Where groups stood when they were looked at last."""
         self._read: dict[tuple[TopicIdPartition, int], int] = {}
         """Times that were read from the store, in milliseconds."""
-
-    async def watch(self) -> None:
-        """Look where groups and partitions are, again and again."""
-        while True:
-            await asyncio.sleep(EVERY_S)
-            await self.look()
 
     async def look(self) -> None:
         """Take down where partitions end, and read a few times that are missing."""
