@@ -112,13 +112,8 @@ class Dispatcher:
         elif header.api.key is ApiKey.FETCH:
             self._fetch(connection, header, frame, slot, began)
         else:
-            call = Call(
-                int(header.api.key),
-                header.version,
-                header.client_id,
-                connection.host,
-                connection.listener,
-            )
+            host, listener = connection.host, connection.listener
+            call = Call(header.version, header.client_id, host, listener)
             before = () if header.api.key in CHANGING else tuple(connection.changes)
             work = self._control(connection, call, header, frame, slot, began, before)
             slot.work = self._services.tasks.once(header.api.name, work)

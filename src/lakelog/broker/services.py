@@ -66,9 +66,8 @@ async def then(asked: Awaitable[A], fields: Callable[[A], Fields]) -> Fields:
 
 
 class Call(NamedTuple):
-    """Which client asks, for which API and in which version."""
+    """Which client asks, and in which version."""
 
-    api_key: int
     version: int
     client_id: str
     client_host: str

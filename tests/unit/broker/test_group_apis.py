@@ -69,7 +69,7 @@ class Client:
         out = BytesIO()
         entity_writer(kind)(out, control._build(kind, fields))
         request = decode_request(key, spoken, memoryview(out.getvalue()))
-        call = Call(key, spoken, "client", "127.0.0.1", "PLAINTEXT", "anonymous")
+        call = Call(spoken, "client", "127.0.0.1", "PLAINTEXT")
         given = await HANDLERS[key](self.services, call, request)
         given = given if isinstance(given, dict) else await given
         body = encode_response(key, spoken, given)
