@@ -112,10 +112,8 @@ class Dispatcher:
         elif header.api.key is ApiKey.FETCH:
             self._fetch(connection, header, frame, slot, began)
         else:
-            host, listener = connection.host, connection.listener
-            call = Call(header.version, header.client_id, host, listener)
             before = () if header.api.key in CHANGING else tuple(connection.changes)
-            work = self._control(connection, call, header, frame, slot, began, before)
+            work = self._control(connection, header, frame, slot, began, before)
             slot.work = self._services.tasks.once(header.api.name, work)
             if header.api.key in CHANGING:
                 connection.changes.add(slot.work)
@@ -265,7 +263,6 @@ class Dispatcher:
     async def _control(
         self,
         connection: Connection,
-        call: Call,
         header: RequestHeader,
         frame: memoryview,
         slot: ResponseSlot,
@@ -273,6 +270,7 @@ class Dispatcher:
         before: tuple[asyncio.Task[None], ...],
     ) -> None:
         key, version, name = int(header.api.key), header.version, header.api.name
+        call = Call(version, header.client_id, connection.host, connection.listener)
         begin_request()
         try:
             if before:
