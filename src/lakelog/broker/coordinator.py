@@ -151,7 +151,7 @@ class Coordinator:
                 return self._claims.trouble()
             if code is not None:
                 return f"shard {number} of the consumer groups is not loaded: see the log"
-            if isinstance(shard, Shard) and (trouble := shard.trouble()):
+            if isinstance(shard, Shard) and (trouble := shard.ledger.trouble()):
                 return trouble
         return ""
 
@@ -260,7 +260,7 @@ class Coordinator:
     def roster(self, group_id: str) -> Roster | None:
         """Return the generation of a classic group that is stored."""
         shard = self._find(group_id)
-        stored = None if isinstance(shard, Code) else shard.stored(group_id)
+        stored = None if isinstance(shard, Code) else shard.ledger.stored.get(group_id)
         return stored.roster if isinstance(stored, Durable) else None
 
     def check_member(self, group_id: str, member_id: str | None, epoch: int) -> Code:
@@ -271,7 +271,7 @@ class Coordinator:
         shard = self._find(group_id)
         if isinstance(shard, Code) or (member_id is None and epoch < 0):
             return shard if isinstance(shard, Code) else Code.NONE
-        stored = shard.stored(group_id)
+        stored = shard.ledger.stored.get(group_id)
         if not isinstance(stored, ConsumerDurable):
             return Code.NONE
         return check_member(stored.roster, member_id, epoch)
@@ -326,7 +326,7 @@ class Coordinator:
     def shard_sizes(self) -> list[tuple[int, int]]:
         """Return the shards that are here, and a bound of what their groups take."""
         shards = enumerate(self._shards)
-        return [(number, one.size_bytes) for number, one in shards if isinstance(one, Shard)]
+        return [(number, one.memory.used) for number, one in shards if isinstance(one, Shard)]
 
     # ------------------------------------------------------------------------ keeping
 

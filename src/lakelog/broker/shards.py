@@ -110,18 +110,18 @@ class Shard:
         self._tasks = tasks
         self._settings = settings
         self._on_error, self._refused = on_error, refused
-        self._ledger = Ledger(
+        self.ledger = Ledger(
             claimed, store, perform, clock=clock, settings=settings, on_error=on_error
         )
-        self._look = SharedLook(self._ledger.look)
-        stored = self._ledger.stored
+        self._look = SharedLook(self.ledger.look)
+        stored = self.ledger.stored
         self.groups: dict[str, AnyGroup] = {
             name: revive(one, self._now(), settings.rules) for name, one in stored.items()
         }
         """Every group, as it is in memory."""
-        self._memory = GroupMemory(claimed.shard, limits)
+        self.memory = GroupMemory(claimed.shard, limits)
         for name, group in self.groups.items():
-            self._memory.take(name, group.size_bytes, group.made_by)
+            self.memory.take(name, group.size_bytes, group.made_by)
         self.refuses: Code | None = None
         """Why nothing is answered any more; None: it is."""
 
@@ -136,22 +136,9 @@ class Shard:
 
     # ------------------------------------------------------------------------ asking
 
-    def trouble(self) -> str:
-        """Say what keeps it from being stored; nothing if all is well."""
-        return self._ledger.trouble()
-
-    @property
-    def size_bytes(self) -> int:
-        """A bound of what its groups take when they are stored."""
-        return self._memory.used
-
-    def stored(self, group_id: str) -> AnyDurable | None:
-        """Return what is stored of a group."""
-        return self._ledger.stored.get(group_id)
-
     def offsets(self, group_id: str) -> Offsets:
         """Return the offsets of a group that are stored."""
-        stored = self.stored(group_id)
+        stored = self.ledger.stored.get(group_id)
         return Offsets() if stored is None else stored.offsets
 
     async def confirm(self) -> Code:
@@ -214,15 +201,15 @@ class Shard:
         for effect in effects:
             match effect:
                 case Persist(part):
-                    self._ledger.note(group_id, part)
+                    self.ledger.note(group_id, part)
                 case Reply(ticket, answer, None):
                     self._answer(ticket, answer)
                 case Reply(ticket, answer, StoredPart() as part):
-                    self._wait(self._ledger.version(group_id, part), ticket, answer)
+                    self._wait(self.ledger.version(group_id, part), ticket, answer)
 
     def _weigh(self, before: AnyGroup, after: AnyGroup, event: Event) -> bool:
         """Account for a change of size; False: there is no room, and the request was refused."""
-        memory, old = self._memory, self._memory.size_of(after.id)
+        memory, old = self.memory, self.memory.size_of(after.id)
         if isinstance(event, Commit) and old:
             new = old + after.offsets.size_bytes - before.offsets.size_bytes
         else:
@@ -273,7 +260,7 @@ class Shard:
 
     def _wait(self, version: int, ticket: int, answer: Answer) -> None:
         """Answer when a version is stored, which it may be already."""
-        if version <= self._ledger.stored_version:
+        if version <= self.ledger.stored_version:
             self._answer(ticket, answer)
             return
         timer = asyncio.get_running_loop().call_later(
@@ -307,7 +294,7 @@ class Shard:
     async def _write(self) -> None:
         code = Code.COORDINATOR_NOT_AVAILABLE
         try:
-            code = await self._ledger.write(self._durable, self._release)
+            code = await self.ledger.write(self._durable, self._release)
         finally:
             self._stop(self.refuses or code)
 
@@ -317,7 +304,7 @@ class Shard:
     def _release(self) -> None:
         """Answer requests that waited for what is stored now."""
         for ticket, one in list(self._waiting.items()):
-            if one.version <= self._ledger.stored_version:
+            if one.version <= self.ledger.stored_version:
                 del self._waiting[ticket]
                 one.timer.cancel()
                 self._answer(ticket, one.answer)
@@ -338,10 +325,10 @@ class Shard:
             self._disarm(group_id)
         for ticket in [ticket for ticket in self._asked if ticket not in self._waiting]:
             self._refuse(ticket, Code.COORDINATOR_NOT_AVAILABLE)
-        self._ledger.close()
+        self.ledger.close()
         # A store that has just refused will hardly take it now: do not wait for long.
         drain_ms = self._settings.drain_ms
-        drain_ms = min(drain_ms, HOPELESS_MS) if self.trouble() else drain_ms
+        drain_ms = min(drain_ms, HOPELESS_MS) if self.ledger.trouble() else drain_ms
         done, _ = await asyncio.wait((self._writer,), timeout=drain_ms / 1000)
         if not done:
             self._writer.cancel()
