@@ -99,7 +99,7 @@ class Producing:
         self._services, self._acks, self._version = services, request.acks, version
         self._start, self._slot, self._address, self._begun_s = start, slot, address, begun_s
         self._shape = shape
-        """Of a request that has one: what its answer looks like when all went well is known."""
+        """What the request has in common with the one before it on its connection, if it has."""
         self._begun_ms = services.clock.boot_ms()
         self._deadline_ms = self._begun_ms + min(max(request.timeout_ms, 0), TIMEOUT_MS_MAX)
         self._topics: list[tuple[str, bytes, Rows]] = []
@@ -199,6 +199,18 @@ class Producing:
         """Take in what became of a batch."""
         if self.is_answered:
             return
+        if self._shape is not None and type(outcome) is Stored:
+            # It is the only batch of the request, and the answer is the usual one but for numbers.
+            self.is_answered = True
+            self._count("")
+            if self._acks:
+                index, start, base = partition.index, self._start[:4], outcome.base_offset
+                self._slot.send(
+                    answer_again(self._shape, start, index, base, stamp, partition.log_start)
+                )
+            else:
+                self._slot.done()
+            return
         produced = _produced(partition, stamp, outcome)
         if produced.error:
             counters.failed_produce_requests += 1
@@ -232,20 +244,17 @@ class Producing:
         self._topics = []
         refused = [row for _, _, rows in topics for row in rows if row.error]
         errors = [services.refusals.note(row) for row in refused]
-        seconds = asyncio.get_running_loop().time() - self._begun_s
-        services.metrics.api("Produce").count(seconds, errors[0] if errors else "")
+        self._count(errors[0] if errors else "")
         if not self._acks and refused:
             slot.end(_unacknowledged(refused[0]))
         elif not self._acks:
             slot.done()
-        elif self._shape is not None and not refused:
-            index, _, base_offset, stamp, log_start, *_ = topics[0][2][0]
-            correlation_id = self._start[:4]
-            slot.send(
-                answer_again(self._shape, correlation_id, index, base_offset, stamp, log_start)
-            )
         else:
             slot.answer([self._start, encode_produce_response(self._version, topics)])
+
+    def _count(self, error: str) -> None:
+        seconds = asyncio.get_running_loop().time() - self._begun_s
+        self._services.metrics.api("Produce").count(seconds, error)
 
     def _late(self, row: int | Partition) -> Produced:
         """Return what is answered for a partition of which nothing is known yet."""
