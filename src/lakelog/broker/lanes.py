@@ -37,7 +37,7 @@ from lakelog.journal import (
 )
 from lakelog.store import PerformAsync, Work, run_async, working_async
 
-__all__ = ["LaneWriter"]
+__all__ = ["AnswerOwner", "LaneWriter"]
 
 Done = Callable[[Outcome | LakelogError], None]
 """Called once with how a request ended; an error says that nothing is known."""
