@@ -36,7 +36,7 @@ from lakelog.broker.metrics.gauges import register_gauges
 from lakelog.broker.server import Broker, run_broker
 from lakelog.broker.settings import BrokerSettings, CoordinatorSettings, Listener
 from lakelog.broker.supervision import Supervisor, awaited
-from lakelog.broker.translating import Told, Translation, Verdict, translate_kafka_config
+from lakelog.broker.translating import TranslatedLine, Translation, Verdict, translate_kafka_config
 
 __all__ = [
     "Broker",
@@ -51,7 +51,7 @@ __all__ = [
     "MaintenanceSettings",
     "Metrics",
     "Supervisor",
-    "Told",
+    "TranslatedLine",
     "Translation",
     "Verdict",
     "awaited",

@@ -234,7 +234,7 @@ class Dispatcher:
         began: float,
     ) -> None:
         request = decode_fetch(frame, header.body_at, header.version)
-        slot.parsed(_kept(request))
+        slot.parsed(_memory_of(request))
         start = response_start(header.api, header.version, header.correlation_id)
 
         def answer(body: list[Bytes], error: str) -> None:
@@ -315,7 +315,7 @@ class Dispatcher:
         slot.answer([response_start(APIS[ApiKey.API_VERSIONS], 0, correlation_id), body])
 
 
-def _kept(request: FetchRequest) -> int:
+def _memory_of(request: FetchRequest) -> int:
     """Return about how many bytes a fetch holds while it waits."""
     topics = sum(len(one.name) + _FETCHED_BYTES * len(one.partitions) for one in request.topics)
     forgotten = sum(len(name) + _FETCHED_BYTES * len(few) for name, _, few in request.forgotten)

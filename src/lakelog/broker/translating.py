@@ -23,7 +23,7 @@ from lakelog.broker.settings import BrokerSettings, Listener
 from lakelog.catalog import ConfigType, check_configs
 from lakelog.errors import InvalidInputError
 
-__all__ = ["Told", "Translation", "Verdict", "translate_kafka_config"]
+__all__ = ["TranslatedLine", "Translation", "Verdict", "translate_kafka_config"]
 
 KEEP_EVERY = "log.retention.check.interval.ms"
 _LISTENERS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
@@ -39,7 +39,7 @@ class Verdict(Enum):
     IGNORED = "ignored"
 
 
-class Told(NamedTuple):
+class TranslatedLine(NamedTuple):
     """One line, and what became of it."""
 
     name: str
@@ -55,7 +55,7 @@ class Translation:
     settings: BrokerSettings
     keep_every_ms: int | None
     """How often the log is kept; None: it does not say."""
-    lines: tuple[Told, ...]
+    lines: tuple[TranslatedLine, ...]
 
 
 def translate_kafka_config(lines: Mapping[str, str], settings: BrokerSettings) -> Translation:
@@ -64,7 +64,7 @@ def translate_kafka_config(lines: Mapping[str, str], settings: BrokerSettings) -
     Raises:
         InvalidInputError: a value is wrong, or asks for what is not here and would be missed.
     """
-    told: list[Told] = []
+    translated: list[TranslatedLine] = []
     keep_every_ms: int | None = None
     if "broker.id" in lines and "node.id" not in lines:
         settings = BROKER_CONFIGS["node.id"].set(settings, lines["broker.id"])
@@ -87,12 +87,12 @@ def translate_kafka_config(lines: Mapping[str, str], settings: BrokerSettings) -
             verdict, words = Verdict.IGNORED, why
         hidden = any(word in name for word in _SECRETS)
         shown = "[hidden]" if hidden else value[:_VALUE_CHARS_SHOWN]
-        told.append(Told(name, shown, verdict, words))
+        translated.append(TranslatedLine(name, shown, verdict, words))
     listeners = _listeners(lines)
     if listeners:
         settings = replace(settings, listeners=listeners)
     defaults = check_configs(_topic_defaults(lines))
-    return Translation(replace(settings, topic_defaults=defaults), keep_every_ms, tuple(told))
+    return Translation(replace(settings, topic_defaults=defaults), keep_every_ms, tuple(translated))
 
 
 # ---------------------------------------------------------------------------- topics
