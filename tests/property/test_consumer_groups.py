@@ -37,8 +37,6 @@ from lakelog.groups import (
     advance,
     assign_range,
     assign_uniform,
-    is_absent,
-    next_due_ms,
     revive,
 )
 
@@ -122,14 +120,14 @@ class World:
     def pass_time(self, wait_ms: int) -> None:
         """Deadlines that pass are noticed in time, as a timer does it."""
         end_ms = self.now_ms + wait_ms
-        while (due_ms := next_due_ms(self.group)) is not None and due_ms <= end_ms:
+        while (due_ms := self.group.next_deadline_ms) is not None and due_ms <= end_ms:
             self.now_ms = max(due_ms, self.now_ms)
             self.happen(Tick())
         self.now_ms = end_ms
 
     def store(self) -> None:
         """The store has everything; answers go out."""
-        self.stored = None if is_absent(self.group) else self.group.durable
+        self.stored = None if self.group.is_absent else self.group.durable
         waiting, self.waiting = self.waiting, []
         for ticket, answer in waiting:
             self.deliver(ticket, answer)

@@ -36,7 +36,6 @@ from lakelog.groups import (
     TopicIdPartition,
     TopicsGone,
     absent,
-    next_deadline_ms,
     restore,
     step,
 )
@@ -270,7 +269,7 @@ class World:
             )
             for one, code in zip(event.offsets, codes, strict=True):
                 if code is Code.NONE:
-                    self.committed[one.place] = one.offset, one.leader_epoch, one.metadata
+                    self.committed[one.partition] = one.offset, one.leader_epoch, one.metadata
         rows = {place: row[:3] for place, row in self.group.offsets.rows.items()}
         if isinstance(event, Sweep | TopicsGone | Delete):
             assert rows.items() <= self.committed.items()
@@ -283,7 +282,7 @@ def test_groups_keep_their_laws_whatever_comes(story: list) -> None:  # type: ig
     world = World()
     for wait_ms, drawn in story:
         # Deadlines that pass are noticed in time, as a timer does it.
-        while (due := next_deadline_ms(world.group)) is not None:
+        while (due := world.group.next_deadline_ms) is not None:
             if due > world.now_ms + wait_ms:
                 break
             world.now_ms = max(due, world.now_ms)
@@ -306,11 +305,11 @@ def test_everybody_is_answered_by_deadlines_alone(story: list) -> None:  # type:
         elif (event := world.event(drawn)) is not None:
             world.happen(event)
     for _ in range(200):
-        due = next_deadline_ms(world.group)
+        due = world.group.next_deadline_ms
         if due is None:
             break
         world.now_ms = max(due, world.now_ms)
         world.happen(Tick())
-    assert next_deadline_ms(world.group) is None
+    assert world.group.next_deadline_ms is None
     assert world.asked == {}
     assert world.group.state in (State.EMPTY, State.DEAD)

@@ -166,7 +166,7 @@ class Story:
             case "forget":
                 places = tuple(map(_place, rest))
                 names = {place.topic_id: _name(place.topic_id) for place in places}
-                return DeleteOffsets(ticket=ticket, places=places, names=names)
+                return DeleteOffsets(ticket=ticket, partitions=places, names=names)
             case "beat":
                 return self.beat(ticket, *rest)
         raise AssertionError(f"{command}: no such command")

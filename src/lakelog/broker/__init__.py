@@ -4,21 +4,22 @@ server       parts put together; listeners; draining
 connection   frames in, answers out in order; budget: how much memory requests may take
 dispatch     from a frame to a handler; api: one module for each of Kafka's APIs; codes
 catalog      the topics that are known; partitions: reading one
-lanes        the driver of a lane: requests in, flushes out, who waits is woken
+lanes        the driver of a lane: requests in, flushes out, waiting fetches are woken
 recent_batches
              what was just written, in memory; cache: what was read from the store
 coordinator  the driver of groups; shards: the groups of one shard; ledger: storing them
 sessions     what consumers of many partitions need not say again
-cluster      who leads what; services: all of this, for handlers
-metrics      what is counted and measured; http: who asks
-supervision  who owns the tasks of a broker
+cluster      which broker leads a lane; services: all of this, for handlers
+metrics      what is counted and measured; http: health and metrics, for probes and Prometheus
+supervision  the owner of a broker's tasks
 maintenance  sealing and retention in a process of its own
-slices       every partition of a request, some at a time
+request_items
+             what a request names, one after another
 patterns     topics by expression, for members that subscribe so
 offsets_topic, offset_records
              what groups commit, as a topic that tools read
 settings     what a broker can be told; config_table, translating: the same by Kafka's names
-limits       how much of a broker its clients may use; who sees to it: connection_limits,
+limits       how much of a broker its clients may use; enforced by connection_limits,
              growth_limits, group_memory, fair_scheduler, unread_answers
 """
 
@@ -33,10 +34,9 @@ from lakelog.broker.maintenance import (
 from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.metrics.gauges import register_gauges
 from lakelog.broker.server import Broker, run_broker
-from lakelog.broker.settings import BrokerSettings, Listener
-from lakelog.broker.shards import CoordinatorSettings
+from lakelog.broker.settings import BrokerSettings, CoordinatorSettings, Listener
 from lakelog.broker.supervision import Supervisor, awaited
-from lakelog.broker.translating import Told, Translation, Verdict, translate_kafka_config
+from lakelog.broker.translating import TranslatedLine, Translation, Verdict, translate_kafka_config
 
 __all__ = [
     "Broker",
@@ -51,7 +51,7 @@ __all__ = [
     "MaintenanceSettings",
     "Metrics",
     "Supervisor",
-    "Told",
+    "TranslatedLine",
     "Translation",
     "Verdict",
     "awaited",

@@ -1,7 +1,7 @@
 """What one request may ask of the store: so many operations, whatever it names.
 
     begin_request    in the task of a request: what is asked of the store from here on counts for it
-    spend            one operation: whoever performs them says so
+    spend            counts one operation; called where operations are performed
     is_spent         asked between two slices of what a request names; then the rest is answered
                      without the store, so that the client asks again, or later
 
@@ -11,6 +11,7 @@ requests share, a look at a lane for instance, is not counted for any of them.
 """
 
 from contextvars import ContextVar
+from dataclasses import dataclass
 
 __all__ = ["OPERATIONS_MAX", "SPENT", "begin_request", "is_spent", "spend"]
 
@@ -22,11 +23,9 @@ SPENT = (
 )
 
 
+@dataclass(slots=True)
 class _Count:
-    __slots__ = ("spent",)
-
-    def __init__(self) -> None:
-        self.spent = 0
+    spent: int = 0
 
 
 _COUNT: ContextVar[_Count | None] = ContextVar("operations of a request", default=None)

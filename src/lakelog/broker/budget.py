@@ -7,8 +7,8 @@ Each byte is counted for the address of the client as well. Of a budget an addre
 no more, so that the others find room whatever it does. Of the buffers it may have all, as long as
 nobody else needs them: then the oldest request of the address that has most must go.
 
-Nothing waits here. Whoever takes more than there is learns it, stops reading from its socket, and
-is called when there is room again. So memory is bounded by the budgets and one request for each
+Nothing waits here. A connection that takes more than there is stops reading from its socket, and is
+called when there is room again. So memory is bounded by the budgets and one request for each
 connection, whatever the store does.
 """
 
@@ -23,7 +23,9 @@ Resume = Callable[[], None]
 
 
 def address_of(host: str) -> str:
-    """Return whose share a client at ``host`` has: whoever has one address of IPv6 has 2^64."""
+    """Return the address that a client counts for: in IPv6 the network, of which one client has all
+    2^64 addresses.
+    """
     if ":" not in host:
         return host
     try:
@@ -40,9 +42,9 @@ class Budget:
 
     __slots__ = ("_taken", "_waiting", "share", "total", "used")
 
-    def __init__(self, total: int, share: int | None = None) -> None:
+    def __init__(self, total: int, address_percent: int = 100) -> None:
         self.total = total
-        self.share = total if share is None else share
+        self.share = total * address_percent // 100
         """The most that one address may take."""
         self.used = 0
         self._taken: dict[str, int] = {}
@@ -55,55 +57,62 @@ class Budget:
         """How many wait for room."""
         return sum(map(len, self._waiting.values()))
 
-    def is_spent(self, who: str) -> bool:
+    def is_spent(self, address: str) -> bool:
         """Say whether an address should take nothing more now."""
-        return self.used >= self.total or self._taken.get(who, 0) >= self.share
+        return self.used >= self.total or self._taken.get(address, 0) >= self.share
 
-    def room(self, who: str) -> int:
+    def room(self, address: str) -> int:
         """Return how much an address may take now."""
-        return max(min(self.total - self.used, self.share - self._taken.get(who, 0)), 0)
+        return max(min(self.total - self.used, self.share - self._taken.get(address, 0)), 0)
 
-    def take(self, size: int, who: str) -> None:
+    def take(self, size: int, address: str) -> None:
         self.used += size
-        self._taken[who] = self._taken.get(who, 0) + size
+        self._taken[address] = self._taken.get(address, 0) + size
 
-    def give(self, size: int, who: str) -> None:
-        """Give back, and call those who wait, as far as there is room."""
+    def give(self, size: int, address: str) -> None:
+        """Give back, and call connections that wait, as far as there is room."""
         self.used -= size
-        left = self._taken.get(who, 0) - size
+        left = self._taken.get(address, 0) - size
         if left:
-            self._taken[who] = left
+            self._taken[address] = left
         else:
-            self._taken.pop(who, None)
+            self._taken.pop(address, None)
         if self._waiting:
             self._wake()
 
+    def change(self, size: int, address: str) -> None:
+        """Take more, or give back what is less than 0."""
+        if size > 0:
+            self.take(size, address)
+        elif size < 0:
+            self.give(-size, address)
+
     def _wake(self) -> None:
         while self.used < self.total:
-            who = next((one for one in self._waiting if not self.is_spent(one)), None)
-            if who is None:
+            address = next((one for one in self._waiting if not self.is_spent(one)), None)
+            if address is None:
                 return
-            line = self._waiting.pop(who)
+            line = self._waiting.pop(address)
             resume = line.popleft()
             if line:
-                self._waiting[who] = line  # Behind the others: it was its turn.
+                self._waiting[address] = line  # Behind the others: it was its turn.
             resume()
 
-    def wait(self, resume: Resume, who: str) -> None:
+    def wait(self, resume: Resume, address: str) -> None:
         """Ask to be called once, when there is room."""
-        self._waiting.setdefault(who, deque()).append(resume)
+        self._waiting.setdefault(address, deque()).append(resume)
 
-    def forget(self, resume: Resume, who: str) -> None:
+    def forget(self, resume: Resume, address: str) -> None:
         """Wait no longer."""
-        line = self._waiting.get(who)
+        line = self._waiting.get(address)
         if line is not None and resume in line:
             line.remove(resume)
             if not line:
-                del self._waiting[who]
+                del self._waiting[address]
 
 
 class Begun(Protocol):
-    """Somebody whose request has begun to come, and is not whole."""
+    """A connection whose request has begun to come, and is not whole."""
 
     @property
     def is_stopped(self) -> bool:
@@ -126,38 +135,38 @@ class Buffers:
         self._held: dict[str, int] = {}
         """Bytes, by address."""
         self._begun: dict[str, dict[Begun, None]] = {}
-        """Who has begun a request, by address, in the order in which they did."""
+        """Connections that have begun a request, by address, in that order."""
 
-    def begin(self, one: Begun, who: str) -> None:
+    def begin(self, one: Begun, address: str) -> None:
         """Take note that a request begins; an earlier one of the same connection has ended."""
-        line = self._begun.setdefault(who, {})
+        line = self._begun.setdefault(address, {})
         line.pop(one, None)
         line[one] = None
 
-    def end(self, one: Begun, who: str) -> None:
+    def end(self, one: Begun, address: str) -> None:
         """Take note that it is whole, or that the connection has ended."""
-        line = self._begun.get(who)
+        line = self._begun.get(address)
         if line is not None:
             line.pop(one, None)
             if not line:
-                del self._begun[who]
+                del self._begun[address]
 
-    def count(self, change: int, who: str) -> None:
+    def count(self, change: int, address: str) -> None:
         """Count bytes that have come, or that are no longer here."""
         self.used += change
-        held = self._held.get(who, 0) + change
+        held = self._held.get(address, 0) + change
         if held:
-            self._held[who] = held
+            self._held[address] = held
         else:
-            self._held.pop(who, None)
+            self._held.pop(address, None)
 
     def fit(self) -> None:
-        """If there is too much, let those go who began first, of the address that has most."""
+        """If there is too much, drop connections of the address that has most, the oldest first."""
         while self.used > self.total and self._begun:
-            greediest = max(self._begun, key=lambda who: self._held.get(who, 0))
+            greediest = max(self._begun, key=lambda address: self._held.get(address, 0))
             line = self._begun[greediest]
             oldest = next((one for one in line if not one.is_stopped), next(iter(line)))
             oldest.drop(
-                f"requests that are not whole take more than {self.total} bytes, and it is the"
-                " oldest of the address that has most: send smaller ones, or faster"
+                f"unfinished requests take more than {self.total} bytes, and this one is the oldest"
+                " of the address that has most: send smaller requests, or send them faster"
             )

@@ -20,7 +20,7 @@ from lakelog.store import Fetched, GetRange, ObjectInfo, Op, PerformAsync
 __all__ = ["ColdCache"]
 
 GAP_BYTES_MAX = 64 << 10
-"""So much that nobody asked for is fetched rather than making a second request."""
+"""A gap of so many bytes between two ranges is fetched rather than making a second request."""
 
 REQUEST_BYTES_MAX = 16 << 20
 
@@ -65,7 +65,7 @@ class ColdCache:
                 asyncio.get_running_loop().call_soon(self._send, op.key)
         else:
             self._metrics.cache_hits += 1
-        # Whoever gives up does not take it from the others who wait for it.
+        # A caller that gives up does not cancel it for the others that wait for it.
         return await asyncio.shield(coming)
 
     def _send(self, key: str) -> None:
@@ -90,26 +90,22 @@ class ColdCache:
     async def _fetch(self, group: _Asked) -> None:
         start = group[0][0].start
         whole = GetRange(group[0][0].key, start, max(op.end for op, _ in group))
-        error: BaseException | None = None
-        found: Fetched | None = None
         try:
-            found = await self._perform(whole)
-            self.fetched_bytes += len(found.body)
-        except LakelogError as raised:
-            error = raised
-        except BaseException as raised:
-            error = raised
-            raise
-        finally:
+            found: Fetched = await self._perform(whole)
+        except BaseException as error:
             for op, answer in group:
                 del self._coming[op]
-                if answer.done():
-                    continue
-                if found is None:
-                    answer.set_exception(error or asyncio.CancelledError())
-                    answer.exception()  # Somebody may have stopped waiting: that is no news.
-                else:
-                    answer.set_result(self._keep(op, found, start))
+                if not answer.done():
+                    answer.set_exception(error)
+                    answer.exception()  # Retrieved, in case all callers have given up.
+            if not isinstance(error, LakelogError):
+                raise
+            return
+        self.fetched_bytes += len(found.body)
+        for op, answer in group:
+            del self._coming[op]
+            if not answer.done():
+                answer.set_result(self._keep(op, found, start))
 
     def _keep(self, op: GetRange, found: Fetched, start: int) -> Fetched:
         body = found.body[op.start - start : op.end - start]

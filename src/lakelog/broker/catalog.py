@@ -62,7 +62,7 @@ class Entry:
         self._metadata: dict[int, tuple[tuple[int, ...], bytes]] = {}
 
     def change(self, topic: Topic) -> None:
-        """Take in what has become of it. Its partitions stay: somebody may be in their turn."""
+        """Take in what has become of it. Its partitions stay: requests may hold their locks."""
         if topic.partitions < self.topic.partitions:
             return  # Read before it grew: there are never fewer.
         self.topic = topic
@@ -89,7 +89,7 @@ class Entry:
             version,
             name=topic.name,
             topic_id=topic.id,
-            leader=self._catalog.leader(first),
+            leader=self._catalog.cluster.leader(first),
             is_internal=self.is_virtual,
             epochs=[epochs[(first + index) % lanes] for index in range(topic.partitions)],
         )
@@ -105,33 +105,33 @@ class Catalog:
         *,
         perform: PerformAsync,
         lanes: Mapping[int, LaneWriter],
-        lanes_of_new: int,
         cluster: Cluster,
         recent: RecentBatches,
         cold: ColdCache,
         clock: Clock,
         ids: Ids,
         metrics: Metrics,
-        complain: Callable[[LakelogError], None] = lambda _: None,
+        refresh_ms: int,
+        on_error: Callable[[LakelogError], None] = lambda _: None,
     ) -> None:
         self._perform = working_async(perform)
-        self._lanes, self._lanes_of_new = lanes, lanes_of_new
-        self._cluster, self._recent, self._cold = cluster, recent, cold
-        self._clock, self._ids, self._complain = clock, ids, complain
+        self._lanes = lanes
+        self.cluster, self._recent, self._cold = cluster, recent, working_async(cold.perform)
+        self._clock, self._ids, self._on_error = clock, ids, on_error
         self._metrics = metrics
         self._names: dict[str, Entry] = {}
         self._ids_known: dict[bytes, Entry] = {}
         self._sorted: tuple[str, ...] | None = None
         self._marks: Marks = {}
         self._refreshed_ms = clock.boot_ms()
-        self._every_ms = 0
+        self._refresh_ms = refresh_ms
         self._virtual: dict[str, Entry] = {}
         self._lookups = Lookups(clock, self._ask, self._list)
         self.damaged: dict[str, LakelogError] = {}
         """Topics whose cells cannot be read, and why, as far as is known."""
 
     def offer(self, entry: Entry) -> None:
-        """Let whoever asks for a topic by its name have one that is in no store."""
+        """Add a topic that is found by its name and is in no store."""
         self._virtual[entry.topic.name] = entry
 
     # ------------------------------------------------------------------------ asking
@@ -151,32 +151,30 @@ class Catalog:
         """Return a topic that is in memory, by its id if it has one here, else by its name."""
         return self.known_id(topic_id) if topic_id else self.known(name)
 
-    async def find_entry(self, name: str, topic_id: bytes) -> Entry | None:
+    async def find_entry(self, name: str, topic_id: bytes = b"") -> Entry | None:
         """The same. That there is none is said after asking the store.
 
         Raises:
-            LakelogError: there was no answer.
+            LakelogError: there was no answer, or it may be a topic that cannot be read.
         """
-        if topic_id:
-            return await self.entry_by_id(topic_id)
-        await self.topic(name)
-        return self.known(name)
+        entry = self.entry(name, topic_id)
+        if entry is not None or not (topic_id or is_topic_name(name)):
+            return entry
+        await (self._lookups.all() if topic_id else self._lookups.name(name))
+        entry = self.entry(name, topic_id)
+        if entry is None:
+            for damaged, error in self.damaged.items():
+                if damaged == name or (topic_id and damaged not in self._names):
+                    raise _unreadable(damaged, error) from error
+        return entry
 
     async def topic(self, name: str) -> Topic | None:
         """Return a topic. That there is none is said after asking the store.
 
         Raises:
-            LakelogError: there was no answer.
+            LakelogError: there was no answer, or it cannot be read.
         """
-        entry = self.known(name)
-        if entry is not None:
-            return entry.topic
-        if not is_topic_name(name):
-            return None
-        await self._lookups.name(name)
-        entry = self.known(name)
-        if entry is None and name in self.damaged:
-            raise _unreadable(name, self.damaged[name])
+        entry = await self.find_entry(name)
         return None if entry is None else entry.topic
 
     async def _ask(self, name: str) -> None:
@@ -198,25 +196,6 @@ class Catalog:
         entry = self._ids_known.get(topic_id)
         return None if entry is None else entry.topic
 
-    async def entry_by_id(self, topic_id: bytes) -> Entry | None:
-        """Return a topic by its id; if it is not known, after asking the store.
-
-        Raises:
-            LakelogError: there was no answer, or it may be that of a topic that cannot be read.
-        """
-        if self.known_id(topic_id) is None:
-            await self._lookups.all()
-        found = self.known_id(topic_id)
-        if found is None:
-            for name, error in self.damaged.items():
-                if name not in self._names:
-                    raise _unreadable(name, error) from error
-        return found
-
-    def topics(self) -> list[Topic]:
-        """Return every topic that is known, by name."""
-        return [entry.topic for _, entry in sorted(self._names.items())]
-
     def names(self) -> tuple[str, ...]:
         """Return the names of every topic that is known; the same tuple, until they are others."""
         if self._sorted is None:
@@ -233,16 +212,10 @@ class Catalog:
 
     def epochs(self) -> tuple[int, ...]:
         """Return the leader epoch of every lane, as this broker writes it; -1: not known yet."""
-        found: list[int] = []
-        for writer in self._lanes.values():
-            fold = writer.lane.fold
-            epoch = -1 if fold is None else fold.epoch_after(writer.lane.writer, bulk=False)
-            found.append(epoch)
-        return tuple(found)
-
-    def leader(self, lane: int) -> int:
-        """Return the broker that leads a lane."""
-        return self._cluster.leader(lane)
+        folds = ((writer.lane.fold, writer.lane.writer) for writer in self._lanes.values())
+        return tuple(
+            -1 if fold is None else fold.epoch_after(writer, bulk=False) for fold, writer in folds
+        )
 
     def open_partition(self, topic: Topic, index: int) -> Partition:
         """Return what reads a partition."""
@@ -258,47 +231,42 @@ class Catalog:
             InvalidInputError: the name or the number is wrong.
         """
         if name in self._virtual:
-            raise ConflictError(f"{name} is there, and can only be read: choose another name")
+            raise ConflictError(f"topic {name} exists, and can only be read: choose another name")
         flow = create_topic(
             name,
             topic_id=self._ids(),
             partitions=partitions,
-            lanes=self._lanes_of_new,
+            lanes=len(self._lanes),
             now_ms=self._clock.now_ms(),
             configs=configs,
         )
-        topic = await self._run(flow)
-        self._take(topic)
-        return topic
+        return await self._change(flow)
 
     async def delete(self, topic: Topic) -> None:
         """Delete a topic: the cell first, then a row in each of its lanes.
 
         Raises:
-            NotFoundError: somebody else has.
+            NotFoundError: another client or broker has deleted it.
         """
         flow = delete_topic(topic.name, topic.id, self._ids(), now_ms=self._clock.now_ms())
-        gone = await self._run(flow)
-        self._take(gone)
+        await self._change(flow)
         rows = [
             self._lanes[number].append(DeleteTopic(topic=topic.id)) for number in topic.lanes_used()
         ]
-        # The cell has said it. A lane that does not answer is told by whoever keeps the log.
+        # The cell has said it. A lane that does not answer gets its row from maintenance.
         for error in await asyncio.gather(*rows, return_exceptions=True):
             if isinstance(error, LakelogError):
-                self._complain(error)
+                self._on_error(error)
 
     async def grow(self, topic: Topic, partitions: int) -> Topic:
         """Let a topic have more partitions.
 
         Raises:
             ConflictError: it has as many already, or more.
-            NotFoundError: somebody has deleted it.
+            NotFoundError: it was deleted.
             InvalidInputError: these are too many.
         """
-        grown = await self._run(grow_topic(topic.name, topic.id, self._ids(), partitions))
-        self._take(grown)
-        return grown
+        return await self._change(grow_topic(topic.name, topic.id, self._ids(), partitions))
 
     async def configure(
         self, topic: Topic, alter: Callable[[Mapping[str, str]], dict[str, str]]
@@ -307,11 +275,15 @@ class Catalog:
 
         Raises:
             InvalidInputError: ``alter`` refuses.
-            NotFoundError: somebody has deleted it.
+            NotFoundError: it was deleted.
         """
-        changed = await self._run(configure_topic(topic.name, topic.id, self._ids(), alter))
-        self._take(changed)
-        return changed
+        return await self._change(configure_topic(topic.name, topic.id, self._ids(), alter))
+
+    async def _change(self, flow: Work[Topic]) -> Topic:
+        """Run a flow that makes or changes a topic, and know what it became."""
+        topic = await self._run(flow)
+        self._take(topic)
+        return topic
 
     async def refresh(self) -> None:
         """Take in what others have made and deleted. A topic that cannot be read stops no other.
@@ -338,30 +310,25 @@ class Catalog:
 
     def _note_damage(self, name: str, error: LakelogError) -> None:
         if name not in self.damaged:
-            self._complain(_unreadable(name, error))
+            self._on_error(_unreadable(name, error))
         self.damaged[name] = error
 
     def trouble(self) -> str:
         """Say for how long topics could not be refreshed; nothing if all is well."""
-        if not self._every_ms:
-            return ""
         waited_ms = self._clock.boot_ms() - self._refreshed_ms
-        if waited_ms <= self._every_ms + UNREFRESHED_MS_MAX:
+        if waited_ms <= self._refresh_ms + UNREFRESHED_MS_MAX:
             return ""
         return (
-            f"what topics there are could not be read for {waited_ms // 1000} s: check the store "
+            f"the list of topics could not be read for {waited_ms // 1000} s: check the store "
             "and the network"
         )
 
-    async def watch(self, every_ms: int) -> None:
-        """Refresh again and again, for ever."""
-        self._every_ms = every_ms
-        while True:
-            await asyncio.sleep(every_ms / 1000)
-            try:
-                await self.refresh()
-            except LakelogError as error:
-                self._complain(error)
+    async def watch(self) -> None:
+        """Refresh. Called every ``refresh_ms``."""
+        try:
+            await self.refresh()
+        except LakelogError as error:
+            self._on_error(error)
 
     def _take(self, topic: Topic) -> None:
         self.damaged.pop(topic.name, None)
@@ -377,7 +344,7 @@ class Catalog:
             del self._names[topic.name], self._ids_known[old.topic.id]
             if old.topic.id != topic.id or topic.deleted:
                 self._recent.forget(old.topic.id)
-                self._metrics.forget_topic(topic.name)
+                self._metrics.topics.pop(topic.name, None)
         if topic.is_open:
             entry = Entry(self, topic, self._metrics.topic(topic.name))
             self._names[topic.name] = self._ids_known[topic.id] = entry
@@ -388,7 +355,7 @@ class Catalog:
 
 
 def _unreadable(name: str, error: LakelogError) -> UnavailableError:
-    """Nobody can say what became of a topic: that is not the same as that there is none."""
+    """What became of a topic is unknown: that is not the same as that there is none."""
     return UnavailableError(
         f"topic {name!r} cannot be read: {error}; other topics are served; run lakelog pipeline "
         "verify, and restore its cell from a backup"

@@ -1,13 +1,13 @@
 """Claims to shards of groups: taken when a broker starts, and taken back when a rival has gone.
 
-    start     whoever comes takes every shard: the one before him has died, or is about to
+    start     a broker that starts takes every shard: the one before it has died, or is about to
     lost      another broker has done that to this one, which is not ready then, and waits
     regained  the rival has said that it leaves, or has given no sign of life for ``gone_ms``
 
 A broker gives a sign of life every ``pulse_ms``: one small cell, whatever it coordinates. On S3
 that is 8,640 puts and as many gets a day, about 1.40 dollars a month. How long ago a sign was given
-is measured by the clock of whoever waits, from when it saw it first: no two clocks are compared. A
-rival that only slept is fenced by the claim, as ever.
+is measured by the clock of the broker that waits, from when it saw it first: no two clocks are
+compared. A rival that only slept is fenced by the claim, as ever.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from lakelog.broker.ledger import CoordinatorSettings
+from lakelog.broker.settings import CoordinatorSettings
 from lakelog.coordination import BucketGroups, ClaimedShard, Pulse
 from lakelog.errors import FencedError, LakelogError, UnavailableError
 from lakelog.ports import Clock
@@ -39,15 +39,15 @@ class Claims:
         *,
         clock: Clock,
         settings: CoordinatorSettings,
-        complain: Callable[[LakelogError], None],
+        on_error: Callable[[LakelogError], None],
     ) -> None:
         self._store, self._clock, self._settings = store, clock, settings
         self._perform = working_async(perform)
-        self._complain = complain
+        self._on_error = on_error
         self._since_ms = clock.now_ms()
         self._rivals: dict[int, Pulse | None] = {}
-        self.where = ""
-        """Where clients find this broker: whoever has lost groups to it is told."""
+        self.address = ""
+        """Where clients find this broker; told to a broker that has lost groups to it."""
 
     async def take(
         self, shard: int, shards: int | None, former: bytes | None = None
@@ -69,7 +69,7 @@ class Claims:
             try:
                 return await self.take(shard, shards, former)
             except FencedError as error:
-                self._complain(error)  # Another one was faster: now that is the rival.
+                self._on_error(error)  # Another one was faster: now that is the rival.
 
     async def _outlive(self, shard: int, rival: bytes) -> None:
         """Wait until a rival has gone."""
@@ -90,25 +90,19 @@ class Claims:
             self._rivals.pop(shard, None)
 
     def trouble(self) -> str:
-        """Say who has taken groups from this broker, as far as that is known."""
-        who = "another broker"
+        """Say which broker has taken groups from this one, as far as that is known."""
+        rival = "another broker"
         for pulse in filter(None, self._rivals.values()):
             since = datetime.fromtimestamp(pulse.since_ms / 1000, UTC).isoformat(" ", "seconds")
-            who = f"another broker at {pulse.where} (it started at {since})"
+            rival = f"another broker at {pulse.where} (it started at {since})"
         return (
-            f"{who} has taken the consumer groups over: stop one of the two. This one takes them "
+            f"{rival} has taken the consumer groups over: stop one of the two. This one takes them "
             f"back {self._settings.gone_ms // 1000} s after the other has gone"
         )
 
     async def beat(self) -> None:
         """Give one sign of life, however long the store takes for it."""
-        await self._answered(lambda: self._store.beat(self.where, self._since_ms))
-
-    async def live(self) -> None:
-        """Give signs of life, for ever."""
-        while True:
-            await asyncio.sleep(self._settings.pulse_ms / 1000)
-            await self.beat()
+        await self._answered(lambda: self._store.beat(self.address, self._since_ms))
 
     async def leave(self) -> None:
         """Say that this broker has gone, if the store takes that at once."""
@@ -123,5 +117,5 @@ class Claims:
             try:
                 return await run_async(asked(), self._perform)
             except UnavailableError as error:
-                self._complain(error)
+                self._on_error(error)
                 await asyncio.sleep(RETRY_MS / 1000)

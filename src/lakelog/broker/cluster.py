@@ -1,40 +1,20 @@
-"""Who the brokers are, and who leads what. Today there is one, which leads everything.
+"""Which brokers there are, and which one leads a lane. Today there is one, which leads them all.
 
 Leadership is a hint and never safety: two brokers that both believe to lead a lane stay correct,
 because the store lets one of them win each key. So all that depends on it is which broker clients
-are sent to, and this protocol is the place where many brokers will come in.
+are sent to, and this is the place where many brokers will come in.
 """
 
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from lakelog.wire import MetadataBroker
 
-__all__ = ["Cluster", "SoleBroker"]
+__all__ = ["Cluster"]
 
 
-class Cluster(Protocol):
+class Cluster:
     """What a broker knows of itself and the others."""
-
-    node_id: int
-    cluster_id: str
-
-    def brokers(self, listener: str) -> Sequence[MetadataBroker]:
-        """Return the brokers that are alive, as clients of a listener reach them."""
-        ...
-
-    def leader(self, lane: int) -> int:
-        """Return the broker to which a lane's requests should go."""
-        ...
-
-    def coordinator(self, group: str) -> int:
-        """Return the broker that coordinates a group."""
-        ...
-
-
-class SoleBroker:
-    """A cluster of one."""
 
     def __init__(
         self, node_id: int, namespace: bytes, advertised: Mapping[str, tuple[str, int]]
@@ -44,14 +24,14 @@ class SoleBroker:
         self._advertised = advertised
 
     def brokers(self, listener: str) -> Sequence[MetadataBroker]:
-        """Return this one."""
+        """Return the brokers that are alive, as clients of a listener reach them."""
         host, port = self._advertised[listener]
         return (MetadataBroker(self.node_id, host, port),)
 
     def leader(self, lane: int) -> int:  # noqa: ARG002 (it leads them all)
-        """Return this one."""
+        """Return the broker to which a lane's requests should go."""
         return self.node_id
 
     def coordinator(self, group: str) -> int:  # noqa: ARG002
-        """Return this one."""
+        """Return the broker that coordinates a group."""
         return self.node_id

@@ -17,7 +17,7 @@ from lakelog.errors import (
 )
 from lakelog.journal import Refusal
 
-__all__ = ["REFUSALS", "batch_code", "read_code"]
+__all__ = ["REFUSALS", "Codes", "batch_code", "read_code"]
 
 REFUSALS = {
     Refusal.OUT_OF_ORDER: ErrorCode.out_of_order_sequence_number,
@@ -26,14 +26,17 @@ REFUSALS = {
     Refusal.TOO_LARGE: ErrorCode.message_too_large,
 }
 
-_BATCH: tuple[tuple[type[LakelogError], ErrorCode], ...] = (
+Codes = tuple[tuple[type[LakelogError], ErrorCode], ...]
+"""What errors are told as; the first that fits counts."""
+
+_BATCH: Codes = (
     (CorruptError, ErrorCode.corrupt_message),
     (UnsupportedError, ErrorCode.unsupported_for_message_format),
     (InvalidInputError, ErrorCode.invalid_record),
     (UnavailableError, ErrorCode.request_timed_out),
 )
 
-_READ: tuple[tuple[type[LakelogError], ErrorCode], ...] = (
+_READ: Codes = (
     (NotFoundError, ErrorCode.unknown_topic_or_partition),
     (CorruptError, ErrorCode.corrupt_message),
     (UnsupportedError, ErrorCode.kafka_storage_error),
@@ -48,14 +51,14 @@ def batch_code(error: LakelogError) -> ErrorCode:
     return _first(_BATCH, error)
 
 
-def read_code(error: LakelogError) -> ErrorCode:
-    """Return what is told of a partition that cannot be read, or a thing that cannot be done."""
-    return _first(_READ, error)
+def read_code(error: LakelogError, codes: Codes = ()) -> ErrorCode:
+    """Return what is told of a partition that cannot be read, or a thing that cannot be done; by
+    ``codes`` where an API has its own.
+    """
+    return _first((*codes, *_READ), error)
 
 
-def _first(
-    table: tuple[tuple[type[LakelogError], ErrorCode], ...], error: LakelogError
-) -> ErrorCode:
+def _first(table: Codes, error: LakelogError) -> ErrorCode:
     for kind, code in table:
         if isinstance(error, kind):
             return code

@@ -5,7 +5,7 @@
     no effect    there is nothing here that it could mean, and a sentence says why
 
 The pipeline runs without a broker, so a default that only a broker knows would be none for it. That
-is why a default goes into the topics themselves, where everybody reads it.
+is why a default goes into the topics themselves, where all readers find it.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from lakelog.broker.limits import LIMITS
 from lakelog.broker.settings import BrokerSettings
-from lakelog.catalog import TOPIC_CONFIGS, ConfigType
+from lakelog.catalog import TOPIC_CONFIGS, ConfigType, parse_config
 from lakelog.errors import InvalidInputError
 
 __all__ = [
@@ -71,13 +71,12 @@ def parse_broker_config(name: str, kind: ConfigType, text: str) -> Any:
     Raises:
         InvalidInputError: it is neither.
     """
-    word = text.strip().lower()
-    if kind is ConfigType.BOOLEAN and word in ("true", "false"):
-        return word == "true"
-    if kind is not ConfigType.BOOLEAN and word.lstrip("-").isdecimal() and len(word) < 20:
-        return int(word)
-    wanted = "true or false" if kind is ConfigType.BOOLEAN else "a whole number"
-    raise InvalidInputError(f"{name}={text[:64]}: use {wanted}")
+    is_boolean = kind is ConfigType.BOOLEAN
+    value = parse_config(kind if is_boolean else ConfigType.LONG, text)
+    if value is None:
+        wanted = "true or false" if is_boolean else "a whole number"
+        raise InvalidInputError(f"{name}={text[:64]}: use {wanted}")
+    return value
 
 
 def _int(name: str, path: str, doc: str, unit: int = 1) -> BrokerConfig:

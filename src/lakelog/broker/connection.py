@@ -27,7 +27,6 @@ from lakelog.wire import FRAME_BYTES_MIN, ProduceShape
 
 if TYPE_CHECKING:
     from lakelog.broker.api.fetch import Fetching
-    from lakelog.broker.services import Call
 
 __all__ = ["Connection"]
 
@@ -44,7 +43,7 @@ JOIN_BYTES_MAX = 64 << 10
 """Answers that are so small in all are copied into one piece: the kernel takes each by itself."""
 
 RELAX_S = 1.0
-"""Who is silent for so long holds no memory to read into."""
+"""A connection that is silent for so long holds no memory to read into."""
 
 _SIZE = struct.Struct(">i")
 
@@ -58,10 +57,8 @@ class Connection(asyncio.BufferedProtocol):
         self._budget, self._buffers = frames.budget, frames.buffers
         self.listener = listener
         self.host = ""
-        self.who = ""
+        self.address = ""
         """The address whose share of memory it uses."""
-        self.call: Call | None = None
-        """Who it was that asked last: kept, because it is nearly always the same."""
         self.shape: ProduceShape | None = None
         """What its requests to produce look like."""
         self.asking: asyncio.Task[None] | None = None
@@ -91,7 +88,9 @@ class Connection(asyncio.BufferedProtocol):
         self._begun_s: float | None = None
         """Since when that frame comes; the time that it was not read does not count."""
         self._stopped_s = 0.0
-        self._is_settling = self._is_paused = self._is_full = self._is_held = False
+        self._is_send_due = self._is_paused = self._is_held = False
+        self.is_stopped = False
+        """Whether it is not read, since there is no room."""
         self._is_ended = False
         self._is_waiting = False
         """For room in the budget: it will be called, once."""
@@ -106,8 +105,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = transport  # type: ignore[assignment]
         peer = transport.get_extra_info("peername")
         self.host = str(peer[0]) if isinstance(peer, tuple) else ""
-        self.who = address_of(self.host)
-        self.unread.begin(self.who, transport.get_write_buffer_size)  # type: ignore[attr-defined]
+        self.address = address_of(self.host)
+        self.unread.begin(self.address, transport.get_write_buffer_size)  # type: ignore[attr-defined]
         transport.set_write_buffer_limits(high=WRITE_BYTES_HIGH)  # type: ignore[attr-defined]
         if refusal := self._frames.opened(self):
             self.close(refusal)
@@ -117,13 +116,13 @@ class Connection(asyncio.BufferedProtocol):
         if self._end == len(self._chunk):
             self._next_chunk()
         # Without a budget a large request is left where it is, as soon as it has said its size.
-        most = CHUNK_BYTES_MIN if self._budget.is_spent(self.who) else READ_BYTES_MAX
+        most = CHUNK_BYTES_MIN if self._budget.is_spent(self.address) else READ_BYTES_MAX
         return memoryview(self._chunk)[self._end : self._end + most]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take what has come, frame by frame."""
         if self._is_ended:
-            return  # Nobody wants it any more.
+            return  # The connection has ended.
         self._end += nbytes
         self.used_s = self._loop.time()
         self._is_held = False
@@ -150,14 +149,14 @@ class Connection(asyncio.BufferedProtocol):
         """
         chunk, most = self._chunk, self._limits.control_bytes_max
         view = memoryview(chunk)
-        while end - start >= 4 and not self._is_full:
+        while end - start >= 4 and not self.is_stopped:
             (size,) = _SIZE.unpack_from(chunk, start)
             if not FRAME_BYTES_MIN <= size <= most:
                 flaw = self._limits.flaw(size, chunk[start + 4 : min(start + 6, end)])
                 if flaw:
                     self.close(flaw)
                     return -1
-            if size > SMALL_BYTES and self._budget.is_spent(self.who):
+            if size > SMALL_BYTES and self._budget.is_spent(self.address):
                 self._is_held = True  # Until there is room: it stays where it is.
                 self._adjust()
                 break
@@ -175,37 +174,33 @@ class Connection(asyncio.BufferedProtocol):
         """Take note of when a frame began to come; or that there is none."""
         if is_begun:
             self._begun_s = self.used_s
-            self._buffers.begin(self, self.who)
+            self._buffers.begin(self, self.address)
         elif self._begun_s is not None:
             self._begun_s = None
-            self._buffers.end(self, self.who)
+            self._buffers.end(self, self.address)
 
     def _hold(self, left: int) -> None:
-        """Count what has come and is not taken. Nobody waits for room here: then all might wait for
-        each other. Beyond what there is, whoever began first has to come again.
+        """Count what has come and is not taken. There is no waiting for room here: connections
+        could wait for each other for ever. Beyond what there is, the oldest one is closed.
         """
         if left != self._held:
             buffers = self._buffers
-            buffers.count(left - self._held, self.who)
+            buffers.count(left - self._held, self.address)
             self._held = left
             if buffers.used > buffers.total:
                 buffers.fit()
 
-    def relax(self) -> None:
-        """Hold no memory while nothing comes."""
-        if self._start == self._end:
+    def watch(self, now_s: float) -> None:
+        """Called now and then: free the memory of a silent connection, and end a slow one."""
+        idle_s = now_s - self.used_s
+        if idle_s > RELAX_S and self._start == self._end:
             self._chunk, self._start, self._end = bytearray(), 0, 0
             self._wanted = CHUNK_BYTES_MIN
-
-    def watch(self, now_s: float) -> None:
-        """Every now and then: hold nothing for who is silent, and end who is too slow."""
-        if (idle_s := now_s - self.used_s) > RELAX_S:
-            self.relax()
         if idle_s * 1000 > self._limits.idle_ms and not self.is_busy:
-            self.close("idle")
+            self.close(f"no request came for {idle_s:.0f} s (connections.max.idle.ms)")
         if slow := self.unread.watch(now_s):
             self.drop(slow)
-        if self._begun_s is not None and not self._is_full:
+        if self._begun_s is not None and not self.is_stopped:
             size = 0
             if self._end - self._start >= 4:
                 (size,) = _SIZE.unpack_from(self._chunk, self._start)
@@ -213,13 +208,9 @@ class Connection(asyncio.BufferedProtocol):
             if now_s - self._begun_s > due_s:
                 came = self._end - self._start
                 self.drop(
-                    f"of a request of {size} bytes {came} came in {now_s - self._begun_s:.0f} s:"
-                    f" it has to be whole after {due_s:.0f} s"
+                    f"{came} bytes of a request of {size} bytes came in"
+                    f" {now_s - self._begun_s:.0f} s: it has to be whole after {due_s:.0f} s"
                 )
-
-    def eof_received(self) -> bool:
-        """The client says no more: so neither do we."""
-        return False
 
     def pause_writing(self) -> None:
         """The client does not read its answers: do not read its requests."""
@@ -230,11 +221,11 @@ class Connection(asyncio.BufferedProtocol):
         """The client reads again."""
         self._is_paused = False
         self.unread.look()
-        self.settle()
+        self.send_soon()
         self._adjust()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End: nobody waits for the answers any more.
+        """End: the client takes no more answers.
 
         What is on its way to the store stays in memory, and in the budget, until it is there: else
         a client that connects again and again could fill the memory.
@@ -249,7 +240,7 @@ class Connection(asyncio.BufferedProtocol):
         self._slots.clear()
         self._end_reading()
         self.unread.end()
-        self._budget.forget(self._resume, self.who)
+        self._budget.forget(self._resume, self.address)
         self._frames.closed(self, self.why or (repr(exc) if exc else ""))
 
     # ------------------------------------------------------------------------ reading
@@ -274,7 +265,7 @@ class Connection(asyncio.BufferedProtocol):
         slot = ResponseSlot(self, size)
         self._slots.append(slot)
         self._taken += size
-        self._budget.take(size, self.who)
+        self._budget.take(size, self.address)
         try:
             self._frames.frame(self, frame, slot)
         except BaseException:
@@ -290,17 +281,17 @@ class Connection(asyncio.BufferedProtocol):
             or self._taken > self._limits.connection_bytes
             or len(self._slots) > self._limits.connection_requests
         )
-        spent = (self._is_held or self._taken > SMALL_BYTES) and self._budget.is_spent(self.who)
+        spent = (self._is_held or self._taken > SMALL_BYTES) and self._budget.is_spent(self.address)
         if self._transport is None:
             return
         if spent and not self._is_waiting:
-            # Also if it is full for another reason: when that has passed, nobody else will call.
+            # Also if it is full for another reason: when that has passed, no other call comes.
             self._is_waiting = True
-            self._budget.wait(self._resume, self.who)
-        if (full or spent) == self._is_full:
+            self._budget.wait(self._resume, self.address)
+        if (full or spent) == self.is_stopped:
             return
-        self._is_full = full or spent
-        if self._is_full:
+        self.is_stopped = full or spent
+        if self.is_stopped:
             self._transport.pause_reading()
             self._stopped_s = self._loop.time()
         else:
@@ -317,35 +308,35 @@ class Connection(asyncio.BufferedProtocol):
         """Take frames that had come before reading was stopped, and then read on."""
         if not self._is_ended and self._end > self._start:
             self.buffer_updated(0)
-        if self._transport is not None and not self._is_ended and not self._is_full:
+        if self._transport is not None and not self._is_ended and not self.is_stopped:
             self._transport.resume_reading()
 
     # ------------------------------------------------------------------------ answering
 
-    def settle(self, slot: ResponseSlot | None = None) -> None:
-        """Send what can be sent, once for all that is settled in this turn of the loop."""
+    def send_soon(self, slot: ResponseSlot | None = None) -> None:
+        """Send what can be sent, once for all slots that are done in this turn of the loop."""
         if self._transport is None:
             if slot is not None:
                 self._free(slot)
-        elif not self._is_settling:
-            self._is_settling = True
+        elif not self._is_send_due:
+            self._is_send_due = True
             self._loop.call_soon(self._send)
 
     def _free(self, slot: ResponseSlot) -> None:
         self._taken -= slot.size
-        self._budget.give(slot.size, self.who)
+        self._budget.give(slot.size, self.address)
         self.unread.gone(slot.counted)
 
     def shrink(self, slot: ResponseSlot, size: int) -> None:
         """Give back what is no longer needed of a request that waits for its answer."""
         self._taken -= slot.size - size
-        self._budget.give(slot.size - size, self.who)
+        self._budget.give(slot.size - size, self.address)
         slot.size = size
-        if self._is_full:
+        if self.is_stopped:
             self._adjust()
 
     def _send(self) -> None:
-        self._is_settling = False
+        self._is_send_due = False
         transport = self._transport
         if transport is None:
             return
@@ -355,7 +346,7 @@ class Connection(asyncio.BufferedProtocol):
             out += slot.pieces
             freed += slot.size
             counted += slot.counted
-            # What answers knows its slot, and the slot what answers: nobody else would part them.
+            # What answers refers to its slot, and the slot to what answers: end that cycle.
             slot.pieces, slot.work = [], None
             why = why or slot.why
             if slot.sent is not None:
@@ -372,8 +363,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._loop.call_soon(self.unread.look)  # The kernel has taken its part by then.
         if freed:
             self._taken -= freed
-            self._budget.give(freed, self.who)
-            if self._is_full:
+            self._budget.give(freed, self.address)
+            if self.is_stopped:
                 self._adjust()
         if why:
             self.close(why)
@@ -400,11 +391,6 @@ class Connection(asyncio.BufferedProtocol):
         self._chunk, self._start, self._end = bytearray(), 0, 0
 
     @property
-    def is_stopped(self) -> bool:
-        """Whether it is not read, since there is no room."""
-        return self._is_full
-
-    @property
     def is_lost(self) -> bool:
         return self._transport is None
 
@@ -417,4 +403,4 @@ class Connection(asyncio.BufferedProtocol):
     def is_sending(self) -> bool:
         """Whether answers are on their way."""
         transport = self._transport
-        return self._is_settling or bool(transport and transport.get_write_buffer_size())
+        return self._is_send_due or bool(transport and transport.get_write_buffer_size())

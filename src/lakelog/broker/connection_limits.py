@@ -1,7 +1,8 @@
-"""Who may connect: so many in all, so many of one address, so many in a second.
+"""How many may connect: in all, from one address, and in a second.
 
 What is open takes a file of the process, and the store needs files, too: there are never more
-connections than leave it some. Who is refused is counted, and the log tells now and then how many.
+connections than leave it some. Connections that are refused are counted, and the log says how many
+now and then.
 """
 
 from collections import Counter
@@ -19,7 +20,7 @@ TELL_S = 10.0
 
 
 class ConnectionLimiter:
-    """Counts connections, and says who may come in."""
+    """Counts connections, and says whether one more is accepted."""
 
     def __init__(
         self,
@@ -49,44 +50,48 @@ class ConnectionLimiter:
         self._last = ""
         self._told_s = now_s - TELL_S
 
-    def enter(self, who: str, now_s: float) -> str:
+    def enter(self, address: str, now_s: float) -> str:
         """Let one of an address in; else say why not."""
-        why = self._refusal(who, now_s)
+        why = self._refusal(address, now_s)
         if why:
             self._metrics.connections_refused += 1
             self._refused[why] += 1
-            self._last = who
+            self._last = address
             return why
-        self._inside[who] += 1
+        self._inside[address] += 1
         self._metrics.connections += 1
         self._metrics.connections_opened += 1
         return ""
 
-    def _refusal(self, who: str, now_s: float) -> str:
+    def _refusal(self, address: str, now_s: float) -> str:
         if self._metrics.connections >= self.most:
             return f"there are {self.most} connections (max.connections)"
-        if self._inside[who] >= self.most_of_address:
-            return f"its address has {self.most_of_address} connections (max.connections.per.ip)"
-        rate = self._rates.get(who)
+        if self._inside[address] >= self.most_of_address:
+            return f"the address has {self.most_of_address} connections (max.connections.per.ip)"
+        rate = self._rates.get(address)
         if rate is None:
-            rate = self._rates[who] = Rate(self._limits.address_connection_rate, now_s)
+            rate = self._rates[address] = Rate(self._limits.address_connection_rate, now_s)
         if not rate.allows(now_s):
-            return f"its address made {self._limits.address_connection_rate} in a second"
+            return (
+                f"the address made {self._limits.address_connection_rate} connections in a second"
+            )
         if not self._rate.allows(now_s):
             most = self._limits.connection_rate
-            return f"{most} were made in a second (max.connection.creation.rate)"
+            return f"{most} connections were made in a second (max.connection.creation.rate)"
         return ""
 
-    def leave(self, who: str) -> None:
+    def leave(self, address: str) -> None:
         """Take note that one has gone."""
         self._metrics.connections -= 1
-        self._inside[who] -= 1
-        if not self._inside[who]:
-            del self._inside[who]
+        self._inside[address] -= 1
+        if not self._inside[address]:
+            del self._inside[address]
 
     def sweep(self, now_s: float) -> None:
-        """Every now and then: tell of those who were refused, and forget who has not come."""
-        self._rates = {who: one for who, one in self._rates.items() if not one.is_new(now_s)}
+        """Called now and then: log how many were refused, and forget idle addresses."""
+        self._rates = {
+            address: one for address, one in self._rates.items() if not one.is_new(now_s)
+        }
         if self._refused and now_s - self._told_s >= TELL_S:
             for why, count in self._refused.items():
                 self._log.warning("connections refused", why=why, count=count, last=self._last)

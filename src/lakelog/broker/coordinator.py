@@ -17,8 +17,10 @@ from uuid import UUID
 from lakelog.broker.claims import Claims
 from lakelog.broker.limits import Limits
 from lakelog.broker.patterns import Patterns
-from lakelog.broker.shards import CoordinatorSettings, Refused, Shard
+from lakelog.broker.settings import CoordinatorSettings
+from lakelog.broker.shards import Refused, Shard
 from lakelog.broker.supervision import Supervisor, awaited
+from lakelog.broker.turns import in_turns
 from lakelog.coordination import BucketGroups, ClaimedShard, shard_of
 from lakelog.errors import FencedError, LakelogError
 from lakelog.groups import (
@@ -54,7 +56,6 @@ from lakelog.groups import (
     absent,
     check_member,
     describe,
-    list_any,
     refusal,
 )
 from lakelog.ports import Clock, Ids
@@ -66,15 +67,13 @@ GROUP_ID_BYTES_MAX = 1024
 CLIENT_ID_MAX = 256
 """Characters of a client's id that go into the ids of members, and are remembered."""
 
-SWEPT_AT_ONCE = 64
-
 A = TypeVar(
     "A", JoinAnswer, SyncAnswer, LeaveAnswer, ConsumerAnswer, CommitAnswer, DeleteOffsetsAnswer,
     Code,
 )  # fmt: skip
 T = TypeVar("T")
 Coming = Coroutine[Any, Any, T]
-"""An answer for which somebody waits."""
+"""An answer that is still to come."""
 
 
 class Coordinator:
@@ -89,7 +88,7 @@ class Coordinator:
         ids: Ids,
         settings: CoordinatorSettings | None = None,
         limits: Limits | None = None,
-        complain: Callable[[LakelogError], None] = lambda _: None,
+        on_error: Callable[[LakelogError], None] = lambda _: None,
         refused: Refused = lambda *_: None,
         patterns: Patterns | None = None,
         tasks: Supervisor | None = None,
@@ -103,9 +102,9 @@ class Coordinator:
         self._ids = ids
         self._settings = settings or CoordinatorSettings()
         self._limits = limits or Limits()
-        self._complain, self._refused = complain, refused
+        self._on_error, self._refused = on_error, refused
         self._claims = Claims(
-            store, perform, clock=clock, settings=self._settings, complain=complain
+            store, perform, clock=clock, settings=self._settings, on_error=on_error
         )
         self._shards: list[Shard | Code] = []
         """Empty until the first is loaded, which tells how many there are."""
@@ -116,20 +115,22 @@ class Coordinator:
 
     async def __aenter__(self) -> "Coordinator":
         self._loading = awaited(self._load())
-        self._kept.append(self._tasks.keep("groups sweep", self._sweep))
-        self._kept.append(self._tasks.keep("pulse", self._claims.live))
+        sweep_s = self._settings.sweep_interval_ms / 1000
+        self._kept.append(self._tasks.every("groups sweep", sweep_s, self._sweep))
+        pulse_s = self._settings.pulse_ms / 1000
+        self._kept.append(self._tasks.every("pulse", pulse_s, self._claims.beat))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def load(self, where: str = "") -> None:
-        """Claim and load every shard; ``where`` is told to whoever loses them by that.
+    async def load(self, address: str = "") -> None:
+        """Claim and load every shard; a broker that loses shards by that is told the ``address``.
 
         Raises:
             LakelogError: one cannot be, and waiting does not help.
         """
-        self._claims.where = where
+        self._claims.address = address
         await self.__aenter__()
         await self.loaded()
 
@@ -150,12 +151,12 @@ class Coordinator:
                 return self._claims.trouble()
             if code is not None:
                 return f"shard {number} of the consumer groups is not loaded: see the log"
-            if isinstance(shard, Shard) and (trouble := shard.trouble()):
+            if isinstance(shard, Shard) and (trouble := shard.ledger.trouble()):
                 return trouble
         return ""
 
     async def close(self) -> None:
-        """Take nothing more, store what was taken, and answer everybody."""
+        """Take nothing more, store what was taken, and answer all requests."""
         self._refuses = Code.COORDINATOR_NOT_AVAILABLE
         ending = [task for task in (self._loading, *self._kept) if task is not None]
         for task in ending:
@@ -205,10 +206,10 @@ class Coordinator:
         return _of(CommitAnswer, self._ask(group_id, event))
 
     async def delete_offsets(
-        self, group_id: str, places: Iterable[TopicIdPartition], names: Mapping[bytes, str]
+        self, group_id: str, partitions: Iterable[TopicIdPartition], names: Mapping[bytes, str]
     ) -> tuple[Code, tuple[Code, ...]]:
         """Forget offsets; return why none was, or what became of each."""
-        event = DeleteOffsets(places=tuple(places), names=names)
+        event = DeleteOffsets(partitions=tuple(partitions), names=names)
         answer = await _of(DeleteOffsetsAnswer, self._ask(group_id, event))
         return answer.code, answer.codes
 
@@ -236,16 +237,15 @@ class Coordinator:
             return Code.INVALID_GROUP_ID
         if self._refuses is not None:
             return self._refuses
-        return self._shards[shard_of(group_id, len(self._shards))]
+        shard = self._shards[shard_of(group_id, len(self._shards))]
+        return shard if isinstance(shard, Code) else shard.refuses or shard
 
     # ------------------------------------------------------------------------ reading
 
     def offsets(self, group_id: str) -> Offsets | Code:
         """Return the offsets of a group that are stored, or why they are not known."""
         shard = self._find(group_id)
-        if isinstance(shard, Code):
-            return shard
-        return shard.offsets(group_id) if shard.refuses is None else shard.refuses
+        return shard if isinstance(shard, Code) else shard.offsets(group_id)
 
     def stored_offsets(self) -> Iterator[tuple[str, Offsets]]:
         """Yield every group and its offsets that are stored, of the shards that are here.
@@ -260,18 +260,18 @@ class Coordinator:
     def roster(self, group_id: str) -> Roster | None:
         """Return the generation of a classic group that is stored."""
         shard = self._find(group_id)
-        stored = None if isinstance(shard, Code) else shard.stored(group_id)
+        stored = None if isinstance(shard, Code) else shard.ledger.stored.get(group_id)
         return stored.roster if isinstance(stored, Durable) else None
 
     def check_member(self, group_id: str, member_id: str | None, epoch: int) -> Code:
-        """Say whether somebody may be told offsets, if it says that it is a member.
+        """Say whether a client may be told offsets, if it says that it is a member.
 
         It does so in the newer protocol alone, and is measured by what is stored.
         """
         shard = self._find(group_id)
         if isinstance(shard, Code) or (member_id is None and epoch < 0):
             return shard if isinstance(shard, Code) else Code.NONE
-        stored = shard.stored(group_id)
+        stored = shard.ledger.stored.get(group_id)
         if not isinstance(stored, ConsumerDurable):
             return Code.NONE
         return check_member(stored.roster, member_id, epoch)
@@ -311,8 +311,6 @@ class Coordinator:
         shard = self._find(group_id)
         if isinstance(shard, Code):
             return shard
-        if shard.refuses is not None:
-            return shard.refuses
         return shard.groups.get(group_id) or absent(group_id)
 
     def list_groups(self) -> tuple[Code, list[Listing]]:
@@ -322,33 +320,28 @@ class Coordinator:
             if isinstance(shard, Code) or shard.refuses is not None:
                 code = shard if isinstance(shard, Code) else shard.refuses or code
             else:
-                found += [list_any(group) for group in shard.groups.values()]
+                found += [group.listing for group in shard.groups.values()]
         return code, sorted(found, key=lambda one: one.group_id)
 
     def shard_sizes(self) -> list[tuple[int, int]]:
         """Return the shards that are here, and a bound of what their groups take."""
         shards = enumerate(self._shards)
-        return [(number, one.size_bytes) for number, one in shards if isinstance(one, Shard)]
+        return [(number, one.memory.used) for number, one in shards if isinstance(one, Shard)]
 
     # ------------------------------------------------------------------------ keeping
 
     async def forget_topics(self, topic_ids: Iterable[bytes]) -> None:
         """Drop the offsets of topics that were deleted."""
-        gone = TopicsGone(frozenset(topic_ids))
-        await self._tell_all(gone)
+        await self._tell_all(TopicsGone(frozenset(topic_ids)))
 
     async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(self._settings.sweep_interval_ms / 1000)
-            await self._tell_all(Sweep())
+        await self._tell_all(Sweep())
 
     async def _tell_all(self, event: Sweep | TopicsGone) -> None:
         for shard in list(self._shards):
             if isinstance(shard, Shard):
-                names = list(shard.groups)
-                for at in range(0, len(names), SWEPT_AT_ONCE):
-                    shard.tell(names[at : at + SWEPT_AT_ONCE], event)
-                    await asyncio.sleep(0)
+                async for name in in_turns(list(shard.groups)):
+                    shard.tell(name, event)
 
     # ------------------------------------------------------------------------ loading
 
@@ -393,19 +386,19 @@ class Coordinator:
         return None
 
     def _told(self, error: LakelogError) -> Code:
-        self._complain(error)
+        self._on_error(error)
         is_lost = isinstance(error, FencedError)
         return Code.NOT_COORDINATOR if is_lost else Code.COORDINATOR_NOT_AVAILABLE
 
-    def _open(self, held: ClaimedShard) -> None:
-        self._shards[held.shard] = Shard(
-            held,
+    def _open(self, claimed: ClaimedShard) -> None:
+        self._shards[claimed.shard] = Shard(
+            claimed,
             self._store,
             self._perform,
             clock=self._clock,
             settings=self._settings,
             limits=self._limits,
-            complain=self._complain,
+            on_error=self._on_error,
             refused=self._refused,
             tasks=self._tasks,
         )

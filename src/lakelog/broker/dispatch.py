@@ -8,17 +8,17 @@ they came: a handler has the turn until it returns. What it returns may be still
 that is being stored or a rebalance that others take part in; the next one does not wait for that.
 What only reads waits until those before it are done: it must not miss what they changed, and could
 not be answered earlier anyway, because answers keep their order. Produce and Fetch have orders of
-their own, and are not ordered with the others: who wants that waits for an answer.
+their own, and are not ordered with the others: a client that needs that waits for an answer.
 
-All but Produce and Fetch begin in turns, one of each address at a time (``lines``).
+All but Produce and Fetch begin in turns, one of each address at a time (``fair_scheduler``).
 
 A request that cannot be read closes its connection, as in Kafka, and no other. An error that a
 handler did not expect closes it as well: an answer that looks like success would be worse.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -28,36 +28,26 @@ from structlog.typing import FilteringBoundLogger
 from lakelog.broker.allowance import begin_request
 from lakelog.broker.api.api_versions import api_versions_fields
 from lakelog.broker.api.fetch import Fetching
-from lakelog.broker.api.produce import (
-    Answer,
-    One,
-    Pending,
-    find_topics,
-    produce,
-    produce_again,
-    submitting,
-)
+from lakelog.broker.api.produce import AT_ONCE, Producing, find_topics
 from lakelog.broker.connection import Connection
 from lakelog.broker.fair_scheduler import FairScheduler
 from lakelog.broker.handlers import CHANGING, HANDLERS
 from lakelog.broker.response_slots import ResponseSlot
 from lakelog.broker.services import Call, Services
+from lakelog.broker.turns import in_turns
 from lakelog.errors import CorruptError, LakelogError, UnsupportedError
 from lakelog.formats import Bytes
 from lakelog.wire import (
     APIS,
     ApiKey,
     FetchRequest,
-    Produced,
     ProduceRequest,
     ProduceShape,
     RequestHeader,
-    answer_again,
     decode_fetch,
     decode_produce,
     decode_request,
     decode_request_header,
-    encode_produce_response,
     encode_response,
     match_produce,
     response_start,
@@ -74,7 +64,7 @@ LARGE_ELEMENTS = 500
 
 _CORRELATION_AT, _CORRELATION_END = 4, 8
 _FETCHED_BYTES = 100
-"""About what a partition takes that somebody wants."""
+"""About how many bytes of memory a partition of a fetch takes."""
 
 
 class Dispatcher:
@@ -83,10 +73,9 @@ class Dispatcher:
     def __init__(self, services: Services, log: FilteringBoundLogger) -> None:
         self._services = services
         self._metrics = services.metrics
-        self._produce_counters = services.metrics.api("Produce")
         self._log = log
-        self._lines = FairScheduler()
-        self._pending: list[Pending | One] = []
+        self._scheduler = FairScheduler()
+        self._producing: list[Producing] = []
         self._time = asyncio.get_running_loop().time
 
     def frame(self, connection: Connection, frame: memoryview, slot: ResponseSlot) -> None:
@@ -104,10 +93,12 @@ class Dispatcher:
 
     def _frame(self, connection: Connection, frame: memoryview, slot: ResponseSlot) -> None:
         shape = connection.shape
-        if shape is not None and connection.asking is None:
-            found = match_produce(shape, frame)
-            if found is not None and self._produce_again(connection, shape, *found, frame, slot):
-                return
+        if (
+            shape is not None
+            and connection.asking is None
+            and self._produce_again(connection, shape, frame, slot)
+        ):
+            return
         try:
             header = decode_request_header(frame)
         except UnsupportedError:
@@ -121,9 +112,8 @@ class Dispatcher:
         elif header.api.key is ApiKey.FETCH:
             self._fetch(connection, header, frame, slot, began)
         else:
-            call = self._call(connection, header)
             before = () if header.api.key in CHANGING else tuple(connection.changes)
-            work = self._control(connection, call, header, frame, slot, began, before)
+            work = self._control(connection, header, frame, slot, began, before)
             slot.work = self._services.tasks.once(header.api.name, work)
             if header.api.key in CHANGING:
                 connection.changes.add(slot.work)
@@ -131,50 +121,35 @@ class Dispatcher:
 
     def sweep(self, now_ms: int) -> None:
         """Answer producers that have waited for as long as they wanted to."""
-        for pending in self._pending:
-            if pending.deadline_ms < now_ms:
-                self._services.tasks.call("Produce", pending.finish)
-        self._pending = [one for one in self._pending if not one.is_answered]
+        self._producing = [one for one in self._producing if not one.expire(now_ms)]
 
     # ------------------------------------------------------------------------ by hand
 
     def _produce_again(
-        self,
-        connection: Connection,
-        shape: ProduceShape,
-        index: int,
-        records: memoryview,
-        frame: memoryview,
-        slot: ResponseSlot,
+        self, connection: Connection, shape: ProduceShape, frame: memoryview, slot: ResponseSlot
     ) -> bool:
-        """Produce what is like the request before; False: look at it in full."""
-        began = self._time()
-        correlation_id = bytes(frame[_CORRELATION_AT:_CORRELATION_END])
-        acks = shape.request.acks
-
-        def reply(base: int, stamp: int, log_start: int) -> None:
-            self._produce_counters.count(self._time() - began)
-            if acks:
-                answer = answer_again(shape, correlation_id, index, base, stamp, log_start)
-                slot.send(answer)
-            else:
-                slot.done()
-
-        def refuse(produced: Produced) -> None:
-            error = self._services.refusals.note(produced)
-            self._produce_counters.count(self._time() - began, error)
-            if acks:
-                (topic,) = shape.request.topics
-                rows = [(topic.name, topic.id, [produced])]
-                body = encode_produce_response(shape.header.version, rows)
-                slot.answer([correlation_id, b"\0", body])
-            else:
-                slot.end(_unacknowledged(produced))
-
-        one = produce_again(self._services, shape, index, records, reply, refuse, connection.who)
-        if one is None:
+        """Produce what is like the last request of its connection; False: decode it in full."""
+        found = match_produce(shape, frame)
+        (topic,) = shape.request.topics
+        entry = None if found is None else self._services.catalog.entry(topic.name, topic.id)
+        if found is None or entry is None:
             return False
-        self._pending.append(one)
+        index, records = found
+        start = bytes(frame[_CORRELATION_AT:_CORRELATION_END]) + b"\0"
+        one = Producing(
+            self._services,
+            shape.request,
+            shape.header.version,
+            start,
+            slot,
+            connection.address,
+            self._time(),
+            shape,
+        )
+        entry.counters.produce_requests += 1
+        one.submit(entry, one.add_topic(topic.name, topic.id, (index,)), 0, index, records)
+        one.count_down()
+        self._producing.append(one)
         return True
 
     def _produce(
@@ -188,64 +163,67 @@ class Dispatcher:
         request = decode_produce(frame, header.body_at, header.version)
         connection.shape = shape_of(frame, header, request)
         start = response_start(header.api, header.version, header.correlation_id)
-
-        def answer(body: bytes, refused: Sequence[Produced]) -> None:
-            errors = [self._services.refusals.note(one) for one in refused]
-            self._produce_counters.count(self._time() - began, errors[0] if errors else "NONE")
-            if request.acks:
-                slot.answer([start, body])
-            elif refused:
-                slot.end(_unacknowledged(refused[0]))
-            else:
-                slot.done()
-
-        pending: Pending | None = None
-        if connection.asking is None:
-            pending = produce(self._services, header.version, request, answer, connection.who)
-        if pending is None:
-            before = connection.asking
-            work = self._produce_unknown(connection, before, header, request, answer, slot)
+        begin = partial(
+            Producing,
+            self._services,
+            request,
+            header.version,
+            start,
+            slot,
+            connection.address,
+            began,
+        )
+        catalog = self._services.catalog
+        entries = [catalog.entry(topic.name, topic.id) for topic in request.topics]
+        size = sum(1 + len(topic.partitions) for topic in request.topics)
+        if connection.asking is None and size <= AT_ONCE and None not in entries:
+            producing = begin()
+            for _ in producing.submit_all(request, entries):
+                pass
+            self._producing.append(producing)
+        else:
+            work = self._produce_later(connection, connection.asking, header, request, slot, begin)
             connection.asking = slot.work = self._services.tasks.once("Produce", work)
-        elif not pending.is_answered:
-            self._pending.append(pending)
 
-    async def _produce_unknown(
+    async def _produce_later(
         self,
         connection: Connection,
         before: asyncio.Task[None] | None,
         header: RequestHeader,
         request: ProduceRequest,
-        answer: Answer,
         slot: ResponseSlot,
+        begin: Callable[[], Producing],
     ) -> None:
         """Produce to topics that must be asked for first, or to many, behind what came before."""
         if before is not None:
             await asyncio.wait((before,))
         try:
-            entries = await find_topics(self._services, request, self._complain)
-            pending = Pending(header.version, answer)
-            who = connection.who
-            for _ in submitting(self._services, request, entries, pending, who):
-                await asyncio.sleep(0)  # Others want to go on, too.
+            entries = await find_topics(self._services, request, self._log)
+            producing = begin()
+            async for _ in in_turns(producing.submit_all(request, entries)):
+                pass
         except Exception as error:  # noqa: BLE001 (it ends this connection, and no other)
             self._bug(header, slot, error)
             return
         slot.work = None  # It is on its way.
-        if not pending.is_answered:
-            self._pending.append(pending)
+        self._producing.append(producing)
         if connection.asking is asyncio.current_task():
             connection.asking = None
 
     def _bug(self, header: RequestHeader, slot: ResponseSlot, error: BaseException) -> None:
-        """End a connection for an error that nobody expected."""
+        """End a connection for an error that no handler expected."""
         name, version = header.api.name, header.version
-        self._metrics.request(name, 0.0, "UNKNOWN_SERVER_ERROR")
-        who = {"client_id": header.client_id, "api": name, "api_key": int(header.api.key)}
-        self._log.error("a bug", **who, version=version, error=repr(error), exc_info=error)
-        slot.fail(f"{name}: a bug, see the log")
-
-    def _complain(self, error: LakelogError) -> None:
-        self._log.warning("a topic was not found out", error=str(error))
+        self._metrics.api(name).count(0.0, "UNKNOWN_SERVER_ERROR")
+        self._log.error(
+            "a bug",
+            client_id=header.client_id,
+            api=name,
+            api_key=int(header.api.key),
+            version=version,
+            error=repr(error),
+            exc_info=error,
+        )
+        slot.fail(f"{name} ended in an unexpected error, which is a bug: see the log")
 
     def _fetch(
         self,
@@ -256,15 +234,17 @@ class Dispatcher:
         began: float,
     ) -> None:
         request = decode_fetch(frame, header.body_at, header.version)
-        slot.parsed(_kept(request))
+        slot.parsed(_memory_of(request))
         start = response_start(header.api, header.version, header.correlation_id)
 
         def answer(body: list[Bytes], error: str) -> None:
-            self._metrics.request("Fetch", self._time() - began, error)
+            self._metrics.api("Fetch").count(self._time() - began, error)
             slot.answer([start, *body])
 
         fail = partial(self._bug, header, slot)
-        fetching = Fetching(self._services, header.version, request, answer, fail, connection.who)
+        fetching = Fetching(
+            self._services, header.version, request, answer, fail, connection.address
+        )
         slot.work = fetching
         fetches = connection.fetches
         fetches.append(fetching)
@@ -280,25 +260,9 @@ class Dispatcher:
 
     # ------------------------------------------------------------------------ by kio
 
-    def _call(self, connection: Connection, header: RequestHeader) -> Call:
-        kept = connection.call
-        key, version = int(header.api.key), header.version
-        if kept is not None and kept[:3] == (key, version, header.client_id):
-            return kept
-        connection.call = Call(
-            key,
-            version,
-            header.client_id,
-            connection.host,
-            connection.listener,
-            principal="User:ANONYMOUS",
-        )
-        return connection.call
-
     async def _control(
         self,
         connection: Connection,
-        call: Call,
         header: RequestHeader,
         frame: memoryview,
         slot: ResponseSlot,
@@ -306,19 +270,26 @@ class Dispatcher:
         before: tuple[asyncio.Task[None], ...],
     ) -> None:
         key, version, name = int(header.api.key), header.version, header.api.name
+        call = Call(version, header.client_id, connection.host, connection.listener)
         begin_request()
         try:
-            async with connection.in_turn if key in CHANGING else _behind(before):
-                async with self._lines.turn(connection.who):
-                    request = await self._decoded(call, frame[header.body_at :])
-                del frame  # It may wait for minutes, and all that came with it would stay.
+            if before:
+                await asyncio.wait(before)
+            async with connection.in_turn if key in CHANGING else nullcontext():
+                async with self._scheduler.turn(connection.address):
+                    body = frame[header.body_at :]
+                    if len(body) > LARGE_BYTES:
+                        request = await asyncio.to_thread(decode_request, key, version, body)
+                    else:
+                        request = decode_request(key, version, body)
+                del frame, body  # It may wait for minutes, and all that came with it would stay.
                 fields = await HANDLERS[key](self._services, call, request)
             if not isinstance(fields, bytes | dict):
                 fields = await fields
             if isinstance(fields, bytes):
                 answer = fields
             elif _count(fields, LARGE_ELEMENTS) > LARGE_ELEMENTS:
-                async with self._lines.turn(connection.who):
+                async with self._scheduler.turn(connection.address):
                     answer = await asyncio.to_thread(encode_response, key, version, fields)
             else:
                 answer = encode_response(key, version, fields)
@@ -331,39 +302,20 @@ class Dispatcher:
             self._bug(header, slot, error)
         else:
             error_code = "" if isinstance(fields, bytes) else _error(fields)
-            self._metrics.request(name, self._time() - began, error_code)
+            self._metrics.api(name).count(self._time() - began, error_code)
             start = response_start(header.api, version, header.correlation_id)
             slot.answer([start, answer])
 
-    async def _decoded(self, call: Call, body: memoryview) -> Any:
-        if len(body) > LARGE_BYTES:
-            return await asyncio.to_thread(decode_request, call.api_key, call.version, body)
-        return decode_request(call.api_key, call.version, body)
-
     def _tell_versions(self, frame: memoryview, slot: ResponseSlot) -> None:
         """Answer a version of ApiVersions that is not known, in the oldest one."""
-        fields = api_versions_fields(self._services)
+        fields = api_versions_fields()
         fields["error_code"] = ErrorCode.unsupported_version
         body = encode_response(ApiKey.API_VERSIONS, 0, fields)
         correlation_id = int.from_bytes(frame[_CORRELATION_AT:_CORRELATION_END], "big", signed=True)
         slot.answer([response_start(APIS[ApiKey.API_VERSIONS], 0, correlation_id), body])
 
 
-@asynccontextmanager
-async def _behind(before: tuple[asyncio.Task[None], ...]) -> AsyncIterator[None]:
-    """Wait for what came earlier and changes something."""
-    if before:
-        await asyncio.wait(before)
-    yield
-
-
-def _unacknowledged(failed: Produced) -> str:
-    """Say why a producer is ended that wants no answers: it has no other way to notice."""
-    code = ErrorCode(failed.error).name
-    return f"Produce with acks=0: partition {failed.partition}: {failed.message or code}"
-
-
-def _kept(request: FetchRequest) -> int:
+def _memory_of(request: FetchRequest) -> int:
     """Return about how many bytes a fetch holds while it waits."""
     topics = sum(len(one.name) + _FETCHED_BYTES * len(one.partitions) for one in request.topics)
     forgotten = sum(len(name) + _FETCHED_BYTES * len(few) for name, _, few in request.forgotten)

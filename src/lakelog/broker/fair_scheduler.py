@@ -32,7 +32,7 @@ has few turns.
 """
 
 AT_ONCE = 32
-"""So many are told that it may be their turn. Those who come too late for the slice wait on."""
+"""So many are told that it may be their turn. Those that are too late for the slice wait on."""
 
 
 class FairScheduler:
@@ -45,14 +45,14 @@ class FairScheduler:
         self._now = now
 
     @asynccontextmanager
-    async def turn(self, who: str) -> AsyncIterator[None]:
+    async def turn(self, address: str) -> AsyncIterator[None]:
         """Wait until it is the turn of this request of an address; keep it as short as it can be.
 
-        Whoever has it must not wait for another request.
+        A request that has its turn must not wait for another request.
         """
-        line = self._lines.get(who)
+        line = self._lines.get(address)
         if line is None:
-            line = self._lines[who] = _Line(self._now)
+            line = self._lines[address] = _Line(self._now)
         await line.enter()
         try:
             yield
@@ -61,7 +61,7 @@ class FairScheduler:
 
 
 class _Line:
-    """The line of one address. It lives while somebody stands in it, or a slice goes on."""
+    """The line of one address. It lives while requests stand in it, or a slice goes on."""
 
     __slots__ = ("__weakref__", "_began", "_is_held", "_loop", "_now", "_slice_s", "_waiting")
 
@@ -69,7 +69,7 @@ class _Line:
         self._now = now
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[asyncio.Event] = deque()
-        """Those who stand in line, each by what tells it to look again."""
+        """Requests in line, each by the event that tells it to look again."""
         self._began: float | None = None
         """When the slice of this turn of the loop began; None: it has not."""
         self._slice_s = SLICE_S

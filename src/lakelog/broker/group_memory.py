@@ -4,9 +4,9 @@
     a new group        up to shard_new_bytes     up to its part of that
     a group that is    up to SHARD_BYTES_MAX     up to its part of that
 
-Whoever commits needs no membership, and what it commits is kept for a week. So one address has no
-more than a part of each shard, and what lies between the two limits is for groups that are there:
-they go on when no new one is taken. To commit again for the same partitions takes no room.
+A client that commits needs no membership, and what it commits is kept for a week. So one address
+has no more than a part of each shard, and what lies between the two limits is for groups that are
+there: they go on when no new one is taken. To commit again for the same partitions takes no room.
 """
 
 from collections import Counter
@@ -30,13 +30,13 @@ class GroupMemoryFull(NamedTuple):
 
 
 class GroupMemory:
-    """What the groups of one shard take. Who asks and is not refused takes it."""
+    """What the groups of one shard take: ask ``refuses`` before ``take``."""
 
     def __init__(self, shard: int, limits: Limits) -> None:
         self._shard = shard
         self._limits = limits
         self._taken: dict[str, tuple[int, str]] = {}
-        """By group: bytes, and who made it."""
+        """By group: bytes, and the address that made it."""
         self._bytes_of: Counter[str] = Counter()
         self._groups_of: Counter[str] = Counter()
         """By address, of those that are known."""
@@ -67,12 +67,12 @@ class GroupMemory:
         is_new = group_id not in self._taken
         most = min(limits.shard_new_bytes, _MOST) if is_new else _MOST
         what = "a new group" if is_new else "a group that grows"
-        where = f"shard {self._shard} of the consumer groups"
+        shard = f"shard {self._shard} of the consumer groups"
         groups = len(self._taken)
         if self.used + more > most or (is_new and groups >= limits.shard_groups):
             return GroupMemoryFull(
                 "shard_new_bytes" if is_new else "SHARD_BYTES_MAX",
-                f"{where} has {groups} groups of {self.used} bytes, and no room for {what}: delete"
+                f"{shard} has {groups} groups of {self.used} bytes, and no room for {what}: delete"
                 " those that nobody needs, by lakelog kafka-consumer-groups --delete",
             )
         mine, made = self._bytes_of[made_by], self._groups_of[made_by]
@@ -81,7 +81,7 @@ class GroupMemory:
         if made_by and is_over:
             return GroupMemoryFull(
                 "address_percent",
-                f"clients of {made_by} made {made} groups of {mine} bytes in {where}, and have no"
+                f"clients of {made_by} made {made} groups of {mine} bytes in {shard}, and have no"
                 f" room for {what}: delete those that nobody needs, by lakelog"
                 " kafka-consumer-groups --delete, or raise lakelog.address.percent",
             )

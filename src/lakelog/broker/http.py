@@ -6,9 +6,9 @@
     /metrics    what Prometheus scrapes
 
 It is no web server and wants to be none: a request line and headers of 8 KiB at most, five seconds
-to send them and as many to take the answer, 32 connections at once. Whoever does not keep to it is
-answered shortly, or not at all; when there are more, the oldest that has not asked for anything has
-to go, so that a probe always gets in. Bodies are never read.
+to send them and as many to take the answer, 32 connections at once. A client that does not keep to
+it is answered shortly, or not at all; when there are more, the oldest that has not asked for
+anything has to go, so that a probe always gets in. Bodies are never read.
 """
 
 import asyncio
@@ -73,9 +73,9 @@ class HttpServer:
                 self._accept, self._host, self._port, limit=REQUEST_BYTES_MAX
             )
         except OSError as error:
-            where = f"{self._host}:{self._port}"
+            address = f"{self._host}:{self._port}"
             raise UnavailableError(
-                f"cannot listen on {where}: {error.strerror}: choose another port with --http"
+                f"cannot listen on {address}: {error.strerror}: choose another port with --http"
             ) from error
         return self
 

@@ -10,7 +10,7 @@ UNANSWERED_MS_MAX = 15_000
 
 
 class LaneHealth:
-    """The health of one lane. Its writer tells what happens; whoever asks is told what is wrong."""
+    """The health of one lane: its writer reports what happens, ``trouble`` says what is wrong."""
 
     def __init__(self, lane: Lane) -> None:
         self._lane = lane

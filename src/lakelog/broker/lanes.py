@@ -1,10 +1,10 @@
 """The driver of a lane: the one task that changes what a broker knows of it.
 
-    submit  --> queue --> flush --> a call for everybody who waits, then for who waits to read
+    submit  --> queue --> flush --> a call for every request, then for fetches that wait
                             `--> checkpoint, beside the next flushes, when one is due
-    refresh --> between two flushes: is there more than we know? One look for all who ask
-    watch   --> called when a partition has grown; while somebody watches an idle lane, it is
-                probed now and then, because another process may append as well
+    refresh --> between two flushes: is there more than is known here? One look for all callers
+    watch   --> called when a partition has grown; while an idle lane is watched, it is probed
+                now and then, because another process may append as well
 
 What a flush took is answered, whatever happens to the flush: with outcomes, or with the error that
 ended it, which does not say that anything is absent. Answers are calls and not futures: a broker
@@ -13,6 +13,7 @@ makes thousands in a second, and a task for each would cost more than the reques
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
 
 from lakelog.broker.lane_health import LaneHealth
 from lakelog.broker.supervision import Supervisor
@@ -29,7 +30,6 @@ from lakelog.journal import (
     Stored,
     TopicIdPartition,
     Touch,
-    Unknown,
     flush,
     look,
     probe,
@@ -37,15 +37,22 @@ from lakelog.journal import (
 )
 from lakelog.store import PerformAsync, Work, run_async, working_async
 
-__all__ = ["LaneWriter"]
+__all__ = ["AnswerOwner", "LaneWriter"]
 
 Done = Callable[[Outcome | LakelogError], None]
 """Called once with how a request ended; an error says that nothing is known."""
 
-NEVER_MS = 1 << 62
 
-_Waiter = tuple[Done, int]
-"""Whom to tell, and until when: behind that nobody waits for the answer."""
+class AnswerOwner(Protocol):
+    """The owner of the answer to a client, of which an outcome is a part."""
+
+    def expire(self, now_ms: int) -> bool:
+        """Answer if the time is up; say whether the client has been answered."""
+        ...
+
+
+_Waiter = tuple[Done, AnswerOwner | None]
+"""What is called with the outcome, and the owner of the answer; None: the caller waits for ever."""
 
 
 class LaneWriter:
@@ -58,11 +65,11 @@ class LaneWriter:
         settings: FlushSettings | None = None,
         *,
         probe_ms: int = 1_000,
-        complain: Callable[[LakelogError], None] = lambda _: None,
+        on_error: Callable[[LakelogError], None] = lambda _: None,
         stored: Callable[[Append, Stored], None] = lambda *_: None,
         flushed: Callable[[float, int], None] = lambda *_: None,
-        aside: Callable[[Work[None]], Awaitable[None]] | None = None,
-        turnstile: asyncio.Lock | None = None,
+        run_in_thread: Callable[[Work[None]], Awaitable[None]] | None = None,
+        bundle_build_lock: asyncio.Lock | None = None,
         tasks: Supervisor | None = None,
     ) -> None:
         self.lane = lane
@@ -70,20 +77,19 @@ class LaneWriter:
         self._name = f"lane {lane.number}"
         self._perform = working_async(perform)
         self._probe_ms = probe_ms
-        self._complain, self._stored, self._flushed = complain, stored, flushed
-        self._aside = aside or (lambda flow: run_async(flow, self._perform))
+        self._on_error, self._stored, self._flushed = on_error, stored, flushed
+        self._run_in_thread = run_in_thread or (lambda flow: run_async(flow, self._perform))
         """How a checkpoint is written: it is work for the processor, and needs no answer soon."""
-        self._turnstile = turnstile or asyncio.Lock()
+        self._bundle_build_lock = bundle_build_lock or asyncio.Lock()
         """Shared by lanes: making a bundle takes milliseconds, and they flush at the same time."""
         self._queue: Queue[_Waiter] = Queue(settings or FlushSettings())
         self._stirred = asyncio.Event()
-        self._is_stirred = False
         self._room = asyncio.Condition()
         self._outside = 0
         """Requests that wait for room in the queue."""
         self._closing = False
         self.unstored = 0
-        """Requests that were taken, and of which nobody knows whether they are stored."""
+        """Requests that were taken, and whose outcome is unknown."""
         self._refreshing: list[asyncio.Future[None]] = []
         self._watches = Watches(self._tasks)
         self._looked_ms = 0
@@ -106,28 +112,31 @@ class LaneWriter:
     # ------------------------------------------------------------------------ appending
 
     def submit(
-        self, request: Request, done: Done, now_ms: int, deadline_ms: int, client: str = ""
+        self,
+        request: Request,
+        done: Done,
+        now_ms: int,
+        owner: AnswerOwner | None = None,
+        client: str = "",
     ) -> None:
         """Store one request with the next flush in which its client has a place, and be called.
 
-        It is taken, whatever its size: whoever submits keeps to a budget. Requests of one client
-        keep their order; clients have equal parts of a flush.
+        It is taken, whatever its size: the caller keeps to a budget. Requests of one client
+        keep their order; clients have equal parts of a flush. What waits for a flush when the owner
+        of its answer has expired is forgotten, and ``done`` is not called.
         """
         if self._closing:
             done(_closing())
             return
-        self._queue.push(request, now_ms, (done, deadline_ms), client)
-        if not self._is_stirred:
-            self._is_stirred = True
-            self._stirred.set()
+        self._queue.push(request, now_ms, (done, owner), client)
+        self._stirred.set()
 
     def drop_late(self, now_ms: int) -> None:
-        """Forget what still waits for a flush when nobody waits for it any more: a store that does
-        not answer must not fill the memory with it. The others wait on, also while the writer
-        closes: what was accepted is flushed.
+        """Forget requests that still wait for a flush when their clients have been answered: a
+        store that does not answer must not fill the memory with them. The others wait on, also
+        while the writer closes: what was accepted is flushed.
         """
-        for done, _ in self._queue.drop(lambda one: one[1] < now_ms):
-            self._tasks.call(self._name, done, Unknown())
+        self._queue.drop(lambda one: _is_late(one, now_ms))
 
     async def append(self, request: Request) -> Outcome:
         """Store one request with the next flush, and wait for its outcome, and for room before.
@@ -141,13 +150,13 @@ class LaneWriter:
 
         def done(outcome: Outcome | LakelogError) -> None:
             if answer.done():
-                return  # Whoever waited was cancelled.
+                return  # The caller was cancelled.
             if isinstance(outcome, LakelogError):
                 answer.set_exception(outcome)
             else:
                 answer.set_result(outcome)
 
-        self.submit(request, done, self._now_ms(), NEVER_MS)
+        self.submit(request, done, self._now_ms())
         return await answer
 
     async def _wait_for_room(self, request: Request) -> None:
@@ -199,48 +208,42 @@ class LaneWriter:
         """Say what keeps this lane from storing anything; nothing if all is well."""
         return self.health.trouble(is_closing=self._closing)
 
-    @property
-    def unanswered_s(self) -> float:
-        """For how long the bundle that is being stored has not been answered."""
-        return self.health.unanswered_s
-
-    async def watch_floor(self, every_ms: int) -> None:
-        """Look at the head again and again, for ever: a busy lane needs to only now and then, and
-        whoever wonders how far sealing is behind wants to know it sooner.
+    async def look_at_floor(self) -> None:
+        """Look at the head: appending to a busy lane looks at it seldom, and the metric of how far
+        sealing is behind needs it more often.
         """
-        while True:
-            await asyncio.sleep(every_ms / 1000)
-            try:
-                if self.health.is_failing and not self._queue:
-                    # Whoever is not ready is sent nothing, and would never know that all is well.
-                    await self.append(Touch())
-                await run_async(look(self.lane), self._perform)
-            except LakelogError as error:
-                self._complain(error)
+        try:
+            if self.health.is_failing and not self._queue:
+                # A broker that is not ready is sent nothing: it must find out by itself that the
+                # store takes bundles again.
+                await self.append(Touch())
+            await run_async(look(self.lane), self._perform)
+        except LakelogError as error:
+            self._on_error(error)
 
-    def end(self, place: TopicIdPartition) -> int | None:
+    def end(self, partition: TopicIdPartition) -> int | None:
         """Return where a partition ends, as far as it is known; None: nothing is known yet."""
         fold = self.lane.fold
-        return None if fold is None else fold.end(place)
+        return None if fold is None else fold.end(partition)
 
     def watch(self, watch: Watch) -> None:
         """Call it when its partition has grown."""
         self._watches.add(watch)
-        end = self.end(watch.place)
+        end = self.end(watch.partition)
         if end is not None and end > watch.offset:
-            # It has grown since whoever waits looked.
-            asyncio.get_running_loop().call_soon(self._wake, (watch.place,))
+            # It has grown since the fetch looked.
+            asyncio.get_running_loop().call_soon(self._wake, (watch.partition,))
         self._stirred.set()
 
     def forget(self, watch: Watch) -> None:
         """Call it no more."""
         self._watches.forget(watch)
 
-    def _wake(self, places: Iterable[TopicIdPartition] | None = None) -> None:
-        """Call those who wait for these partitions, or for any, as far as they have grown."""
+    def _wake(self, partitions: Iterable[TopicIdPartition] | None = None) -> None:
+        """Call the watches of these partitions, or of all, as far as they have grown."""
         fold = self.lane.fold
         if fold is not None:
-            self._watches.wake(fold.end, places)
+            self._watches.wake(fold.end, partitions)
 
     # ------------------------------------------------------------------------ the task
 
@@ -296,7 +299,6 @@ class LaneWriter:
                 times.append(self._looked_ms + self._probe_ms)
             left_ms = min(times) - self._now_ms() if times else None
             self._stirred.clear()
-            self._is_stirred = False
             try:
                 async with asyncio.timeout(None if left_ms is None else left_ms / 1000):
                     await self._stirred.wait()
@@ -307,22 +309,17 @@ class LaneWriter:
         asked, self._refreshing = self._refreshing, []
         self._looked_ms = self._now_ms()
         before = self._seq()
-        error: LakelogError | None = None
         try:
             await run_async(probe(self.lane), self._perform)
-        except LakelogError as raised:
-            error = raised
-            self._complain(raised)
-        except BaseException as raised:
-            error = UnavailableError(f"a look at {self._name} ended in {raised!r}: retry")
+        except LakelogError as error:
+            _answer(asked, error)
+            self._on_error(error)
+        except BaseException as error:
+            lost = f"a look at {self._name} ended in {error!r}: retry"
+            _answer(asked, UnavailableError(lost))
             raise
-        finally:
-            for answer in asked:
-                if not answer.done():
-                    if error is None:
-                        answer.set_result(None)
-                    else:
-                        answer.set_exception(error)
+        else:
+            _answer(asked)
         if self._seq() != before:
             self._wake()
 
@@ -331,7 +328,7 @@ class LaneWriter:
         return -1 if fold is None else fold.seq
 
     async def _flush(self) -> None:
-        async with self._turnstile:
+        async with self._bundle_build_lock:
             await asyncio.sleep(0)  # One lane in a turn of the loop, and others between.
         if self._outside:
             async with self._room:
@@ -340,12 +337,7 @@ class LaneWriter:
         if not taken:
             return  # All of it was late, and is gone.
         now_ms = self._now_ms()
-        # Of the others nothing was sent, and nobody waits for them any more.
-        waiting = [one for one in taken if one[1][1] >= now_ms]
-        if len(waiting) < len(taken):
-            for _, (done, deadline_ms) in taken:
-                if deadline_ms < now_ms:
-                    self._tasks.call(self._name, done, Unknown())
+        waiting = [one for one in taken if not _is_late(one[1], now_ms)]
         if not waiting:
             return
         before = self._seq()
@@ -360,7 +352,7 @@ class LaneWriter:
         self._looked_ms = self._now_ms()
         self.health.flushed(ended.error)
         if ended.error is not None:
-            self._complain(ended.error)
+            self._on_error(ended.error)
         size = 0
         for (request, (done, _)), outcome in zip(waiting, ended.outcomes, strict=True):
             if type(outcome) is Stored and type(request) is Append and not outcome.duplicate:
@@ -373,27 +365,42 @@ class LaneWriter:
             self._wake(ours if self._seq() == before + 1 else None)
 
     def _refuse(self, error: LakelogError, taken: Iterable[_Waiter] = ()) -> None:
-        """Answer everybody who waits with an error."""
+        """Answer all requests and looks that wait with an error."""
         told = [*taken, *self._queue.clear()]
         self.unstored += len(told)
         for done, _ in told:
             self._tasks.call(self._name, done, error)
-        for answer in self._refreshing:
-            if not answer.done():
-                answer.set_exception(error)
+        _answer(self._refreshing, error)
         self._refreshing = []
 
     async def _write_checkpoint(self, due: Due) -> None:
         # It runs in a thread, and so it is given a value, and not the lane.
         try:
-            await self._aside(store_checkpoint(self.lane.number, due))
+            await self._run_in_thread(store_checkpoint(self.lane.number, due))
             self.lane.counters["checkpoint"] += 1
             self.lane.stands(due[0].seq)
         except LakelogError as error:
-            self._complain(error)
+            self._on_error(error)
         finally:
             self._checkpoint = None
 
 
+def _answer(waiting: Iterable[asyncio.Future[None]], error: LakelogError | None = None) -> None:
+    """Answer callers that still wait for a look: that it was taken, or the error it ended in."""
+    for answer in waiting:
+        if not answer.done() and error is not None:
+            answer.set_exception(error)
+        elif not answer.done():
+            answer.set_result(None)
+
+
+def _is_late(waiter: _Waiter, now_ms: int) -> bool:
+    """Say whether the client of a request has been answered already."""
+    owner = waiter[1]
+    return owner is not None and owner.expire(now_ms)
+
+
 def _closing() -> UnavailableError:
-    return UnavailableError("this writer is closing: send it to another broker")
+    return UnavailableError(
+        "this broker is stopping and takes no more requests: send them to another broker"
+    )

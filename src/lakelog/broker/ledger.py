@@ -1,4 +1,4 @@
-"""The ledger of a shard: what of it is stored, what is on its way, and the one who writes.
+"""The ledger of a shard: what of it is stored, what is on its way, and the task that writes.
 
     note --> dirty --one put at a time--> stored
 
@@ -15,10 +15,12 @@ believe for ever in a coordinator that has been replaced.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from lakelog.broker.lane_health import UNANSWERED_MS_MAX
+from lakelog.broker.limits import REWRITTEN_BYTES_PER_S
+from lakelog.broker.settings import CoordinatorSettings
+from lakelog.broker.turns import in_turns
 from lakelog.coordination import (
     BucketGroups,
     ClaimedShard,
@@ -26,56 +28,16 @@ from lakelog.coordination import (
     encode_group,
 )
 from lakelog.errors import FencedError, InvalidInputError, LakelogError, UnavailableError
-from lakelog.groups import AnyDurable, Code, GroupRules, StoredPart
+from lakelog.groups import AnyDurable, Code, StoredPart
 from lakelog.ports import Clock
 from lakelog.store import PerformAsync, Work, run_async, working_async
 
-__all__ = ["CoordinatorSettings", "Ledger"]
+__all__ = ["Ledger"]
 
 T = TypeVar("T")
 
 RETRY_MS_MIN = 50
 RETRY_MS_MAX = 1_000
-REWRITTEN_BYTES_PER_S = 4 << 20
-"""What commits may make a shard write in a second; a full one is written every three seconds."""
-
-ENCODED_AT_ONCE = 16
-"""Groups that are encoded before others have their turn on the loop."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorSettings:
-    """How a broker coordinates groups."""
-
-    rules: GroupRules = field(default_factory=GroupRules)
-
-    commit_interval_ms: int = 1_000
-    """From one put for commits to the next, of one shard. Puts on object stores cost money; use 0
-    on local files, where the next put begins when the last one has ended."""
-
-    patience_ms: int = 5_000
-    """How long a request waits for the store (``offsets.commit.timeout.ms``)."""
-
-    sweep_interval_ms: int = 600_000
-    """How often expired offsets are looked for (``offsets.retention.check.interval.ms``)."""
-
-    look_interval_ms: int = 10_000
-    """How often a shard in which nothing is written is looked at. A broker that was replaced and
-    does not know it misleads its consumers for so long."""
-
-    pulse_ms: int = 10_000
-    """How often a broker says that it lives, to those who have lost their groups to it."""
-
-    gone_ms: int = 30_000
-    """A broker that has not said so for this long has gone, and its groups are taken back."""
-
-    drain_ms: int = 10_000
-    """How long closing waits for the store."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.commit_interval_ms < self.patience_ms:
-            what = f"an interval of {self.commit_interval_ms} ms, a patience of {self.patience_ms}"
-            raise InvalidInputError(f"{what}: use an interval from 0 and more patience than that")
 
 
 class Ledger:
@@ -83,22 +45,22 @@ class Ledger:
 
     def __init__(
         self,
-        held: ClaimedShard,
+        claimed: ClaimedShard,
         store: BucketGroups,
         perform: PerformAsync,
         *,
         clock: Clock,
         settings: CoordinatorSettings,
-        complain: Callable[[LakelogError], None],
+        on_error: Callable[[LakelogError], None],
     ) -> None:
-        self._held = held
+        self._claimed = claimed
         self._store = store
         self._perform = working_async(perform)
         self._clock = clock
         self._settings = settings
-        self._complain = complain
+        self._on_error = on_error
         self.stored: dict[str, AnyDurable] = {
-            name: decode_group(value) for name, value in held.groups.items()
+            name: decode_group(value) for name, value in claimed.groups.items()
         }
         self.stored_version = 0
         self._version = 0
@@ -160,11 +122,15 @@ class Ledger:
                 self._put_ms = self._clock.boot_ms()
                 # What is to be stored is what is true now; encoding it may take a while.
                 durables = {name: durable(name) for name in names}
-                await self._save(await _encoded(durables))
+                encoded = {
+                    name: None if one is None else encode_group(one)
+                    async for name, one in in_turns(durables.items())
+                }
+                await self._save(encoded)
                 self._take(version, durables)
                 done()
         except LakelogError as error:
-            self._complain(error)
+            self._on_error(error)
             is_lost = isinstance(error, FencedError)
             return Code.NOT_COORDINATOR if is_lost else Code.COORDINATOR_NOT_AVAILABLE
         return Code.COORDINATOR_NOT_AVAILABLE
@@ -199,7 +165,7 @@ class Ledger:
             UnavailableError: no answer.
         """
         began_ms = self._clock.boot_ms()
-        await self._heard(self._store.look(self._held))
+        await self._heard(self._store.look(self._claimed))
         self._heard_ms = began_ms
 
     async def _heard(self, flow: Work[T]) -> T:
@@ -208,7 +174,8 @@ class Ledger:
         try:
             answer = await run_async(flow, self._perform)
         except LakelogError as error:
-            # That another broker has the claim is an answer, and whoever owns the shard is told.
+            # That another broker has the claim is an answer, and is raised to the owner of the
+            # shard.
             self._failing = "" if isinstance(error, FencedError) else str(error)[:512]
             raise
         finally:
@@ -220,15 +187,15 @@ class Ledger:
         try:
             await self.look()
         except (UnavailableError, InvalidInputError) as error:
-            self._complain(error)
+            self._on_error(error)
             self._heard_ms = self._clock.boot_ms()  # Not heard, but there is no hurry.
 
     async def _save(self, changed: Mapping[str, bytes | None]) -> None:
         """Store it, however long that takes.
 
         Also what the store refuses is put again, though seldom: groups live in this memory, and
-        credentials, quotas and proxies are put right while a broker runs. Whoever waits is told
-        that there is no answer, when its patience ends.
+        credentials, quotas and proxies are put right while a broker runs. Clients that wait are
+        told that there is no answer, when its patience ends.
 
         Raises:
             FencedError: this broker has lost the shard.
@@ -236,17 +203,17 @@ class Ledger:
         delay_ms = RETRY_MS_MIN
         while True:
             try:
-                self._held = await self._heard(self._store.save(self._held, changed))
+                self._claimed = await self._heard(self._store.save(self._claimed, changed))
                 return
             except (UnavailableError, InvalidInputError) as error:
-                self._complain(error)
+                self._on_error(error)
                 await asyncio.sleep(delay_ms / 1000)
                 delay_ms = min(2 * delay_ms, RETRY_MS_MAX)
 
     def _take(self, version: int, durables: Mapping[str, AnyDurable | None]) -> None:
         """Take note that a version is stored."""
         self.stored_version = version
-        size = sum(map(len, self._held.groups.values()))
+        size = sum(map(len, self._claimed.groups.values()))
         slow_ms = min(size * 1000 // REWRITTEN_BYTES_PER_S, self._settings.patience_ms // 2)
         self._interval_ms = max(self._settings.commit_interval_ms, slow_ms)
         self._heard_ms = self._clock.boot_ms()
@@ -258,12 +225,3 @@ class Ledger:
             for part in StoredPart:
                 if self._versions.get((name, part), version + 1) <= version:
                     del self._versions[name, part]
-
-
-async def _encoded(durables: Mapping[str, AnyDurable | None]) -> dict[str, bytes | None]:
-    found: dict[str, bytes | None] = {}
-    for number, (name, durable) in enumerate(durables.items()):
-        if number % ENCODED_AT_ONCE == ENCODED_AT_ONCE - 1:
-            await asyncio.sleep(0)
-        found[name] = None if durable is None else encode_group(durable)
-    return found

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 from lakelog.broker.allowance import OPERATIONS_MAX
-from lakelog.broker.ledger import REWRITTEN_BYTES_PER_S
 from lakelog.broker.lookups import FRESH_MS, NAMES_MAX
 from lakelog.broker.scans import SCANS_MAX
 from lakelog.coordination import SHARD_BYTES_MAX
@@ -32,6 +31,7 @@ __all__ = ["FIXED_LIMITS", "LIMITS", "Limit", "Limits"]
 
 FRAME_LENGTH_MAX = (1 << 31) - 1
 HTTP_CONNECTIONS_MAX = 32
+REWRITTEN_BYTES_PER_S = 4 << 20
 _KEY_BYTES = 2
 
 
@@ -263,14 +263,19 @@ class Limits:
         ``key`` says which API it is of: two bytes, or less if they have not come.
         """
         if not FRAME_BYTES_MIN <= size <= self.request_bytes_max:
-            return f"a request of {size} bytes: use {FRAME_BYTES_MIN} to {self.request_bytes_max}"
+            return (
+                f"a request of {size} bytes is refused: it may have {FRAME_BYTES_MIN} to "
+                f"{self.request_bytes_max} (socket.request.max.bytes)"
+            )
         if size <= self.control_bytes_max or len(key) < _KEY_BYTES:
             return ""
         api = int.from_bytes(key, "big")
         if api == ApiKey.PRODUCE:
             return ""
         most = self.control_bytes_max
-        return f"a request of {size} bytes to API {api}: only Produce may have over {most}"
+        return (
+            f"a request of {size} bytes to API {api} is refused: only Produce may have over {most}"
+        )
 
 
 LIMITS: tuple[Limit, ...] = tuple(

@@ -1,10 +1,10 @@
-"""A look at the store that many share: one for all who ask while another one is on its way.
+"""A look at the store that many share: one for all callers that ask while another is on its way.
 
     ask --> look ----------->
             ask, ask, ask --> one look ------->
 
-Whoever asks wants to know how things are from now on, so that a look which has begun is no answer.
-The next one begins when that one has ended, and is everybody's. However many ask, and however
+A caller wants to know how things are from now on, so that a look which has begun is no answer. The
+next one begins when that one has ended, and all callers share it. However many ask, and however
 often, the store is asked once at a time.
 """
 
@@ -36,7 +36,7 @@ class SharedLook:
         """
         if self._next is None:
             self._next = awaited(self._take(self._now))
-            # Also if nobody waits any more: it is not an error that somebody lost interest.
+            # Retrieved, in case all callers were cancelled: that is no error.
             self._next.add_done_callback(lambda one: one.cancelled() or one.exception())
         await asyncio.shield(self._next)
 

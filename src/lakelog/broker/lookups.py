@@ -4,9 +4,10 @@
     many names     more than ``NAMES_MAX`` in a second: one listing, which answers for every name
     an id          one listing: there is no other way to find it
 
-An answer is good for whoever comes within ``FRESH_MS`` after its question *began*. So a topic that
-somebody else makes is seen a second later at the latest, and what the store is asked does not grow
-with the names that clients make up. Errors are not remembered: unknown is not that there is none.
+An answer is good for requests that come within ``FRESH_MS`` after its question *began*. So a topic
+that another process makes is seen a second later at the latest, and what the store is asked does
+not grow with the names that clients make up. Errors are not remembered: unknown is not that there
+is none.
 """
 
 import asyncio
@@ -48,7 +49,7 @@ class Lookups:
         self._listing: _Asked | None = None
         """The one that is on its way: there is never a second."""
         self._listed_ms = _NEVER
-        """When the last listing began that somebody needed who looked for a topic."""
+        """When the last listing began that a lookup has used."""
 
     async def name(self, name: str) -> None:
         """Return when the store has said whether there is such a topic.

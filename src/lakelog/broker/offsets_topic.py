@@ -1,12 +1,12 @@
 """A ``__consumer_offsets`` that is not there: what groups commit, as a topic that can be read.
 
     a look, every second     groups that have changed -> records -> the tail of a partition
-    from the first question  nobody asks: nothing is kept, and it costs nothing
+    from the first fetch on  until a client asks for it nothing is kept, and it costs nothing
 
 Tools like Burrow read this topic of Kafka's. Here groups are cells, so the topic is made up: it
-begins with all that is committed when somebody first asks for it, as a compacted topic would, and
+begins with all that is committed when a client first asks for it, as a compacted topic would, and
 goes on with every change. It is in memory only and of a bounded size. It cannot be written, and is
-not listed: whoever reads it knows its name.
+not listed: tools that read it know its name.
 
     offset 0 ... nothing, as where a topic was compacted ... the time at the first record, on and on
 
@@ -18,7 +18,8 @@ read all know an empty one by that.
 import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from operator import attrgetter
+from typing import Any, NamedTuple, cast
 
 from kio.schema.errors import ErrorCode
 
@@ -33,9 +34,10 @@ from lakelog.broker.offset_records import (
     offset_value,
     partition_of_group,
 )
-from lakelog.broker.partitions import FetchedRecords, Partition
+from lakelog.broker.partitions import Partition
 from lakelog.broker.scans import RunScan
-from lakelog.broker.watches import Watch
+from lakelog.broker.supervision import Supervisor
+from lakelog.broker.watches import Watch, Watches
 from lakelog.catalog import Topic
 from lakelog.formats import Bytes
 from lakelog.groups import Committed, Offsets, Roster, TopicIdPartition
@@ -44,6 +46,7 @@ from lakelog.log import Bounds, Found
 from lakelog.model import Record
 from lakelog.ports import Clock
 from lakelog.records import NewBatch, encode_batch
+from lakelog.wire import FetchedPartition
 
 __all__ = ["OFFSETS_TOPIC", "OffsetsTopic"]
 
@@ -51,7 +54,6 @@ OFFSETS_TOPIC = "__consumer_offsets"
 PARTITIONS = 50
 """As many as Kafka has, so that a group is in the partition where a tool looks for it."""
 
-EVERY_S = 1.0
 TAIL_BYTES_MAX = 1 << 20
 """Of each partition; older batches go."""
 
@@ -64,55 +66,52 @@ OFFSETS_A_MS = 1_000
 Row = tuple[bytes, bytes | None]
 
 
-class _Tail:
-    """The batches of one partition, and who waits for more."""
+class _Batch(NamedTuple):
+    base: int
+    """Its first offset."""
+    time_ms: int
+    body: bytes
 
-    def __init__(self) -> None:
-        self.bases: list[int] = []
-        self.batches: list[bytes] = []
-        self.times: list[int] = []
+
+class _Tail:
+    """The batches of one partition, and the fetches that wait for more."""
+
+    def __init__(self, tasks: Supervisor) -> None:
+        self.batches: list[_Batch] = []
         self.start = self.end = 0
         self.size_bytes = 0
-        self.watches: set[Watch] = set()
+        self._watches = Watches(tasks)
 
     def add(self, rows: list[Row], now_ms: int) -> None:
-        """Append one batch, and wake who waits."""
+        """Append one batch, and wake fetches that wait."""
         self.end = self.end or now_ms * OFFSETS_A_MS
         records = [
             Record(offset=self.end + at, timestamp=now_ms, key=key, value=value)
             for at, (key, value) in enumerate(rows)
         ]
         body = encode_batch(NewBatch(records=records))
-        self.bases.append(self.end)
-        self.batches.append(body)
-        self.times.append(now_ms)
+        self.batches.append(_Batch(self.end, now_ms, body))
         self.end += len(rows)
         self.size_bytes += len(body)
         while self.size_bytes > TAIL_BYTES_MAX and len(self.batches) > 1:
-            self.size_bytes -= len(self.batches.pop(0))
-            self.times.pop(0)
-            self.bases.pop(0)
-            self.start = self.bases[0]
-        for watch in [one for one in self.watches if one.offset < self.end]:
-            self.watches.discard(watch)
-            watch.wake()
+            self.size_bytes -= len(self.batches.pop(0).body)
+            self.start = self.batches[0].base
+        self._wake()
 
     # What a fetch asks of a lane.
 
     def watch(self, watch: Watch) -> None:
         """Call it when there is more."""
-        self.watches.add(watch)
+        self._watches.add(watch)
         if watch.offset < self.end:
-            asyncio.get_running_loop().call_soon(self._wake, watch)
+            asyncio.get_running_loop().call_soon(self._wake)
 
-    def _wake(self, watch: Watch) -> None:
-        if watch in self.watches:
-            self.watches.discard(watch)
-            watch.wake()
+    def _wake(self) -> None:
+        self._watches.wake(lambda _: self.end)
 
     def forget(self, watch: Watch) -> None:
         """Call it no more."""
-        self.watches.discard(watch)
+        self._watches.forget(watch)
 
     async def refresh(self) -> None:
         """There is nothing to look at."""
@@ -124,7 +123,7 @@ class _TailPartition(Partition):
     __slots__ = ("_tail",)
 
     def __init__(self, topic: Topic, index: int, tail: _Tail) -> None:
-        self.topic, self.index, self.place = topic, index, (topic.id, index)
+        self.topic, self.index, self.topic_id_partition = topic, index, (topic.id, index)
         self._tail = tail
         self.lane = cast("LaneWriter", tail)
         self.stamped_ms = 0
@@ -137,65 +136,52 @@ class _TailPartition(Partition):
     def sealed_bytes(self) -> int | None:
         return self._tail.size_bytes
 
-    def read_now(self, offset: int, most: int) -> FetchedRecords | None:
+    def read_now(self, offset: int, most: int) -> FetchedPartition | None:
         tail = self._tail
         if not tail.start <= offset <= tail.end:
-            return FetchedRecords(ErrorCode.offset_out_of_range, tail.end, tail.start)
+            return FetchedPartition(self.index, ErrorCode.offset_out_of_range, tail.end, tail.start)
         pieces: list[Bytes] = []
         size = 0
         if offset < tail.end:
-            for body in tail.batches[max(0, bisect_right(tail.bases, offset) - 1) :]:
+            first = bisect_right(tail.batches, offset, key=attrgetter("base")) - 1
+            for _, _, body in tail.batches[max(0, first) :]:
                 if pieces and size + len(body) > most:
                     break
                 pieces.append(body)
                 size += len(body)
-        return FetchedRecords(ErrorCode.none, tail.end, tail.start, pieces, size)
+        return FetchedPartition(self.index, ErrorCode.none, tail.end, tail.start, pieces, size)
 
-    async def read(self, offset: int, most: int) -> FetchedRecords:
-        return cast("FetchedRecords", self.read_now(offset, most))
+    async def read(self, offset: int, most: int) -> FetchedPartition:
+        return cast("FetchedPartition", self.read_now(offset, most))
 
-    def marks(self) -> FetchedRecords:
-        return FetchedRecords(ErrorCode.none, self._tail.end, self._tail.start)
+    def marks(self) -> FetchedPartition:
+        return FetchedPartition(self.index, ErrorCode.none, self._tail.end, self._tail.start)
 
     def is_at_end(self, offset: int) -> bool:
         return offset == self._tail.end
 
-    async def bounds(self, *, is_fresh: bool = False) -> Bounds:  # noqa: ARG002
+    async def bounds(self) -> Bounds:
         return Bounds(self._tail.start, self._tail.end)
 
-    async def latest(self, *, is_fresh: bool = False) -> int:  # noqa: ARG002
+    async def latest(self) -> int:
         return self._tail.end
 
-    async def sealed_end(self, *, is_fresh: bool = False) -> int:  # noqa: ARG002
+    async def sealed_end(self) -> int:
         return self._tail.start
 
-    async def size_bytes(self, *, is_fresh: bool = False) -> int:  # noqa: ARG002
+    async def size_bytes(self) -> int:
         return self._tail.size_bytes
 
     def producers(self) -> dict[int, ProducerState]:
         return {}  # Nobody can write it.
 
-    async def find(
-        self,
-        timestamp: int,
-        run_scan: RunScan,  # noqa: ARG002
-        *,
-        is_fresh: bool = False,  # noqa: ARG002
-    ) -> Found | None:
-        tail = self._tail
-        for base, time_ms in zip(tail.bases, tail.times, strict=True):
-            if time_ms >= timestamp:
-                return Found(base, time_ms)
-        return None
+    async def find(self, timestamp: int, run_scan: RunScan) -> Found | None:  # noqa: ARG002
+        found = (one for one in self._tail.batches if one.time_ms >= timestamp)
+        return next((Found(one.base, one.time_ms) for one in found), None)
 
-    async def find_newest(
-        self,
-        run_scan: RunScan,  # noqa: ARG002
-        *,
-        is_fresh: bool = False,  # noqa: ARG002
-    ) -> Found | None:
-        tail = self._tail
-        return Found(tail.bases[-1], tail.times[-1]) if tail.bases else None
+    async def find_newest(self, run_scan: RunScan) -> Found | None:  # noqa: ARG002
+        batches = self._tail.batches
+        return Found(batches[-1].base, batches[-1].time_ms) if batches else None
 
 
 class OffsetsTopic(Entry):
@@ -204,7 +190,12 @@ class OffsetsTopic(Entry):
     is_virtual = True
 
     def __init__(
-        self, catalog: Catalog, coordinator: Coordinator, clock: Clock, topic_id: bytes
+        self,
+        catalog: Catalog,
+        coordinator: Coordinator,
+        clock: Clock,
+        topic_id: bytes,
+        tasks: Supervisor,
     ) -> None:
         topic = Topic(
             name=OFFSETS_TOPIC,
@@ -214,7 +205,7 @@ class OffsetsTopic(Entry):
             configs={"cleanup.policy": "compact"},
         )
         super().__init__(catalog, topic, TopicCounters())
-        self._coordinator, self._clock = coordinator, clock
+        self._coordinator, self._clock, self._tasks = coordinator, clock, tasks
         self._tails: list[_Tail] = []
         self._offsets: dict[str, Mapping[TopicIdPartition, Committed]] = {}
         self._rosters: dict[str, Roster] = {}
@@ -224,7 +215,7 @@ class OffsetsTopic(Entry):
         if not 0 <= index < PARTITIONS:
             return None
         if not self._tails:
-            self._tails = [_Tail() for _ in range(PARTITIONS)]
+            self._tails = [_Tail(self._tasks) for _ in range(PARTITIONS)]
             self.look()
         found = self._partitions.get(index)
         if found is None:
@@ -233,11 +224,9 @@ class OffsetsTopic(Entry):
         return found
 
     async def watch(self) -> None:
-        """Look again and again, once somebody has asked."""
-        while True:
-            await asyncio.sleep(EVERY_S)
-            if self._tails:
-                self.look()
+        """Look, once a client has asked. Called every second."""
+        if self._tails:
+            self.look()
 
     def look(self) -> None:
         """Append what has changed since the last look."""
@@ -272,13 +261,9 @@ class OffsetsTopic(Entry):
         if now is before:
             return  # Tables are values: the same one says the same.
         self._offsets[group] = now
-        for place, row in now.items():
-            if before.get(place) != row and (name := self._name(place)) is not None:
-                add((offset_key(group, name, place.partition), offset_value(row)))
-        for place in before.keys() - now.keys():
-            if (name := self._name(place)) is not None:
-                add((offset_key(group, name, place.partition), None))
-
-    def _name(self, place: TopicIdPartition) -> str | None:
-        topic = self._catalog.by_id(place.topic_id)
-        return None if topic is None else topic.name
+        changed = [one for one, row in now.items() if before.get(one) != row]
+        for one in (*changed, *(before.keys() - now.keys())):
+            topic = self._catalog.by_id(one.topic_id)
+            if topic is not None:
+                value = offset_value(now[one]) if one in now else None
+                add((offset_key(group, topic.name, one.partition), value))

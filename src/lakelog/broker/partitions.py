@@ -10,18 +10,16 @@ asking the lane and the manifest again.
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from types import GeneratorType
-from typing import Any, NamedTuple
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from lakelog.broker.cache import ColdCache
 from lakelog.broker.codes import read_code
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.recent_batches import RecentBatches
 from lakelog.broker.scans import RunScan
 from lakelog.catalog import Topic
 from lakelog.errors import LakelogError, UnavailableError
-from lakelog.formats import Bytes
 from lakelog.journal import Lane, ProducerState
 from lakelog.log import (
     Bounds,
@@ -36,30 +34,24 @@ from lakelog.log import (
 )
 from lakelog.manifests import Manifest, change_manifest, changes, read_manifest
 from lakelog.records import Scan
-from lakelog.store import run_async, working_async
+from lakelog.store import Work, run_async
+from lakelog.wire import FetchedPartition
 
-__all__ = ["FetchedRecords", "Partition"]
+__all__ = ["Partition"]
 
-
-class FetchedRecords(NamedTuple):
-    """What a fetch gets of a partition."""
-
-    error: ErrorCode
-    end: int = -1
-    log_start: int = -1
-    pieces: list[Bytes] = []  # noqa: RUF012 (never changed)
-    size: int = 0
+PerformWork = Callable[[Any], Awaitable[Any]]
+"""Performs what flows ask for, from memory where it can."""
 
 
-def _settled(lane: Lane) -> Generator[Any, Any, None]:
-    """What a broker has instead of ``refresh``: the driver of the lane has done it already."""
+def _refreshed(lane: Lane) -> Generator[Any, Any, None]:
+    """Stand in for ``refresh`` of a lane: its writer has done it already."""
     if lane.snapshot is None:
-        raise UnavailableError(f"lane {lane.number} is being learned: retry")
+        raise UnavailableError(f"lane {lane.number} has not been read to its end yet: retry")
     yield from ()
 
 
-def _beside(scan: Scan[Found | None]) -> Generator[Any, Any, Found | None]:
-    """Have a scan run beside the loop: whoever performs what is asked for knows how."""
+def _yield_scan(scan: Scan[Found | None]) -> Generator[Any, Any, Found | None]:
+    """Yield a scan to what performs the flow, which runs it in a thread."""
     found: Found | None = yield scan
     return found
 
@@ -68,30 +60,35 @@ class Partition:
     """A partition of a topic, and what is known of it."""
 
     __slots__ = (
-        "_cold",
         "_in_turn",
         "_known",
+        "_perform",
         "_recent",
         "_sized",
         "index",
         "lane",
-        "place",
+        "path",
         "stamped_ms",
         "topic",
-        "where",
+        "topic_id_partition",
     )
 
     def __init__(
-        self, topic: Topic, index: int, lane: LaneWriter, recent: RecentBatches, cold: ColdCache
+        self,
+        topic: Topic,
+        index: int,
+        lane: LaneWriter,
+        recent: RecentBatches,
+        perform: PerformWork,
     ) -> None:
         self.topic = topic
         self.index = index
-        self.place = (topic.id, index)
+        self.topic_id_partition = (topic.id, index)
         self.lane = lane
-        self.where = topic.where(index)
+        self.path = topic.where(index)
         self._known = Known()
         self._recent = recent
-        self._cold = cold
+        self._perform = perform
         self._in_turn: asyncio.Lock | None = None
         self._sized: tuple[Manifest, int] | None = None
         self.stamped_ms = 0
@@ -99,7 +96,7 @@ class Partition:
 
     @property
     def in_turn(self) -> asyncio.Lock:
-        """Held by whoever must not be overtaken: batches keep their order."""
+        """Held while a batch is checked in a thread, so that batches keep their order."""
         if self._in_turn is None:
             self._in_turn = asyncio.Lock()
         return self._in_turn
@@ -119,62 +116,63 @@ class Partition:
             self._sized = manifest, history_bytes(manifest)
         return self._sized[1]
 
-    def read_now(self, offset: int, most: int) -> FetchedRecords | None:
+    def read_now(self, offset: int, most: int) -> FetchedPartition | None:
         """Return what is in memory; a part without bytes at the end; None: ask ``read``."""
         manifest = self._known.get(self.lane.lane)
-        end = self.lane.end(self.place)
+        end = self.lane.end(self.topic_id_partition)
         if manifest is None or end is None:
             return None
         end = max(end, manifest.sealed_end)
         if not manifest.log_start <= offset <= end:
             return None
         if offset == end:
-            return FetchedRecords(ErrorCode.none, end, manifest.log_start)
+            return FetchedPartition(self.index, ErrorCode.none, end, manifest.log_start)
         if offset < manifest.cleaned_end:
             return None  # Compaction took records away that memory still has: ask history.
-        found = self._recent.read(self.place, offset, most)
+        found = self._recent.read(self.topic_id_partition, offset, most)
         if found is None:
             return None
-        return FetchedRecords(ErrorCode.none, end, manifest.log_start, *found)
+        return FetchedPartition(self.index, ErrorCode.none, end, manifest.log_start, *found)
 
-    def marks(self) -> FetchedRecords:
+    def marks(self) -> FetchedPartition:
         """Return where it begins and ends, as far as it is known, and nothing of it."""
         manifest = self._known.get(self.lane.lane)
-        end = self.lane.end(self.place)
+        end = self.lane.end(self.topic_id_partition)
         if manifest is None or end is None:
-            return FetchedRecords(ErrorCode.none)
-        return FetchedRecords(ErrorCode.none, max(end, manifest.sealed_end), manifest.log_start)
+            return FetchedPartition(self.index, ErrorCode.none)
+        return FetchedPartition(
+            self.index, ErrorCode.none, max(end, manifest.sealed_end), manifest.log_start
+        )
 
-    async def read(self, offset: int, most: int) -> FetchedRecords:
+    async def read(self, offset: int, most: int) -> FetchedPartition:
         """Return what is there at an offset: at least one batch, unless it is the end."""
         try:
             if not self._is_known(offset):
                 await self.lane.refresh()
-            perform = working_async(self._cold.perform)
             if self._known.get(self.lane.lane) is None:
                 boot_ms = self.lane.lane.clock.boot_ms()
-                manifest = await run_async(read_manifest(self.where), perform)
+                manifest = await run_async(read_manifest(self.path), self._perform)
                 if not manifest.deleted:
                     self._known.manifest, self._known.boot_ms = manifest, boot_ms
                     now = self.read_now(offset, most)
                     if now is not None:
                         return now  # It is in memory: only where the log begins was not known.
-            flow = read(self.lane.lane, self.where, offset, max(most, 1), self._known, _settled)
-            found = await run_async(flow, perform)
+            flow = read(self.lane.lane, self.path, offset, max(most, 1), self._known, _refreshed)
+            found = await run_async(flow, self._perform)
         except LakelogError as error:
-            return FetchedRecords(read_code(error))
+            return FetchedPartition(self.index, read_code(error))
         start, end = found.bounds.log_start, found.bounds.end
         if isinstance(found, OutOfRange):
-            return FetchedRecords(ErrorCode.offset_out_of_range, end, start)
+            return FetchedPartition(self.index, ErrorCode.offset_out_of_range, end, start)
         size = sum(map(len, found.pieces))
-        return FetchedRecords(ErrorCode.none, end, start, list(found.pieces), size)
+        return FetchedPartition(self.index, ErrorCode.none, end, start, found.pieces, size)
 
     def _is_known(self, offset: int) -> bool:
         """Say whether the lane need not be looked at again: what is read of the manifest comes
         behind what is known of the lane, and that is the order that counts.
         """
         manifest = self._known.get(self.lane.lane)
-        end = self.lane.end(self.place)
+        end = self.lane.end(self.topic_id_partition)
         if end is None:
             return False
         if manifest is None:
@@ -183,32 +181,33 @@ class Partition:
 
     def is_at_end(self, offset: int) -> bool:
         """Say whether there is nothing at an offset yet, as far as it is known."""
-        return self.lane.end(self.place) == offset
+        return self.lane.end(self.topic_id_partition) == offset
 
-    # The lane has been looked at since somebody asked, if it ``is_fresh``: whoever asks about many
-    # partitions looks once.
+    # Callers of these have looked at the lane before (``LaneWriter.refresh``): a request that asks
+    # about many partitions looks once.
 
-    async def bounds(self, *, is_fresh: bool = False) -> Bounds:
+    async def bounds(self) -> Bounds:
         """Return where it begins and ends now.
 
         Raises:
             LakelogError: there was no answer, or the topic was deleted.
         """
-        if not is_fresh:
-            await self.lane.refresh()
         end = self._journal_end()
-        boot_ms = self.lane.lane.clock.boot_ms()
-        manifest = await run_async(read_manifest(self.where), working_async(self._cold.perform))
-        self._known.manifest, self._known.boot_ms = manifest, boot_ms
+        manifest = await self._learn(read_manifest(self.path))
         end = max(end, manifest.sealed_end)
         return Bounds(min(manifest.log_start, end), end)
 
-    async def latest(self, *, is_fresh: bool = False) -> int:
+    async def _learn(self, flow: Work[Manifest]) -> Manifest:
+        """Remember the manifest that a flow has read or written."""
+        boot_ms = self.lane.lane.clock.boot_ms()
+        manifest = await run_async(flow, self._perform)
+        self._known.manifest, self._known.boot_ms = manifest, boot_ms
+        return manifest
+
+    async def latest(self) -> int:
         """Return where it ends now."""
-        if not is_fresh:
-            await self.lane.refresh()
         # A partition whose history was brought here has an end there before it has one in a lane.
-        return self._journal_end() or (await self.bounds(is_fresh=True)).end
+        return self._journal_end() or (await self.bounds()).end
 
     def _journal_end(self) -> int:
         """Return where the journal of it ends. That nothing is known is not that it is empty.
@@ -216,9 +215,11 @@ class Partition:
         Raises:
             UnavailableError: the lane has not been learned.
         """
-        end = self.lane.end(self.place)
+        end = self.lane.end(self.topic_id_partition)
         if end is None:
-            raise UnavailableError(f"lane {self.lane.lane.number} is being learned: retry")
+            raise UnavailableError(
+                f"lane {self.lane.lane.number} has not been read to its end yet: retry"
+            )
         return end
 
     async def start_at(self, offset: int, write: str) -> int:
@@ -227,29 +228,25 @@ class Partition:
         Raises:
             LakelogError: there was no answer, or the topic was deleted.
         """
-        boot_ms = self.lane.lane.clock.boot_ms()
-        flow = change_manifest(self.where, write, lambda now: changes.start(now, write, offset))
-        manifest = await run_async(flow, working_async(self._cold.perform))
-        self._known.manifest, self._known.boot_ms = manifest, boot_ms
-        return manifest.log_start
+        flow = change_manifest(self.path, write, lambda now: changes.start(now, write, offset))
+        return (await self._learn(flow)).log_start
 
-    async def size_bytes(self, *, is_fresh: bool = False) -> int:
+    async def size_bytes(self) -> int:
         """Return about how many bytes of the store it takes.
 
         Raises:
             LakelogError: there was no answer, or the topic was deleted.
         """
-        await self.bounds(is_fresh=is_fresh)
+        await self.bounds()
         manifest = self._known.manifest
         assert manifest is not None
         start = max(manifest.sealed_end, manifest.log_start)
-        flow = journal_bytes(self.lane.lane, self.place, start)
-        unsealed = await run_async(flow, working_async(self._cold.perform))
-        return history_bytes(manifest) + unsealed
+        flow = journal_bytes(self.lane.lane, self.topic_id_partition, start)
+        return history_bytes(manifest) + await run_async(flow, self._perform)
 
-    async def sealed_end(self, *, is_fresh: bool = False) -> int:
+    async def sealed_end(self) -> int:
         """Return where its history ends and the journal goes on."""
-        await self.bounds(is_fresh=is_fresh)
+        await self.bounds()
         return self._known.manifest.sealed_end if self._known.manifest else 0
 
     def producers(self) -> dict[int, ProducerState]:
@@ -257,26 +254,21 @@ class Partition:
         return {
             producer_id: seen
             for (topic_id, index, producer_id), seen in self.lane.lane.known.fold.producers.items()
-            if (topic_id, index) == self.place
+            if (topic_id, index) == self.topic_id_partition
         }
 
-    async def find(
-        self, timestamp: int, run_scan: RunScan, *, is_fresh: bool = False
-    ) -> Found | None:
+    async def find(self, timestamp: int, run_scan: RunScan) -> Found | None:
         """Return the first record that is not older."""
-        if not is_fresh:
-            await self.lane.refresh()
-        flow = offset_at(self.lane.lane, self.where, timestamp, _settled, _beside)
+        flow = offset_at(self.lane.lane, self.path, timestamp, _refreshed, _yield_scan)
         return await run_async(flow, self._scanning(run_scan))
 
-    async def find_newest(self, run_scan: RunScan, *, is_fresh: bool = False) -> Found | None:
+    async def find_newest(self, run_scan: RunScan) -> Found | None:
         """Return the first of the records with the highest timestamp."""
-        if not is_fresh:
-            await self.lane.refresh()
-        flow = newest(self.lane.lane, self.where, _settled, _beside)
+        flow = newest(self.lane.lane, self.path, _refreshed, _yield_scan)
         return await run_async(flow, self._scanning(run_scan))
 
-    def _scanning(self, run_scan: RunScan) -> Callable[[Any], Awaitable[Any]]:
+    def _scanning(self, run_scan: RunScan) -> PerformWork:
         """Return what performs work, and runs scans."""
-        perform = working_async(self._cold.perform)
-        return lambda wish: run_scan(wish) if isinstance(wish, GeneratorType) else perform(wish)
+        return lambda asked: (
+            run_scan(asked) if isinstance(asked, GeneratorType) else self._perform(asked)
+        )

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from lakelog.broker.turns import in_turns
 from lakelog.groups import REGEX_MAX
 
 __all__ = ["Patterns", "re2_compile"]
@@ -72,7 +73,7 @@ class Patterns:
     async def match(self, expression: str, names: tuple[str, ...]) -> frozenset[str] | None:
         """Return the names that fit; None: it is no expression.
 
-        Whoever gives the same tuple again has the same names: what was found is still right.
+        The same tuple has the same names: what was found for it before is still right.
         """
         if len(expression) > REGEX_MAX:
             return None
@@ -80,13 +81,13 @@ class Patterns:
         if found is not None:
             return found
         async with self._turn:
-            found = self._known(expression, names)  # Somebody else may have looked meanwhile.
+            found = self._known(expression, names)  # Another request may have looked meanwhile.
             if found is None:
                 kept = self._kept.get(expression)
                 fits = self._compile(expression) if kept is None else kept.fits
                 if fits is None:
                     return None
-                found = await _fitting(fits, names)
+                found = frozenset([name async for name in in_turns(names, AT_ONCE) if fits(name)])
                 self._keep(expression, _Kept(fits, names, found))
         return found
 
@@ -104,11 +105,3 @@ class Patterns:
         while len(self._kept) > KEPT_MAX or (self._size > NAMES_KEPT_MAX and len(self._kept) > 1):
             _, gone = self._kept.popitem(last=False)
             self._size -= len(gone.found)
-
-
-async def _fitting(fits: Fits, names: tuple[str, ...]) -> frozenset[str]:
-    found: list[str] = []
-    for at in range(0, len(names), AT_ONCE):
-        found += [name for name in names[at : at + AT_ONCE] if fits(name)]
-        await asyncio.sleep(0)
-    return frozenset(found)

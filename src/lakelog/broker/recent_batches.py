@@ -1,6 +1,6 @@
 """What was just written, kept in memory: most consumers read nothing else.
 
-    place -> batches in the order of their offsets, without a gap
+    partition -> batches in the order of their offsets, without a gap
 
 Batches stand here as producers sent them. A batch gets its offset and its leader epoch when it is
 handed out, as sixteen bytes in front of the rest of it, so that nothing is copied or changed. The
@@ -62,12 +62,12 @@ class RecentBatches:
 
     def add(self, request: Append, outcome: Stored) -> None:
         """Take in what was stored."""
-        place = request.place
-        tail = self._tails.get(place)
+        partition = request.place
+        tail = self._tails.get(partition)
         if tail is None or tail.next_offset != outcome.base_offset:
             # The first of it, or others have written between: what was there stays in the order
-            # until its turn to go comes, but nobody finds it.
-            tail = self._tails[place] = _Tail(outcome.base_offset)
+            # until its turn to go comes, but is not found any more.
+            tail = self._tails[partition] = _Tail(outcome.base_offset)
         body, at, offset = request.body, 0, outcome.base_offset
         if type(body) is memoryview and len(body) * SPARSE < len(body.obj):  # type: ignore[arg-type]
             body = bytes(body)
@@ -81,19 +81,16 @@ class RecentBatches:
         tail.next_offset = offset
         self.size_bytes += len(body)
         while self.size_bytes > self._size_bytes_max:
-            self._evict()
-
-    def _evict(self) -> None:
-        self.size_bytes -= self._order.popleft().drop()
+            self.size_bytes -= self._order.popleft().drop()
 
     def read(
-        self, place: TopicIdPartition, offset: int, most: int
+        self, partition: TopicIdPartition, offset: int, most: int
     ) -> tuple[list[Bytes], int] | None:
         """Return pieces of the batch that holds ``offset`` and of those behind it, and their size.
 
         At least one batch, however large. None: it is not here.
         """
-        tail = self._tails.get(place)
+        tail = self._tails.get(partition)
         if tail is None:
             return None
         at = bisect_right(tail.bases, offset, tail.first) - 1
@@ -113,5 +110,5 @@ class RecentBatches:
 
     def forget(self, topic: bytes) -> None:
         """Forget a topic; its bytes go when their turn comes."""
-        for place in [one for one in self._tails if one[0] == topic]:
-            del self._tails[place]
+        for partition in [one for one in self._tails if one[0] == topic]:
+            del self._tails[partition]

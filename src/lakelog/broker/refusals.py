@@ -1,7 +1,8 @@
 """What clients were refused, batches, topics and groups: a line for each cause, now and then.
 
-Who is refused knows it; whoever runs the broker must be able to read it as well. When a store is
-away thousands are refused in a second, so they are counted, and told every ten seconds.
+A client that is refused is told so; whoever operates the broker must be able to read it as well.
+When a store is away thousands are refused in a second, so they are counted, and logged every ten
+seconds.
 """
 
 from collections import Counter

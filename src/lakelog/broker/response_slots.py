@@ -1,4 +1,4 @@
-"""The place of an answer among those of its connection, and whom a connection hands requests to."""
+"""The slot of an answer among those of its connection, and what a connection hands requests to."""
 
 import struct
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _SIZE = struct.Struct(">i")
 
 
 class ResponseSlot:
-    """The place of one answer."""
+    """The slot of one answer."""
 
     __slots__ = ("_connection", "counted", "is_done", "pieces", "sent", "size", "why", "work")
 
@@ -53,7 +53,7 @@ class ResponseSlot:
         """There is nothing more to come of it."""
         if not self.is_done:
             self.is_done = True
-            self._connection.settle(self)
+            self._connection.send_soon(self)
 
     def fail(self, why: str) -> None:
         """There will be no answer: end the connection."""
@@ -73,7 +73,7 @@ class ResponseSlot:
 
 
 class Frames(Protocol):
-    """Whoever takes requests."""
+    """What a connection hands its requests to."""
 
     limits: Limits
     budget: Budget

@@ -3,8 +3,8 @@
 A batch of a hundred bytes may hold half a gigabyte of records, and somebody has to look at them if
 they are asked for by time, or must have keys. So a scan (``records.scanning``) goes on in a thread
 for some milliseconds, and then others have their turn. What it holds meanwhile counts as an answer
-of whoever asked. The clients of one address wait for each other, and those of others do not wait
-for them, as long as few addresses ask.
+of the client that asked. The clients of one address wait for each other, and those of others do not
+wait for them, as long as few addresses ask.
 """
 
 import asyncio
@@ -37,19 +37,19 @@ class Scans:
         self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """Where the clients of an address wait for each other."""
 
-    async def run(self, scan: Scan[T], who: str) -> T:
+    async def run(self, scan: Scan[T], address: str) -> T:
         """Run a scan of an address to its end, and return what it found.
 
         Raises:
             LakelogError: what the scan raises.
         """
-        line = self._lines.setdefault(who, asyncio.Lock())
+        line = self._lines.setdefault(address, asyncio.Lock())
         async with line:
-            await self._find_room(who)
+            await self._find_room(address)
             async with self._turns:
-                return await self._run(scan, who)
+                return await self._run(scan, address)
 
-    async def _run(self, scan: Scan[T], who: str) -> T:
+    async def _run(self, scan: Scan[T], address: str) -> T:
         held = 0
         try:
             while True:
@@ -58,23 +58,19 @@ class Scans:
                     result: T = found
                     return result
                 change, held = found - held, found
-                if change > 0:
-                    self._answers.take(change, who)
-                elif change < 0:
-                    self._answers.give(-change, who)
+                self._answers.change(change, address)
         finally:
-            if held:
-                self._answers.give(held, who)
+            self._answers.change(-held, address)
 
-    async def _find_room(self, who: str) -> None:
+    async def _find_room(self, address: str) -> None:
         """Wait while clients of the address, or all together, have too many answers unread."""
-        while self._answers.is_spent(who):
+        while self._answers.is_spent(address):
             woken = asyncio.Event()
-            self._answers.wait(woken.set, who)
+            self._answers.wait(woken.set, address)
             try:
                 await woken.wait()
             finally:
-                self._answers.forget(woken.set, who)
+                self._answers.forget(woken.set, address)
 
 
 def _step(scan: Scan[Any]) -> tuple[bool, Any]:

@@ -1,9 +1,9 @@
-"""A broker: its parts put together, its doors opened, and closed again without losing anything.
+"""A broker: its parts put together, its listeners opened, and closed again without losing data.
 
     open     the store has been probed; the namespace is there; every lane is learned; groups are
-             loaded. Only then is a door opened.
+             loaded. Only then is a listener opened.
     run      connections, the flusher of each lane, a sweeper, a watch over topics
-    drain    doors shut; what was accepted is stored and answered; nothing new is accepted
+    drain    listeners are closed; what was accepted is stored and answered; nothing new is accepted
 
 A broker that cannot reach its store does not start: there is no mode in which it keeps data in
 memory instead.
@@ -16,7 +16,6 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import sha256
 from itertools import islice
 
@@ -25,7 +24,7 @@ from structlog.typing import FilteringBoundLogger
 from lakelog.broker.budget import Budget, Buffers
 from lakelog.broker.cache import ColdCache
 from lakelog.broker.catalog import Catalog
-from lakelog.broker.cluster import SoleBroker
+from lakelog.broker.cluster import Cluster
 from lakelog.broker.connection import Connection
 from lakelog.broker.connection_limits import ConnectionLimiter
 from lakelog.broker.coordinator import Coordinator
@@ -33,7 +32,7 @@ from lakelog.broker.dispatch import Dispatcher
 from lakelog.broker.http import READY
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.limits import Limits
-from lakelog.broker.metrics.counters import Metrics, counted
+from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.metrics.lags import Lags
 from lakelog.broker.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 from lakelog.broker.recent_batches import RecentBatches
@@ -43,7 +42,7 @@ from lakelog.broker.services import Services
 from lakelog.broker.sessions import Sessions
 from lakelog.broker.settings import BrokerSettings
 from lakelog.broker.supervision import Supervisor, awaited
-from lakelog.broker.timekeeper import Timekeeper
+from lakelog.broker.timekeeper import LOOK_MS, Timekeeper
 from lakelog.catalog import open_namespace
 from lakelog.coordination import BucketGroups
 from lakelog.errors import LakelogError, UnavailableError
@@ -53,6 +52,7 @@ from lakelog.ports import Clock, Ids
 from lakelog.store import (
     Store,
     Work,
+    metered_async,
     retrying,
     retrying_async,
     run,
@@ -64,11 +64,14 @@ from lakelog.store import (
 __all__ = ["Broker", "run_broker"]
 
 FLOOR_MS = 30_000
-"""How often the head of a lane is looked at, for whoever watches how far sealing is behind."""
+"""How often the head of a lane is looked at, for the metric of how far sealing is behind."""
 
 BACKLOG = 128
 """Connections that the kernel keeps until they are looked at. All of them are opened at once, also
 those that are refused then, and each is a file."""
+
+EVERY_S = 1.0
+"""How often lags, and commits for the topic of offsets, are looked at."""
 
 SWEEP_MS = 100
 TICK_MS = 10
@@ -81,7 +84,7 @@ FAREWELL_MS = 2_000
 
 @dataclass(slots=True, kw_only=True)
 class Broker:
-    """A broker that runs: a set of parts, and who is connected."""
+    """A broker that runs: its parts, and the connections that are open."""
 
     services: Services
     dispatcher: Dispatcher
@@ -89,7 +92,7 @@ class Broker:
     budget: Budget
     buffers: Buffers
     answers: Budget
-    doors: ConnectionLimiter
+    connection_limiter: ConnectionLimiter
     log: FilteringBoundLogger
     ports: dict[str, int] = field(default_factory=dict)
     """By the name of the listener: where it really listens."""
@@ -103,8 +106,8 @@ class Broker:
     def opened(self, connection: Connection) -> str:
         """Take note of a connection; or say why it may not come in."""
         if self.is_draining:
-            return "the broker stops"
-        why = self.doors.enter(connection.who, connection.used_s)
+            return "the broker is stopping"
+        why = self.connection_limiter.enter(connection.address, connection.used_s)
         if not why:
             self._connections.add(connection)
         return why
@@ -114,7 +117,7 @@ class Broker:
         if connection not in self._connections:
             return  # It was refused: that is told for all of them together.
         self._connections.discard(connection)
-        self.doors.leave(connection.who)
+        self.connection_limiter.leave(connection.address)
         if why:
             self.log.info("connection closed", host=connection.host, why=why[:256])
 
@@ -146,18 +149,16 @@ class Broker:
         return True, "; ".join((READY, *islice(some, 10), *services.tasks.troubles()))[:4096]
 
     async def sweep(self) -> None:
-        """Again and again: answer late producers, end idle and slow connections."""
-        while True:
-            await asyncio.sleep(SWEEP_MS / 1000)
-            boot_ms = self.services.clock.boot_ms()
-            self.dispatcher.sweep(boot_ms)
-            self.services.refusals.tell(boot_ms, self.log)
-            for writer in self.services.lanes.values():
-                writer.drop_late(boot_ms)
-            now_s = asyncio.get_running_loop().time()
-            self.doors.sweep(now_s)
-            for connection in list(self._connections):
-                connection.watch(now_s)
+        """Answer late producers, end idle and slow connections."""
+        boot_ms = self.services.clock.boot_ms()
+        self.dispatcher.sweep(boot_ms)
+        self.services.refusals.tell(boot_ms, self.log)
+        for writer in self.services.lanes.values():
+            writer.drop_late(boot_ms)
+        now_s = asyncio.get_running_loop().time()
+        self.connection_limiter.sweep(now_s)
+        for connection in list(self._connections):
+            connection.watch(now_s)
 
     async def watch_loop(self) -> None:
         """Count the times that the loop worked for longer than 50 ms without a break."""
@@ -171,7 +172,7 @@ class Broker:
             self.services.metrics.stall(min(late_s))
 
     async def drain(self) -> None:
-        """Accept nothing more, answer what was accepted, and let everybody go."""
+        """Accept nothing more, answer what was accepted, and close all connections."""
         self.is_draining = True
         writers = self.services.lanes.values()
         closing = {awaited(writer.close()): writer for writer in writers}
@@ -196,7 +197,7 @@ class Broker:
             if not any(one.is_sending for one in self._connections):
                 break
         for connection in list(self._connections):
-            connection.close("the broker stops")
+            connection.close("the broker is stopping")
 
     async def _wait_for(self, closing: "dict[asyncio.Task[None], LaneWriter]") -> None:
         """Wait until lanes are closed, not for ever, and less for those whose store refuses."""
@@ -233,56 +234,56 @@ async def run_broker(
     clock = clock or SystemClock()
     metrics = metrics or Metrics()
     tasks = Supervisor(log, metrics)
-    loop = asyncio.get_running_loop()
+    loop, limits = asyncio.get_running_loop(), settings.limits
     before = loop.get_exception_handler()
     loop.set_exception_handler(tasks.unhandled)
-    perform = retrying_async(counted(store.perform_async, metrics))
+    perform = retrying_async(metered_async(store.perform_async, metrics))
     namespace = await run_async(open_namespace(), working_async(perform))
     time_ = StoreTime(settings.clock_skew_ms_max)
     timekeeper = Timekeeper(time_, clock, ids, perform, log)
     await timekeeper.start()
     stamped = StampedClock(time_, clock)
 
-    def complain(error: LakelogError) -> None:
-        log.warning("trouble", error=str(error)[:512])
+    def on_error(error: LakelogError) -> None:
+        log.warning("an operation failed", error=str(error)[:512])
 
-    recent = RecentBatches(settings.limits.cache_bytes // 2)
-    cold = ColdCache(perform, settings.limits.cache_bytes // 2, metrics)
+    recent = RecentBatches(limits.cache_bytes // 2)
+    cold = ColdCache(perform, limits.cache_bytes // 2, metrics)
     refusals = Refusals(metrics)
     writer_id = ids()
 
-    async def aside(flow: Work[None]) -> None:
+    async def run_in_thread(flow: Work[None]) -> None:
         await asyncio.to_thread(run, flow, working(retrying(store.perform)))
 
-    turnstile = asyncio.Lock()
+    bundle_build_lock = asyncio.Lock()
     lanes = {
         number: LaneWriter(
             new_lane(number, namespace.rules, clock, ids, time=time_, writer=writer_id),
             perform,
             settings.flush,
             probe_ms=settings.probe_ms,
-            complain=complain,
+            on_error=on_error,
             stored=recent.add,
             flushed=metrics.flush,
-            aside=aside,
-            turnstile=turnstile,
+            run_in_thread=run_in_thread,
+            bundle_build_lock=bundle_build_lock,
             tasks=tasks,
         )
         for number in range(namespace.rules.lanes)
     }
     advertised: dict[str, tuple[str, int]] = {}
-    cluster = SoleBroker(settings.node_id, namespace.id, advertised)
+    cluster = Cluster(settings.node_id, namespace.id, advertised)
     catalog = Catalog(
         perform=perform,
         lanes=lanes,
-        lanes_of_new=namespace.rules.lanes,
         cluster=cluster,
         recent=recent,
         cold=cold,
         clock=stamped,
         ids=ids,
         metrics=metrics,
-        complain=complain,
+        refresh_ms=settings.topics_refresh_ms,
+        on_error=on_error,
     )
     coordinator = Coordinator(
         BucketGroups(writer_id),
@@ -290,15 +291,13 @@ async def run_broker(
         clock=stamped,
         ids=ids,
         settings=settings.groups,
-        limits=settings.limits,
-        complain=complain,
+        limits=limits,
+        on_error=on_error,
         refused=refusals.no_room,
         tasks=tasks,
     )
-    memory = settings.limits.memory_bytes
-    budget = Budget(memory, memory * settings.limits.address_percent // 100)
-    unread = settings.limits.answer_bytes
-    answers = Budget(unread, unread * settings.limits.address_percent // 100)
+    budget = Budget(limits.memory_bytes, limits.address_percent)
+    answers = Budget(limits.answer_bytes, limits.address_percent)
     services = Services(
         settings=settings,
         clock=stamped,
@@ -307,7 +306,7 @@ async def run_broker(
         catalog=catalog,
         lanes=lanes,
         coordinator=coordinator,
-        sessions=Sessions(settings.limits.fetch_sessions, ids),
+        sessions=Sessions(limits.fetch_sessions, ids),
         budget=budget,
         answers=answers,
         metrics=metrics,
@@ -317,16 +316,16 @@ async def run_broker(
     )
     services.lags = Lags(services)
     offsets_id = sha256(namespace.id + OFFSETS_TOPIC.encode()).digest()[:16]
-    offsets = OffsetsTopic(catalog, coordinator, stamped, offsets_id)
+    offsets = OffsetsTopic(catalog, coordinator, stamped, offsets_id, tasks)
     catalog.offer(offsets)
     broker = Broker(
         services=services,
         dispatcher=Dispatcher(services, log),
-        limits=settings.limits,
+        limits=limits,
         budget=budget,
-        buffers=Buffers(memory),
+        buffers=Buffers(limits.memory_bytes),
         answers=answers,
-        doors=ConnectionLimiter(settings.limits, open_files_max(), metrics, log, loop.time()),
+        connection_limiter=ConnectionLimiter(limits, open_files_max(), metrics, log, loop.time()),
         log=log,
     )
     # Nothing is taken from another broker until nothing can keep this one from serving.
@@ -334,20 +333,20 @@ async def run_broker(
     for writer in lanes.values():
         await writer.__aenter__()
     try:
-        learning = [_learn(writer, complain) for writer in lanes.values()]
+        learning = [_learn(writer, on_error) for writer in lanes.values()]
         await asyncio.gather(catalog.refresh(), *learning)
         timekeeper.mind(writer.lane for writer in lanes.values())
         await coordinator.load(", ".join(f"{host}:{port}" for host, port in advertised.values()))
         for server in servers:
             await server.start_serving()
-        tasks.keep("sweep", broker.sweep)
+        tasks.every("sweep", SWEEP_MS / 1000, broker.sweep)
         tasks.keep("loop watch", broker.watch_loop)
-        tasks.keep("clock watch", timekeeper.watch)
-        tasks.keep("topics watch", partial(catalog.watch, settings.topics_refresh_ms))
-        tasks.keep("lag watch", services.lags.watch)
-        tasks.keep("offsets topic", offsets.watch)
+        tasks.every("clock watch", LOOK_MS / 1000, timekeeper.look)
+        tasks.every("topics watch", settings.topics_refresh_ms / 1000, catalog.watch)
+        tasks.every("lag watch", EVERY_S, services.lags.look)
+        tasks.every("offsets topic", EVERY_S, offsets.watch)
         for number, one in lanes.items():
-            tasks.keep(f"lane {number} floor", partial(one.watch_floor, FLOOR_MS))
+            tasks.every(f"lane {number} floor", FLOOR_MS / 1000, one.look_at_floor)
         yield broker
     finally:
         for server in servers:
@@ -357,7 +356,7 @@ async def run_broker(
         loop.set_exception_handler(before)
 
 
-async def _learn(writer: LaneWriter, complain: Callable[[LakelogError], None]) -> None:
+async def _learn(writer: LaneWriter, on_error: Callable[[LakelogError], None]) -> None:
     """Know where a lane ends. One that is damaged stops no other: readiness tells of it.
 
     Raises:
@@ -368,36 +367,39 @@ async def _learn(writer: LaneWriter, complain: Callable[[LakelogError], None]) -
     except UnavailableError:
         raise
     except LakelogError as error:
-        complain(error)
+        on_error(error)
 
 
 async def _bind(broker: Broker, advertised: dict[str, tuple[str, int]]) -> list[asyncio.Server]:
-    """Have every port, and know what to tell clients of it; nobody is answered yet.
+    """Bind every listener, and note what clients are told of it; connections are not served yet.
 
-    The sockets listen from here on. A port that somebody else has is so found out now, and clients
+    The sockets listen from here on. A port that another process has is found out now, and clients
     that come early wait a moment longer.
     """
     servers: list[asyncio.Server] = []
     loop = asyncio.get_running_loop()
-    door, *_ = broker.services.settings.listeners
+    listener, *_ = broker.services.settings.listeners
     try:
-        for door in broker.services.settings.listeners:
-            name = door.name
-            places = await loop.getaddrinfo(
-                door.host or None, door.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        for listener in broker.services.settings.listeners:
+            name = listener.name
+            found = await loop.getaddrinfo(
+                listener.host or None,
+                listener.port,
+                type=socket.SOCK_STREAM,
+                flags=socket.AI_PASSIVE,
             )
-            for family, _, _, _, where in dict.fromkeys(places):
+            for family, _, _, _, address in dict.fromkeys(found):
                 server = await loop.create_server(
                     lambda name=name: Connection(broker, name),  # type: ignore[misc]
-                    sock=socket.create_server(where[:2], family=family, backlog=BACKLOG),
+                    sock=socket.create_server(address[:2], family=family, backlog=BACKLOG),
                     backlog=BACKLOG,
                     start_serving=False,
                 )
                 servers.append(server)
                 port = server.sockets[0].getsockname()[1]
                 broker.ports.setdefault(name, port)
-            host, port = door.advertised_host or door.host, broker.ports[name]
-            advertised[name] = host, door.advertised_port or port
+            host, port = listener.advertised_host or listener.host, broker.ports[name]
+            advertised[name] = host, listener.advertised_port or port
     except OSError as error:
         for server in servers:
             server.close()
@@ -405,7 +407,7 @@ async def _bind(broker: Broker, advertised: dict[str, tuple[str, int]]) -> list[
         code = error.errno or 0
         why = os.strerror(code) if code > 0 else error.strerror
         raise UnavailableError(
-            f"cannot listen on {door.host}:{door.port}: {why}: end what listens there, or choose "
-            "another address with --listen"
+            f"cannot listen on {listener.host}:{listener.port}: {why}: end what listens there, or "
+            "choose another address with --listen"
         ) from error
     return servers

@@ -1,4 +1,4 @@
-"""What a handler is given: the broker's parts, and who calls."""
+"""What a handler is given: the broker's parts, and which client calls."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -66,12 +66,9 @@ async def then(asked: Awaitable[A], fields: Callable[[A], Fields]) -> Fields:
 
 
 class Call(NamedTuple):
-    """Who asks, and in which version."""
+    """Which client asks, and in which version."""
 
-    api_key: int
     version: int
     client_id: str
     client_host: str
     listener: str
-    principal: str
-    """Who it is, as the listener has found out; everybody is anonymous on a plain one."""

@@ -9,6 +9,7 @@ want more than a request may name at once is forgotten, too.
 """
 
 from collections import OrderedDict
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -44,18 +45,16 @@ def wanted_of(topics: list[FetchTopic]) -> dict[_Key, Wanted]:
     }
 
 
+@dataclass(slots=True, eq=False)
 class Session:
     """What a consumer wants, and what it was told last."""
 
-    __slots__ = ("epoch", "has_ids", "id", "told", "used_ms", "wanted")
-
-    def __init__(self, session_id: int, now_ms: int, *, has_ids: bool) -> None:
-        self.id = session_id
-        self.has_ids = has_ids
-        self.epoch = 1
-        self.used_ms = now_ms
-        self.wanted: dict[_Key, Wanted] = {}
-        self.told: dict[_Key, tuple[int, int]] = {}
+    id: int
+    used_ms: int
+    has_ids: bool
+    epoch: int = 1
+    wanted: dict[_Key, Wanted] = field(default_factory=dict)
+    told: dict[_Key, tuple[int, int]] = field(default_factory=dict)
 
     def want(self, topics: list[FetchTopic]) -> None:
         """Take in what is said."""

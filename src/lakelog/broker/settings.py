@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakelog.broker.limits import Limits
-from lakelog.broker.shards import CoordinatorSettings
 from lakelog.errors import InvalidInputError
+from lakelog.groups import GroupRules
 from lakelog.journal import SKEW_MS_MAX, SKEW_MS_MIN, FlushSettings
 
-__all__ = ["BrokerSettings", "Listener"]
+__all__ = ["BrokerSettings", "CoordinatorSettings", "Listener"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """A door, and what is written on it: where clients are told to come."""
+    """An address on which a broker accepts connections, and the one that clients are told."""
 
     name: str = "PLAINTEXT"
     host: str = "127.0.0.1"
@@ -22,6 +22,44 @@ class Listener:
     advertised_host: str = ""
     """What clients connect to, if it is not ``host``: behind a load balancer, or in a container."""
     advertised_port: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorSettings:
+    """How a broker coordinates groups."""
+
+    rules: GroupRules = field(default_factory=GroupRules)
+
+    commit_interval_ms: int = 1_000
+    """From one put for commits to the next, of one shard. Puts on object stores cost money; use 0
+    on local files, where the next put begins when the last one has ended."""
+
+    patience_ms: int = 5_000
+    """How long a request waits for the store (``offsets.commit.timeout.ms``)."""
+
+    sweep_interval_ms: int = 600_000
+    """How often expired offsets are looked for (``offsets.retention.check.interval.ms``)."""
+
+    look_interval_ms: int = 10_000
+    """How often a shard in which nothing is written is looked at. A broker that was replaced and
+    does not know it misleads its consumers for so long."""
+
+    pulse_ms: int = 10_000
+    """How often a broker stores a sign of life, for brokers that lost their groups to it."""
+
+    gone_ms: int = 30_000
+    """A broker that has not said so for this long has gone, and its groups are taken back."""
+
+    drain_ms: int = 10_000
+    """How long closing waits for the store."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.commit_interval_ms < self.patience_ms:
+            raise InvalidInputError(
+                f"commits are stored every {self.commit_interval_ms} ms, and wait for at most "
+                f"{self.patience_ms} ms (offsets.commit.timeout.ms): use an interval from 0 that "
+                "is less than they wait"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +80,7 @@ class BrokerSettings:
     topics_refresh_ms: int = 30_000
     """How often topics that others made or deleted are looked for."""
     probe_ms: int = 1_000
-    """How often a lane in which nothing is written, and for which somebody waits, is looked at."""
+    """How often an idle lane is looked at while a fetch waits for it."""
 
     clock_skew_ms_max: int = SKEW_MS_MAX
     """How far this machine's clock may be from the store's; beyond it nothing is appended. Raise it
@@ -50,7 +88,10 @@ class BrokerSettings:
 
     def __post_init__(self) -> None:
         if not self.listeners or self.node_id < 0 or self.partitions < 1:
-            raise InvalidInputError(f"{self}: use a listener, a node id from 0, a partition")
+            raise InvalidInputError(
+                f"{len(self.listeners)} listeners, node.id={self.node_id}, num.partitions="
+                f"{self.partitions}: use a listener or more, a node id from 0, a partition or more"
+            )
         if self.clock_skew_ms_max < SKEW_MS_MIN:
             raise InvalidInputError(
                 f"lakelog.clock.skew.max.ms={self.clock_skew_ms_max}: use {SKEW_MS_MIN} or more"

@@ -3,24 +3,24 @@
     ask --step--> group --Persist--> the ledger, which stores it
                     `--Reply--> at once, or when what it speaks of is stored
 
-Whoever waits for the store longer than ``patience_ms`` is told to try again: it may have been
-stored, and trying again is right in both cases. When another broker has the claim everybody is sent
-to look for its coordinator.
+A client that waits for the store longer than ``patience_ms`` is told to try again: its change may
+have been stored, and trying again is right in both cases. When another broker has the claim all
+clients are told to look for their coordinator.
 
 Offsets are read from what is stored and never from what is about to be.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
 from lakelog.broker.budget import address_of
 from lakelog.broker.group_memory import GroupMemory, GroupMemoryFull
-from lakelog.broker.ledger import CoordinatorSettings, Ledger
+from lakelog.broker.ledger import Ledger
 from lakelog.broker.limits import Limits
 from lakelog.broker.looks import SharedLook
+from lakelog.broker.settings import CoordinatorSettings
 from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.coordination import BucketGroups, ClaimedShard
 from lakelog.errors import FencedError, LakelogError
@@ -44,15 +44,13 @@ from lakelog.groups import (
     Tick,
     absent,
     advance,
-    is_absent,
-    next_due_ms,
     refusal,
     revive,
 )
 from lakelog.ports import Clock
 from lakelog.store import PerformAsync
 
-__all__ = ["CoordinatorSettings", "Refused", "Shard"]
+__all__ = ["Refused", "Shard"]
 
 HOPELESS_MS = 2_000
 """How long closing waits for a store that refuses."""
@@ -78,19 +76,18 @@ def _no_room(event: Request, *, is_new: bool) -> Code:
 
 
 def _address(event: Event) -> str:
-    """Return who makes a group, if this makes one."""
+    """Return the address of the client that an event comes from, if it can make a group."""
     if isinstance(event, Join | ConsumerHeartbeat | Commit):
         return address_of(event.client_host.removeprefix("/"))
     return ""
 
 
 class _Waiting(NamedTuple):
-    """An answer that waits for a version to be stored."""
+    """An answer that waits for a version to be stored, and what ends the wait."""
 
     version: int
-    ticket: int
     answer: Answer
-    deadline_ms: int
+    timer: asyncio.TimerHandle
 
 
 class Shard:
@@ -98,95 +95,72 @@ class Shard:
 
     def __init__(
         self,
-        held: ClaimedShard,
+        claimed: ClaimedShard,
         store: BucketGroups,
         perform: PerformAsync,
         *,
         clock: Clock,
         settings: CoordinatorSettings,
         limits: Limits,
-        complain: Callable[[LakelogError], None],
+        on_error: Callable[[LakelogError], None],
         refused: Refused,
         tasks: Supervisor,
     ) -> None:
         self._clock = clock
         self._tasks = tasks
         self._settings = settings
-        self._complain, self._refused = complain, refused
-        self._ledger = Ledger(
-            held, store, perform, clock=clock, settings=settings, complain=complain
+        self._on_error, self._refused = on_error, refused
+        self.ledger = Ledger(
+            claimed, store, perform, clock=clock, settings=settings, on_error=on_error
         )
-        self._look = SharedLook(self._ledger.look)
-        stored = self._ledger.stored
-        self._groups = {
+        self._look = SharedLook(self.ledger.look)
+        stored = self.ledger.stored
+        self.groups: dict[str, AnyGroup] = {
             name: revive(one, self._now(), settings.rules) for name, one in stored.items()
         }
-        self._room = GroupMemory(held.shard, limits)
-        for name, group in self._groups.items():
-            self._room.take(name, group.size_bytes, group.made_by)
-        self._refuses: Code | None = None
-        """Why it takes nothing more."""
+        """Every group, as it is in memory."""
+        self.memory = GroupMemory(claimed.shard, limits)
+        for name, group in self.groups.items():
+            self.memory.take(name, group.size_bytes, group.made_by)
+        self.refuses: Code | None = None
+        """Why nothing is answered any more; None: it is."""
 
         self._tickets = 0
         self._asked: dict[int, tuple[asyncio.Future[Answer], Request]] = {}
-        self._waiting: deque[_Waiting] = deque()
-        self._impatience: asyncio.TimerHandle | None = None
+        self._waiting: dict[int, _Waiting] = {}
+        """By ticket."""
         self._timers: dict[str, tuple[int, asyncio.TimerHandle]] = {}
         self._writer = awaited(self._write())
-        for name, group in self._groups.items():
+        for name, group in self.groups.items():
             self._arm(name, group)
 
     # ------------------------------------------------------------------------ asking
 
-    @property
-    def refuses(self) -> Code | None:
-        """Why nothing is answered any more; None: it is."""
-        return self._refuses
-
-    def trouble(self) -> str:
-        """Say what keeps it from being stored; nothing if all is well."""
-        return self._ledger.trouble()
-
-    @property
-    def size_bytes(self) -> int:
-        """A bound of what its groups take when they are stored."""
-        return self._room.used
-
-    @property
-    def groups(self) -> Mapping[str, AnyGroup]:
-        """Every group, as it is in memory."""
-        return self._groups
-
-    def stored(self, group_id: str) -> AnyDurable | None:
-        """Return what is stored of a group."""
-        return self._ledger.stored.get(group_id)
-
     def offsets(self, group_id: str) -> Offsets:
         """Return the offsets of a group that are stored."""
-        stored = self.stored(group_id)
+        stored = self.ledger.stored.get(group_id)
         return Offsets() if stored is None else stored.offsets
 
     async def confirm(self) -> Code:
         """Say whether this broker has the claim, by a look that begins now or later."""
-        if self._refuses is not None:
-            return self._refuses
+        if self.refuses is not None:
+            return self.refuses
         try:
             await self._look.take()
         except FencedError as error:
-            self._complain(error)
+            self._on_error(error)
             self._stop(Code.NOT_COORDINATOR)
             self._writer.cancel()
         except LakelogError as error:
-            self._complain(error)
+            self._on_error(error)
             return Code.COORDINATOR_NOT_AVAILABLE
         return self.refuses or Code.NONE
 
     def ask(self, group_id: str, request: Request) -> "asyncio.Future[Answer]":
-        """Put a request to a group. The answer may take as long as a rebalance."""
+        """Put a request to a group, as long as nothing is refused. The answer may take as long as a
+        rebalance.
+        """
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        if self._refuses is not None:
-            answer.set_result(refusal(request, self._refuses))
-            return answer
         self._tickets += 1
         request = replace(request, ticket=self._tickets)
         self._asked[self._tickets] = answer, request
@@ -197,11 +171,10 @@ class Shard:
             raise
         return answer
 
-    def tell(self, group_ids: Iterable[str], event: Event) -> None:
-        """Let something happen to groups that nobody waits for."""
-        for group_id in group_ids:
-            if self._refuses is None and group_id in self._groups:
-                self._step(group_id, event)
+    def tell(self, group_id: str, event: Event) -> None:
+        """Put an event to a group that has no answer."""
+        if self.refuses is None and group_id in self.groups:
+            self._step(group_id, event)
 
     # ------------------------------------------------------------------------ stepping
 
@@ -209,7 +182,7 @@ class Shard:
         return Now(self._clock.boot_ms(), self._clock.now_ms())
 
     def _step(self, group_id: str, event: Event) -> None:
-        before = self._groups.get(group_id) or absent(group_id, _address(event))
+        before = self.groups.get(group_id) or absent(group_id, _address(event))
         after, effects = advance(before, event, self._now(), self._settings.rules)
         is_sign = isinstance(event, Heartbeat) or (
             # It is one, and no more, in the newer protocol as well, as long as nothing changes.
@@ -217,55 +190,57 @@ class Shard:
         )
         if not is_sign and not self._weigh(before, after, event):
             return
-        if is_absent(after):
-            self._groups.pop(group_id, None)
+        if after.is_absent:
+            self.groups.pop(group_id, None)
             self._disarm(group_id)
         else:
-            self._groups[group_id] = after
+            self.groups[group_id] = after
             # A sign of life only moves deadlines away; the timer finds that out by itself.
             if not is_sign and not isinstance(event, Commit):
                 self._arm(group_id, after)
         for effect in effects:
             match effect:
                 case Persist(part):
-                    self._ledger.note(group_id, part)
+                    self.ledger.note(group_id, part)
                 case Reply(ticket, answer, None):
                     self._answer(ticket, answer)
                 case Reply(ticket, answer, StoredPart() as part):
-                    self._wait(self._ledger.version(group_id, part), ticket, answer)
+                    self._wait(self.ledger.version(group_id, part), ticket, answer)
 
     def _weigh(self, before: AnyGroup, after: AnyGroup, event: Event) -> bool:
-        """Account for a change of size; False: it has no room, and whoever asked was told."""
-        room, old = self._room, self._room.size_of(after.id)
+        """Account for a change of size; False: there is no room, and the request was refused."""
+        memory, old = self.memory, self.memory.size_of(after.id)
         if isinstance(event, Commit) and old:
             new = old + after.offsets.size_bytes - before.offsets.size_bytes
         else:
-            new = 0 if is_absent(after) else after.size_bytes
+            new = 0 if after.is_absent else after.size_bytes
         if isinstance(event, GROWING):
-            why = room.refuses(after.id, new, after.offsets.size_bytes, after.made_by)
+            why = memory.refuses(after.id, new, after.offsets.size_bytes, after.made_by)
             if why is not None:
                 code = _no_room(event, is_new=not old)
                 self._refused(code, why)
                 self._answer(event.ticket, refusal(event, code))
                 return False
-        room.take(after.id, new, after.made_by)
+        memory.take(after.id, new, after.made_by)
         return True
 
     def _answer(self, ticket: int, answer: Answer) -> None:
         asked = self._asked.pop(ticket, None)
-        if asked is not None and not asked[0].done():  # Whoever asked may have gone.
+        if asked is not None and not asked[0].done():  # The client may have gone.
             asked[0].set_result(answer)
 
     def _arm(self, group_id: str, group: AnyGroup) -> None:
         """Set the timer of a group, unless it will ring in time."""
-        deadline_ms = next_due_ms(group)
+        deadline_ms = group.next_deadline_ms
         armed = self._timers.get(group_id)
         if deadline_ms is None or (armed is not None and armed[0] <= deadline_ms):
             return
         self._disarm(group_id)
+        self._ring_at(group_id, deadline_ms)
+
+    def _ring_at(self, group_id: str, deadline_ms: int) -> None:
         left_ms = max(deadline_ms - self._clock.boot_ms(), 1)
-        loop = asyncio.get_running_loop()
-        timer = loop.call_later(left_ms / 1000, self._ring, group_id)
+        timer = asyncio.get_running_loop().call_later(left_ms / 1000, self._ring, group_id)
         self._timers[group_id] = deadline_ms, timer
 
     def _disarm(self, group_id: str) -> None:
@@ -276,37 +251,27 @@ class Shard:
     def _ring(self, group_id: str) -> None:
         self._timers.pop(group_id, None)
         try:
-            self.tell((group_id,), Tick())
+            self.tell(group_id, Tick())
         except Exception as error:  # noqa: BLE001 (this group is asked again, the others go on)
             self._tasks.failed("group timer", error)
-            loop = asyncio.get_running_loop()
-            timer = loop.call_later(AGAIN_MS / 1000, self._ring, group_id)
-            self._timers[group_id] = self._clock.boot_ms() + AGAIN_MS, timer
+            self._ring_at(group_id, self._clock.boot_ms() + AGAIN_MS)
 
     # ------------------------------------------------------------------------ waiting
 
     def _wait(self, version: int, ticket: int, answer: Answer) -> None:
         """Answer when a version is stored, which it may be already."""
-        if version <= self._ledger.stored_version:
+        if version <= self.ledger.stored_version:
             self._answer(ticket, answer)
             return
-        deadline_ms = self._clock.boot_ms() + self._settings.patience_ms
-        self._waiting.append(_Waiting(version, ticket, answer, deadline_ms))
-        if self._impatience is None:
-            self._watch(self._settings.patience_ms)
+        timer = asyncio.get_running_loop().call_later(
+            self._settings.patience_ms / 1000, self._lose_patience, ticket
+        )
+        self._waiting[ticket] = _Waiting(version, answer, timer)
 
-    def _watch(self, left_ms: int) -> None:
-        loop = asyncio.get_running_loop()
-        self._impatience = loop.call_later(max(left_ms, 1) / 1000, self._lose_patience)
-
-    def _lose_patience(self) -> None:
-        """Tell those who have waited too long to try again. They came in order, so they go so."""
-        now_ms = self._clock.boot_ms()
-        while self._waiting and self._waiting[0].deadline_ms <= now_ms:
-            self._refuse(self._waiting.popleft().ticket, Code.COORDINATOR_NOT_AVAILABLE)
-        self._impatience = None
-        if self._waiting:
-            self._watch(self._waiting[0].deadline_ms - now_ms)
+    def _lose_patience(self, ticket: int) -> None:
+        """Tell a client that has waited too long to try again."""
+        del self._waiting[ticket]
+        self._refuse(ticket, Code.COORDINATOR_NOT_AVAILABLE)
 
     def _refuse(self, ticket: int, code: Code) -> None:
         asked = self._asked.get(ticket)
@@ -314,13 +279,13 @@ class Shard:
             self._answer(ticket, refusal(asked[1], code))
 
     def _stop(self, code: Code) -> None:
-        """Answer nothing more, and tell everybody why."""
-        self._refuses = code
+        """Answer nothing more, and refuse what waits."""
+        self.refuses = code
         for ticket in list(self._asked):
             self._refuse(ticket, code)
+        for one in self._waiting.values():
+            one.timer.cancel()
         self._waiting.clear()
-        if self._impatience is not None:
-            self._impatience.cancel()
         for group_id in list(self._timers):
             self._disarm(group_id)
 
@@ -329,22 +294,20 @@ class Shard:
     async def _write(self) -> None:
         code = Code.COORDINATOR_NOT_AVAILABLE
         try:
-            code = await self._ledger.write(self._durable, self._release)
+            code = await self.ledger.write(self._durable, self._release)
         finally:
-            self._stop(self._refuses or code)
+            self._stop(self.refuses or code)
 
     def _durable(self, name: str) -> AnyDurable | None:
-        group = self._groups.get(name)
-        return None if group is None else group.durable
+        return self.groups.get(name, absent(name)).durable
 
     def _release(self) -> None:
-        """Answer those who waited for what is stored now."""
-        waiting, self._waiting = self._waiting, deque()
-        for one in waiting:
-            if one.version <= self._ledger.stored_version:
-                self._answer(one.ticket, one.answer)
-            else:
-                self._waiting.append(one)
+        """Answer requests that waited for what is stored now."""
+        for ticket, one in list(self._waiting.items()):
+            if one.version <= self.ledger.stored_version:
+                del self._waiting[ticket]
+                one.timer.cancel()
+                self._answer(ticket, one.answer)
 
     # ------------------------------------------------------------------------ ending
 
@@ -355,18 +318,17 @@ class Shard:
             raise error
 
     async def close(self) -> None:
-        """Take nothing more, store what was taken, and answer everybody."""
-        if self._refuses is None:
-            self._refuses = Code.COORDINATOR_NOT_AVAILABLE
+        """Take nothing more, store what was taken, and answer all requests."""
+        if self.refuses is None:
+            self.refuses = Code.COORDINATOR_NOT_AVAILABLE
         for group_id in list(self._timers):
             self._disarm(group_id)
-        stored = {one.ticket for one in self._waiting}
-        for ticket in [ticket for ticket in self._asked if ticket not in stored]:
+        for ticket in [ticket for ticket in self._asked if ticket not in self._waiting]:
             self._refuse(ticket, Code.COORDINATOR_NOT_AVAILABLE)
-        self._ledger.close()
-        # A store that has just refused will hardly change its mind while everybody waits.
+        self.ledger.close()
+        # A store that has just refused will hardly take it now: do not wait for long.
         drain_ms = self._settings.drain_ms
-        drain_ms = min(drain_ms, HOPELESS_MS) if self.trouble() else drain_ms
+        drain_ms = min(drain_ms, HOPELESS_MS) if self.ledger.trouble() else drain_ms
         done, _ = await asyncio.wait((self._writer,), timeout=drain_ms / 1000)
         if not done:
             self._writer.cancel()

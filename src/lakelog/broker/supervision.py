@@ -1,10 +1,11 @@
-"""Who owns the tasks of a broker: none dies unnoticed, and what can begin again does.
+"""The owner of the tasks of a broker: none dies unnoticed, and what can begin again does.
 
     keep      a task that lives as long as the broker: when it dies it begins again, later each time
-    once      work that nobody waits for, the answer to a request for instance
-    awaited   work whose error goes to whoever waits for it, and is no business of anybody else
+    every     the same, for work that is done every so many seconds
+    once      work whose end is not waited for, the answer to a request for instance
+    awaited   work whose error is raised where it is awaited
 
-    call      somebody else's function: when it raises, whoever called goes on
+    call      a callback: when it raises, the caller goes on
 
 Every death is logged with its name, its cause and its traceback, and is counted. A task that lives
 for ever and returns has ended because it was told to.
@@ -23,14 +24,14 @@ __all__ = ["Supervisor", "awaited"]
 
 DELAY_S_MIN = 0.1
 DELAY_S_MAX = 30.0
-"""From a death to the next life. Whoever has lived for as long as that begins with the shortest."""
+"""From a death to the next start; the shortest again for a task that has lived for as long."""
 
 T = TypeVar("T")
 P = ParamSpec("P")
 
 
 def awaited(work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-    """Start work for which somebody waits: that is where its error goes."""
+    """Start work that is awaited elsewhere: its error is raised there."""
     return asyncio.create_task(work)
 
 
@@ -50,21 +51,33 @@ class Supervisor:
         """Let a task live until it returns or is cancelled; whatever else ends it, it goes on."""
         return self._own(self._kept(name, work))
 
+    def every(
+        self, name: str, every_s: float, work: Callable[[], Awaitable[None]]
+    ) -> "asyncio.Task[None]":
+        """Keep a task that does some work again and again, and waits for so long before each."""
+
+        async def again() -> None:
+            while True:
+                await asyncio.sleep(every_s)
+                await work()
+
+        return self.keep(name, again)
+
     def once(self, name: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Start work that nobody waits for."""
+        """Start work that is not awaited."""
         task = self._own(work)
         task.add_done_callback(lambda one: self._ended(name, one))
         return task
 
     def call(self, name: str, function: Callable[P, None], *args: P.args, **more: P.kwargs) -> None:
-        """Call somebody who may raise: that is noted, and no more."""
+        """Call a function that may raise: that is counted and logged, and no more."""
         try:
             function(*args, **more)
         except Exception as error:  # noqa: BLE001 (whatever it is, the caller goes on)
             self.failed(name, error)
 
     def failed(self, name: str, error: BaseException) -> None:
-        """Take note that somebody who was called has raised."""
+        """Count and log that a callback has raised."""
         self._metrics.callback_failures[name] += 1
         self._log.error("a callback failed", callback=name, error=repr(error), exc_info=error)
 
@@ -120,7 +133,7 @@ class Supervisor:
     def _ended(self, name: str, task: "asyncio.Task[None]") -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self._died(name, error, "it does not begin again: nobody waits for it")
+            self._died(name, error, "it does not begin again")
 
     def _died(self, name: str, error: BaseException, what_next: str) -> None:
         self._metrics.task_deaths[name] += 1

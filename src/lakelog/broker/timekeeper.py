@@ -19,7 +19,7 @@ from lakelog.journal import Lane, StoreTime, compare, stamp
 from lakelog.ports import Clock, Ids
 from lakelog.store import PerformAsync, run_async, working_async
 
-__all__ = ["Timekeeper"]
+__all__ = ["LOOK_MS", "Timekeeper"]
 
 LOOK_MS = 1_000
 START_ATTEMPTS = 5
@@ -75,12 +75,6 @@ class Timekeeper:
                     next="records of log append time keep this time until the clock has reached "
                     "it, and are retained so much longer; delete them, or copy the topic",
                 )
-
-    async def watch(self) -> None:
-        """Look after the clocks, for ever."""
-        while True:
-            await asyncio.sleep(LOOK_MS / 1000)
-            await self.look()
 
     async def look(self) -> None:
         """Compare if that is due, and tell what has changed."""

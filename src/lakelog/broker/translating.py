@@ -2,7 +2,7 @@
 
     used         as it stands
     translated   under another name or in another unit
-    ignored      it has no effect here, and why; or nobody knows it
+    ignored      it has no effect here, and why; or it is not known
 
 A line that would make this broker less safe than its author believes, a listener with TLS or SASL,
 is refused: to open a plain one in its place would be the wrong answer.
@@ -23,7 +23,7 @@ from lakelog.broker.settings import BrokerSettings, Listener
 from lakelog.catalog import ConfigType, check_configs
 from lakelog.errors import InvalidInputError
 
-__all__ = ["Told", "Translation", "Verdict", "translate_kafka_config"]
+__all__ = ["TranslatedLine", "Translation", "Verdict", "translate_kafka_config"]
 
 KEEP_EVERY = "log.retention.check.interval.ms"
 _LISTENERS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
@@ -39,7 +39,7 @@ class Verdict(Enum):
     IGNORED = "ignored"
 
 
-class Told(NamedTuple):
+class TranslatedLine(NamedTuple):
     """One line, and what became of it."""
 
     name: str
@@ -55,7 +55,7 @@ class Translation:
     settings: BrokerSettings
     keep_every_ms: int | None
     """How often the log is kept; None: it does not say."""
-    lines: tuple[Told, ...]
+    lines: tuple[TranslatedLine, ...]
 
 
 def translate_kafka_config(lines: Mapping[str, str], settings: BrokerSettings) -> Translation:
@@ -64,54 +64,50 @@ def translate_kafka_config(lines: Mapping[str, str], settings: BrokerSettings) -
     Raises:
         InvalidInputError: a value is wrong, or asks for what is not here and would be missed.
     """
-    told: list[Told] = []
+    translated: list[TranslatedLine] = []
     keep_every_ms: int | None = None
     if "broker.id" in lines and "node.id" not in lines:
         settings = BROKER_CONFIGS["node.id"].set(settings, lines["broker.id"])
     for name, value in lines.items():
         row = BROKER_CONFIGS.get(name)
+        verdict, words = Verdict.USED, ""
         if name == "broker.id":
-            told.append(_told(name, value, Verdict.TRANSLATED, "node.id"))
+            verdict, words = Verdict.TRANSLATED, "node.id"
         elif row is not None and value.strip() == "-1":
-            told.append(_told(name, value, Verdict.IGNORED, f"stays {row.get(settings)}"))
+            verdict, words = Verdict.IGNORED, f"stays {row.get(settings)}"
         elif row is not None:
             settings = row.set(settings, value)
-            told.append(_told(name, value, Verdict.USED))
         elif name == KEEP_EVERY:
             keep_every_ms = int(parse_broker_config(name, ConfigType.LONG, value))
-            told.append(_told(name, value, Verdict.TRANSLATED, "--keep-every"))
-        elif name in _LISTENERS:
-            told.append(_told(name, value, Verdict.USED))
+            verdict, words = Verdict.TRANSLATED, "--keep-every"
         elif name in TOPIC_DEFAULTS:
-            told.append(_default(name, value, lines))
-        else:
+            verdict, words = _default(name, lines)
+        elif name not in _LISTENERS:
             why = no_effect(name) or "no config of Kafka 4: check its name"
-            told.append(_told(name, value, Verdict.IGNORED, why))
+            verdict, words = Verdict.IGNORED, why
+        hidden = any(word in name for word in _SECRETS)
+        shown = "[hidden]" if hidden else value[:_VALUE_CHARS_SHOWN]
+        translated.append(TranslatedLine(name, shown, verdict, words))
     listeners = _listeners(lines)
     if listeners:
         settings = replace(settings, listeners=listeners)
     defaults = check_configs(_topic_defaults(lines))
-    return Translation(replace(settings, topic_defaults=defaults), keep_every_ms, tuple(told))
-
-
-def _told(name: str, value: str, verdict: Verdict, words: str = "") -> Told:
-    hidden = any(word in name for word in _SECRETS)
-    return Told(name, "[hidden]" if hidden else value[:_VALUE_CHARS_SHOWN], verdict, words)
+    return Translation(replace(settings, topic_defaults=defaults), keep_every_ms, tuple(translated))
 
 
 # ---------------------------------------------------------------------------- topics
 
 
-def _default(name: str, value: str, lines: Mapping[str, str]) -> Told:
+def _default(name: str, lines: Mapping[str, str]) -> tuple[Verdict, str]:
     topic_config = TOPIC_DEFAULTS[name].topic_config
-    finer = next(one for one in _namesakes(topic_config) if one in lines)
+    finer = next(
+        one
+        for one, row in TOPIC_DEFAULTS.items()
+        if row.topic_config == topic_config and one in lines
+    )
     if finer != name:
-        return _told(name, value, Verdict.IGNORED, f"{finer} counts")
-    return _told(name, value, Verdict.TRANSLATED, f"{topic_config} of the topics it makes")
-
-
-def _namesakes(topic_config: str) -> list[str]:
-    return [name for name, row in TOPIC_DEFAULTS.items() if row.topic_config == topic_config]
+        return Verdict.IGNORED, f"{finer} counts"
+    return Verdict.TRANSLATED, f"{topic_config} of the topics it makes"
 
 
 def _topic_defaults(lines: Mapping[str, str]) -> dict[str, str]:

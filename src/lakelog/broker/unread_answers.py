@@ -3,8 +3,8 @@
     made     an answer waits for those before it      counted from when it is made
     written  it is in the buffer of the socket        counted until the kernel has taken it
 
-A client has to take its answers at some rate as long as there are any. Who takes less for a minute,
-or for a second while there is no room for the answers of others, is ended.
+A client has to take its answers at some rate as long as there are any. The connection of a client
+that takes less for a minute, or for a second while there is no room for other answers, is closed.
 """
 
 from collections.abc import Callable
@@ -25,19 +25,19 @@ class UnreadAnswers:
     """What is owed to one client, and how well it takes it."""
 
     __slots__ = (
+        "_address",
         "_answers",
         "_limits",
         "_mark",
         "_since_s",
         "_size",
-        "_who",
         "_written",
         "buffered",
     )
 
     def __init__(self, answers: Budget, limits: Limits, now_s: float) -> None:
         self._answers, self._limits = answers, limits
-        self._who = ""
+        self._address = ""
         self._size: Callable[[], int] = int
         """Says how many bytes are in the buffer of the socket."""
         self.buffered = 0
@@ -46,12 +46,12 @@ class UnreadAnswers:
         self._since_s, self._mark = now_s, 0
         """Since when it has been too slow, and how much it had taken then."""
 
-    def begin(self, who: str, size: Callable[[], int]) -> None:
+    def begin(self, address: str, size: Callable[[], int]) -> None:
         """Take note of whose connection it is, and of what says how much is not taken."""
-        self._who, self._size = who, size
+        self._address, self._size = address, size
 
     def end(self) -> None:
-        """Nobody will take anything more."""
+        """The connection has ended."""
         self._size = int
         self.look()
 
@@ -59,13 +59,13 @@ class UnreadAnswers:
         """Take note of an answer; return how many bytes of it count until it is written."""
         if size < SMALL_BYTES:
             return 0
-        self._answers.take(size, self._who)
+        self._answers.take(size, self._address)
         return size
 
     def gone(self, counted: int) -> None:
         """Take note that an answer will not be written."""
         if counted:
-            self._answers.give(counted, self._who)
+            self._answers.give(counted, self._address)
 
     def wrote(self, size: int, counted: int) -> None:
         """Take note that answers went into the buffer of the socket; small ones are looked at when
@@ -80,10 +80,7 @@ class UnreadAnswers:
         """Take note of how much is in that buffer now."""
         buffered = self._size()
         change, self.buffered = buffered - self.buffered, buffered
-        if change > 0:
-            self._answers.take(change, self._who)
-        elif change < 0:
-            self._answers.give(-change, self._who)
+        self._answers.change(change, self._address)
 
     def watch(self, now_s: float) -> str:
         """Look again; say why a reader is too slow to be waited for, or nothing."""
@@ -94,11 +91,11 @@ class UnreadAnswers:
             self._since_s, self._mark = now_s, self._written - buffered
             return ""
         patience_s = self._limits.answer_ms / 1000
-        if self._answers.is_spent(self._who):
+        if self._answers.is_spent(self._address):
             patience_s = min(patience_s, PRESSED_S)
         if slow_s <= patience_s:
             return ""
         return (
-            f"it took {taken} bytes of its answers in {slow_s:.0f} s, and {buffered} wait:"
+            f"the client took {taken} bytes of its answers in {slow_s:.0f} s, and {buffered} wait:"
             " read answers, or ask for less"
         )

@@ -1,10 +1,11 @@
-"""Who waits for partitions of a lane to grow, and is called when they have.
+"""Fetches that wait for partitions of a lane to grow, and are called when they have.
 
-A fetch that found nothing waits here, on each of its partitions, and is called once: whoever is
-called looks again, and waits again if there is still nothing for it.
+A fetch that found nothing waits here, on each of its partitions, and is called once: it looks again
+then, and waits again if there is still nothing for it.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from lakelog.broker.supervision import Supervisor
 from lakelog.journal import TopicIdPartition
@@ -12,19 +13,17 @@ from lakelog.journal import TopicIdPartition
 __all__ = ["Watch", "Watches"]
 
 
+@dataclass(slots=True, eq=False)
 class Watch:
-    """Somebody who waits for a partition to grow beyond an offset."""
+    """Calls ``wake`` when a partition has grown beyond an offset."""
 
-    __slots__ = ("offset", "place", "wake")
-
-    def __init__(self, place: TopicIdPartition, offset: int, wake: Callable[[], None]) -> None:
-        self.place = place
-        self.offset = offset
-        self.wake = wake
+    partition: TopicIdPartition
+    offset: int
+    wake: Callable[[], None]
 
 
 class Watches:
-    """Those who wait, by partition."""
+    """The watches of a lane, by partition."""
 
     def __init__(self, tasks: Supervisor) -> None:
         self._tasks = tasks
@@ -34,27 +33,27 @@ class Watches:
         return bool(self._waiting)
 
     def add(self, watch: Watch) -> None:
-        """Let somebody wait."""
-        self._waiting.setdefault(watch.place, set()).add(watch)
+        """Add a watch."""
+        self._waiting.setdefault(watch.partition, set()).add(watch)
 
     def forget(self, watch: Watch) -> None:
         """Call it no more."""
-        watches = self._waiting.get(watch.place)
+        watches = self._waiting.get(watch.partition)
         if watches is not None:
             watches.discard(watch)
             if not watches:
-                del self._waiting[watch.place]
+                del self._waiting[watch.partition]
 
     def wake(
         self,
         end: Callable[[TopicIdPartition], int],
-        places: Iterable[TopicIdPartition] | None = None,
+        partitions: Iterable[TopicIdPartition] | None = None,
     ) -> None:
-        """Call those whose partitions have grown: of some places, or of all."""
-        for place in list(self._waiting) if places is None else places:
-            watches = self._waiting.get(place)
+        """Call those whose partitions have grown: of some of them, or of all."""
+        for partition in list(self._waiting) if partitions is None else partitions:
+            watches = self._waiting.get(partition)
             if watches:
-                now = end(place)
+                now = end(partition)
                 for watch in [one for one in watches if one.offset < now]:
                     self.forget(watch)
                     self._tasks.call("watch", watch.wake)

@@ -6,7 +6,7 @@ listing      all topics by one listing, and what is new
 configs      topic configs by Kafka's names: checked, typed, changed; config_table: a row for each
 """
 
-from lakelog.catalog.config_table import TOPIC_CONFIGS, ConfigType, TopicConfig
+from lakelog.catalog.config_table import TOPIC_CONFIGS, ConfigType, TopicConfig, parse_config
 from lakelog.catalog.configs import (
     Change,
     ConfigSource,
@@ -74,5 +74,6 @@ __all__ = [
     "news_of_topics",
     "open_namespace",
     "open_topic",
+    "parse_config",
     "read_topic",
 ]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from lakelog.errors import InvalidInputError
 from lakelog.records import BATCH_BYTES_MAX
 
-__all__ = ["TOPIC_CONFIGS", "ConfigType", "TopicConfig"]
+__all__ = ["TOPIC_CONFIGS", "ConfigType", "TopicConfig", "parse_config"]
 
 _TEXT_CHARS_SHOWN = 64
 _INT_MAX = 2**31 - 1
@@ -98,16 +98,21 @@ class TopicConfig(NamedTuple):
         Raises:
             InvalidInputError: it is not of this type, or not allowed.
         """
-        try:
-            value = _PARSE[self.type](text.strip())
-        except ValueError:
-            value = None
+        value = parse_config(self.type, text)
         if value is None or not self.valid.holds(value):
             shown = text[:_TEXT_CHARS_SHOWN]
             raise InvalidInputError(
                 f"Invalid value {shown!r} for configuration {self.name}: use {self.words}"
             )
         return value
+
+
+def parse_config(kind: ConfigType, text: str) -> Any:
+    """Return the value that a text stands for; None: it is not of this type."""
+    try:
+        return _PARSE[kind](text.strip())
+    except ValueError:
+        return None
 
 
 def _whole(text: str, most: int) -> int:

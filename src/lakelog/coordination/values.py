@@ -41,6 +41,7 @@ from lakelog.groups import (
     RosterMember,
     TopicIdPartition,
     TopicShape,
+    by_topic,
 )
 
 __all__ = ["build_group", "decode_group", "encode_group"]
@@ -127,10 +128,7 @@ def _consumer_fields(durable: ConsumerDurable) -> dict[str, Any]:
 
 
 def _by_topic(places: frozenset[TopicIdPartition]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for topic_id, partition in sorted(places):
-        found.setdefault(topic_id.hex(), []).append(partition)
-    return found
+    return {topic_id.hex(): partitions for topic_id, partitions in by_topic(places).items()}
 
 
 def _offsets_text(offsets: Offsets) -> str:

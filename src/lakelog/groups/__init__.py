@@ -5,10 +5,10 @@ events     what happens, and what is to be done
 machine    ``step``, of classic groups; joining, rebalance, turn: the parts of a step
 group      a classic group; what is stored of it; what operators see
 members, subscriptions
-           who is in it, and what for
+           its members, and what they subscribe to
 consumer   groups of the newer protocol
 offsets, committing
-           how far a group of any kind has come
+           how far a group of any kind has come, and what changes that
 rules      limits, by Kafka's names
 codes      Kafka's error codes
 """
@@ -26,7 +26,6 @@ from lakelog.groups.consumer import (
     assign_range,
     assign_uniform,
     check_member,
-    next_consumer_deadline_ms,
     preferred_assignor,
     restore_consumer,
     step_consumer,
@@ -74,22 +73,17 @@ from lakelog.groups.group import (
     State,
     absent,
     describe,
-    list_group,
-    next_deadline_ms,
     restore,
 )
 from lakelog.groups.kinds import (
     AnyDurable,
     AnyGroup,
     advance,
-    is_absent,
-    list_any,
-    next_due_ms,
     revive,
 )
 from lakelog.groups.machine import step
 from lakelog.groups.members import Member, Offer
-from lakelog.groups.offsets import Committed, NewOffset, Offsets, TopicIdPartition
+from lakelog.groups.offsets import Committed, NewOffset, Offsets, TopicIdPartition, by_topic
 from lakelog.groups.rules import GroupRules
 
 __all__ = [
@@ -152,14 +146,9 @@ __all__ = [
     "advance",
     "assign_range",
     "assign_uniform",
+    "by_topic",
     "check_member",
     "describe",
-    "is_absent",
-    "list_any",
-    "list_group",
-    "next_consumer_deadline_ms",
-    "next_deadline_ms",
-    "next_due_ms",
     "preferred_assignor",
     "refusal",
     "restore",

@@ -74,21 +74,27 @@ class Now(NamedTuple):
     """Since 1970. What is stored is of this clock."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What is answered by a Reply."""
+
+    ticket: int = 0
+
+
 class Identity(NamedTuple):
-    """Who leaves: by id, or a static member by its instance."""
+    """A member that leaves: by id, or a static one by its instance."""
 
     member_id: str
     instance_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Join:
+class Join(_Asked):
     """A member wants to be in the next generation."""
 
-    ticket: int = 0
     member_id: str = ""
     new_member_id: str = ""
-    """The id it gets if it has none: one that nobody has had."""
+    """The id it gets if it has none: one that no member has had."""
     instance_id: str | None = None
     client_id: str = ""
     client_host: str = ""
@@ -104,10 +110,9 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sync:
-    """A member wants its assignment; the leader brings everybody's."""
+class Sync(_Asked):
+    """A member wants its assignment; the leader brings those of all."""
 
-    ticket: int = 0
     member_id: str
     instance_id: str | None = None
     generation: int
@@ -117,20 +122,18 @@ class Sync:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heartbeat:
+class Heartbeat(_Asked):
     """A member is alive."""
 
-    ticket: int = 0
     member_id: str
     instance_id: str | None = None
     generation: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leave:
+class Leave(_Asked):
     """Members go, or an operator removes them."""
 
-    ticket: int = 0
     members: tuple[Identity, ...]
 
 
@@ -142,13 +145,12 @@ class TopicShape(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerHeartbeat:
+class ConsumerHeartbeat(_Asked):
     """A member joins, lives, lets go or leaves, by the newer protocol. None: as it was before."""
 
-    ticket: int = 0
     member_id: str
     new_member_id: str = ""
-    """The id it gets if it has none and needs none: one that nobody has had."""
+    """The id it gets if it has none and needs none: one that no member has had."""
     needs_id: bool = True
     """It makes its id itself: from version 1 on."""
     epoch: int
@@ -170,10 +172,9 @@ class ConsumerHeartbeat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
-    """Somebody has come so far. Generation -1 and no member id: from outside of the group."""
+class Commit(_Asked):
+    """A client commits offsets. Generation -1 and no member id: from outside of the group."""
 
-    ticket: int = 0
     member_id: str = ""
     instance_id: str | None = None
     client_host: str = ""
@@ -185,20 +186,17 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteOffsets:
+class DeleteOffsets(_Asked):
     """An operator wants the group to forget how far it has come in some partitions."""
 
-    ticket: int = 0
-    places: tuple[TopicIdPartition, ...]
+    partitions: tuple[TopicIdPartition, ...]
     names: Mapping[bytes, str]
     """Of their topics, by id: members subscribe to names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
+class Delete(_Asked):
     """An operator wants the group gone, with its offsets."""
-
-    ticket: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +206,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Time to look for offsets that nobody needs any more."""
+    """Time to look for offsets that have expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +258,7 @@ class SyncAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveAnswer:
-    """Who has gone."""
+    """Which members have gone."""
 
     code: Code = Code.NONE
     members: tuple[tuple[Identity, Code], ...] = ()
@@ -289,7 +287,7 @@ class ConsumerAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOffsetsAnswer:
-    """What became of each place, in the order of the request; or why of none."""
+    """What became of each partition, in the order of the request; or why of none."""
 
     code: Code = Code.NONE
     codes: tuple[Code, ...] = ()

@@ -1,8 +1,8 @@
 """A classic group, as a value: what is stored of it, and what is only known to its coordinator.
 
     Durable   id, roster, offsets        stored; what another coordinator begins with
-    Roster    the last generation that members were told of: who, which protocol, what for whom
-    Group     all of it, and who waits, until when
+    Roster    the last generation that members were told of: members, protocol, assignments
+    Group     all of it, and which members wait, until when
 
 A group that is not there is a group in state Dead. The roster changes only where a step says
 ``Persist``: while a rebalance is being prepared, members come and go, and the roster is still the
@@ -19,6 +19,7 @@ from lakelog.groups.members import NAME_BYTES, Member, Offer, Offers, stored_byt
 from lakelog.groups.offsets import Offsets
 
 __all__ = [
+    "CONSUMERS",
     "Delay",
     "DescribedMember",
     "Description",
@@ -31,10 +32,11 @@ __all__ = [
     "State",
     "absent",
     "describe",
-    "list_group",
-    "next_deadline_ms",
     "restore",
 ]
+
+CONSUMERS = "consumer"
+"""The protocol type of groups whose members read topics. Others have their own use for a group."""
 
 GROUP_BYTES = 512
 """What a stored group takes besides its members and offsets; a bound."""
@@ -85,13 +87,13 @@ class Roster:
 
     generation: int = 0
     protocol_type: str | None = None
-    """None: nobody ever joined."""
+    """None: no member ever joined."""
     protocol: str | None = None
     leader: str | None = None
     since_ms: int = 0
     """By the wall clock: when the group became so; offsets of an empty one expire after it."""
     is_decided: bool = False
-    """Whether the leader has said who does what."""
+    """Whether the leader has decided the assignments."""
     members: tuple[RosterMember, ...] = ()
 
 
@@ -106,13 +108,22 @@ class Durable:
     """The address of the client that made it, so that one cannot make all; nothing: not known."""
 
 
+class Listing(NamedTuple):
+    """A line about a group."""
+
+    group_id: str
+    protocol_type: str
+    state: State
+    kind: Kind = Kind.CLASSIC
+
+
 class Delay(NamedTuple):
     """How an empty group waits for more members than the first."""
 
     delay_ms: int
     remaining_ms: int
     grew: bool = False
-    """Somebody came since the delay began: wait once more."""
+    """A member came since the delay began: wait once more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +158,24 @@ class Group:
         return Durable(id=self.id, roster=self.roster, offsets=self.offsets, made_by=self.made_by)
 
     @property
+    def is_absent(self) -> bool:
+        """Whether there is no such group."""
+        return self.state is State.DEAD
+
+    @property
+    def listing(self) -> Listing:
+        """The line of a listing."""
+        return Listing(self.id, self.protocol_type or "", self.state)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When it wants a Tick, by the clock that never goes back."""
+        sessions = (one.deadline_ms for one in self.members.values() if not one.is_excused)
+        others = (self.join_deadline_ms, self.sync_deadline_ms)
+        set_ = (one for one in others if one is not None)
+        return min((*sessions, *self.pending.values(), *set_), default=None)
+
+    @property
     def size_bytes(self) -> int:
         """A bound of what it takes when it is stored, now or after the next rebalance."""
         members = sum(member.size_bytes for member in self.members.values())
@@ -161,7 +190,7 @@ class Group:
 
     @property
     def is_complete(self) -> bool:
-        """Whether everybody who is expected has joined."""
+        """Whether all members that are expected have joined."""
         return not self.pending and self.waiting == len(self.members)
 
     @property
@@ -174,7 +203,7 @@ class Group:
         return next(found, None)
 
     def joined(self) -> tuple[JoinedMember, ...]:
-        """Return what a leader is told of everybody."""
+        """Return what a leader is told of all members."""
         return tuple(
             JoinedMember(member.id, member.instance_id, member.metadata(self.protocol))
             for member in self.members.values()
@@ -182,12 +211,12 @@ class Group:
 
 
 def absent(group_id: str, made_by: str = "") -> Group:
-    """Return a group that is not there, and who would make it."""
+    """Return a group that is not there; ``made_by`` is the address that would make it."""
     return Group(id=group_id, made_by=made_by)
 
 
 def restore(durable: Durable, now: Now) -> Group:
-    """Return a group as another coordinator left it: everybody's session begins anew."""
+    """Return a group as another coordinator left it: the sessions of all members begin anew."""
     roster = durable.roster
     members = {
         one.id: Member(
@@ -225,24 +254,7 @@ def restore(durable: Durable, now: Now) -> Group:
     return replace(group, sync_deadline_ms=now.boot_ms + group.rebalance_timeout_ms)
 
 
-def next_deadline_ms(group: Group) -> int | None:
-    """Return when the group wants a Tick, by the clock that never goes back."""
-    sessions = (one.deadline_ms for one in group.members.values() if not one.is_excused)
-    others = (group.join_deadline_ms, group.sync_deadline_ms)
-    deadlines = [*sessions, *group.pending.values(), *(one for one in others if one is not None)]
-    return min(deadlines, default=None)
-
-
 # ---------------------------------------------------------------------------- for people
-
-
-class Listing(NamedTuple):
-    """A line about a group."""
-
-    group_id: str
-    protocol_type: str
-    state: State
-    kind: Kind = Kind.CLASSIC
 
 
 class DescribedMember(NamedTuple):
@@ -265,11 +277,6 @@ class Description:
     protocol_type: str
     protocol: str
     members: tuple[DescribedMember, ...]
-
-
-def list_group(group: Group) -> Listing:
-    """Return the line of a listing."""
-    return Listing(group.id, group.protocol_type or "", group.state)
 
 
 def describe(group: Group) -> Description:

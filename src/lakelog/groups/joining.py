@@ -1,4 +1,4 @@
-"""JoinGroup: who may come in, under which id, and whether the group must rebalance for it.
+"""JoinGroup: which member joins, under which id, and whether the group must rebalance for it.
 
     no id, dynamic, v4+     gets an id, and comes again with it: a client that loses the answer
                             leaves an id behind and not a member
@@ -15,7 +15,7 @@ nothing new is only told again what it missed.
 from dataclasses import replace
 
 from lakelog.groups.codes import Code
-from lakelog.groups.events import Join, JoinAnswer, StoredPart, SyncAnswer
+from lakelog.groups.events import Join, JoinAnswer, StoredPart, SyncAnswer, refusal
 from lakelog.groups.group import Group, State
 from lakelog.groups.members import Member, Offers, elect_protocol, is_common
 from lakelog.groups.rebalance import begin_or_complete, complete_if_ready, prepare
@@ -32,7 +32,7 @@ def join(turn: Turn, event: Join) -> None:
     """Let a member in, or tell it why not. The answer may come much later."""
     if turn.group.state is State.DEAD:
         if event.member_id:
-            _refuse(turn, event, Code.UNKNOWN_MEMBER_ID)
+            turn.reply(event.ticket, refusal(event, Code.UNKNOWN_MEMBER_ID))
             return
         turn.change(state=State.EMPTY)
     group = turn.group
@@ -76,7 +76,7 @@ def _check(group: Group, event: Join, rules: GroupRules) -> Code:
 
 
 def _has_room(group: Group, event: Join, rules: GroupRules) -> bool:
-    """Count heads and bytes. Whoever is in already is not sent away for the number of heads."""
+    """Count members and bytes. One that is in already is not refused for the number of members."""
     member = group.members.get(event.member_id)
     said = sum(one.offers.size_bytes for one in group.members.values() if one is not member)
     if said + Offers.of(event.offers).size_bytes > rules.protocol_bytes_max:
@@ -141,7 +141,7 @@ def _rejoin(turn: Turn, event: Join) -> None:
     group = turn.group
     code = turn.check_member(event.member_id, event.instance_id)
     if code is not Code.NONE:
-        _refuse(turn, event, code)
+        turn.reply(event.ticket, refusal(event, code))
         return
     member = group.members[event.member_id]
     is_same = member.offers.rows == event.offers
@@ -151,9 +151,9 @@ def _rejoin(turn: Turn, event: Join) -> None:
     elif group.state is State.STABLE and is_same and group.leader != member.id:
         turn.reply(event.ticket, turn.joined(member.id), StoredPart.ROSTER)
     else:
-        # While it waits for a rebalance nobody expects heartbeats, but an old request of it, on a
+        # While it waits for a rebalance no heartbeats are expected, but an old request of it, on a
         # connection that broke, is still to be answered.
-        turn.answer_join(member, JoinAnswer(code=Code.REBALANCE_IN_PROGRESS, member_id=member.id))
+        turn.reply(member.join, JoinAnswer(code=Code.REBALANCE_IN_PROGRESS, member_id=member.id))
         turn.put(_updated(turn, member, event))
         begin_or_complete(turn)
 
@@ -161,8 +161,8 @@ def _rejoin(turn: Turn, event: Join) -> None:
 def _take_place(turn: Turn, event: Join, old: Member) -> None:
     """A static member came back without its id: it gets a new one, and the old one is fenced."""
     group = turn.group
-    turn.answer_join(old, JoinAnswer(code=Code.FENCED_INSTANCE_ID, member_id=old.id))
-    turn.answer_sync(old, SyncAnswer(code=Code.FENCED_INSTANCE_ID))
+    turn.reply(old.join, JoinAnswer(code=Code.FENCED_INSTANCE_ID, member_id=old.id))
+    turn.reply(old.sync, SyncAnswer(code=Code.FENCED_INSTANCE_ID))
     new = _updated(turn, replace(old, id=event.new_member_id, is_new=False, sync=None), event)
     new = replace(new, deadline_ms=turn.now.boot_ms + new.session_timeout_ms)
     turn.change(
@@ -213,7 +213,3 @@ def _rebalance_timeout_ms(turn: Turn, event: Join) -> int:
     wanted = event.rebalance_timeout_ms
     limit = turn.rules.rebalance_timeout_ms_max
     return min(wanted if wanted >= 0 else event.session_timeout_ms, limit)
-
-
-def _refuse(turn: Turn, event: Join, code: Code) -> None:
-    turn.reply(event.ticket, JoinAnswer(code=code, member_id=event.member_id))

@@ -1,12 +1,12 @@
-"""Both kinds of groups behind one door: what a coordinator holds, and how a group changes its kind.
+"""Groups of both kinds: what a coordinator holds, and how a group changes its kind.
 
     classic    members decide among themselves, in generations
     consumer   the coordinator decides, in epochs
 
 A name belongs to one kind at a time. A group without members becomes of the other kind when
-somebody joins it so; its offsets stay, and its generation or epoch goes on from where it was, so
-that nothing said in the name of an old one counts. While a group has members, whoever speaks the
-other protocol is refused:
+a member joins it so; its offsets stay, and its generation or epoch goes on from where it was, so
+that nothing said in the name of an old one counts. While a group has members, clients of the
+other protocol are refused:
 
     ConsumerGroupHeartbeat in a classic group   GROUP_ID_NOT_FOUND
     JoinGroup in a consumer group               INCONSISTENT_GROUP_PROTOCOL
@@ -19,7 +19,6 @@ from lakelog.groups.consumer import (
     ConsumerGroup,
     ConsumerRoster,
     find_fault,
-    next_consumer_deadline_ms,
     restore_consumer,
     step_consumer,
 )
@@ -37,22 +36,11 @@ from lakelog.groups.events import (
     Sync,
     refusal,
 )
-from lakelog.groups.group import (
-    Durable,
-    Group,
-    Kind,
-    Listing,
-    Roster,
-    State,
-    absent,
-    list_group,
-    next_deadline_ms,
-    restore,
-)
-from lakelog.groups.machine import CONSUMERS, step
+from lakelog.groups.group import Durable, Group, Roster, State, absent, restore
+from lakelog.groups.machine import step
 from lakelog.groups.rules import GroupRules
 
-__all__ = ["AnyDurable", "AnyGroup", "advance", "is_absent", "list_any", "next_due_ms", "revive"]
+__all__ = ["AnyDurable", "AnyGroup", "advance", "revive"]
 
 AnyGroup = Group | ConsumerGroup
 AnyDurable = Durable | ConsumerDurable
@@ -76,7 +64,7 @@ def _classic_event(
     group: ConsumerGroup, event: Join | Sync | Heartbeat | Leave, now: Now, rules: GroupRules
 ) -> tuple[AnyGroup, tuple[Effect, ...]]:
     if isinstance(event, Leave):
-        gone = tuple((who, Code.UNKNOWN_MEMBER_ID) for who in event.members)
+        gone = tuple((one, Code.UNKNOWN_MEMBER_ID) for one in event.members)
         return group, (Reply(event.ticket, LeaveAnswer(members=gone)),)
     if not isinstance(event, Join) or event.member_id:
         return group, (Reply(event.ticket, refusal(event, Code.UNKNOWN_MEMBER_ID)),)
@@ -102,8 +90,8 @@ def _consumer_event(
     is_empty = group.state in (State.EMPTY, State.DEAD)
     if not is_empty or event.epoch != 0:
         what = "is not there" if group.state is State.DEAD else "is not a consumer group"
-        code, message = find_fault(event) or (Code.GROUP_ID_NOT_FOUND, f"The group {what}.")
-        return group, (Reply(event.ticket, ConsumerAnswer(code=code, message=message)),)
+        missing = ConsumerAnswer(code=Code.GROUP_ID_NOT_FOUND, message=f"The group {what}.")
+        return group, (Reply(event.ticket, find_fault(event) or missing),)
     roster = ConsumerRoster(
         epoch=group.generation, target_epoch=group.generation, since_ms=group.roster.since_ms
     )
@@ -117,22 +105,3 @@ def revive(durable: AnyDurable, now: Now, rules: GroupRules) -> AnyGroup:
     if isinstance(durable, ConsumerDurable):
         return restore_consumer(durable, now, rules)
     return restore(durable, now)
-
-
-def is_absent(group: AnyGroup) -> bool:
-    """Say whether there is no such group."""
-    return isinstance(group, Group) and group.state is State.DEAD
-
-
-def next_due_ms(group: AnyGroup) -> int | None:
-    """Return when a group wants a Tick, by the clock that never goes back."""
-    if isinstance(group, ConsumerGroup):
-        return next_consumer_deadline_ms(group)
-    return next_deadline_ms(group)
-
-
-def list_any(group: AnyGroup) -> Listing:
-    """Return the line of a listing."""
-    if isinstance(group, ConsumerGroup):
-        return Listing(group.id, CONSUMERS, group.state, Kind.CONSUMER)
-    return list_group(group)

@@ -1,8 +1,8 @@
 """The group state machine: Kafka's classic consumer groups.
 
-    Empty --join--> PreparingRebalance --everybody is there--> CompletingRebalance
+    Empty --join--> PreparingRebalance --all have joined-----> CompletingRebalance
       ^                 ^         |                                     | the leader has decided
-      |    somebody     |         `--nobody is left--> Empty            v
+      |    a member     |         `--none is left--> Empty              v
       |    comes, goes  +---------------------------------------------- Stable
       `-- expired, deleted --> Dead
 
@@ -16,18 +16,16 @@ A cooperative rebalance is two ordinary ones: members keep what they have and sa
 metadata, which only their leader reads. There is nothing to do for it here.
 """
 
-from collections.abc import Container
+from collections.abc import Callable
 from dataclasses import replace
 
 from lakelog.groups.codes import Code
-from lakelog.groups.committing import expire_offsets, forget_places, take_commit
+from lakelog.groups.committing import commit, delete_offsets, expire_offsets, forget_topics
 from lakelog.groups.events import (
     Commit,
-    CommitAnswer,
     ConsumerHeartbeat,
     Delete,
     DeleteOffsets,
-    DeleteOffsetsAnswer,
     Effect,
     Event,
     Heartbeat,
@@ -44,7 +42,7 @@ from lakelog.groups.events import (
     TopicsGone,
     refusal,
 )
-from lakelog.groups.group import Group, State, absent
+from lakelog.groups.group import CONSUMERS, Group, State, absent
 from lakelog.groups.joining import join
 from lakelog.groups.offsets import Offsets
 from lakelog.groups.rebalance import (
@@ -59,10 +57,7 @@ from lakelog.groups.rules import GroupRules
 from lakelog.groups.subscriptions import decode_subscription
 from lakelog.groups.turn import Turn
 
-__all__ = ["CONSUMERS", "step"]
-
-CONSUMERS = "consumer"
-"""The protocol type of groups whose members read topics. Others have their own use for a group."""
+__all__ = ["step"]
 
 
 def step(
@@ -90,7 +85,7 @@ def step(
         case Sweep():
             _sweep(turn)
         case TopicsGone():
-            _forget(turn, turn.group.offsets.without(lambda at, _: at.topic_id in event.topic_ids))
+            turn.take(forget_topics(group, event))
         case ConsumerHeartbeat():
             turn.reply(event.ticket, refusal(event, Code.GROUP_ID_NOT_FOUND))
     after = turn.group
@@ -112,9 +107,9 @@ def _sync(turn: Turn, event: Sync) -> None:
         turn.reply(event.ticket, SyncAnswer(code=code))
         return
     member = group.members[event.member_id]
-    turn.answer_sync(member, SyncAnswer(code=Code.REBALANCE_IN_PROGRESS))  # Of a broken connection.
+    turn.reply(member.sync, SyncAnswer(code=Code.REBALANCE_IN_PROGRESS))  # Of a broken connection.
     awaited = group.awaited - {member.id}
-    # Once all have asked, the deadline has nobody to wait for. Before the leader has, it has.
+    # Once all have asked there is no member left to wait for. Before the leader has, there is.
     turn.change(awaited=awaited, sync_deadline_ms=group.sync_deadline_ms if awaited else None)
     if group.state is State.STABLE:
         turn.reply(event.ticket, turn.decided(member), StoredPart.ROSTER)
@@ -132,7 +127,7 @@ def _check_sync(group: Group, event: Sync, rules: GroupRules) -> Code:
         return Code.INCONSISTENT_GROUP_PROTOCOL
     if group.state is State.PREPARING:
         return Code.REBALANCE_IN_PROGRESS
-    if sum(len(who) + len(what) for who, what in event.assignments) > rules.assignment_bytes_max:
+    if sum(len(name) + len(part) for name, part in event.assignments) > rules.assignment_bytes_max:
         return Code.UNKNOWN_SERVER_ERROR  # What Kafka says to a leader that decides too much.
     return Code.NONE
 
@@ -158,15 +153,15 @@ def _leave(turn: Turn, event: Leave) -> None:
         return
     before = turn.group
     gone: list[tuple[Identity, Code]] = []
-    for who in event.members:
-        member_id, instance_id = who
+    for identity in event.members:
+        member_id, instance_id = identity
         if not member_id and instance_id is not None:
             member_id = turn.group.holder(instance_id) or ""
         is_pending = member_id in turn.group.pending
         code = Code.NONE if is_pending else turn.check_member(member_id, instance_id)
         if code is Code.NONE:
             turn.drop(member_id)
-        gone.append((who, code))
+        gone.append((identity, code))
     if turn.group.state is State.PREPARING:
         complete_if_ready(turn)
     elif len(turn.group.members) < len(before.members):
@@ -180,27 +175,18 @@ def _leave(turn: Turn, event: Leave) -> None:
 def _commit(turn: Turn, event: Commit) -> None:
     group = turn.group
     code = _check_commit(turn, event)
-    if code is not Code.NONE:
-        turn.reply(event.ticket, CommitAnswer(codes=(code,) * len(event.offsets)))
-        return
     member = group.members.get(event.member_id)
-    if member is not None:
+    if code is Code.NONE and member is not None:
         turn.heard(member)
-    offsets, codes = take_commit(group.offsets, event, turn.now, turn.rules)
-    if offsets is group.offsets:
-        turn.reply(event.ticket, CommitAnswer(codes=codes))
-        return
-    if group.state is State.DEAD:
+    turn.take(commit(turn.group, event, code, turn.now, turn.rules))
+    if group.state is State.DEAD and turn.group.offsets is not group.offsets:
         turn.change(state=State.EMPTY)
-    turn.change(offsets=offsets)
-    turn.persist(StoredPart.OFFSETS)
-    turn.reply(event.ticket, CommitAnswer(codes=codes), StoredPart.OFFSETS)
 
 
 def _check_commit(turn: Turn, event: Commit) -> Code:
     group = turn.group
     if event.generation < 0 and group.state in (State.EMPTY, State.DEAD):
-        return Code.NONE  # From outside, and nobody inside who could mind.
+        return Code.NONE  # From outside, and the group has no members.
     if group.state is State.DEAD:
         return Code.GROUP_ID_NOT_FOUND if event.knows_missing else Code.ILLEGAL_GENERATION
     if event.generation < 0 and not event.member_id and event.instance_id is None:
@@ -230,30 +216,25 @@ def _delete_offsets(turn: Turn, event: DeleteOffsets) -> None:
     group = turn.group
     is_live = group.state not in (State.EMPTY, State.DEAD)
     if group.state is State.DEAD:
-        turn.reply(event.ticket, DeleteOffsetsAnswer(code=Code.GROUP_ID_NOT_FOUND))
+        turn.reply(event.ticket, refusal(event, Code.GROUP_ID_NOT_FOUND))
     elif is_live and group.protocol_type != CONSUMERS:
-        turn.reply(event.ticket, DeleteOffsetsAnswer(code=Code.NON_EMPTY_GROUP))
+        turn.reply(event.ticket, refusal(event, Code.NON_EMPTY_GROUP))
     else:
-        left, codes = forget_places(group.offsets, event, _subscriptions(group).__contains__)
-        _forget(turn, left)
-        turn.reply(event.ticket, DeleteOffsetsAnswer(codes=codes), StoredPart.OFFSETS)
+        turn.take(delete_offsets(group, event, _subscriptions(group)))
 
 
-def _subscriptions(group: Group) -> Container[str]:
-    """Return what members read; whoever does not say it so that it is understood, reads all."""
+def _subscriptions(group: Group) -> Callable[[str], bool]:
+    """Return what says whether members read a topic; a member whose subscription cannot be decoded
+    is taken to read all.
+    """
     names: set[str] = set()
     for member in group.members.values():
         for offer in member.offers.rows:
             found = decode_subscription(offer.metadata)
             if found is None:
-                return _Everything()
+                return lambda _: True
             names |= found
-    return names
-
-
-class _Everything:
-    def __contains__(self, _: object) -> bool:
-        return True
+    return names.__contains__
 
 
 def _sweep(turn: Turn) -> None:
@@ -262,15 +243,9 @@ def _sweep(turn: Turn) -> None:
     if group.state is not State.EMPTY:
         return
     since_ms = group.roster.since_ms if group.protocol_type is not None else 0
-    _forget(turn, expire_offsets(group.offsets, since_ms, turn.now, turn.rules))
+    turn.take(expire_offsets(group, since_ms, turn.now, turn.rules))
     if not turn.group.offsets.rows and not group.pending:
         turn.change(state=State.DEAD)
-        turn.persist(StoredPart.OFFSETS)
-
-
-def _forget(turn: Turn, left: Offsets) -> None:
-    if left is not turn.group.offsets:
-        turn.change(offsets=left)
         turn.persist(StoredPart.OFFSETS)
 
 
@@ -284,12 +259,12 @@ def _tick(turn: Turn) -> None:
         if deadline_ms <= now_ms:
             remove(turn, member_id)
     for member_id in began.members:
-        # Who was here when this began may have been dropped, or have got more time, since.
+        # A member that was here when this began may have been dropped, or have got more time.
         member = turn.group.members.get(member_id)
         if member is not None and member.deadline_ms <= now_ms and not member.is_excused:
             remove(turn, member_id)
-    # A deadline that was only now set is for the next tick, however soon it is: those who are told
-    # of a generation, or asked to join one, must have had the time to answer.
+    # A deadline that was only now set is for the next tick, however soon it is: members that are
+    # told of a generation, or asked to join one, must have had the time to answer.
     if _has_passed(began.join_deadline_ms, turn.group.join_deadline_ms, now_ms):
         expire_join(turn)
     elif _has_passed(began.sync_deadline_ms, turn.group.sync_deadline_ms, now_ms):

@@ -63,7 +63,7 @@ class Member:
 
     @property
     def is_excused(self) -> bool:
-        """Whether nobody expects heartbeats of it: it waits for us, and not we for it."""
+        """Whether no heartbeats are expected of it: it waits for an answer of the coordinator."""
         return not self.is_new and (self.join is not None or self.sync is not None)
 
     def metadata(self, protocol: str | None) -> bytes:

@@ -2,12 +2,12 @@
 
     Empty, CompletingRebalance, Stable --prepare--> PreparingRebalance      JoinGroups wait
     PreparingRebalance --complete_join--> CompletingRebalance               they are answered
-                                          Empty, if nobody is left
+                                          Empty, if none is left
     CompletingRebalance --decide--> Stable                                  SyncGroups are answered
 
-``prepare`` waits until everybody has rejoined, for as long as the most patient member allows. Who
-has not come then is dropped; a static member is not, its session decides. An empty group waits a
-little for others than the first, and a little more each time somebody comes.
+``prepare`` waits until all members have rejoined, for as long as the most patient one allows. One
+that has not come then is dropped; a static member is not, its session decides. An empty group waits
+a little for others than the first, and a little more each time a member comes.
 
 A member that got its generation and does not ask for its assignment in time is dropped as well, the
 leader first of all: the others wait for what it decides.
@@ -42,18 +42,18 @@ def begin_or_complete(turn: Turn) -> None:
 
 
 def complete_if_ready(turn: Turn) -> None:
-    """Complete the rebalance when everybody is there; the first of a group takes its time."""
+    """Complete the rebalance when all have joined; the first of a group takes its time."""
     group = turn.group
     if group.state is State.PREPARING and group.delay is None and group.is_complete:
         complete_join(turn)
 
 
 def prepare(turn: Turn) -> None:
-    """Ask everybody to join again."""
+    """Ask all members to join again."""
     group = turn.group
     if group.state is State.COMPLETING:
         for member in group.members.values():
-            turn.answer_sync(member, SyncAnswer(code=Code.REBALANCE_IN_PROGRESS))
+            turn.reply(member.sync, SyncAnswer(code=Code.REBALANCE_IN_PROGRESS))
         turn.change(
             members={
                 member.id: replace(member, sync=None, assignment=b"")
@@ -89,7 +89,7 @@ def expire_join(turn: Turn) -> None:
 
 
 def complete_join(turn: Turn) -> None:
-    """Begin the next generation with those who are there."""
+    """Begin the next generation with the members that have joined."""
     for member in list(turn.group.members.values()):
         if member.join is None and member.instance_id is None:
             turn.drop(member.id)
@@ -113,7 +113,7 @@ def complete_join(turn: Turn) -> None:
     )
     turn.enroll(is_decided=False)
     for member in group.members.values():
-        turn.answer_join(member, turn.joined(member.id), StoredPart.ROSTER)
+        turn.reply(member.join, turn.joined(member.id), StoredPart.ROSTER)
     turn.change(
         members={
             member.id: replace(
@@ -128,7 +128,7 @@ def complete_join(turn: Turn) -> None:
 
 
 def decide(turn: Turn, assignments: dict[str, bytes]) -> None:
-    """The leader has said who does what."""
+    """Take in the assignments that the leader has decided."""
     group = turn.group
     members = {
         member.id: replace(
@@ -145,12 +145,12 @@ def decide(turn: Turn, assignments: dict[str, bytes]) -> None:
     turn.change(members=members, state=State.STABLE)
     turn.enroll(is_decided=True)
     for member in members.values():
-        turn.answer_sync(member, turn.decided(member), StoredPart.ROSTER)
+        turn.reply(member.sync, turn.decided(member), StoredPart.ROSTER)
     turn.change(members={key: replace(member, sync=None) for key, member in members.items()})
 
 
 def expire_sync(turn: Turn) -> None:
-    """Drop those who did not ask for their assignment, and begin again without them."""
+    """Drop members that did not ask for their assignment, and begin again without them."""
     turn.change(sync_deadline_ms=None)
     if not turn.group.awaited:
         return
@@ -160,7 +160,7 @@ def expire_sync(turn: Turn) -> None:
 
 
 def remove(turn: Turn, member_id: str) -> None:
-    """Remove somebody whose session is over, and go on without it."""
+    """Remove a member whose session is over, and go on without it."""
     is_pending = member_id in turn.group.pending
     turn.drop(member_id)
     group = turn.group

@@ -42,7 +42,7 @@ class GroupRules:
     """How long the first JoinGroup of a member may wait. Kafka has the same five minutes."""
 
     rebalance_timeout_ms_max: int = DAY_MS
-    """Longer ones are cut: whoever waits is answered after a day at most."""
+    """Longer ones are cut: a member that waits is answered after a day at most."""
 
     protocols_max: int = 64
     """Assignors that one member may offer."""

@@ -3,7 +3,7 @@
     version int16, topics int32 times (length int16, name), and what later versions add
 
 These are bytes of clients, which a coordinator need not understand. It looks into them for one
-reason: nobody may delete the offsets of a topic that a member reads.
+reason: the offsets of a topic that a member reads must not be deleted.
 """
 
 import struct

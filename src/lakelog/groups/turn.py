@@ -1,7 +1,7 @@
 """One step in the making: the group so far, and the effects so far, in order.
 
 A turn is a scratch pad. It lives as long as one call of ``step``, which hands out what the turn has
-arrived at: a new group, and effects. Nobody outside sees a group that is half changed.
+arrived at: a new group, and effects. A group that is half changed is never seen outside.
 """
 
 from dataclasses import replace
@@ -40,8 +40,17 @@ class Turn:
     def persist(self, part: StoredPart) -> None:
         self.effects.append(Persist(part))
 
-    def reply(self, ticket: int, answer: Answer, waits_for: StoredPart | None = None) -> None:
-        self.effects.append(Reply(ticket, answer, waits_for))
+    def reply(
+        self, ticket: int | None, answer: Answer, waits_for: StoredPart | None = None
+    ) -> None:
+        """Answer a request, if there is one: of a member that waits, or does not."""
+        if ticket is not None:
+            self.effects.append(Reply(ticket, answer, waits_for))
+
+    def take(self, stepped: tuple[Group, tuple[Effect, ...]]) -> None:
+        """Go on from a group and effects that another function has made."""
+        self.group, effects = stepped
+        self.effects += effects
 
     # ------------------------------------------------------------------------ members
 
@@ -58,8 +67,8 @@ class Turn:
         group = self.group
         member = group.members.get(member_id)
         if member is not None:
-            self.answer_join(member, JoinAnswer(code=Code.UNKNOWN_MEMBER_ID))
-            self.answer_sync(member, SyncAnswer(code=Code.UNKNOWN_MEMBER_ID))
+            self.reply(member.join, JoinAnswer(code=Code.UNKNOWN_MEMBER_ID))
+            self.reply(member.sync, SyncAnswer(code=Code.UNKNOWN_MEMBER_ID))
         left = {key: one for key, one in group.members.items() if key != member_id}
         self.change(
             members=left,
@@ -69,7 +78,7 @@ class Turn:
         )
 
     def check_member(self, member_id: str, instance_id: str | None) -> Code:
-        """Say whether somebody is who it says it is."""
+        """Say whether there is a member of this id, and of this instance if it is static."""
         if instance_id is not None:
             holder = self.group.holder(instance_id)
             if holder is None:
@@ -79,20 +88,6 @@ class Turn:
         return Code.NONE if member_id in self.group.members else Code.UNKNOWN_MEMBER_ID
 
     # ------------------------------------------------------------------------ answers
-
-    def answer_join(
-        self, member: Member, answer: JoinAnswer, waits_for: StoredPart | None = None
-    ) -> None:
-        """Answer the JoinGroup of a member that waits, if one does; the member is as it was."""
-        if member.join is not None:
-            self.reply(member.join, answer, waits_for)
-
-    def answer_sync(
-        self, member: Member, answer: SyncAnswer, waits_for: StoredPart | None = None
-    ) -> None:
-        """Likewise its SyncGroup."""
-        if member.sync is not None:
-            self.reply(member.sync, answer, waits_for)
 
     def joined(self, member_id: str) -> JoinAnswer:
         """Return what a member is told of this generation."""

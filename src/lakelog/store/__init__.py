@@ -33,7 +33,14 @@ from lakelog.store.keys import KEY_BYTES_MAX, SEGMENT_BYTES_MAX, check_key, chec
 from lakelog.store.lifecycle import Expiry, ExpiryRule, find_expiry
 from lakelog.store.local import LocalStore
 from lakelog.store.memory import MemoryStore
-from lakelog.store.meter import Meter, Usage, metered, metered_async
+from lakelog.store.meter import (
+    OPERATION_KINDS,
+    Meter,
+    OperationObserver,
+    Usage,
+    metered,
+    metered_async,
+)
 from lakelog.store.mounts import file_system_of
 from lakelog.store.opening import Store, StoreSpec, open_store
 from lakelog.store.operations import (
@@ -99,6 +106,7 @@ __all__ = [
     "GET_BYTES_MAX",
     "KEY_BYTES_MAX",
     "LIST_LIMIT_MAX",
+    "OPERATION_KINDS",
     "PROBE_AT_START",
     "PROBE_THOROUGH",
     "SEGMENT_BYTES_MAX",
@@ -126,6 +134,7 @@ __all__ = [
     "ObjectInfo",
     "Op",
     "Operation",
+    "OperationObserver",
     "Page",
     "Perform",
     "PerformAsync",

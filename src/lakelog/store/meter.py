@@ -9,11 +9,11 @@ in them; within a region traffic to S3 is free. It is an estimate: S3 does not c
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
-from lakelog.errors import LakelogError
 from lakelog.store.drive import Perform, PerformAsync
 from lakelog.store.operations import (
     Delete,
@@ -28,9 +28,17 @@ from lakelog.store.operations import (
     PutIfMatch,
 )
 
-__all__ = ["PRICES_NANO_USD", "Meter", "Usage", "metered", "metered_async"]
+__all__ = [
+    "OPERATION_KINDS",
+    "PRICES_NANO_USD",
+    "Meter",
+    "OperationObserver",
+    "Usage",
+    "metered",
+    "metered_async",
+]
 
-_KINDS: dict[type[Op], str] = {
+OPERATION_KINDS: Mapping[type[Op], str] = {
     ListPage: "list",
     Head: "head",
     Get: "get",
@@ -40,6 +48,7 @@ _KINDS: dict[type[Op], str] = {
     PutIfMatch: "put",
     Delete: "delete",
 }
+"""What each operation is called where operations are counted and priced."""
 
 PRICES_NANO_USD: Mapping[str, int] = {
     "list": 5_000,
@@ -97,11 +106,14 @@ class Meter:
         """What was counted so far."""
         return self._usage
 
-    def count(self, op: Op, answer: Any) -> None:
-        """Count one request; ``answer`` is the error if it failed."""
+    def begin(self, op: Op) -> Callable[[Any], None]:
+        """Return what counts an operation when it has ended."""
+        return partial(self._count, op)
+
+    def _count(self, op: Op, answer: Any) -> None:
         one = Usage(
-            requests={_KINDS[type(op)]: 1},
-            failures=int(isinstance(answer, LakelogError)),
+            requests={OPERATION_KINDS[type(op)]: 1},
+            failures=int(isinstance(answer, BaseException)),
             bytes_read=len(answer.body) if isinstance(answer, Fetched) else 0,
             bytes_written=op.size if isinstance(op, PutIfAbsent | PutIfMatch) else 0,
         )
@@ -109,31 +121,43 @@ class Meter:
             self._usage += one
 
 
-def metered(perform: Perform, meter: Meter) -> Perform:
+class OperationObserver(Protocol):
+    """Whoever counts operations: a ``Meter``, or the metrics of a broker."""
+
+    def begin(self, op: Op) -> Callable[[Any], None]:
+        """Take note that an operation begins; what is returned is called with its answer, or with
+        the error that ended it.
+        """
+        ...
+
+
+def metered(perform: Perform, meter: OperationObserver) -> Perform:
     """Return ``perform``, counted by ``meter``."""
 
     def counted(op: Op) -> Any:
+        ended = meter.begin(op)
         try:
             answer = perform(op)
-        except LakelogError as error:
-            meter.count(op, error)
+        except BaseException as error:
+            ended(error)
             raise
-        meter.count(op, answer)
+        ended(answer)
         return answer
 
     return counted
 
 
-def metered_async(perform: PerformAsync, meter: Meter) -> PerformAsync:
+def metered_async(perform: PerformAsync, meter: OperationObserver) -> PerformAsync:
     """Return ``perform``, counted by ``meter``."""
 
     async def counted(op: Op) -> Any:
+        ended = meter.begin(op)
         try:
             answer = await perform(op)
-        except LakelogError as error:
-            meter.count(op, error)
+        except BaseException as error:
+            ended(error)
             raise
-        meter.count(op, answer)
+        ended(answer)
         return answer
 
     return counted

@@ -54,7 +54,7 @@ def test_who_has_gone_is_not_called() -> None:
 
 
 def test_an_address_takes_its_share_and_the_others_find_room() -> None:
-    budget = Budget(100, share=50)
+    budget = Budget(100, address_percent=50)
     budget.take(50, "greedy")
     assert budget.is_spent("greedy")
     assert not budget.is_spent("other")

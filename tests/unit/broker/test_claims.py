@@ -10,7 +10,7 @@ import pytest
 
 from lakelog.broker import Broker, Listener
 from lakelog.broker.coordinator import Coordinator
-from lakelog.broker.ledger import CoordinatorSettings
+from lakelog.broker.settings import CoordinatorSettings
 from lakelog.coordination import BucketGroups
 from lakelog.errors import CorruptError, FencedError, UnavailableError
 from lakelog.groups import Code, Commit, GroupRules, NewOffset, Offsets, TopicIdPartition
@@ -149,7 +149,7 @@ def test_a_broker_that_slept_while_its_groups_were_taken_back_changes_nothing() 
             assert offset_of(second) == 3
             store = machine.store
             before = {one.key: one.etag for one in store.perform(ListPage(GROUPS_PREFIX)).objects}
-            held = second._shards[0]._ledger._held  # type: ignore[union-attr]
+            held = second._shards[0].ledger._claimed  # type: ignore[union-attr]
             with pytest.raises(FencedError, match="another broker has taken it over"):
                 run(second._store.save(held, {}), working(store.perform))
             after = {one.key: one.etag for one in store.perform(ListPage(GROUPS_PREFIX)).objects}

@@ -10,7 +10,7 @@ import pytest
 
 from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.limits import Limits
-from lakelog.broker.shards import CoordinatorSettings
+from lakelog.broker.settings import CoordinatorSettings
 from lakelog.coordination import (
     SHARD_BYTES_MAX,
     BucketGroups,
@@ -89,7 +89,7 @@ class Site:
             ids=new_id,
             settings=settings,
             limits=limits,
-            complain=self.complaints.append,
+            on_error=self.complaints.append,
             refused=lambda code, why: self.refused.append((code, *why)),
         )
 

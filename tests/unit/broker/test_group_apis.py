@@ -14,12 +14,12 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
-from lakelog.broker.cluster import SoleBroker
+from lakelog.broker.cluster import Cluster
 from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.handlers import HANDLERS
 from lakelog.broker.patterns import Patterns
 from lakelog.broker.services import Call
-from lakelog.broker.shards import CoordinatorSettings
+from lakelog.broker.settings import CoordinatorSettings
 from lakelog.catalog import Topic
 from lakelog.coordination import BucketGroups
 from lakelog.errors import UnavailableError
@@ -69,7 +69,7 @@ class Client:
         out = BytesIO()
         entity_writer(kind)(out, control._build(kind, fields))
         request = decode_request(key, spoken, memoryview(out.getvalue()))
-        call = Call(key, spoken, "client", "127.0.0.1", "PLAINTEXT", "anonymous")
+        call = Call(spoken, "client", "127.0.0.1", "PLAINTEXT")
         given = await HANDLERS[key](self.services, call, request)
         given = given if isinstance(given, dict) else await given
         body = encode_response(key, spoken, given)
@@ -160,7 +160,7 @@ async def client(
         settings=settings,
         patterns=Patterns(matches),
     )
-    cluster = SoleBroker(3, bytes(16), {"PLAINTEXT": ("broker.example", 9092)})
+    cluster = Cluster(3, bytes(16), {"PLAINTEXT": ("broker.example", 9092)})
     async with coordinator:
         await coordinator.loaded()
         services = SimpleNamespace(coordinator=coordinator, catalog=Catalog(), cluster=cluster)

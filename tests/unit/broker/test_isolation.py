@@ -76,7 +76,7 @@ async def test_what_became_of_an_unknown_id_is_not_said_while_a_topic_cannot_be_
     replace(site, topic_key("bad"), b"{}")
     async with broker(site) as running:
         with pytest.raises(UnavailableError, match="bad"):
-            await running.services.catalog.entry_by_id(bad)
+            await running.services.catalog.find_entry("", bad)
 
 
 @story
@@ -88,7 +88,7 @@ async def test_a_refresh_takes_in_what_stands_behind_a_topic_that_cannot_be_read
             site.create(name)
         replace(site, topic_key("b"), b"{}")
         await catalog.refresh()
-        assert [topic.name for topic in catalog.topics()] == ["a", "c"]
+        assert list(catalog.names()) == ["a", "c"]
         assert list(catalog.damaged) == ["b"]
         complaints = len(site.log)
         await catalog.refresh()
@@ -111,10 +111,10 @@ async def test_a_refresh_takes_in_what_stands_behind_a_topic_that_has_no_answer(
         site.fails = lambda op: isinstance(op, Get) and op.key == topic_key("b")
         with pytest.raises(UnavailableError):
             await catalog.refresh()
-        assert [topic.name for topic in catalog.topics()] == ["a", "c"]
+        assert list(catalog.names()) == ["a", "c"]
         site.fails = lambda _: False
         await catalog.refresh()
-        assert [topic.name for topic in catalog.topics()] == ["a", "b", "c"]
+        assert list(catalog.names()) == ["a", "b", "c"]
 
 
 @story

@@ -157,8 +157,8 @@ async def test_many_rows_are_looked_at_in_short_turns_and_so_many_a_second() -> 
             shard = running.services.coordinator._find(f"g{number}")
             assert isinstance(shard, Shard)
             await commit(running, f"g{number}", "t", 0)
-            durable = shard._ledger.stored[f"g{number}"]
-            shard._ledger.stored[f"g{number}"] = replace(durable, offsets=Offsets.of(rows))
+            durable = shard.ledger.stored[f"g{number}"]
+            shard.ledger.stored[f"g{number}"] = replace(durable, offsets=Offsets.of(rows))
         steps: list[int] = [0]
         by_id = catalog.by_id
 

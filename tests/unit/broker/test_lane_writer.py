@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakelog.broker import LaneWriter
+from lakelog.broker import LaneWriter, Supervisor
 from lakelog.catalog import make_namespace
 from lakelog.errors import InvalidInputError, LakelogError, UnavailableError
 from lakelog.host import SystemClock, new_id
@@ -115,7 +115,7 @@ def test_a_failed_flush_answers_everybody_with_unknown_and_the_next_one_works() 
         return await store.perform_async(op)
 
     async def story() -> tuple[list[Any], Any]:
-        writer = LaneWriter(lane_in(store), perform, AT_ONCE, complain=complaints.append)
+        writer = LaneWriter(lane_in(store), perform, AT_ONCE, on_error=complaints.append)
         async with writer:
             first = await asyncio.gather(*(writer.append(request(number)) for number in range(3)))
             return first, await writer.append(request(7))
@@ -190,10 +190,10 @@ def test_a_busy_lane_learns_soon_that_its_floor_has_risen() -> None:
 
     async def story() -> None:
         nonlocal fails
-        async with LaneWriter(lane, perform, AT_ONCE, complain=said.append) as writer:
+        async with LaneWriter(lane, perform, AT_ONCE, on_error=said.append) as writer:
             await writer.refresh()
             before = lane.last_look
-            watching = asyncio.create_task(writer.watch_floor(1))
+            watching = Supervisor().every("floor", 0.001, writer.look_at_floor)
             await until(lambda: lane.last_look is not before)
             fails = True
             await until(lambda: said)
@@ -202,6 +202,19 @@ def test_a_busy_lane_learns_soon_that_its_floor_has_risen() -> None:
             watching.cancel()
 
     run_virtually(story())
+
+
+class Owner:
+    """Owns an answer, and waits for its outcome until some time."""
+
+    def __init__(self, answers: dict[int, Any], number: int, deadline_ms: int) -> None:
+        self._answers, self._number, self._deadline_ms = answers, number, deadline_ms
+
+    def expire(self, now_ms: int) -> bool:
+        is_late = self._deadline_ms < now_ms
+        if is_late:
+            self._answers[self._number] = Unknown()
+        return is_late
 
 
 def test_what_was_accepted_is_flushed_while_closing_though_somebody_else_is_late() -> None:
@@ -215,10 +228,8 @@ def test_what_was_accepted_is_flushed_while_closing_though_somebody_else_is_late
         await writer.__aenter__()
         now_ms = lane.clock.boot_ms()
         for number in range(4):
-            deadline_ms = now_ms - 1 if number == 1 else now_ms + 60_000
-            writer.submit(
-                request(number), partial(answers.__setitem__, number), now_ms, deadline_ms
-            )
+            owner = Owner(answers, number, now_ms - 1 if number == 1 else now_ms + 60_000)
+            writer.submit(request(number), partial(answers.__setitem__, number), now_ms, owner)
         closing = asyncio.create_task(writer.close())
         await asyncio.sleep(0)
         writer.drop_late(now_ms)
@@ -261,7 +272,7 @@ def test_a_lane_says_what_keeps_it_from_storing_anything() -> None:
             said.append(writer.trouble())
             clock.late_ms = 20_000
             said.append(writer.trouble())
-            assert writer.unanswered_s >= 20
+            assert writer.health.unanswered_s >= 20
             hanging.set()
             await waiting
             said.append(writer.trouble())

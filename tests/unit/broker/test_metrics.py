@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from lakelog.broker.metrics.counters import Histogram, LogRow, Metrics, counted
+from lakelog.broker.metrics.counters import Gauge, Histogram, LogRow, Metrics
 from lakelog.broker.metrics.prometheus import encode, read_gauges
 from lakelog.errors import NotFoundError, UnavailableError
-from lakelog.store import Delete, Get, MemoryStore, Op, PutIfAbsent, Usage
+from lakelog.store import Delete, Get, MemoryStore, Op, PutIfAbsent, Usage, metered_async
 from tests.patience import in_time
 
 
@@ -51,8 +51,8 @@ def test_plain_numbers_are_counters() -> None:
 def test_requests_are_told_by_api_and_error_under_both_names() -> None:
     metrics = Metrics()
     for number in range(99):
-        metrics.request("Produce", 0.004, "none" if number % 2 else "")
-    metrics.request("Produce", 2.0, "request_timed_out")
+        metrics.api("Produce").count(0.004, "none" if number % 2 else "")
+    metrics.api("Produce").count(2.0, "request_timed_out")
     samples = told(metrics)
     good = (("api", "Produce"), ("error", "NONE"))
     bad = (("error", "REQUEST_TIMED_OUT"), ("request", "Produce"))
@@ -80,7 +80,7 @@ def test_topics_have_kafkas_counters() -> None:
     orders = (("topic", "orders"),)
     assert samples[f"{name}_messagesin_total", orders] == 5
     assert samples[f"{name}_bytesout_total", orders] == 0
-    metrics.forget_topic("orders")
+    del metrics.topics["orders"]
     assert (f"{name}_messagesin_total", orders) not in told(metrics)
 
 
@@ -114,10 +114,10 @@ def test_flushes_are_histograms() -> None:
 
 def test_gauges_are_asked_at_every_scrape() -> None:
     metrics, sizes = Metrics(), [1.0]
-    metrics.gauge("lakelog_queue_bytes", "Waiting.", lambda: sizes[0])
-    metrics.gauge("lakelog_lag", "By group.", lambda: [(("g",), 7)], labels=("group",))
-    metrics.kafka_partitions(lambda: 12)
-    metrics.kafka_logs(lambda: [LogRow("t", 3, 20, 10, 999), LogRow("t", 4, 5)])
+    metrics.gauges.append(Gauge("lakelog_queue_bytes", "Waiting.", lambda: sizes[0]))
+    metrics.gauges.append(Gauge("lakelog_lag", "By group.", lambda: [(("g",), 7)], ("group",)))
+    metrics.gauges.append(Gauge("kafka_server_replicamanager_leadercount", "", lambda: 12))
+    metrics.logs = lambda: [LogRow("t", 3, 20, 10, 999), LogRow("t", 4, 5)]
     assert told(metrics)["lakelog_queue_bytes", ()] == 1
     sizes[0] = 2
     samples = told(metrics)
@@ -135,8 +135,8 @@ def test_gauges_are_asked_at_every_scrape() -> None:
 
 def test_a_gauge_that_fails_is_left_out_and_counted() -> None:
     metrics = Metrics()
-    metrics.gauge("lakelog_broken", "Never there.", lambda: 1 / 0)
-    metrics.gauge("lakelog_fine", "There.", lambda: 1)
+    metrics.gauges.append(Gauge("lakelog_broken", "Never there.", lambda: 1 / 0))
+    metrics.gauges.append(Gauge("lakelog_fine", "There.", lambda: 1))
     samples = told(metrics)
     assert ("lakelog_broken", ()) not in samples
     assert samples["lakelog_fine", ()] == 1
@@ -147,7 +147,7 @@ def test_requests_to_the_store_are_told_by_outcome_with_their_price() -> None:
     metrics, store = Metrics(), MemoryStore()
 
     async def story() -> None:
-        perform = counted(store.perform_async, metrics)
+        perform = metered_async(store.perform_async, metrics)
         await perform(PutIfAbsent("a", b"1"))
         await perform(PutIfAbsent("a", b"2"))
         await perform(Get("a"))
@@ -159,7 +159,7 @@ def test_requests_to_the_store_are_told_by_outcome_with_their_price() -> None:
             raise UnavailableError("no answer: retry")
 
         with pytest.raises(UnavailableError):
-            await counted(silent, metrics)(Get("a"))
+            await metered_async(silent, metrics)(Get("a"))
 
     asyncio.run(story())
     assert metrics.store_requests == {
@@ -204,5 +204,5 @@ def test_counting_a_request_is_cheap() -> None:
     metrics = Metrics()
     begun_s = time.process_time()
     for _ in range(20_000):
-        metrics.request("Produce", 0.004)
+        metrics.api("Produce").count(0.004)
     in_time((time.process_time() - begun_s) / 20_000 < 20e-6, "an observation")

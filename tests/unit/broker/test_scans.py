@@ -89,7 +89,7 @@ async def test_what_a_scan_raises_is_raised_and_it_holds_nothing_then() -> None:
 
 @virtual_story
 async def test_a_scan_waits_until_there_is_room_and_holds_up_no_other_address() -> None:
-    answers = Budget(1_000, share=500)
+    answers = Budget(1_000, address_percent=50)
     scans = Scans(answers)
     seen: list[str] = []
     answers.take(500, "here")

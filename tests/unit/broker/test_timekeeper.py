@@ -36,6 +36,7 @@ class Watch:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timekeeper, "LOOK_MS", 10)
+    monkeypatch.setattr("lakelog.broker.server.LOOK_MS", 10)
 
 
 def says(site: Site, event: str) -> list[dict[str, object]]:

@@ -34,9 +34,8 @@ from lakelog.groups import (
     Tick,
     TopicIdPartition,
     absent,
+    by_topic,
     describe,
-    list_group,
-    next_deadline_ms,
     refusal,
     step,
 )
@@ -176,7 +175,8 @@ def test_the_last_of_two_offsets_for_one_partition_counts() -> None:
     table = Offsets().committed([NewOffset(HERE, 1), NewOffset(HERE, 2, 3, "x")], 5)
     assert table.rows == {HERE: Committed(2, 3, "x", 5)}
     assert table == Offsets.of(table.rows)
-    assert table.committed([NewOffset(THERE, 9)], 5).topics() == {b"0" * 16: [0], b"1" * 16: [0]}
+    rows = table.committed([NewOffset(THERE, 9)], 5).rows
+    assert by_topic(rows) == {b"0" * 16: [0], b"1" * 16: [0]}
 
 
 def test_offsets_that_stay_are_the_same_table() -> None:
@@ -193,15 +193,15 @@ def test_bytes_of_members_are_shown_only_while_the_group_is_stable() -> None:
     hidden = describe(after(group, join(new="c"))[0])
     assert (hidden.state, hidden.protocol) == (State.PREPARING, "")
     assert {(one.metadata, one.assignment) for one in hidden.members} == {(b"", b"")}
-    assert list_group(group) == Listing("g", "consumer", State.STABLE)
-    assert list_group(absent("x")) == Listing("x", "", State.DEAD)
+    assert group.listing == Listing("g", "consumer", State.STABLE)
+    assert absent("x").listing == Listing("x", "", State.DEAD)
 
 
 def test_nobody_expects_heartbeats_of_those_who_wait() -> None:
     group = stable("a", "b")
     group, _ = step(group, join("a", offers=(Offer("range", b"new"),)), Now(100, 0), RULES)
-    assert next_deadline_ms(group) == 10_000  # b's session; a waits, and the rebalance for b.
-    assert next_deadline_ms(absent("g")) is None
+    assert group.next_deadline_ms == 10_000  # b's session; a waits, and the rebalance for b.
+    assert absent("g").next_deadline_ms is None
 
 
 def test_who_has_left_still_counts_until_the_next_generation_is_stored() -> None:

@@ -22,7 +22,6 @@ from lakelog.groups import (
     TopicShape,
     absent,
     advance,
-    list_any,
     preferred_assignor,
     refusal,
     step,
@@ -134,8 +133,8 @@ def test_between_equals_the_first_assignor_by_name_is_preferred() -> None:
 
 def test_a_listing_tells_the_kind() -> None:
     group, _ = answer_to(join())
-    assert list_any(group) == ("g", "consumer", State.STABLE, Kind.CONSUMER)
-    assert list_any(absent("g")) == ("g", "", State.DEAD, Kind.CLASSIC)
+    assert group.listing == ("g", "consumer", State.STABLE, Kind.CONSUMER)
+    assert absent("g").listing == ("g", "", State.DEAD, Kind.CLASSIC)
 
 
 def test_a_classic_group_by_itself_knows_nothing_of_the_newer_protocol() -> None:

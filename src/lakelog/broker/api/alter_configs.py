@@ -5,21 +5,19 @@ Behaviour
     A broker is configured when it starts.
 """
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from kio.schema.alter_configs.v2.request import AlterConfigsRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.incremental_alter_configs.v1.request import IncrementalAlterConfigsRequest
 
-from lakelog.broker.allowance import SPENT, is_spent
 from lakelog.broker.api.describe_configs import BROKER, TOPIC
-from lakelog.broker.codes import read_code
+from lakelog.broker.request_items import change_each
 from lakelog.broker.services import Call, Services
-from lakelog.broker.turns import in_turns
 from lakelog.catalog import Change, Operation, alter_configs, check_configs
-from lakelog.errors import InvalidInputError, LakelogError
+from lakelog.errors import InvalidInputError
 from lakelog.wire import Fields
 
 __all__ = ["incremental_alter_configs", "replace_configs"]
@@ -57,60 +55,49 @@ def _change(one: Any) -> Change:
 
 
 async def _each(services: Services, request: Any, altering: Callable[[Any], Alter]) -> Fields:
-    named = Counter((one.resource_type, str(one.resource_name)) for one in request.resources)
-    rows: list[Fields] = []
-    async for resource in in_turns(request.resources):
-        if named[resource.resource_type, str(resource.resource_name)] > 1:
-            code, message = ErrorCode.invalid_request, "Each resource must appear at most once."
-        elif is_spent():
-            code, message = ErrorCode.policy_violation, SPENT
-        else:
-            code, message = await _alter(
-                services, resource, altering, validate_only=request.validate_only
-            )
-        rows.append(
-            {
-                "error_code": code,
-                "error_message": message[:512] or None,
-                "resource_type": resource.resource_type,
-                "resource_name": resource.resource_name,
-            }
-        )
+    rows = await change_each(
+        request.resources,
+        lambda resource: (resource.resource_type, str(resource.resource_name)),
+        partial(_alter, services, altering, validate_only=request.validate_only),
+        _row,
+        named_twice="Each resource must appear at most once.",
+        codes=((InvalidInputError, ErrorCode.invalid_config),),
+    )
     return {"responses": rows}
 
 
 async def _alter(
-    services: Services, resource: Any, altering: Callable[[Any], Alter], *, validate_only: bool
-) -> tuple[ErrorCode, str]:
+    services: Services, altering: Callable[[Any], Alter], resource: Any, *, validate_only: bool
+) -> Fields:
     names = [str(one.name) for one in resource.configs]
+    what = ""
     if len(set(names)) < len(names):
-        return ErrorCode.invalid_request, "Error due to duplicate config keys"
-    if resource.resource_type == BROKER:
-        return ErrorCode.invalid_request, _static(names)
-    if resource.resource_type != TOPIC:
-        return ErrorCode.invalid_request, "change topics (2): nothing else has configs that change"
-    try:
-        topic = await services.catalog.topic(str(resource.resource_name))
-        if topic is None:
-            return ErrorCode.unknown_topic_or_partition, _unknown(resource)
-        alter = altering(resource)
-        if validate_only:
-            alter(topic.configs)
-        else:
-            await services.catalog.configure(topic, alter)
-    except InvalidInputError as error:
-        return ErrorCode.invalid_config, str(error)
-    except LakelogError as error:
-        return read_code(error), str(error)
-    return ErrorCode.none, ""
+        what = "Error due to duplicate config keys"
+    elif resource.resource_type == BROKER:
+        what = (
+            f"Cannot update these configs dynamically: {', '.join(names)}:"
+            " start the broker with other options"
+        )
+    elif resource.resource_type != TOPIC:
+        what = "change topics (2): nothing else has configs that change"
+    if what:
+        return _row(resource, ErrorCode.invalid_request, what)
+    topic = await services.catalog.topic(str(resource.resource_name))
+    if topic is None:
+        what = f"The topic '{resource.resource_name}' does not exist."
+        return _row(resource, ErrorCode.unknown_topic_or_partition, what)
+    alter = altering(resource)
+    if validate_only:
+        alter(topic.configs)
+    else:
+        await services.catalog.configure(topic, alter)
+    return _row(resource)
 
 
-def _static(names: Sequence[str]) -> str:
-    return (
-        f"Cannot update these configs dynamically: {', '.join(names)}:"
-        " start the broker with other options"
-    )
-
-
-def _unknown(resource: Any) -> str:
-    return f"The topic '{resource.resource_name}' does not exist."
+def _row(resource: Any, code: ErrorCode = ErrorCode.none, message: str = "") -> Fields:
+    return {
+        "error_code": code,
+        "error_message": message[:512] or None,
+        "resource_type": resource.resource_type,
+        "resource_name": resource.resource_name,
+    }

@@ -15,10 +15,10 @@ __all__ = ["api_versions", "api_versions_fields"]
 
 async def api_versions(services: Services, call: Call, request: ApiVersionsRequest) -> Fields:
     """Say what is offered."""
-    return api_versions_fields(services)
+    return api_versions_fields()
 
 
-def api_versions_fields(services: Services) -> Fields:
+def api_versions_fields() -> Fields:
     """Return what is offered."""
     return {
         "api_keys": [

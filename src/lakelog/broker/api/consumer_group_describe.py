@@ -12,13 +12,21 @@ Versions
     1 tells which protocol a member speaks; here all of a group speak the same.
 """
 
+from uuid import UUID
+
 from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
 from kio.schema.errors import ErrorCode
 
-from lakelog.broker.api.consumer_group_heartbeat import by_topic
 from lakelog.broker.services import Call, Services
 from lakelog.broker.turns import in_turns
-from lakelog.groups import Code, ConsumerGroup, ConsumerMember, TopicIdPartition, preferred_assignor
+from lakelog.groups import (
+    Code,
+    ConsumerGroup,
+    ConsumerMember,
+    TopicIdPartition,
+    by_topic,
+    preferred_assignor,
+)
 from lakelog.wire import Fields
 
 __all__ = ["consumer_group_describe"]
@@ -82,10 +90,11 @@ def _member(services: Services, member: ConsumerMember) -> Fields:
     }
 
 
-def _assignment(services: Services, places: frozenset[TopicIdPartition]) -> Fields:
+def _assignment(services: Services, partitions: frozenset[TopicIdPartition]) -> Fields:
     rows = []
-    for row in by_topic(places):
-        topic = services.catalog.by_id(row["topic_id"].bytes)
+    for topic_id, indexes in by_topic(partitions).items():
+        topic = services.catalog.by_id(topic_id)
         if topic is not None:
-            rows.append({**row, "topic_name": topic.name})
+            key = UUID(bytes=topic_id)
+            rows.append({"topic_id": key, "partitions": indexes, "topic_name": topic.name})
     return {"topic_partitions": rows}

@@ -25,10 +25,17 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker.services import Call, Services, then
 from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError
-from lakelog.groups import Code, ConsumerAnswer, ConsumerHeartbeat, TopicIdPartition, TopicShape
+from lakelog.groups import (
+    Code,
+    ConsumerAnswer,
+    ConsumerHeartbeat,
+    TopicIdPartition,
+    TopicShape,
+    by_topic,
+)
 from lakelog.wire import Fields
 
-__all__ = ["by_topic", "consumer_group_heartbeat"]
+__all__ = ["consumer_group_heartbeat"]
 
 NEEDS_ID_FROM = 1
 
@@ -130,13 +137,10 @@ def _fields(answer: ConsumerAnswer) -> Fields:
         "heartbeat_interval": answer.heartbeat_interval_ms,
     }
     if answer.assignment is not None:
-        found["assignment"] = {"topic_partitions": by_topic(answer.assignment)}
+        found["assignment"] = {
+            "topic_partitions": [
+                {"topic_id": UUID(bytes=topic_id), "partitions": partitions}
+                for topic_id, partitions in by_topic(answer.assignment).items()
+            ]
+        }
     return found
-
-
-def by_topic(places: frozenset[TopicIdPartition]) -> list[Fields]:
-    """Return partitions as Kafka lists them: topics by id, and the numbers of each."""
-    found: dict[bytes, list[int]] = {}
-    for topic_id, partition in sorted(places):
-        found.setdefault(topic_id, []).append(partition)
-    return [{"topic_id": UUID(bytes=key), "partitions": some} for key, some in found.items()]

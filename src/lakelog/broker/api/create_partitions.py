@@ -5,17 +5,15 @@ Behaviour
     may serve any partition.
 """
 
-from collections import Counter
+from functools import partial
 
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, CreatePartitionsTopic
 from kio.schema.errors import ErrorCode
 
-from lakelog.broker.allowance import SPENT, is_spent
 from lakelog.broker.api.create_topics import PARTITIONS_MAX
-from lakelog.broker.codes import read_code
+from lakelog.broker.request_items import change_each
 from lakelog.broker.services import Call, Services
-from lakelog.broker.turns import in_turns
-from lakelog.errors import ConflictError, LakelogError
+from lakelog.errors import ConflictError
 from lakelog.wire import Fields
 
 __all__ = ["create_partitions"]
@@ -25,46 +23,47 @@ async def create_partitions(
     services: Services, call: Call, request: CreatePartitionsRequest
 ) -> Fields:
     """Let topics have more partitions."""
-    names = Counter(str(topic.name) for topic in request.topics)
-    rows: list[Fields] = []
-    async for topic in in_turns(request.topics):
-        code, message = ErrorCode.invalid_request, "Duplicate topic name."
-        if is_spent():
-            code, message = ErrorCode.policy_violation, SPENT
-        elif names[str(topic.name)] == 1:
-            code, message = await _grow(services, topic, validate_only=request.validate_only)
-        rows.append(
-            {"name": topic.name, "error_code": code, "error_message": message[:512] or None}
-        )
+    rows = await change_each(
+        request.topics,
+        lambda topic: str(topic.name),
+        partial(_grow, services, validate_only=request.validate_only),
+        _row,
+        named_twice="Duplicate topic name.",
+        codes=((ConflictError, ErrorCode.invalid_partitions),),
+    )
     return {"results": rows}
 
 
 async def _grow(
     services: Services, wanted: CreatePartitionsTopic, *, validate_only: bool
-) -> tuple[ErrorCode, str]:
+) -> Fields:
     name, count = str(wanted.name), int(wanted.count)
-    try:
-        topic = await services.catalog.topic(name)
-        if topic is None:
-            return ErrorCode.unknown_topic_or_partition, ""
-        more = count - topic.partitions
-        if more <= 0:
-            return ErrorCode.invalid_partitions, _no_more(name, topic.partitions, count)
-        if count > PARTITIONS_MAX:
-            return ErrorCode.invalid_partitions, f"use at most {PARTITIONS_MAX} partitions"
-        if wanted.assignments is not None and len(wanted.assignments) != more:
-            what = f"{more} more partitions, and {len(wanted.assignments)} assignments"
-            return ErrorCode.invalid_replica_assignment, what
-        flaw = services.growth.flaw(topics=0, partitions=more)
-        if flaw is not None:
-            return flaw
-        if not validate_only:
-            await services.catalog.grow(topic, count)
-    except ConflictError as error:
-        return ErrorCode.invalid_partitions, str(error)
-    except LakelogError as error:
-        return read_code(error), str(error)
-    return ErrorCode.none, ""
+    topic = await services.catalog.topic(name)
+    if topic is None:
+        return _row(wanted, ErrorCode.unknown_topic_or_partition)
+    more = count - topic.partitions
+    if more <= 0:
+        return _row(wanted, ErrorCode.invalid_partitions, _no_more(name, topic.partitions, count))
+    if count > PARTITIONS_MAX:
+        what = f"{count} partitions: use at most {PARTITIONS_MAX}"
+        return _row(wanted, ErrorCode.invalid_partitions, what)
+    if wanted.assignments is not None and len(wanted.assignments) != more:
+        what = (
+            f"{more} more partitions, and {len(wanted.assignments)} assignments: give one for each"
+        )
+        return _row(wanted, ErrorCode.invalid_replica_assignment, what)
+    flaw = services.growth.flaw(topics=0, partitions=more)
+    if flaw is not None:
+        return _row(wanted, *flaw)
+    if not validate_only:
+        await services.catalog.grow(topic, count)
+    return _row(wanted)
+
+
+def _row(
+    wanted: CreatePartitionsTopic, code: ErrorCode = ErrorCode.none, message: str = ""
+) -> Fields:
+    return {"name": wanted.name, "error_code": code, "error_message": message or None}
 
 
 def _no_more(name: str, now: int, count: int) -> str:

@@ -7,14 +7,15 @@ Behaviour
     partition that is named twice the last offset counts.
 """
 
+from functools import partial
+
 from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsRequest
 from kio.schema.errors import ErrorCode
 
-from lakelog.broker.catalog import Entry
-from lakelog.broker.codes import read_code
+from lakelog.broker.partitions import Partition
+from lakelog.broker.request_items import ask_partitions, partitions_by_index
 from lakelog.broker.services import Call, Services
-from lakelog.broker.slices import ask_partitions
-from lakelog.errors import LakelogError
+from lakelog.catalog import TopicConfigs
 from lakelog.wire import Fields
 
 __all__ = ["delete_records"]
@@ -24,30 +25,23 @@ TO_THE_END = -1
 
 async def delete_records(services: Services, call: Call, request: DeleteRecordsRequest) -> Fields:
     """Let partitions begin later."""
-
-    async def ask(entry: Entry | None, one: DeleteRecordsPartition) -> Fields:
-        return await _delete(services, entry, one)
-
-    return {"topics": await ask_partitions(services, request.topics, ask, _row)}
+    topics = partitions_by_index(request.topics)
+    return {"topics": await ask_partitions(services, topics, partial(_delete, services), _row)}
 
 
-async def _delete(services: Services, entry: Entry | None, one: DeleteRecordsPartition) -> Fields:
-    partition = None if entry is None else entry.partition(one.partition_index)
-    if entry is None or partition is None:
-        return _row(one, ErrorCode.unknown_topic_or_partition)
-    if not entry.configs.is_deleted:
+async def _delete(services: Services, partition: Partition, one: DeleteRecordsPartition) -> Fields:
+    if not TopicConfigs.of(partition.topic.configs).is_deleted:
         return _row(one, ErrorCode.policy_violation)
-    try:
-        bounds = await partition.bounds()
-        offset = bounds.end if one.offset == TO_THE_END else int(one.offset)
-        if not 0 <= offset <= bounds.end:
-            return _row(one, ErrorCode.offset_out_of_range)
-        if offset <= bounds.log_start:
-            return _row(one, low=bounds.log_start)
-        return _row(one, low=await partition.start_at(offset, services.ids().hex()))
-    except LakelogError as error:
-        return _row(one, read_code(error))
+    bounds = await partition.bounds()
+    offset = bounds.end if one.offset == TO_THE_END else int(one.offset)
+    if not 0 <= offset <= bounds.end:
+        return _row(one, ErrorCode.offset_out_of_range)
+    if offset <= bounds.log_start:
+        return _row(one, low=bounds.log_start)
+    return _row(one, low=await partition.start_at(offset, services.ids().hex()))
 
 
-def _row(one: DeleteRecordsPartition, code: ErrorCode = ErrorCode.none, *, low: int = -1) -> Fields:
+def _row(
+    one: DeleteRecordsPartition, code: ErrorCode = ErrorCode.none, _: str = "", *, low: int = -1
+) -> Fields:
     return {"partition_index": one.partition_index, "low_watermark": low, "error_code": code}

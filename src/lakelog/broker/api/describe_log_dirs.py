@@ -38,8 +38,7 @@ async def describe_log_dirs(
             ]
         else:
             async for one in in_turns(request.topics):
-                await services.catalog.topic(str(one.topic))
-                entry = services.catalog.known(str(one.topic))
+                entry = await services.catalog.find_entry(str(one.topic))
                 if entry is not None:
                     named.setdefault(entry, {}).update(dict.fromkeys(map(int, one.partitions)))
             wanted = [(entry, list(indexes)) for entry, indexes in named.items()]
@@ -74,7 +73,7 @@ async def _partition(entry: Entry, index: int) -> Fields | None:
     if partition is None:
         return None
     try:
-        size = await partition.size_bytes(is_fresh=True)
+        size = await partition.size_bytes()
     except NotFoundError:
         return None  # It was deleted meanwhile.
     return {

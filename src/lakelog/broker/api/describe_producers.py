@@ -9,11 +9,9 @@ Behaviour
 from kio.schema.describe_producers.v0.request import DescribeProducersRequest
 from kio.schema.errors import ErrorCode
 
-from lakelog.broker.codes import read_code
+from lakelog.broker.partitions import Partition
+from lakelog.broker.request_items import ask_partitions
 from lakelog.broker.services import Call, Services
-from lakelog.broker.slices import Looks
-from lakelog.broker.turns import in_turns
-from lakelog.errors import LakelogError
 from lakelog.wire import Fields
 
 __all__ = ["describe_producers"]
@@ -25,32 +23,26 @@ PRODUCERS_MAX = 10_000
 async def describe_producers(
     services: Services, call: Call, request: DescribeProducersRequest
 ) -> Fields:
-    """Say who writes to partitions."""
-    looks = Looks()
-    wanted: dict[str, dict[int, None]] = {}
-    async for topic in in_turns(request.topics):
-        wanted.setdefault(str(topic.name), {}).update(dict.fromkeys(topic.partition_indexes))
-    topics: list[Fields] = []
-    for name, indexes in wanted.items():
-        rows = [await _producers(services, looks, name, at) async for at in in_turns(indexes)]
-        topics.append({"name": name, "partitions": rows})
-    return {"topics": topics}
+    """Return the producers that write to partitions."""
+    topics = (
+        (str(topic.name), [(index, index) for index in topic.partition_indexes])
+        for topic in request.topics
+    )
+    return {"topics": await ask_partitions(services, topics, _producers, _refused)}
 
 
-async def _producers(services: Services, looks: Looks, name: str, index: int) -> Fields:
-    row: Fields = {"partition_index": index, "active_producers": []}
-    try:
-        await services.catalog.topic(name)
-        entry = services.catalog.known(name)
-        partition = None if entry is None else entry.partition(index)
-        if partition is None:
-            return {**row, "error_code": ErrorCode.unknown_topic_or_partition}
-        await looks.at(partition.lane)
-        found = partition.producers()
-    except LakelogError as error:
-        return {**row, "error_code": read_code(error), "error_message": str(error)[:512]}
+def _refused(index: int, code: ErrorCode, message: str) -> Fields:
     return {
-        **row,
+        "partition_index": index,
+        "active_producers": [],
+        "error_code": code,
+        "error_message": message or None,
+    }
+
+
+async def _producers(partition: Partition, index: int) -> Fields:
+    return {
+        "partition_index": index,
         "active_producers": [
             {
                 "producer_id": producer_id,
@@ -60,6 +52,6 @@ async def _producers(services: Services, looks: Looks, name: str, index: int) ->
                 "coordinator_epoch": -1,
                 "current_txn_start_offset": -1,
             }
-            for producer_id, seen in sorted(found.items())[:PRODUCERS_MAX]
+            for producer_id, seen in sorted(partition.producers().items())[:PRODUCERS_MAX]
         ],
     }

@@ -10,12 +10,10 @@ from uuid import UUID
 from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
 from kio.schema.errors import ErrorCode
 
-from lakelog.broker.codes import read_code
+from lakelog.broker.request_items import find_topic
 from lakelog.broker.services import Call, Services
 from lakelog.broker.turns import in_turns
 from lakelog.catalog import Topic
-from lakelog.errors import LakelogError
-from lakelog.names import is_topic_name
 from lakelog.wire import Fields
 
 __all__ = ["describe_topic_partitions"]
@@ -30,10 +28,8 @@ async def describe_topic_partitions(
     """Describe topics and their partitions."""
     cursor = request.cursor
     first = "" if cursor is None else str(cursor.topic_name)
-    if request.topics:
-        names = sorted({str(topic.name) for topic in request.topics})
-    else:
-        names = [topic.name for topic in services.catalog.topics()]
+    named = {str(topic.name) for topic in request.topics}
+    names = sorted(named) if named else services.catalog.names()
     left = max(1, min(int(request.response_partition_limit), PARTITIONS_MAX))
     rows: list[Fields] = []
     async for name in in_turns(names):
@@ -42,11 +38,12 @@ async def describe_topic_partitions(
         if not left:
             return {"topics": rows, "next_cursor": {"topic_name": name, "partition_index": 0}}
         begin = int(cursor.partition_index) if cursor is not None and name == first else 0
-        topic, code = await _find(services, name)
-        if topic is None:
-            if request.topics:
-                rows.append({"error_code": code, "name": name, "topic_id": None, "partitions": []})
+        found = await find_topic(services, name)
+        if isinstance(found, ErrorCode):
+            if named:
+                rows.append({"error_code": found, "name": name, "topic_id": None, "partitions": []})
             continue
+        topic = found.topic
         end = min(topic.partitions, max(begin, 0) + left)
         rows.append(_row(services, topic, range(max(begin, 0), end)))
         left -= len(rows[-1]["partitions"])
@@ -55,21 +52,11 @@ async def describe_topic_partitions(
     return {"topics": rows, "next_cursor": None}
 
 
-async def _find(services: Services, name: str) -> tuple[Topic | None, ErrorCode]:
-    if not is_topic_name(name):
-        return None, ErrorCode.invalid_topic_exception
-    try:
-        topic = await services.catalog.topic(name)
-    except LakelogError as error:
-        return None, read_code(error)
-    return topic, ErrorCode.unknown_topic_or_partition
-
-
 def _row(services: Services, topic: Topic, indexes: range) -> Fields:
     epochs = services.catalog.epochs()
     partitions: list[Fields] = []
     for index in indexes:
-        leader = services.catalog.leader(topic.lane(index))
+        leader = services.cluster.leader(topic.lane(index))
         partitions.append(
             {
                 "partition_index": index,

@@ -23,10 +23,11 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker.allowance import begin_request, is_spent
 from lakelog.broker.catalog import Entry
 from lakelog.broker.codes import read_code
-from lakelog.broker.partitions import FetchedRecords, Partition
+from lakelog.broker.partitions import Partition
 from lakelog.broker.services import Services
 from lakelog.broker.sessions import Session, Wanted, wanted_of
 from lakelog.broker.supervision import awaited
+from lakelog.broker.turns import in_turns
 from lakelog.broker.watches import Watch
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.formats import Bytes
@@ -54,15 +55,12 @@ refers to itself is garbage that only a collector finds.
 EXPECTED = (ErrorCode.none, ErrorCode.offset_out_of_range)
 """Of a partition that is there: anything else has failed."""
 
-_UNKNOWN = FetchedRecords(ErrorCode.unknown_topic_or_partition)
-_UNKNOWN_ID = FetchedRecords(ErrorCode.unknown_topic_id)
-_EMPTY = FetchedRecords(ErrorCode.none)
-
 
 class Fetching:
     """One fetch, from its request to its answer."""
 
     __slots__ = (
+        "_address",
         "_answer",
         "_deadline",
         "_fail",
@@ -81,7 +79,6 @@ class Fetching:
         "_version",
         "_wanted",
         "_watches",
-        "_who",
     )
 
     def __init__(
@@ -91,21 +88,24 @@ class Fetching:
         request: FetchRequest,
         answer: Answer,
         fail: Callable[[BaseException], None],
-        who: str,
+        address: str,
     ) -> None:
         if request.replica_id >= 0:
-            raise InvalidInputError(f"a fetch of replica {request.replica_id}: there are none here")
+            raise InvalidInputError(
+                f"a fetch of replica {request.replica_id} is refused: brokers have no replicas"
+                " here, and consumers fetch with replica id -1"
+            )
         self._services, self._version, self._request = services, version, request
         self._answer, self._fail = answer, fail
-        self._who = who
+        self._address = address
         self._most = self._least = 0
         self._reserved = 0
         """Bytes for an answer that is being read from the store."""
         self._session: Session | None = None
         self._is_full = request.session_epoch <= 0
         self._wanted: list[tuple[Wanted, Partition | None]] = []
-        self._unanswered: dict[tuple[str, bytes], FetchedRecords] = {}
-        """Topics of which nobody can say whether they are there."""
+        self._unanswered: dict[tuple[str, bytes], ErrorCode] = {}
+        """Topics of which the store did not say whether they are there."""
         self._watches: list[tuple[Partition, Watch]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
@@ -117,7 +117,7 @@ class Fetching:
         self._guard(self._start)
 
     def _guard(self, step: Callable[[], None]) -> None:
-        """Let nobody wait for what a bug has ended."""
+        """Run a step; an error in it ends the connection, so that the client does not wait on."""
         try:
             step()
         except Exception as error:  # noqa: BLE001 (it ends this connection, and no other)
@@ -136,46 +136,43 @@ class Fetching:
         self._session = session
         said = sum(len(partitions) for _, _, partitions in self._request.topics)
         if max(said, 0 if session is None else len(session.wanted)) > AT_ONCE:
-            self._aside(self._begin_many())
+            self._run_in_task(self._begin_many())
             return
         for _ in self._begin():
             pass
-        self._go()
+        self._go_on()
+
+    # What is done for each partition yields behind each: a fetch of many lets others have their
+    # turn on the loop.
 
     def _begin(self) -> Iterator[None]:
-        """Find the partitions that are known here, a slice at a time."""
-        catalog = self._services.catalog
-        for number, one in enumerate(self._all(), 1):
+        """Find the partitions that are known here."""
+        session, catalog = self._session, self._services.catalog
+        wanted = wanted_of(self._request.topics) if session is None else session.wanted
+        for one in list(wanted.values()):
             entry = catalog.entry(one.name, one.id)
             self._is_unknown = self._is_unknown or entry is None
             self._wanted.append((one, _partition(entry, one)))
-            if not number % AT_ONCE:
-                yield
+            yield
 
     async def _begin_many(self) -> None:
-        await asyncio.sleep(0)
-        for _ in self._begin():
-            await asyncio.sleep(0)
-        self._go()
+        async for _ in in_turns(self._begin()):
+            pass
+        self._go_on()
 
-    def _go(self) -> None:
+    def _go_on(self) -> None:
         if self._is_unknown:
-            self._aside(self._find_topics())
+            self._run_in_task(self._find_topics())
         else:
             self._try()
 
     def cancel(self) -> None:
-        """Nobody waits for the answer any more."""
+        """End it: the connection is closed."""
         self._stop_waiting()
-        self._services.answers.forget(self._again, self._who)
+        self._services.answers.forget(self._again, self._address)
         if self._task is not None:
             self._task.cancel()
         self._reserve(0)
-
-    def _all(self) -> list[Wanted]:
-        session = self._session
-        wanted = wanted_of(self._request.topics) if session is None else session.wanted
-        return list(wanted.values())
 
     async def _find_topics(self) -> None:
         """Ask for topics that are not known here, once for each."""
@@ -184,23 +181,21 @@ class Fetching:
             if partition is None:
                 key = one.name, one.id
                 if key not in asked:
-                    asked[key] = await self._find_topic(one)
+                    asked[key] = None
+                    try:
+                        asked[key] = await self._services.catalog.find_entry(*key)
+                    except LakelogError as error:
+                        self._unanswered[key] = read_code(error)
                 self._wanted[at] = one, _partition(asked[key], one)
         self._try()
 
-    async def _find_topic(self, one: Wanted) -> Entry | None:
-        try:
-            return await self._services.catalog.find_entry(one.name, one.id)
-        except LakelogError as error:
-            self._unanswered[one.name, one.id] = FetchedRecords(read_code(error))
-            return None
-
-    def _missing(self, one: Wanted) -> FetchedRecords:
-        """Return what is told of a partition that was not found: that it is not there, or that
-        nobody can say.
+    def _missing(self, one: Wanted) -> FetchedPartition:
+        """Return what is answered for a partition that was not found: that it is not there, or that
+        the store did not say.
         """
-        unknown = _UNKNOWN_ID if one.id else _UNKNOWN
-        return self._unanswered.get((one.name, one.id), unknown)
+        unknown = ErrorCode.unknown_topic_id if one.id else ErrorCode.unknown_topic_or_partition
+        code = self._unanswered.get((one.name, one.id), unknown)
+        return FetchedPartition(one.partition.partition, code)
 
     # ------------------------------------------------------------------------ collecting
 
@@ -209,57 +204,47 @@ class Fetching:
         if not self._find_room():
             return
         if len(self._wanted) > AT_ONCE:
-            self._aside(self._collect())
+            self._run_in_task(self._collect())
             return
-        parts: list[FetchedRecords] = []
+        parts: list[FetchedPartition] = []
         left, size, failed = self._most, 0, False
         for one, partition in self._wanted:
             if partition is None:
                 parts.append(self._missing(one))
                 failed = True
                 continue
-            wish = one.partition
-            part = partition.read_now(wish.offset, max(min(wish.max_bytes, left), 0))
+            asked = one.partition
+            part = partition.read_now(asked.offset, max(min(asked.max_bytes, left), 0))
             if part is None:
-                self._aside(self._collect())
+                self._run_in_task(self._collect())
                 return
-            if part.size > left and size:
-                part = part._replace(pieces=[], size=0)  # There is room for it another time.
+            part = self._fitted(part, left)
             left -= part.size
             size += part.size
             parts.append(part)
-        loop = asyncio.get_running_loop()
-        if failed or size >= self._least or loop.time() >= self._deadline:
-            self._finish(parts)
-        else:
-            self._wait(parts)
+        for _ in self._finish_or_wait(parts, size, is_final=failed):
+            pass
 
     def _find_room(self) -> bool:
         """Say whether there is room for an answer, and find out how much; if not, wait for it."""
         answers, most = self._services.answers, self._services.settings.limits.fetch_bytes_max
-        if answers.is_spent(self._who):
-            answers.wait(self._again, self._who)
+        if answers.is_spent(self._address):
+            answers.wait(self._again, self._address)
             return False
         # Not all of it: others come, too. And always so much that a consumer gets on.
-        room = max(answers.room(self._who) // 2, RESPONSE_BYTES_MIN)
+        room = max(answers.room(self._address) // 2, RESPONSE_BYTES_MIN)
         self._most = min(max(self._request.max_bytes, 0), most, room)
         self._least = min(self._request.min_bytes, max(self._most, 1))
         return True
 
     def _again(self) -> None:
         """There is room for an answer."""
-        try:
-            self._try()
-        except Exception as error:  # noqa: BLE001 (whoever gave the room back must not feel it)
-            self._fail(error)
+        self._guard(self._try)
 
     def _reserve(self, size: int) -> None:
         """Have so much room, and no more."""
         change, self._reserved = size - self._reserved, size
-        if change > 0:
-            self._services.answers.take(change, self._who)
-        elif change < 0:
-            self._services.answers.give(-change, self._who)
+        self._services.answers.change(change, self._address)
 
     async def _collect(self) -> None:
         """Answer with what memory and the store have, as much as there is room for.
@@ -269,7 +254,7 @@ class Fetching:
         """
         begin_request()
         self._reserve(self._most)
-        parts: list[FetchedRecords] = [_EMPTY] * len(self._wanted)
+        parts = [FetchedPartition(one.partition.partition, 0) for one, _ in self._wanted]
         loop = asyncio.get_running_loop()
         left, at = self._most, 0
         while at < len(self._wanted) and (left > 0 or left == self._most):
@@ -305,20 +290,26 @@ class Fetching:
             await asyncio.sleep(0)  # Others want to go on, too.
         for number in range(at, len(self._wanted)):
             unread = self._wanted[number][1]
-            parts[number] = _EMPTY if unread is None else unread.marks()
+            if unread is not None:
+                parts[number] = unread.marks()
             if not number % AT_ONCE:
                 await asyncio.sleep(0)
         size = self._most - left
-        failed = any(part.error is not ErrorCode.none for part in parts)
+        failed = any(part.error for part in parts)
         await asyncio.sleep(0)
-        if failed or is_spent() or size >= self._least or loop.time() >= self._deadline:
-            for _ in self._finishing(parts):
-                await asyncio.sleep(0)
-        else:
-            for _ in self._waiting(parts):
-                await asyncio.sleep(0)
+        steps = self._finish_or_wait(parts, size, is_final=failed or is_spent())
+        async for _ in in_turns(steps):
+            pass
 
-    def _fitted(self, part: FetchedRecords, left: int) -> FetchedRecords:
+    def _finish_or_wait(
+        self, parts: list[FetchedPartition], size: int, *, is_final: bool
+    ) -> Iterator[None]:
+        """Answer if that is all there will be, if it is enough or the time is up; else wait."""
+        is_late = asyncio.get_running_loop().time() >= self._deadline
+        is_done = is_final or size >= self._least or is_late
+        return self._finish(parts) if is_done else self._wait(parts)
+
+    def _fitted(self, part: FetchedPartition, left: int) -> FetchedPartition:
         """Return a part without its bytes if there is no room for them: another time."""
         if part.size > left and left < self._most:
             return part._replace(pieces=[], size=0)
@@ -326,24 +317,19 @@ class Fetching:
 
     # ------------------------------------------------------------------------ waiting
 
-    def _wait(self, parts: list[FetchedRecords]) -> None:
-        for _ in self._waiting(parts):
-            pass
+    def _wait(self, parts: list[FetchedPartition]) -> Iterator[None]:
+        """Wait for more than there is, until a partition grows or the time is up.
 
-    def _waiting(self, parts: list[FetchedRecords]) -> Iterator[None]:
-        """Wait for more than there is, until somebody appends or the time is up.
-
-        A slice of partitions at a time. What grows meanwhile is remembered.
+        What grows meanwhile is remembered.
         """
         self._reserve(0)
         self._has_grown = False
-        for number, ((_, partition), part) in enumerate(zip(self._wanted, parts, strict=True), 1):
+        for (_, partition), part in zip(self._wanted, parts, strict=True):
             if partition is not None:
-                watch = Watch(partition.place, part.end, self._woken)
+                watch = Watch(partition.topic_id_partition, part.high_watermark, self._woken)
                 self._watches.append((partition, watch))
                 partition.lane.watch(watch)
-            if not number % AT_ONCE:
-                yield
+            yield
         self._timer = asyncio.get_running_loop().call_at(self._deadline, self._late)
         if self._has_grown:
             self._woken()
@@ -359,20 +345,19 @@ class Fetching:
     def _woken(self) -> None:
         self._has_grown = True
         if self._timer is not None:
-            self._stop_waiting()
-            self._guard(self._try)
+            self._late()
 
     def _late(self) -> None:
         self._stop_waiting()
         self._guard(self._try)
 
-    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run_in_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = awaited(work)
         task.add_done_callback(self._ended)
         self._task = task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Let nobody wait for what a bug has ended."""
+        """Give back what a task had reserved; an error in it ends the connection."""
         if task.cancelled():
             self._reserve(0)
         elif (error := task.exception()) is not None:
@@ -381,29 +366,20 @@ class Fetching:
 
     # ------------------------------------------------------------------------ answering
 
-    def _finish(self, parts: list[FetchedRecords]) -> None:
-        for _ in self._finishing(parts):
-            pass
-
-    def _finishing(self, parts: list[FetchedRecords]) -> Iterator[None]:
-        """Answer, a slice of partitions at a time."""
+    def _finish(self, parts: list[FetchedPartition]) -> Iterator[None]:
+        """Answer."""
         topics: dict[tuple[str, bytes], list[FetchedPartition]] = {}
         metrics, error_name = self._services.metrics, ""
-        for number, ((one, partition), part) in enumerate(zip(self._wanted, parts, strict=True), 1):
-            index = one.partition.partition
-            row = FetchedPartition(
-                index, part.error, part.end, part.log_start, part.pieces, part.size
-            )
-            topics.setdefault((one.name, one.id), []).append(row)
+        for (one, partition), part in zip(self._wanted, parts, strict=True):
+            topics.setdefault((one.name, one.id), []).append(part)
             if partition is not None:
                 counters = metrics.topic(partition.topic.name)
                 counters.bytes_out += part.size
                 counters.fetch_requests += 1
                 counters.failed_fetch_requests += part.error not in EXPECTED
-            if part.error is not ErrorCode.none and not error_name:
-                error_name = part.error.name.upper()
-            if not number % AT_ONCE:
-                yield
+            if part.error and not error_name:
+                error_name = ErrorCode(part.error).name.upper()
+            yield
         found = [FetchedTopic(*key, rows) for key, rows in topics.items()]
         session = self._session
         if session is not None:

@@ -27,7 +27,7 @@ GROUP, TRANSACTION = 0, 1
 async def find_coordinator(
     services: Services, call: Call, request: FindCoordinatorRequest
 ) -> Fields:
-    """Say who coordinates each of some groups."""
+    """Return the coordinators of groups."""
     keys = in_turns(request.coordinator_keys)
     return {"coordinators": [_one(services, call, request, key) async for key in keys]}
 

@@ -1,7 +1,7 @@
 """JoinGroup (key 11, versions 0 to 9).
 
 Behaviour
-    The answer comes when the generation begins: when everybody has rejoined, or the rebalance
+    The answer comes when the generation begins: when all members have rejoined, or the rebalance
     timeout has passed. A generation is stored before anybody is told of it.
 
 Versions

@@ -21,8 +21,8 @@ __all__ = ["leave_group"]
 
 async def leave_group(services: Services, _: Call, request: LeaveGroupRequest) -> Awaitable[Fields]:
     """Let members go."""
-    who = tuple(Identity(one.member_id, one.group_instance_id) for one in request.members)
-    return then(services.coordinator.leave(request.group_id, Leave(members=who)), _fields)
+    members = tuple(Identity(one.member_id, one.group_instance_id) for one in request.members)
+    return then(services.coordinator.leave(request.group_id, Leave(members=members)), _fields)
 
 
 def _fields(answer: LeaveAnswer) -> Fields:

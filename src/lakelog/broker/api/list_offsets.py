@@ -15,12 +15,10 @@ from kio.schema.errors import ErrorCode
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest
 
 from lakelog.broker.budget import address_of
-from lakelog.broker.catalog import Entry
-from lakelog.broker.codes import read_code
+from lakelog.broker.partitions import Partition
+from lakelog.broker.request_items import ask_partitions, partitions_by_index
 from lakelog.broker.scans import RunScan
 from lakelog.broker.services import Call, Services
-from lakelog.broker.slices import Looks, ask_partitions
-from lakelog.errors import LakelogError
 from lakelog.wire import Fields
 
 __all__ = ["list_offsets"]
@@ -30,41 +28,31 @@ LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, 
 
 async def list_offsets(services: Services, call: Call, request: ListOffsetsRequest) -> Fields:
     """Say where partitions begin and end, and what was written when."""
-    looks = Looks()
-    run_scan = partial(services.scans.run, who=address_of(call.client_host))
-
-    async def ask(entry: Entry | None, one: ListOffsetsPartition) -> Fields:
-        return await _ask(looks, run_scan, entry, one)
-
-    twice = ErrorCode.invalid_request
-    rows = await ask_partitions(services, request.topics, ask, _row, named_twice=twice)
+    run_scan = partial(services.scans.run, address=address_of(call.client_host))
+    rows = await ask_partitions(
+        services,
+        partitions_by_index(request.topics),
+        partial(_ask, run_scan),
+        _row,
+        named_twice=ErrorCode.invalid_request,
+    )
     return {"topics": rows}
 
 
-async def _ask(
-    looks: Looks, run_scan: RunScan, entry: Entry | None, one: ListOffsetsPartition
-) -> Fields:
-    partition = None if entry is None else entry.partition(one.partition_index)
-    if partition is None:
-        return _row(one, ErrorCode.unknown_topic_or_partition)
-    try:
-        await looks.at(partition.lane)
-        if one.timestamp == LATEST:
-            return _row(one, offset=await partition.latest(is_fresh=True))
-        if one.timestamp >= 0:
-            found = await partition.find(one.timestamp, run_scan, is_fresh=True)
-        elif one.timestamp == NEWEST:
-            found = await partition.find_newest(run_scan, is_fresh=True)
-        elif one.timestamp in (EARLIEST, EARLIEST_LOCAL):
-            return _row(one, offset=(await partition.bounds(is_fresh=True)).log_start)
-        elif one.timestamp in (LATEST_TIERED, EARLIEST_PENDING):
-            sealed_end = await partition.sealed_end(is_fresh=True)
-            last = one.timestamp == LATEST_TIERED
-            return _row(one, offset=sealed_end - 1 if last else sealed_end)
-        else:
-            return _row(one, ErrorCode.invalid_request)
-    except LakelogError as error:
-        return _row(one, read_code(error))
+async def _ask(run_scan: RunScan, partition: Partition, one: ListOffsetsPartition) -> Fields:
+    if one.timestamp == LATEST:
+        return _row(one, offset=await partition.latest())
+    if one.timestamp >= 0:
+        found = await partition.find(one.timestamp, run_scan)
+    elif one.timestamp == NEWEST:
+        found = await partition.find_newest(run_scan)
+    elif one.timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return _row(one, offset=(await partition.bounds()).log_start)
+    elif one.timestamp in (LATEST_TIERED, EARLIEST_PENDING):
+        last = one.timestamp == LATEST_TIERED
+        return _row(one, offset=await partition.sealed_end() - last)
+    else:
+        return _row(one, ErrorCode.invalid_request)
     if found is None:
         return _row(one)
     return _row(one, offset=found.offset, timestamp=found.timestamp)
@@ -73,6 +61,7 @@ async def _ask(
 def _row(
     one: ListOffsetsPartition,
     code: ErrorCode = ErrorCode.none,
+    _: str = "",
     *,
     offset: int = -1,
     timestamp: int = -1,

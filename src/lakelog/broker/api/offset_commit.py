@@ -55,9 +55,9 @@ async def offset_commit(
             elif not 0 <= one.partition_index < found.partitions:
                 row["error_code"] = ErrorCode.unknown_topic_or_partition
             else:
-                place = TopicIdPartition(found.id, one.partition_index)
+                partition = TopicIdPartition(found.id, one.partition_index)
                 epoch, said = one.committed_leader_epoch, one.committed_metadata or ""
-                wanted.append(NewOffset(place, one.committed_offset, epoch, said))
+                wanted.append(NewOffset(partition, one.committed_offset, epoch, said))
                 rows.append(row)
         topics.append({"name": given.name, "partitions": partitions})
     event = Commit(

@@ -20,7 +20,7 @@ __all__ = ["offset_delete"]
 
 async def offset_delete(services: Services, call: Call, request: OffsetDeleteRequest) -> Fields:
     """Forget how far a group has come in some partitions."""
-    places: dict[tuple[str, int], TopicIdPartition] = {}
+    partitions: dict[tuple[str, int], TopicIdPartition] = {}
     codes: dict[tuple[str, int], ErrorCode] = {}
     names: dict[bytes, str] = {}
     async for topic in in_turns(request.topics):
@@ -36,13 +36,13 @@ async def offset_delete(services: Services, call: Call, request: OffsetDeleteReq
                 codes[key] = code
             else:
                 names[found.id] = name
-                places[key] = TopicIdPartition(found.id, key[1])
+                partitions[key] = TopicIdPartition(found.id, key[1])
     whole, told = await services.coordinator.delete_offsets(
-        str(request.group_id), list(places.values()), names
+        str(request.group_id), list(partitions.values()), names
     )
     if whole is not Code.NONE:
         return {"error_code": ErrorCode(whole), "topics": []}
-    codes |= {key: ErrorCode(code) for key, code in zip(places, told, strict=True)}
+    codes |= {key: ErrorCode(code) for key, code in zip(partitions, told, strict=True)}
     return {
         "topics": [
             {

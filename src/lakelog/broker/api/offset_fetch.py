@@ -27,7 +27,7 @@ from kio.schema.offset_fetch.v9.request import (
 from lakelog.broker.api.offset_commit import find_topic
 from lakelog.broker.services import Call, Services
 from lakelog.broker.turns import in_turns
-from lakelog.groups import Code, Offsets, TopicIdPartition
+from lakelog.groups import Code, Offsets, TopicIdPartition, by_topic
 from lakelog.wire import Fields
 
 __all__ = ["offset_fetch"]
@@ -86,7 +86,7 @@ def _no_group(given: OffsetFetchRequestGroup, code: Code) -> Fields:
 def _all(services: Services, offsets: Offsets) -> list[Fields]:
     """Return every topic that is still there."""
     topics: list[Fields] = []
-    for topic_id, partitions in offsets.topics().items():
+    for topic_id, partitions in by_topic(offsets.rows).items():
         topic = services.catalog.by_id(topic_id)
         if topic is not None:
             rows = _rows(offsets, topic_id, partitions)

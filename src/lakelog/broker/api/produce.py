@@ -9,22 +9,29 @@ Behaviour
     A second copy of an idempotent batch is answered with the offset of the first.
     When nothing is known of the outcome the answer is REQUEST_TIMED_OUT, on which clients retry.
 
+One owner
+    A request hands its batches to their lanes, and owns its answer (``Producing``). Whether its
+    time is up is asked there alone: by the sweep of the broker, and by lanes, which do not store
+    what has been answered as unknown.
+
 Not done
     Transactions: a transactional id is refused. Recompression: ``compression.type`` is the
     pipeline's business.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from crc32c import crc32c
 from kio.schema.errors import ErrorCode
+from structlog.typing import FilteringBoundLogger
 
 from lakelog.broker.catalog import Entry
 from lakelog.broker.codes import REFUSALS, batch_code, read_code
 from lakelog.broker.metrics.counters import TopicCounters
 from lakelog.broker.partitions import Partition
+from lakelog.broker.response_slots import ResponseSlot
 from lakelog.broker.services import Services
 from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError, UnavailableError
@@ -35,172 +42,231 @@ from lakelog.wire import (
     Produced,
     ProduceRequest,
     ProduceShape,
-    ProduceTopic,
+    answer_again,
     encode_produce_response,
 )
 
-__all__ = ["Answer", "One", "Pending", "find_topics", "produce", "produce_again", "submitting"]
+__all__ = ["AT_ONCE", "Producing", "find_topics"]
 
 TIMEOUT_MS_MAX = 600_000
 AT_ONCE = 200
 """Topics and partitions of a request that are checked before others have their turn."""
 
-_ATTRIBUTES_AT, _MAX_TIMESTAMP_AT, _CRC_AT = 21, 35, 17
-_APPEND_TIME_BIT = 0x08
-
-Answer = Callable[[bytes, Sequence[Produced]], None]
-"""The body of an answer, and the partitions in it that were refused."""
+BLAMED_MAX = 1_000
+"""Records that are named in an answer. The others of a batch that is refused are told no less."""
 
 LATE = "the store has not answered within the timeout of the request"
 
+_ATTRIBUTES_AT, _MAX_TIMESTAMP_AT, _CRC_AT = 21, 35, 17
+_APPEND_TIME_BIT = 0x08
+_UNKNOWN = ErrorCode.unknown_topic_or_partition
 
-Reply = Callable[[int, int, int], None]
-"""Base offset, append time, and where the log begins."""
+Rows = list[int | Partition | Produced]
+"""Of the partitions of a topic: its number until a batch is looked at, the partition while the
+batch is on its way to the store, and then what is answered."""
 
 
-class One:
-    """A request of one partition, which is on its way to the store. Called with the outcome."""
+class Producing:
+    """One request, from its batches to its answer."""
 
     __slots__ = (
-        "_counters",
-        "_partition",
-        "_refuse",
-        "_reply",
-        "_stamp",
-        "deadline_ms",
+        "_acks",
+        "_address",
+        "_begun_ms",
+        "_begun_s",
+        "_deadline_ms",
+        "_left",
+        "_services",
+        "_shape",
+        "_slot",
+        "_start",
+        "_topics",
+        "_version",
         "is_answered",
     )
 
     def __init__(
         self,
-        partition: Partition,
-        counters: TopicCounters,
-        stamp: int,
-        deadline_ms: int,
-        reply: Reply,
-        refuse: Callable[[Produced], None],
+        services: Services,
+        request: ProduceRequest,
+        version: int,
+        start: bytes,
+        slot: ResponseSlot,
+        address: str,
+        begun_s: float,
+        shape: ProduceShape | None = None,
     ) -> None:
-        self._partition, self._counters, self._stamp = partition, counters, stamp
-        self._reply, self._refuse = reply, refuse
-        self.deadline_ms = deadline_ms
-        self.is_answered = False
-
-    def __call__(self, outcome: Outcome | LakelogError) -> None:
-        if self.is_answered:
-            return
-        self.is_answered = True
-        if type(outcome) is Stored:
-            self._reply(outcome[0], self._stamp, self._partition.log_start)
-        else:
-            self._counters.failed_produce_requests += 1
-            self._refuse(_produced(self._partition, self._stamp, outcome))
-
-    def finish(self) -> None:
-        """Answer that nothing is known."""
-        self(Unknown())
-
-
-class Pending:
-    """A request of which some partitions are on their way to the store."""
-
-    __slots__ = ("_answer", "_left", "_topics", "_version", "deadline_ms", "is_answered")
-
-    def __init__(self, version: int, answer: Answer) -> None:
-        self._version = version
-        self._answer = answer
-        self._topics: list[tuple[ProduceTopic, list[Produced | None]]] = []
+        self._services, self._acks, self._version = services, request.acks, version
+        self._start, self._slot, self._address, self._begun_s = start, slot, address, begun_s
+        self._shape = shape
+        """What the request has in common with the one before it on its connection, if it has."""
+        self._begun_ms = services.clock.boot_ms()
+        self._deadline_ms = self._begun_ms + min(max(request.timeout_ms, 0), TIMEOUT_MS_MAX)
+        self._topics: list[tuple[str, bytes, Rows]] = []
         self._left = 1
         """Partitions without an answer, and one until all have been handed over."""
-        self.deadline_ms = 0
         self.is_answered = False
 
-    def add_topic(self, topic: ProduceTopic) -> list[Produced | None]:
-        """Return where the answers for the partitions of a topic go; all are unknown as yet."""
-        rows: list[Produced | None] = [None] * len(topic.partitions)
-        self._topics.append((topic, rows))
+    # ------------------------------------------------------------------------ handing over
+
+    def submit_all(
+        self, request: ProduceRequest, entries: Sequence[Entry | ErrorCode | None]
+    ) -> Iterator[None]:
+        """Hand every batch to its lane; yields behind each, so that others may have their turn."""
+        refused = _refused(request)
+        for topic, entry in zip(request.topics, entries, strict=True):
+            rows = self.add_topic(topic.name, topic.id, [index for index, _ in topic.partitions])
+            yield
+            if isinstance(entry, Entry) and refused is None:
+                entry.counters.produce_requests += 1
+                for at, (index, records) in enumerate(topic.partitions):
+                    self.submit(entry, rows, at, index, records)
+                    yield
+            else:
+                unknown = ErrorCode.unknown_topic_id if topic.id else _UNKNOWN
+                code = refused or (entry if isinstance(entry, ErrorCode) else unknown)
+                for at, (index, _) in enumerate(topic.partitions):
+                    self._put(rows, at, Produced(index, code))
+        self.count_down()
+
+    def add_topic(self, name: str, topic_id: bytes, indexes: Sequence[int]) -> Rows:
+        """Return where the answers for the partitions of a topic go."""
+        rows: Rows = [*indexes]
+        self._topics.append((name, topic_id, rows))
         self._left += len(rows)
         return rows
 
-    def put(self, rows: list[Produced | None], at: int, produced: Produced) -> None:
-        """Answer for one partition."""
-        rows[at] = produced
-        self.settle()
+    def submit(
+        self, entry: Entry, rows: Rows, at: int, index: int, records: memoryview | None
+    ) -> None:
+        """Check the batch of one partition and hand it to its lane, or refuse it."""
+        services, counters = self._services, entry.counters
+        partition = entry.partition(index)
+        if partition is None or records is None:
+            code = ErrorCode.invalid_record if partition else _UNKNOWN
+            self._put(rows, at, Produced(index, code))
+            return
+        checked = _checked(services, entry, partition, records)
+        if isinstance(checked, Produced):
+            counters.failed_produce_requests += 1
+            self._put(rows, at, checked)
+            return
+        append, stamp = checked
+        counters.messages_in += append.offsets
+        counters.bytes_in += len(records)
+        rows[at] = partition
+        done = partial(self._done, rows, at, partition, counters, stamp)
+        if entry.configs.is_compacted:
+            services.tasks.once("Produce of keys", self._submit_keyed(partition, append, done))
+        else:
+            partition.lane.submit(append, done, self._begun_ms, self, self._address)
 
-    def settle(self) -> None:
-        """Count one down, and answer with the last."""
-        self._left -= 1
-        if not self._left:
-            self.finish()
+    async def _submit_keyed(
+        self,
+        partition: Partition,
+        append: Append,
+        done: Callable[[Outcome | LakelogError | Produced], None],
+    ) -> None:
+        """Store batches of a compacted topic if every record has a key; in the order they came."""
+        async with partition.in_turn:
+            try:
+                scan = without_keys(append.body, BLAMED_MAX)
+                blamed = await self._services.scans.run(scan, self._address)
+            except LakelogError as error:
+                done(error)
+                return
+            except Exception as error:
+                done(UnavailableError(f"the keys of its records could not be read: {error!r}"))
+                raise
+            if blamed:
+                what = "a record without a key, and the topic is compacted: give each record a key"
+                errors, code = tuple((at, what) for at in blamed), ErrorCode.invalid_record
+                done(Produced(partition.index, code, message=what, record_errors=errors))
+                return
+            partition.lane.submit(append, done, self._begun_ms, self, self._address)
 
-    def finish(self) -> None:
-        """Answer with what is known now."""
-        if not self.is_answered:
+    # ------------------------------------------------------------------------ answering
+
+    def _done(
+        self,
+        rows: Rows,
+        at: int,
+        partition: Partition,
+        counters: TopicCounters,
+        stamp: int,
+        outcome: Outcome | LakelogError | Produced,
+    ) -> None:
+        """Take in what became of a batch."""
+        if self.is_answered:
+            return
+        if self._shape is not None and type(outcome) is Stored:
+            # It is the only batch of the request, and the answer is the usual one but for numbers.
             self.is_answered = True
-            topics = [(one.name, one.id, _known(one, rows)) for one, rows in self._topics]
-            self._topics.clear()  # The records of the request may go.
-            refused = [row for _, _, rows in topics for row in rows if row.error]
-            self._answer(encode_produce_response(self._version, topics), refused)
+            self._count("")
+            if self._acks:
+                index, start, base = partition.index, self._start[:4], outcome.base_offset
+                self._slot.send(
+                    answer_again(self._shape, start, index, base, stamp, partition.log_start)
+                )
+            else:
+                self._slot.done()
+            return
+        produced = _produced(partition, stamp, outcome)
+        if produced.error:
+            counters.failed_produce_requests += 1
+        self._put(rows, at, produced)
 
+    def _put(self, rows: Rows, at: int, produced: Produced) -> None:
+        rows[at] = produced
+        self.count_down()
 
-def _known(topic: ProduceTopic, rows: list[Produced | None]) -> list[Produced]:
-    """Return what is answered for the partitions of a topic: nobody knows yet of some."""
-    late = ErrorCode.request_timed_out
-    told = zip(topic.partitions, rows, strict=True)
-    return [row or Produced(index, late, message=LATE) for (index, _), row in told]
+    def count_down(self) -> None:
+        """Count one partition that has its answer, or that all were handed over; with the last one
+        answer the request.
+        """
+        self._left -= 1
+        if not self._left and not self.is_answered:
+            self._answer()
 
+    def expire(self, now_ms: int) -> bool:
+        """Answer with what is known if the time is up; say whether the request is answered."""
+        if not self.is_answered and self._deadline_ms < now_ms:
+            self._services.tasks.call("Produce", self._answer)
+        return self.is_answered
 
-def produce_again(
-    services: Services,
-    shape: ProduceShape,
-    index: int,
-    records: memoryview,
-    reply: Reply,
-    refuse: Callable[[Produced], None],
-    who: str,
-) -> One | None:
-    """Hand one batch to its lane, if the request is like one before; None: see ``produce``."""
-    (topic,) = shape.request.topics
-    entry = services.catalog.entry(topic.name, topic.id)
-    partition = None if entry is None else entry.partition(index)
-    if entry is None or partition is None or entry.configs.is_compacted:
-        return None
-    try:
-        append, stamp, flaw = _checked(services, entry, partition, records)
-    except LakelogError:
-        return None
-    if append is None or flaw is not None:
-        return None
-    counters = entry.counters
-    counters.produce_requests += 1
-    counters.messages_in += append.offsets
-    counters.bytes_in += len(records)
-    now_ms = services.clock.boot_ms()
-    deadline_ms = now_ms + min(max(shape.request.timeout_ms, 0), TIMEOUT_MS_MAX)
-    one = One(partition, counters, stamp, deadline_ms, reply, refuse)
-    partition.lane.submit(append, one, now_ms, deadline_ms, who)
-    return one
+    def _answer(self) -> None:
+        self.is_answered = True
+        services, slot = self._services, self._slot
+        topics = [
+            (name, topic_id, [one if type(one) is Produced else self._late(one) for one in rows])
+            for name, topic_id, rows in self._topics
+        ]
+        self._topics = []
+        refused = [row for _, _, rows in topics for row in rows if row.error]
+        errors = [services.refusals.note(row) for row in refused]
+        self._count(errors[0] if errors else "")
+        if not self._acks and refused:
+            slot.end(_unacknowledged(refused[0]))
+        elif not self._acks:
+            slot.done()
+        else:
+            slot.answer([self._start, encode_produce_response(self._version, topics)])
 
+    def _count(self, error: str) -> None:
+        seconds = asyncio.get_running_loop().time() - self._begun_s
+        self._services.metrics.api("Produce").count(seconds, error)
 
-def produce(
-    services: Services, version: int, request: ProduceRequest, answer: Answer, who: str
-) -> Pending | None:
-    """Hand batches to their lanes; ``answer`` is called when all is known.
-
-    None: a topic is not known here, or they are many. Ask for it (``find_topics``) and come again.
-    """
-    if sum(1 + len(topic.partitions) for topic in request.topics) > AT_ONCE:
-        return None
-    entries = [services.catalog.entry(topic.name, topic.id) for topic in request.topics]
-    if None in entries:
-        return None
-    pending = Pending(version, answer)
-    for _ in submitting(services, request, entries, pending, who):
-        pass
-    return pending
+    def _late(self, row: int | Partition) -> Produced:
+        """Return what is answered for a partition of which nothing is known yet."""
+        if isinstance(row, int):
+            return Produced(row, ErrorCode.request_timed_out, message=LATE)
+        counters = self._services.metrics.topic(row.topic.name)
+        counters.failed_produce_requests += 1
+        return _produced(row, -1, Unknown())
 
 
 async def find_topics(
-    services: Services, request: ProduceRequest, complain: Callable[[LakelogError], None]
+    services: Services, request: ProduceRequest, log: FilteringBoundLogger
 ) -> list[Entry | ErrorCode | None]:
     """Return the topics of a request; None: there is none; a code: whether there is is unknown."""
     found: list[Entry | ErrorCode | None] = []
@@ -208,81 +274,12 @@ async def find_topics(
         try:
             found.append(await services.catalog.find_entry(topic.name, topic.id))
         except LakelogError as error:
-            complain(error)
+            log.warning("the store did not say whether a topic exists", error=str(error))
             found.append(read_code(error))
     return found
 
 
-def submitting(
-    services: Services,
-    request: ProduceRequest,
-    entries: Sequence[Entry | ErrorCode | None],
-    pending: Pending,
-    who: str,
-) -> Iterator[None]:
-    """Check batches of an address and hand them to their lanes; yields when others should have
-    their turn.
-    """
-    timeout_ms = min(max(request.timeout_ms, 0), TIMEOUT_MS_MAX)
-    now_ms = services.clock.boot_ms()
-    deadline_ms = pending.deadline_ms = now_ms + timeout_ms
-    refused = _refused(request)
-    since = 0
-    for topic, entry in zip(request.topics, entries, strict=True):
-        rows = pending.add_topic(topic)
-        since += 1
-        if since >= AT_ONCE:
-            since = 0
-            yield
-        if entry is None or isinstance(entry, ErrorCode) or refused is not None:
-            unknown = ErrorCode.unknown_topic_id if topic.id else _UNKNOWN
-            code = refused or (entry if isinstance(entry, ErrorCode) else unknown)
-            for at, (index, _) in enumerate(topic.partitions):
-                pending.put(rows, at, Produced(index, code))
-            continue
-        counters = entry.counters
-        counters.produce_requests += 1
-        for at, (index, records) in enumerate(topic.partitions):
-            since += 1
-            if since >= AT_ONCE:
-                since = 0
-                yield
-            partition = entry.partition(index)
-            if partition is None or records is None:
-                code = ErrorCode.invalid_record if partition else _UNKNOWN
-                pending.put(rows, at, Produced(index, code))
-                continue
-            try:
-                append, stamp, flaw = _checked(services, entry, partition, records)
-            except LakelogError as error:
-                append, stamp, flaw = None, -1, _Flaw(batch_code(error), str(error)[:256])
-            if append is None or flaw is not None:
-                assert flaw is not None
-                counters.failed_produce_requests += 1
-                pending.put(rows, at, Produced(index, flaw.code, message=flaw.message))
-                continue
-            counters.messages_in += append.offsets
-            counters.bytes_in += len(records)
-            done = partial(_done, pending, rows, at, partition, entry.counters, stamp)
-            if entry.configs.is_compacted:
-                work = _keyed(services, who, partition, append, done, now_ms, deadline_ms)
-                services.tasks.once("Produce of keys", work)
-            else:
-                partition.lane.submit(append, done, now_ms, deadline_ms, who)
-    pending.settle()
-
-
-_UNKNOWN = ErrorCode.unknown_topic_or_partition
-
-BLAMED_MAX = 1_000
-"""Records that are named in an answer. The others of a batch that is refused are told no less."""
-
-
-class _Flaw(NamedTuple):
-    """Why batches are not taken."""
-
-    code: ErrorCode
-    message: str
+# ---------------------------------------------------------------------------- checks
 
 
 def _refused(request: ProduceRequest) -> ErrorCode | None:
@@ -295,35 +292,42 @@ def _refused(request: ProduceRequest) -> ErrorCode | None:
 
 def _checked(
     services: Services, entry: Entry, partition: Partition, records: memoryview
-) -> tuple[Append | None, int, _Flaw | None]:
-    """Return a batch as it is stored, the time it was stamped with, and what is wrong."""
-    configs = entry.configs
+) -> tuple[Append, int] | Produced:
+    """Return a batch as it is stored and the time it was stamped with; or why it is refused."""
+    configs, index = entry.configs, partition.index
     if services.time.problem:
-        raise UnavailableError(services.time.problem)
+        return Produced(index, ErrorCode.request_timed_out, message=services.time.problem[:256])
     if len(records) > configs.max_message_bytes and _is_one(records):
         what = f"a batch of {len(records)} bytes: max.message.bytes is {configs.max_message_bytes}"
-        return None, -1, _Flaw(ErrorCode.message_too_large, what)
-    append = new_append(entry.topic.id, partition.index, records)
-    if entry.is_virtual:
-        what = f"{entry.topic.name} can only be read: write to another topic"
-        return append, -1, _Flaw(ErrorCode.invalid_topic_exception, what)
-    now_ms = services.clock.now_ms()
-    if configs.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        fold = partition.lane.lane.fold
-        stamp = max(now_ms, partition.stamped_ms, fold.created_ms if fold is not None else 0)
-        partition.stamped_ms = stamp
-        _stamp(records, append, stamp)
-        return new_append(entry.topic.id, partition.index, records), stamp, None
-    if any(row.attributes & _APPEND_TIME_BIT for row in append.rows):
-        what = "times of the log, and the topic has those of producers: send plain times"
-        return append, -1, _Flaw(ErrorCode.invalid_timestamp, what)
+        return Produced(index, ErrorCode.message_too_large, message=what)
+    try:
+        append = new_append(entry.topic.id, index, records)
+        if entry.is_virtual:
+            what = f"{entry.topic.name} can only be read: write to another topic"
+            return Produced(index, ErrorCode.invalid_topic_exception, message=what)
+        now_ms = services.clock.now_ms()
+        if configs.timestamp_type is TimestampType.LOG_APPEND_TIME:
+            fold = partition.lane.lane.fold
+            stamp = max(now_ms, partition.stamped_ms, fold.created_ms if fold is not None else 0)
+            partition.stamped_ms = stamp
+            _stamp(records, append, stamp)
+            return new_append(entry.topic.id, index, records), stamp
+    except LakelogError as error:
+        return Produced(index, batch_code(error), message=str(error)[:256])
+    what = ""
     early, late = now_ms - append.min_timestamp, append.max_timestamp - now_ms
     if append.min_timestamp < 0:
         early = 0  # It has no time.
-    if late > configs.timestamp_after_max_ms or early > configs.timestamp_before_max_ms >= 0:
-        what = f"times {append.min_timestamp} to {append.max_timestamp} are too far from now"
-        return append, -1, _Flaw(ErrorCode.invalid_timestamp, what)
-    return append, -1, None
+    if any(row.attributes & _APPEND_TIME_BIT for row in append.rows):
+        what = "a batch says LogAppendTime, and the topic has CreateTime: send it with CreateTime"
+    elif late > configs.timestamp_after_max_ms or early > configs.timestamp_before_max_ms >= 0:
+        what = (
+            f"timestamps {append.min_timestamp} to {append.max_timestamp} are too far from {now_ms}"
+            ", the time of the broker: see message.timestamp.before.max.ms and after.max.ms"
+        )
+    if what:
+        return Produced(index, ErrorCode.invalid_timestamp, message=what)
+    return append, -1
 
 
 def _is_one(records: memoryview) -> bool:
@@ -342,52 +346,6 @@ def _stamp(records: memoryview, append: Append, stamp: int) -> None:
         at += row.length
 
 
-async def _keyed(
-    services: Services,
-    who: str,
-    partition: Partition,
-    append: Append,
-    done: Callable[[Outcome | LakelogError | Produced], None],
-    now_ms: int,
-    deadline_ms: int,
-) -> None:
-    """Store batches of a compacted topic if every record has a key; in the order they came."""
-    async with partition.in_turn:
-        try:
-            blamed = await services.scans.run(without_keys(append.body, BLAMED_MAX), who)
-        except LakelogError as error:
-            done(error)
-            return
-        except Exception as error:
-            done(UnavailableError(f"its keys were not read: {error!r}"))
-            raise
-        if blamed:
-            what = "a record without a key, and the topic is compacted: give it one"
-            told = tuple((at, what) for at in blamed)
-            done(
-                Produced(
-                    partition.index, ErrorCode.invalid_record, message=what, record_errors=told
-                )
-            )
-            return
-        partition.lane.submit(append, done, now_ms, deadline_ms, who)
-
-
-def _done(
-    pending: Pending,
-    rows: list[Produced | None],
-    at: int,
-    partition: Partition,
-    counters: TopicCounters,
-    stamp: int,
-    outcome: Outcome | LakelogError | Produced,
-) -> None:
-    produced = _produced(partition, stamp, outcome)
-    if produced.error:
-        counters.failed_produce_requests += 1
-    pending.put(rows, at, produced)
-
-
 def _produced(
     partition: Partition, stamp: int, outcome: Outcome | LakelogError | Produced
 ) -> Produced:
@@ -402,3 +360,9 @@ def _produced(
         return Produced(index, batch_code(outcome), message=str(outcome)[:256])
     why = partition.lane.trouble() or LATE
     return Produced(index, ErrorCode.request_timed_out, message=why[:256])
+
+
+def _unacknowledged(failed: Produced) -> str:
+    """Say why a producer is ended that wants no answers: it has no other way to notice."""
+    code = ErrorCode(failed.error).name
+    return f"Produce with acks=0: partition {failed.partition}: {failed.message or code}"

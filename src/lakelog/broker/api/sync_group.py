@@ -1,8 +1,8 @@
 """SyncGroup (key 14, versions 0 to 5).
 
 Behaviour
-    Everybody waits for what the leader decides, and gets its part of it when it is stored. The
-    bytes are the clients' own: nobody here looks into them.
+    All members wait for what the leader decides, and get their part of it when it is stored. The
+    bytes are the clients' own: the broker does not look into them.
 
 Versions
     3 adds static members. 5 says which protocol is meant, and is refused if it is another one.

@@ -11,25 +11,13 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from lakelog.broker.allowance import spend
 from lakelog.errors import LakelogError, NotFoundError, UnavailableError
-from lakelog.store import (
-    Changed,
-    Delete,
-    Exists,
-    Get,
-    GetRange,
-    GetSuffix,
-    Head,
-    ListPage,
-    Op,
-    PerformAsync,
-    PutIfAbsent,
-    PutIfMatch,
-    Usage,
-)
+from lakelog.store import OPERATION_KINDS, Changed, Exists, Op, Usage
 
 __all__ = [
     "ApiCounters",
@@ -39,7 +27,6 @@ __all__ = [
     "LogRow",
     "Metrics",
     "TopicCounters",
-    "counted",
 ]
 
 TOPICS_MAX = 10_000
@@ -108,41 +95,30 @@ class Histogram:
         return low if below < self.count else 0.0
 
 
+@dataclass(slots=True)
 class TopicCounters:
     """What is counted for each topic."""
 
-    __slots__ = (
-        "bytes_in",
-        "bytes_out",
-        "failed_fetch_requests",
-        "failed_produce_requests",
-        "fetch_requests",
-        "messages_in",
-        "produce_requests",
-    )
-
-    def __init__(self) -> None:
-        self.messages_in = 0
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.produce_requests = 0
-        self.fetch_requests = 0
-        self.failed_produce_requests = 0
-        self.failed_fetch_requests = 0
+    messages_in: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    produce_requests: int = 0
+    fetch_requests: int = 0
+    failed_produce_requests: int = 0
+    failed_fetch_requests: int = 0
 
 
+@dataclass(slots=True)
 class ApiCounters:
     """What is counted for each API."""
 
-    __slots__ = ("errors", "seconds")
+    errors: dict[str, int] = field(default_factory=dict)
+    """Requests by how they ended, the good ones included."""
+    seconds: Histogram = field(default_factory=partial(Histogram, _SECONDS))
 
-    def __init__(self) -> None:
-        self.errors: dict[str, int] = {}
-        """Requests by how they ended, the good ones included."""
-        self.seconds = Histogram(_SECONDS)
-
-    def count(self, seconds: float, error: str = "NONE") -> None:
-        """Count a request that was answered; ``error`` is Kafka's name of it."""
+    def count(self, seconds: float, error: str = "") -> None:
+        """Count a request that was answered; ``error`` is Kafka's name of it, in either case."""
+        error = error or "NONE"
         self.errors[error] = self.errors.get(error, 0) + 1
         self.seconds.observe(seconds)
 
@@ -154,7 +130,7 @@ class LogRow(NamedTuple):
     partition: int
     end: int
     start: int | None = None
-    """None: a broker does not know it as long as nobody reads there."""
+    """None: a broker does not know it until the partition is read."""
     size_bytes: int | None = None
     """Of what is sealed, which is all but the newest; None, likewise."""
 
@@ -168,86 +144,56 @@ class Gauge(NamedTuple):
 
     name: str
     help: str
-    labels: tuple[str, ...]
     read: Callable[[], float | Labelled]
+    """Called on the loop: it should take less than 10 ms. With labels it returns pairs: a value for
+    each label, and the value."""
+    labels: tuple[str, ...] = ()
 
 
+@dataclass(slots=True)
 class Metrics:
     """Everything that one broker counts. Attributes are added to; gauges are asked."""
 
-    __slots__ = (
-        "apis",
-        "bytes_in",
-        "bytes_out",
-        "cache_hits",
-        "cache_misses",
-        "callback_failures",
-        "connections",
-        "connections_opened",
-        "connections_refused",
-        "flush_bytes",
-        "flush_seconds",
-        "gauge_failures",
-        "gauges",
-        "group_refusals",
-        "keep_failures",
-        "keep_passes",
-        "keep_restarts",
-        "logs",
-        "sealed_bytes",
-        "sealed_records",
-        "stall_seconds",
-        "stalls",
-        "store_requests",
-        "store_seconds",
-        "task_deaths",
-        "topics",
-        "usage",
-    )
-
-    def __init__(self) -> None:
-        self.apis: dict[str, ApiCounters] = {}
-        self.topics: dict[str, TopicCounters] = {}
-        self.gauges: list[Gauge] = []
-        self.logs: Callable[[], Iterable[LogRow]] = list
-        self.store_seconds: dict[str, Histogram] = {}
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.connections = 0
-        """That are open now."""
-        self.connections_opened = 0
-        self.connections_refused = 0
-        self.cache_hits = 0
-        self.cache_misses = 0
-        self.flush_seconds = Histogram(_SECONDS)
-        self.flush_bytes = Histogram(_BYTES)
-        self.stalls = 0
-        self.stall_seconds = 0.0
-        self.store_requests: Counter[tuple[str, str]] = Counter()
-        """By kind of operation and outcome."""
-        self.keep_passes = 0
-        self.keep_failures = 0
-        self.keep_restarts = 0
-        self.sealed_records = 0
-        self.sealed_bytes = 0
-        self.usage = Usage()
-        """What other processes of this broker asked of the store."""
-        self.gauge_failures = 0
-        self.group_refusals: Counter[str] = Counter()
-        """By the name of the limit."""
-        self.task_deaths: Counter[str] = Counter()
-        """By the name of the task."""
-        self.callback_failures: Counter[str] = Counter()
-        """By whose it was."""
+    apis: dict[str, ApiCounters] = field(default_factory=dict)
+    topics: dict[str, TopicCounters] = field(default_factory=dict)
+    gauges: list[Gauge] = field(default_factory=list)
+    logs: Callable[[], Iterable[LogRow]] = list
+    """Partitions that are shown under Kafka's names: where they begin and end. Asked like a gauge.
+    """
+    store_seconds: dict[str, Histogram] = field(default_factory=dict)
+    bytes_in: int = 0
+    bytes_out: int = 0
+    connections: int = 0
+    """That are open now."""
+    connections_opened: int = 0
+    connections_refused: int = 0
+    cache_hits: int = 0
+    cache_misses: int = 0
+    flush_seconds: Histogram = field(default_factory=partial(Histogram, _SECONDS))
+    flush_bytes: Histogram = field(default_factory=partial(Histogram, _BYTES))
+    stalls: int = 0
+    stall_seconds: float = 0.0
+    store_requests: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By kind of operation and outcome."""
+    keep_passes: int = 0
+    keep_failures: int = 0
+    keep_restarts: int = 0
+    sealed_records: int = 0
+    sealed_bytes: int = 0
+    usage: Usage = field(default_factory=Usage)
+    """What other processes of this broker asked of the store."""
+    gauge_failures: int = 0
+    group_refusals: Counter[str] = field(default_factory=Counter)
+    """By the name of the limit."""
+    task_deaths: Counter[str] = field(default_factory=Counter)
+    """By the name of the task."""
+    callback_failures: Counter[str] = field(default_factory=Counter)
+    """By the name of the callback."""
 
     # ------------------------------------------------------------------------ counting
 
-    def request(self, api: str, seconds: float, error: str = "") -> None:
-        """Count a request that was answered; ``error`` is Kafka's name of it, in either case."""
-        self.api(api).count(seconds, error or "NONE")
-
     def api(self, name: str) -> ApiCounters:
-        """Return what is counted for an API: whoever counts often keeps it."""
+        """Return the counters of an API."""
         row = self.apis.get(name)
         if row is None:
             row = self.apis[name] = ApiCounters()
@@ -261,10 +207,6 @@ class Metrics:
             found = self.topics.setdefault(name, TopicCounters())
         return found
 
-    def forget_topic(self, name: str) -> None:
-        """Drop the counters of a topic that was deleted."""
-        self.topics.pop(name, None)
-
     def flush(self, seconds: float, size_bytes: int) -> None:
         """Count a flush that ended."""
         self.flush_seconds.observe(seconds)
@@ -276,79 +218,33 @@ class Metrics:
             self.stalls += 1
             self.stall_seconds += seconds
 
-    def store(self, kind: str, outcome: str, seconds: float) -> None:
-        """Count a request to the object store."""
-        self.store_requests[kind, outcome] += 1
-        row = self.store_seconds.get(kind)
-        if row is None:
-            row = self.store_seconds[kind] = Histogram(_SECONDS)
-        row.observe(seconds)
-
-    def gauge(
-        self,
-        name: str,
-        help_: str,
-        read: Callable[[], float | Labelled],
-        labels: tuple[str, ...] = (),
-    ) -> None:
-        """Ask ``read`` at every scrape, on the loop: it should take less than 10 ms.
-
-        With labels it returns pairs: a value for each label, and the value.
-        """
-        self.gauges.append(Gauge(name, help_, labels, read))
-
-    def kafka_logs(self, read: Callable[[], Iterable[LogRow]]) -> None:
-        """Show partitions under Kafka's names: where they begin and end. Asked like a gauge."""
-        self.logs = read
-
-    def kafka_partitions(self, count: Callable[[], int]) -> None:
-        """Show the number of partitions under Kafka's names; this broker leads all of them."""
-        name = "kafka_server_replicamanager_"
-        self.gauge(name + "partitioncount", "Partitions.", count)
-        self.gauge(name + "leadercount", "Partitions that this broker leads.", count)
-
-
-# ---------------------------------------------------------------------------- the store
-
-_KINDS: dict[type[Op], str] = {
-    ListPage: "list",
-    Head: "head",
-    Get: "get",
-    GetRange: "get",
-    GetSuffix: "get",
-    PutIfAbsent: "put",
-    PutIfMatch: "put",
-    Delete: "delete",
-}
-
-
-def counted(
-    perform: PerformAsync, metrics: Metrics, *, now_s: Callable[[], float] = time.perf_counter
-) -> PerformAsync:
-    """Return ``perform``, whose requests are counted. Put it inside the retries."""
-
-    async def one(op: Op) -> Any:
+    def begin(self, op: Op) -> Callable[[Any], None]:
+        """Take note of a request to the object store; return what counts it when it has ended."""
         spend()
-        kind, begun_s = _KINDS[type(op)], now_s()
-        outcome = "cancelled"
-        try:
-            answer = await perform(op)
-            outcome = "taken" if isinstance(answer, Exists | Changed) else "ok"
-        except LakelogError as error:
-            outcome = _outcome(error)
-            raise
-        finally:
-            metrics.store(kind, outcome, now_s() - begun_s)
-        return answer
+        kind, begun_s = OPERATION_KINDS[type(op)], time.perf_counter()
 
-    return one
+        def ended(answer: Any) -> None:
+            self.store_requests[kind, _outcome(answer)] += 1
+            seconds = self.store_seconds.get(kind)
+            if seconds is None:
+                seconds = self.store_seconds[kind] = Histogram(_SECONDS)
+            seconds.observe(time.perf_counter() - begun_s)
+
+        return ended
 
 
-def _outcome(error: LakelogError) -> str:
-    match error:
+def _outcome(answer: Any) -> str:
+    """Return how a request to the object store is counted, by its answer or its error."""
+    match answer:
         case NotFoundError():
             return "missing"
         case UnavailableError():
             return "unavailable"
-        case _:
+        case LakelogError():
             return "refused"
+        case BaseException():
+            return "cancelled"
+        case Exists() | Changed():
+            return "taken"
+        case _:
+            return "ok"

@@ -1,13 +1,14 @@
 """What a broker is asked for at every scrape: how full it is, where partitions end, who lags.
 
-All of it is read from what the broker knows anyway, on the loop; nobody asks the store. Lag and
+All of it is read from the memory of the broker, on the loop; the store is not asked. Lag and
 ends are capped, because a scrape may not hold the loop: a larger namespace is watched from storage.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 
-from lakelog.broker.metrics.counters import Labelled, LogRow, Metrics
+from lakelog.broker.metrics.counters import Gauge, Labelled, LogRow, Metrics
 from lakelog.broker.services import Services
 
 __all__ = ["register_gauges"]
@@ -22,61 +23,70 @@ _LAGS = (
 )
 """The first two are named as kafka_exporter names them."""
 
+_LAG_LABELS = ("consumergroup", "topic", "partition")
+_REPLICAS = "kafka_server_replicamanager_"
+
 
 def register_gauges(metrics: Metrics, services: Services) -> None:
     """Let a broker's parts be asked at every scrape."""
-    lanes, catalog = services.lanes, services.catalog
-    budget, answers = services.budget, services.answers
-
-    def queued() -> int:
-        return sum(writer.waiting_bytes for writer in lanes.values())
-
-    gauge = metrics.gauge
-    gauge("lakelog_budget_bytes", "Memory that requests have now.", lambda: budget.used)
-    gauge("lakelog_budget_bytes_max", "Beyond it sockets are not read.", lambda: budget.total)
-    gauge("lakelog_budget_waiting", "Connections that wait for it.", lambda: budget.waiting)
-    gauge("lakelog_answer_bytes", "Answers that clients have not taken.", lambda: answers.used)
-    gauge("lakelog_answer_bytes_max", "Beyond it fetches wait.", lambda: answers.total)
-    gauge("lakelog_answer_waiting", "Fetches that wait for it.", lambda: answers.waiting)
-    gauge("lakelog_queue_bytes", "What waits for a flush.", queued)
-    gauge("lakelog_topics", "Topics that are known.", lambda: catalog.count()[0])
-    gauge(
-        "lakelog_topics_damaged",
-        "Topics whose cells cannot be read; /readyz names them.",
-        lambda: len(catalog.damaged),
-    )
-    gauge("lakelog_groups", "Consumer groups.", lambda: len(services.coordinator.list_groups()[1]))
-    limits = services.settings.limits
-    gauge(
-        "lakelog_group_shard_bytes",
-        "What the consumer groups of a shard take; a bound.",
-        lambda: [((str(shard),), size) for shard, size in services.coordinator.shard_sizes()],
-        ("shard",),
-    )
-    gauge(
-        "lakelog_group_shard_bytes_max",
-        "Beyond it a shard takes no new groups.",
-        lambda: limits.shard_new_bytes,
-    )
-    gauge(
-        "lakelog_lane_bundles",
-        "Bundles of a lane that are not trimmed: how far sealing is behind.",
-        lambda: _bundles(services),
-        ("lane",),
-    )
-    gauge(
-        "lakelog_lane_unanswered_put_seconds",
-        "For how long the store has not answered for the bundle that a lane is putting.",
-        lambda: [((str(number),), one.unanswered_s) for number, one in list(lanes.items())],
-        ("lane",),
-    )
-    for name, help_, field in _LAGS:
-        gauge(
-            name, help_, lambda field=field: _lags(services, field),  # type: ignore[misc]
-            ("consumergroup", "topic", "partition"),
-        )  # fmt: skip
-    metrics.kafka_partitions(lambda: catalog.count()[1])
-    metrics.kafka_logs(lambda: islice(_ends(services), ROWS_MAX))
+    lanes, catalog, coordinator = services.lanes, services.catalog, services.coordinator
+    budget, answers, limits = services.budget, services.answers, services.settings.limits
+    metrics.gauges += [
+        Gauge("lakelog_budget_bytes", "Memory that requests have now.", lambda: budget.used),
+        Gauge("lakelog_budget_bytes_max", "Beyond it sockets are not read.", lambda: budget.total),
+        Gauge("lakelog_budget_waiting", "Connections that wait for it.", lambda: budget.waiting),
+        Gauge("lakelog_answer_bytes", "Answers that clients have not taken.", lambda: answers.used),
+        Gauge("lakelog_answer_bytes_max", "Beyond it fetches wait.", lambda: answers.total),
+        Gauge("lakelog_answer_waiting", "Fetches that wait for it.", lambda: answers.waiting),
+        Gauge(
+            "lakelog_queue_bytes",
+            "What waits for a flush.",
+            lambda: sum(writer.waiting_bytes for writer in lanes.values()),
+        ),
+        Gauge("lakelog_topics", "Topics that are known.", lambda: catalog.count()[0]),
+        Gauge(
+            "lakelog_topics_damaged",
+            "Topics whose cells cannot be read; /readyz names them.",
+            lambda: len(catalog.damaged),
+        ),
+        Gauge("lakelog_groups", "Consumer groups.", lambda: len(coordinator.list_groups()[1])),
+        Gauge(
+            "lakelog_group_shard_bytes",
+            "What the consumer groups of a shard take; a bound.",
+            lambda: [((str(shard),), size) for shard, size in coordinator.shard_sizes()],
+            ("shard",),
+        ),
+        Gauge(
+            "lakelog_group_shard_bytes_max",
+            "Beyond it a shard takes no new groups.",
+            lambda: limits.shard_new_bytes,
+        ),
+        Gauge(
+            "lakelog_lane_bundles",
+            "Bundles of a lane that are not trimmed: how far sealing is behind.",
+            lambda: _bundles(services),
+            ("lane",),
+        ),
+        Gauge(
+            "lakelog_lane_unanswered_put_seconds",
+            "For how long the store has not answered for the bundle that a lane is putting.",
+            lambda: [
+                ((str(number),), one.health.unanswered_s) for number, one in list(lanes.items())
+            ],
+            ("lane",),
+        ),
+        *(
+            Gauge(name, help_, partial(_lags, services, field), _LAG_LABELS)
+            for name, help_, field in _LAGS
+        ),
+        Gauge(_REPLICAS + "partitioncount", "Partitions.", lambda: catalog.count()[1]),
+        Gauge(
+            _REPLICAS + "leadercount",
+            "Partitions that this broker leads.",
+            lambda: catalog.count()[1],
+        ),
+    ]
+    metrics.logs = lambda: islice(_ends(services), ROWS_MAX)
 
 
 def _bundles(services: Services) -> Labelled:

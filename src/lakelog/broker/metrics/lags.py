@@ -4,18 +4,19 @@
     bytes     about: records, times the mean size of what this broker took for the topic
     seconds   the age of the first record that was not read yet
 
-Ages come from trails, which cost nothing. What was written before this broker began to look is read
-from the store: one batch for each offset that a group stands at, a few in a second, and kept for as
-long as it stands there. So a broker that has just started says nothing of a lag rather than zero.
+Ages come from timelines (``offset_timeline``), which cost nothing. What was written before this
+broker began to look is read from the store: one batch for each offset that a group stands at, a few
+in a second, and kept for as long as it stands there. So a broker that has just started says nothing
+of a lag rather than zero.
 """
 
-import asyncio
 from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
 from lakelog.broker.metrics.offset_timeline import OffsetTimeline
 from lakelog.broker.services import Services
+from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError
 from lakelog.journal import TopicIdPartition
 from lakelog.records import HEADER_BYTES, decode_header
@@ -25,7 +26,6 @@ __all__ = ["Lag", "Lags"]
 LAGS_MAX = 10_000
 LOOKED_MAX = 50_000
 """Rows that are looked at in a second, those of topics that are gone included."""
-EVERY_S = 1.0
 AT_ONCE = 500
 """Rows that are looked at in a turn of the loop."""
 
@@ -42,7 +42,7 @@ class Lag(NamedTuple):
     committed: int
     records: int
     size_bytes: float | None
-    """None: nothing was written here yet, and so nobody knows how large records are."""
+    """None: nothing was written here yet, so that the size of a record is not known."""
     seconds: float | None
     """None: it is being found out."""
 
@@ -52,88 +52,74 @@ class _GroupPosition(NamedTuple):
 
     group: str
     topic: str
-    place: TopicIdPartition
+    partition: TopicIdPartition
     offset: int
     end: int
 
 
 class Lags:
-    """What is known of the lags of all groups. ``watch`` keeps it up."""
+    """What is known of the lags of all groups. ``look``, every second, keeps it up."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._trails: dict[TopicIdPartition, OffsetTimeline] = {}
-        self._stands: tuple[_GroupPosition, ...] = ()
+        self._timelines: dict[TopicIdPartition, OffsetTimeline] = {}
+        self._positions: tuple[_GroupPosition, ...] = ()
         """Where groups stood when they were looked at last."""
         self._read: dict[tuple[TopicIdPartition, int], int] = {}
         """Times that were read from the store, in milliseconds."""
 
-    async def watch(self) -> None:
-        """Look where groups and partitions are, again and again."""
-        while True:
-            await asyncio.sleep(EVERY_S)
-            await self.look()
-
     async def look(self) -> None:
         """Take down where partitions end, and read a few times that are missing."""
         now_ms = self._services.clock.now_ms()
-        stands: list[_GroupPosition] = []
-        trails: dict[TopicIdPartition, OffsetTimeline] = {}
-        for count, stand in enumerate(islice(self._looked_at(), LOOKED_MAX), 1):
-            if count % AT_ONCE == 0:
-                await asyncio.sleep(0)  # Others want to go on, too.
-            if stand is None:
+        positions: list[_GroupPosition] = []
+        timelines: dict[TopicIdPartition, OffsetTimeline] = {}
+        async for one in in_turns(islice(self._looked_at(), LOOKED_MAX), AT_ONCE):
+            if one is None:
                 continue
-            stands.append(stand)
-            if stand.place not in trails:
-                trail = trails[stand.place] = self._trails.get(stand.place) or OffsetTimeline()
-                trail.note(stand.end, now_ms)
-            if len(stands) == LAGS_MAX:
+            positions.append(one)
+            if one.partition not in timelines:
+                timeline = self._timelines.get(one.partition) or OffsetTimeline()
+                timelines[one.partition] = timeline
+                timeline.note(one.end, now_ms)
+            if len(positions) == LAGS_MAX:
                 break
-        self._trails, self._stands = trails, tuple(stands)
-        wanted = {(one.place, one.offset): one for one in stands if one.offset < one.end}
+        self._timelines, self._positions = timelines, tuple(positions)
+        wanted = {(one.partition, one.offset): one for one in positions if one.offset < one.end}
         self._read = {key: time for key, time in self._read.items() if key in wanted}
         missing = [
-            one
+            (key, one)
             for key, one in wanted.items()
-            if key not in self._read and trails[one.place].when(one.offset) is None
+            if key not in self._read and timelines[one.partition].when(one.offset) is None
         ]
-        for stand in missing[:READS_MAX]:
-            time_ms = await self._time(stand)
+        for key, one in missing[:READS_MAX]:
+            time_ms = await self._time(one)
             if time_ms is not None:
-                self._read[stand.place, stand.offset] = time_ms
+                self._read[key] = time_ms
 
     def rows(self) -> Iterator[Lag]:
         """Yield every group in every partition that it has committed for, as it was last seen."""
         now_ms = self._services.clock.now_ms()
-        for stand in self._stands:
-            behind = max(stand.end - stand.offset, 0)
-            counters = self._services.metrics.topics.get(stand.topic)
-            mean = (
-                counters.bytes_in / counters.messages_in
-                if counters is not None and counters.messages_in
-                else None
-            )
-            size = 0.0 if not behind else None if mean is None else behind * mean
-            yield Lag(
-                stand.group,
-                stand.topic,
-                stand.place[1],
-                stand.offset,
-                behind,
-                size,
-                self._seconds(stand, now_ms) if behind else 0.0,
-            )
+        for one in self._positions:
+            behind = max(one.end - one.offset, 0)
+            size: float | None = 0.0
+            counters = self._services.metrics.topics.get(one.topic)
+            if behind and counters is not None and counters.messages_in:
+                size = behind * counters.bytes_in / counters.messages_in
+            elif behind:
+                size = None
+            seconds = self._seconds(one, now_ms) if behind else 0.0
+            index = one.partition[1]
+            yield Lag(one.group, one.topic, index, one.offset, behind, size, seconds)
 
-    def _seconds(self, stand: _GroupPosition, now_ms: int) -> float | None:
-        trail = self._trails.get(stand.place)
-        time_ms = None if trail is None else trail.when(stand.offset)
+    def _seconds(self, one: _GroupPosition, now_ms: int) -> float | None:
+        timeline = self._timelines.get(one.partition)
+        time_ms = None if timeline is None else timeline.when(one.offset)
         if time_ms is None:
-            time_ms = self._read.get((stand.place, stand.offset))
+            time_ms = self._read.get((one.partition, one.offset))
         return None if time_ms is None or time_ms < 0 else max(now_ms - time_ms, 0) / 1000
 
     def _looked_at(self) -> Iterator[_GroupPosition | None]:
-        """Yield something for every row that is looked at; None: nobody can lag there."""
+        """Yield something for every row that is looked at; None: no group can lag there."""
         services = self._services
         for group, offsets in services.coordinator.stored_offsets():
             yield None  # A group without offsets takes time as well.
@@ -143,29 +129,24 @@ class Lags:
                 if topic is None or index >= topic.partitions or row.offset < 0:
                     yield None
                     continue
-                end = services.lanes[topic.lane(index)].end((topic_id, index))
-                place = topic_id, index
-                yield (
-                    None
-                    if end is None
-                    else _GroupPosition(group, topic.name, place, row.offset, end)
-                )
+                partition = topic_id, index
+                end = services.lanes[topic.lane(index)].end(partition)
+                at = group, topic.name, partition, row.offset
+                yield None if end is None else _GroupPosition(*at, end)
 
-    async def _time(self, stand: _GroupPosition) -> int | None:
+    async def _time(self, position: _GroupPosition) -> int | None:
         """Return the time of the first batch at or behind an offset; None: there was no answer."""
-        entry = self._services.catalog.known_id(stand.place[0])
-        partition = None if entry is None else entry.partition(stand.place[1])
+        topic_id, index = position.partition
+        entry = self._services.catalog.known_id(topic_id)
+        partition = None if entry is None else entry.partition(index)
         if partition is None:
             return None
         try:
-            log_start = (await partition.bounds(is_fresh=True)).log_start
-        except LakelogError:
-            return None
-        part = await partition.read(max(stand.offset, log_start), 1)
-        head = b"".join(bytes(piece[:HEADER_BYTES]) for piece in part.pieces[:2])[:HEADER_BYTES]
-        if len(head) < HEADER_BYTES:
-            return None
-        try:
-            return decode_header(head).base_timestamp
+            log_start = (await partition.bounds()).log_start
+            part = await partition.read(max(position.offset, log_start), 1)
+            head = b"".join(bytes(piece[:HEADER_BYTES]) for piece in part.pieces[:2])
+            if len(head) < HEADER_BYTES:
+                return None
+            return decode_header(head[:HEADER_BYTES]).base_timestamp
         except LakelogError:
             return None

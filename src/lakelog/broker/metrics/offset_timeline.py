@@ -1,11 +1,11 @@
-"""When offsets came to be: a few points of the way that a partition has gone.
+"""When offsets were written: a few points in time, with the end that a partition had then.
 
     times    10:00:00   10:00:05   10:00:06   10:00:07
     ends          100        140        141        300
     offset 120 came between the first two: at about 10:00:02.5
 
-A trail keeps ``POINTS_MAX`` points. When it has more, every second one of its older half goes: near
-the end it is fine, and further back as coarse as it needs to be there.
+A timeline keeps ``POINTS_MAX`` points. When it has more, every second one of its older half goes:
+near the end it is fine, and further back as coarse as it needs to be there.
 """
 
 from bisect import bisect_right
@@ -16,7 +16,7 @@ POINTS_MAX = 48
 
 
 class OffsetTimeline:
-    """The way of one partition, as far as somebody has watched it."""
+    """Ends of one partition, and when they were seen."""
 
     __slots__ = ("_ends", "_times")
 
@@ -38,7 +38,7 @@ class OffsetTimeline:
             del self._ends[1:half:2], self._times[1:half:2]
 
     def when(self, offset: int) -> int | None:
-        """Return about when an offset was written; None: before the trail begins.
+        """Return about when an offset was written; None: before the timeline begins.
 
         What came after the last point has come just now.
         """

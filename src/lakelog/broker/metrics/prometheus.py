@@ -8,11 +8,9 @@ JMX values writes them, so that dashboards and alerts for Kafka work unchanged. 
 topics have no row without a topic here: sums are right without a filter.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from prometheus_client import ProcessCollector
 from prometheus_client.core import (
@@ -25,14 +23,10 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 
 from lakelog.broker.metrics.counters import Gauge, Histogram, LogRow, Metrics
+from lakelog.broker.turns import in_turns
 from lakelog.store import Usage
 
 __all__ = ["Readings", "encode", "read_gauges"]
-
-AT_ONCE = 1_000
-"""Rows that are read in a turn of the loop."""
-
-_Row = TypeVar("_Row")
 
 _QUANTILES = (0.5, 0.75, 0.95, 0.99, 0.999)
 _PROCESS = ProcessCollector(registry=None)
@@ -52,25 +46,19 @@ async def read_gauges(metrics: Metrics) -> Readings:
         try:
             value = gauge.read()
             rows: list[tuple[tuple[str, ...], float]]
-            rows = [((), value)] if isinstance(value, int | float) else await _taken(value)
+            rows = (
+                [((), value)]
+                if isinstance(value, int | float)
+                else [row async for row in in_turns(value)]
+            )
             readings.gauges.append((gauge, rows))
         except Exception:  # noqa: BLE001 (a scrape tells what it can)
             metrics.gauge_failures += 1
     try:
-        readings.logs.extend(await _taken(metrics.logs()))
+        readings.logs.extend([row async for row in in_turns(metrics.logs())])
     except Exception:  # noqa: BLE001 (likewise)
         metrics.gauge_failures += 1
     return readings
-
-
-async def _taken(rows: Iterable[_Row]) -> list[_Row]:
-    """Return all rows, a slice in a turn of the loop."""
-    taken: list[_Row] = []
-    left = iter(rows)
-    while some := list(islice(left, AT_ONCE)):
-        taken += some
-        await asyncio.sleep(0)  # Others want to go on, too.
-    return taken
 
 
 def encode(metrics: Metrics, readings: Readings, accept: str = "") -> tuple[bytes, str]:
@@ -79,24 +67,31 @@ def encode(metrics: Metrics, readings: Readings, accept: str = "") -> tuple[byte
     return encoder(_Scrape([*_families(metrics), *_read(readings)])), kind
 
 
+def _labelled(
+    kind: type[CounterMetricFamily | GaugeMetricFamily],
+    name: str,
+    help_: str,
+    labels: Sequence[str],
+    rows: Iterable[tuple[Sequence[str], float]],
+) -> Metric:
+    family = kind(name, help_, labels=labels)
+    for values, value in rows:
+        family.add_metric(values, value)
+    return family
+
+
 def _read(readings: Readings) -> Iterator[Metric]:
     for gauge, rows in readings.gauges:
-        family = GaugeMetricFamily(gauge.name, gauge.help, labels=gauge.labels)
-        for labels, value in rows:
-            family.add_metric(labels, value)
-        yield family
+        yield _labelled(GaugeMetricFamily, gauge.name, gauge.help, gauge.labels, rows)
     for name, help_, field in (
         ("kafka_log_log_logendoffset", "Where it ends.", "end"),
         ("kafka_topic_partition_current_offset", "Likewise, as kafka_exporter has it.", "end"),
         ("kafka_log_log_logstartoffset", "Where it begins, if that is known.", "start"),
         ("kafka_log_log_size", "Its sealed bytes, if they are known.", "size_bytes"),
     ):
-        family = GaugeMetricFamily(name, help_, labels=("topic", "partition"))
-        for row in readings.logs:
-            value = getattr(row, field)
-            if value is not None:
-                family.add_metric((row.topic, str(row.partition)), value)
-        yield family
+        values = (((row.topic, str(row.partition)), getattr(row, field)) for row in readings.logs)
+        known = (row for row in values if row[1] is not None)
+        yield _labelled(GaugeMetricFamily, name, help_, ("topic", "partition"), known)
 
 
 def _families(metrics: Metrics) -> Iterator[Metric]:
@@ -140,10 +135,8 @@ def _simple(metrics: Metrics) -> Iterator[Metric]:
             metrics.group_refusals,
         ),
     ):
-        family = CounterMetricFamily(f"lakelog_{name}", help_, labels=(label,))
-        for what, count in list(counts.items()):
-            family.add_metric((what,), count)
-        yield family
+        values = [((what,), count) for what, count in list(counts.items())]
+        yield _labelled(CounterMetricFamily, f"lakelog_{name}", help_, (label,), values)
     yield GaugeMetricFamily("lakelog_connections", "Open now.", value=metrics.connections)
     yield _histogram("lakelog_flush_seconds", "How long flushes took.", metrics.flush_seconds)
     yield _histogram("lakelog_flush_bytes", "How large they were.", metrics.flush_bytes)
@@ -163,7 +156,7 @@ def _requests(metrics: Metrics) -> Iterator[Metric]:
     for api, row in list(metrics.apis.items()):
         ended: Counter[str] = Counter()
         for error, n in list(row.errors.items()):
-            ended[error.upper()] += n  # As Kafka writes them, whoever counted.
+            ended[error.upper()] += n  # As Kafka writes them.
         for error, n in ended.items():
             count.add_metric((api, error), n)
             errors.add_metric((api, error), n)
@@ -177,14 +170,17 @@ def _requests(metrics: Metrics) -> Iterator[Metric]:
 
 
 def _store(metrics: Metrics) -> Iterator[Metric]:
-    count = CounterMetricFamily(
-        "lakelog_store_requests", "Requests to the object store.", labels=("op", "outcome")
+    requests = list(metrics.store_requests.items())
+    yield _labelled(
+        CounterMetricFamily,
+        "lakelog_store_requests",
+        "Requests to the object store.",
+        ("op", "outcome"),
+        requests,
     )
     kinds: Counter[str] = Counter()
-    for (kind, outcome), n in list(metrics.store_requests.items()):
-        count.add_metric((kind, outcome), n)
+    for (kind, _), n in requests:
         kinds[kind] += n
-    yield count
     seconds = HistogramMetricFamily(
         "lakelog_store_request_seconds", "How long they took.", labels=("op",)
     )
@@ -208,12 +204,9 @@ def _kafka(metrics: Metrics) -> Iterator[Metric]:
         ("failedproducerequests", "failed_produce_requests"),
         ("failedfetchrequests", "failed_fetch_requests"),
     ):
-        family = CounterMetricFamily(
-            f"kafka_server_brokertopicmetrics_{name}", "By topic.", labels=("topic",)
-        )
-        for topic, counters in rows:
-            family.add_metric((topic,), getattr(counters, field))
-        yield family
+        values = (((topic,), getattr(counters, field)) for topic, counters in rows)
+        name = f"kafka_server_brokertopicmetrics_{name}"
+        yield _labelled(CounterMetricFamily, name, "By topic.", ("topic",), values)
     for name, help_, value in (
         ("server_replicamanager_underreplicatedpartitions", "None: the store copies.", 0),
         ("server_replicamanager_offlinereplicacount", "None: the store copies.", 0),

@@ -1,7 +1,7 @@
-"""Groups of the newer protocol (KIP-848): the coordinator assigns, and nobody waits for anybody.
+"""Groups of the newer protocol (KIP-848): the coordinator assigns, and members do not wait.
 
 step        ``step_consumer``: a group and an event in, a group and effects out
-machine     the heartbeat: who joins, lives, lets go and leaves
+machine     the heartbeat: members join, live, let go and leave
 reconcile   from what a member has to what it is to have
 targets     what members are to have; assignors: by which rule
 group       the value, and what is stored of it
@@ -18,10 +18,9 @@ from lakelog.groups.consumer.group import (
     ConsumerGroup,
     ConsumerMember,
     ConsumerRoster,
-    next_consumer_deadline_ms,
     restore_consumer,
 )
-from lakelog.groups.consumer.machine import EXPRESSIONS_MAX, REGEX_MAX, Refused, find_fault
+from lakelog.groups.consumer.machine import EXPRESSIONS_MAX, REGEX_MAX, find_fault
 from lakelog.groups.consumer.step import check_member, step_consumer
 from lakelog.groups.consumer.targets import preferred_assignor
 
@@ -33,13 +32,11 @@ __all__ = [
     "ConsumerGroup",
     "ConsumerMember",
     "ConsumerRoster",
-    "Refused",
     "Subscriber",
     "assign_range",
     "assign_uniform",
     "check_member",
     "find_fault",
-    "next_consumer_deadline_ms",
     "preferred_assignor",
     "restore_consumer",
     "step_consumer",

@@ -1,14 +1,14 @@
-"""Who is to have which partitions: ``uniform``, the default, and ``range``.
+"""Which member is to have which partitions: ``uniform``, the default, and ``range``.
 
-    uniform   as many for each as for the others, as far as subscriptions allow; whoever has a
-              partition keeps it, unless it has too many
+    uniform   as many for each as for the others, as far as subscriptions allow; a member that has
+              a partition keeps it, unless it has too many
     range     of each topic a run of partitions, so that equal topics are read by equal members
 
 Both are functions of what they are given and of nothing else: members in the order of their ids,
 topics in the order of their names.
 
 Uniform works on classes: topics with the same subscribers. In a class a partition may be with any
-of them, so the one with the fewest takes what nobody has, and the one with the most gives to the
+of them, so the one with the fewest takes what no member has, and the one with most gives to the
 one with the fewest until they differ by one at most. A group in which all want the same is one
 class. Where classes share members a move in one may unsettle another; each move makes the loads
 more equal, so it comes to rest, and a limit keeps it from taking long.
@@ -61,25 +61,25 @@ def assign_range(
             end = at + least + (number < more)
             found[taker] += [TopicIdPartition(topic_id, partition) for partition in range(at, end)]
             at = end
-    return {key: frozenset(places) for key, places in found.items()}
+    return {key: frozenset(partitions) for key, partitions in found.items()}
 
 
 def assign_uniform(
     members: Sequence[Subscriber], topics: Mapping[str, TopicShape]
 ) -> dict[str, frozenset[TopicIdPartition]]:
-    """Give each about the same number, and take from nobody what it may keep."""
+    """Give each about the same number, and move no partition that need not move."""
     classes: dict[tuple[str, ...], list[str]] = {}
     ordered = sorted(members)
     for name in sorted(topics):
         takers = tuple(one.id for one in ordered if name in one.topics)
         if takers:
             classes.setdefault(takers, []).append(name)
-    holders = {place: one.id for one in ordered for place in one.before}
+    holders = {partition: one.id for one in ordered for partition in one.before}
     pools = [_Pool(takers, names, topics, holders) for takers, names in classes.items()]
     loads = dict.fromkeys((one.id for one in ordered), 0)
     for pool in pools:
-        for member_id, places in pool.held.items():
-            loads[member_id] += len(places)
+        for member_id, partitions in pool.owned.items():
+            loads[member_id] += len(partitions)
     for pool in pools:
         pool.fill(loads)
     for _ in range(ROUNDS_MAX):
@@ -88,13 +88,13 @@ def assign_uniform(
             break
     found: dict[str, list[TopicIdPartition]] = {one.id: [] for one in ordered}
     for pool in pools:
-        for member_id, places in pool.held.items():
-            found[member_id] += places
-    return {key: frozenset(places) for key, places in found.items()}
+        for member_id, partitions in pool.owned.items():
+            found[member_id] += partitions
+    return {key: frozenset(partitions) for key, partitions in found.items()}
 
 
 class _Pool:
-    """The partitions of one class, and who holds them so far."""
+    """The partitions of one class, and which members own them so far."""
 
     def __init__(
         self,
@@ -103,28 +103,29 @@ class _Pool:
         topics: Mapping[str, TopicShape],
         holders: Mapping[TopicIdPartition, str],
     ) -> None:
-        self.held: dict[str, list[TopicIdPartition]] = {taker: [] for taker in takers}
+        self.owned: dict[str, list[TopicIdPartition]] = {taker: [] for taker in takers}
         self.free: list[TopicIdPartition] = []
         for name in names:
-            topic_id, partitions = topics[name]
-            for place in (TopicIdPartition(topic_id, partition) for partition in range(partitions)):
-                self.held.get(holders.get(place, ""), self.free).append(place)
+            topic_id, count = topics[name]
+            for index in range(count):
+                one = TopicIdPartition(topic_id, index)
+                self.owned.get(holders.get(one, ""), self.free).append(one)
 
     def fill(self, loads: dict[str, int]) -> None:
-        """Give away what nobody has."""
-        heap = [(loads[taker], taker) for taker in self.held]
+        """Give away what no member owns."""
+        heap = [(loads[taker], taker) for taker in self.owned]
         heapq.heapify(heap)
-        for place in self.free:
+        for partition in self.free:
             load, taker = heap[0]
-            self.held[taker].append(place)
+            self.owned[taker].append(partition)
             loads[taker] = load + 1
             heapq.heapreplace(heap, (load + 1, taker))
         self.free = []
 
     def balance(self, loads: dict[str, int]) -> bool:
-        """Move partitions from those who have most to those who have fewest; say if one moved."""
-        poor = [(loads[taker], taker) for taker in self.held]
-        rich = [(-loads[taker], taker) for taker, places in self.held.items() if places]
+        """Move partitions from members with most to members with fewest; say if one moved."""
+        poor = [(loads[taker], taker) for taker in self.owned]
+        rich = [(-loads[taker], taker) for taker, partitions in self.owned.items() if partitions]
         heapq.heapify(poor)
         heapq.heapify(rich)
         moved = False
@@ -135,12 +136,12 @@ class _Pool:
                 heapq.heapreplace(rich, (-loads[giver], giver))
             elif least != loads[taker]:
                 heapq.heapreplace(poor, (loads[taker], taker))
-            elif not self.held[giver]:
+            elif not self.owned[giver]:
                 heapq.heappop(rich)
             elif -most - least <= 1:
                 break
             else:
-                self.held[taker].append(self.held[giver].pop())
+                self.owned[taker].append(self.owned[giver].pop())
                 loads[giver] -= 1
                 loads[taker] += 1
                 moved = True

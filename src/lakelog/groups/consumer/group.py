@@ -5,18 +5,18 @@
                        assigned   what it was told to use
                        revoking   what it was told to let go, and has not said that it did
     ConsumerRoster   all members, the topics they mean, and two epochs: of the group, which rises
-                     when somebody comes, goes or wants something else, and of the target
+                     when a member comes, goes or subscribes anew, and of the target
     ConsumerGroup    the roster, the offsets, and deadlines that only its coordinator knows
 
 The roster is stored whenever it changes, and every step leaves one that is true. A partition is in
 ``assigned`` or ``revoking`` of one member at most: this is the law of these groups.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from lakelog.groups.events import Now, TopicShape
-from lakelog.groups.group import GROUP_BYTES, State
+from lakelog.groups.group import CONSUMERS, GROUP_BYTES, Kind, Listing, State
 from lakelog.groups.members import NAME_BYTES, stored_bytes
 from lakelog.groups.offsets import Offsets, TopicIdPartition
 from lakelog.groups.rules import GroupRules
@@ -26,14 +26,13 @@ __all__ = [
     "ConsumerGroup",
     "ConsumerMember",
     "ConsumerRoster",
-    "next_consumer_deadline_ms",
     "restore_consumer",
 ]
 
 AWAY = -2
 """The epoch of a static member that has left for a while."""
 
-PLACE_BYTES = 12
+PARTITION_BYTES = 12
 """What a stored partition takes in a set of a member; a bound."""
 
 TOPIC_BYTES = 48
@@ -87,9 +86,9 @@ class ConsumerMember:
         """A bound of what it takes when it is stored."""
         texts = self.texts
         size = stored_bytes(texts, 0) + TEXT_BYTES * len(texts)
-        for places in (self.target, self.assigned, self.revoking):
-            topics = {topic_id for topic_id, _ in places}
-            size += PLACE_BYTES * len(places) + TOPIC_BYTES * len(topics)
+        for partitions in (self.target, self.assigned, self.revoking):
+            topics = {topic_id for topic_id, _ in partitions}
+            size += PARTITION_BYTES * len(partitions) + TOPIC_BYTES * len(topics)
         return size
 
 
@@ -154,6 +153,8 @@ class ConsumerGroup:
     """Those of the roster. They are asked for with every heartbeat."""
     patterns: frozenset[str] = frozenset()
     made_by: str = ""
+    is_absent = False
+    """As of a classic group."""
 
     def enrolled(self, roster: ConsumerRoster) -> "ConsumerGroup":
         """Return the group with another roster."""
@@ -169,6 +170,16 @@ class ConsumerGroup:
             return State.ASSIGNING
         settled = all(one.is_settled(roster.target_epoch) for one in roster.members.values())
         return State.STABLE if settled else State.RECONCILING
+
+    @property
+    def listing(self) -> Listing:
+        """The line of a listing."""
+        return Listing(self.id, CONSUMERS, self.state, Kind.CONSUMER)
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When it wants a Tick, by the clock that never goes back."""
+        return min((*self.sessions.values(), *self.revocations.values()), default=None)
 
     @property
     def durable(self) -> ConsumerDurable:
@@ -189,7 +200,7 @@ class ConsumerGroup:
 
 
 def restore_consumer(durable: ConsumerDurable, now: Now, rules: GroupRules) -> ConsumerGroup:
-    """Return a group as another coordinator left it: everybody's session begins anew."""
+    """Return a group as another coordinator left it: the sessions of all members begin anew."""
     members = durable.roster.members
     session_ms = now.boot_ms + rules.consumer_session_timeout_ms
     group = ConsumerGroup(
@@ -204,9 +215,3 @@ def restore_consumer(durable: ConsumerDurable, now: Now, rules: GroupRules) -> C
         },
     )
     return group.enrolled(durable.roster)
-
-
-def next_consumer_deadline_ms(group: ConsumerGroup) -> int | None:
-    """Return when the group wants a Tick, by the clock that never goes back."""
-    deadlines: Iterable[int] = (*group.sessions.values(), *group.revocations.values())
-    return min(deadlines, default=None)

@@ -1,11 +1,11 @@
 """The state machine of the newer groups, in which the coordinator assigns (KIP-848).
 
-    Empty --join--> Assigning --next heartbeat--> Reconciling --everybody has its own--> Stable
-                        ^   somebody comes, goes or wants something else    |
+    Empty --join--> Assigning --next heartbeat--> Reconciling --all members are done--> Stable
+                        ^   a member comes, goes or subscribes to others    |
                         +---------------------------------------------------+
 
 There is one request. A member says who it is, which epoch it is in, and what has changed; it is
-told its epoch and, if that has changed, what it may use. Nobody waits for anybody: what a member
+told its epoch and, if that has changed, what it may use. Members do not wait for others: what one
 does not have yet it gets with a later answer.
 
 The rules of the classic machine hold here too: nothing waits or reads a clock, effects come in
@@ -14,7 +14,6 @@ until the roster is stored, which it mostly is: a heartbeat that changes nothing
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from lakelog.groups.codes import Code
 from lakelog.groups.consumer.assignors import ASSIGNORS
@@ -32,7 +31,7 @@ from lakelog.groups.events import (
 )
 from lakelog.groups.rules import GroupRules
 
-__all__ = ["EXPRESSIONS_MAX", "REGEX_MAX", "Refused", "beat", "expire", "find_fault"]
+__all__ = ["EXPRESSIONS_MAX", "REGEX_MAX", "beat", "expire", "find_fault"]
 
 LEAVES = -1
 ID_MAX = 249
@@ -43,13 +42,6 @@ REGEX_MAX = 1024
 
 EXPRESSIONS_MAX = 32
 """Different expressions that the members of a group may have: each is tried on every topic."""
-
-
-class Refused(NamedTuple):
-    """Why a heartbeat is not taken."""
-
-    code: Code
-    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +57,12 @@ def beat(
     group: ConsumerGroup, event: ConsumerHeartbeat, now: Now, rules: GroupRules
 ) -> tuple[ConsumerGroup, tuple[Effect, ...]]:
     """Return the group after a heartbeat, and what the caller must now do."""
-    done: tuple[ConsumerGroup, ConsumerAnswer] | Refused | None = find_fault(event)
+    done: tuple[ConsumerGroup, ConsumerAnswer] | ConsumerAnswer | None = find_fault(event)
     if done is None:
         leaves = event.epoch in (LEAVES, AWAY)
         done = _leave(group, event, now) if leaves else _live(group, _Beat(event, now, rules))
-    if isinstance(done, Refused):
-        answer = ConsumerAnswer(code=done.code, message=done.message)
-        return group, (Reply(event.ticket, answer),)
+    if isinstance(done, ConsumerAnswer):
+        return group, (Reply(event.ticket, done),)
     after, answer = done
     stored = () if after.roster is group.roster else (Persist(StoredPart.ROSTER),)
     return after, (*stored, Reply(event.ticket, answer, StoredPart.ROSTER))
@@ -80,7 +71,7 @@ def beat(
 # ---------------------------------------------------------------------------- checks
 
 
-def find_fault(event: ConsumerHeartbeat) -> Refused | None:
+def find_fault(event: ConsumerHeartbeat) -> ConsumerAnswer | None:
     """Say what is wrong with a request, whatever the group."""
     wrong = ""
     texts = {"MemberId": event.member_id, "InstanceId": event.instance_id, "RackId": event.rack_id}
@@ -102,34 +93,38 @@ def find_fault(event: ConsumerHeartbeat) -> Refused | None:
         elif event.names is None and event.regex is None:
             wrong = "Give SubscribedTopicNames or SubscribedTopicRegex when joining."
     if wrong:
-        return Refused(Code.INVALID_REQUEST, wrong)
+        return ConsumerAnswer(code=Code.INVALID_REQUEST, message=wrong)
     if event.assignor is not None and event.assignor not in ASSIGNORS:
         known = ", ".join(sorted(ASSIGNORS))
         what = f"ServerAssignor {event.assignor[:64]} is not supported: use one of {known}."
-        return Refused(Code.UNSUPPORTED_ASSIGNOR, what)
+        return ConsumerAnswer(code=Code.UNSUPPORTED_ASSIGNOR, message=what)
     return None
 
 
-def _check_epoch(member: ConsumerMember, event: ConsumerHeartbeat) -> Refused | None:
+def _check_epoch(member: ConsumerMember, event: ConsumerHeartbeat) -> ConsumerAnswer | None:
     """Say whether a member is where the coordinator believes it to be."""
     if event.epoch in (0, member.epoch):
-        return None  # Whoever joins again owns nothing, and is told all that it may use.
+        return None  # A member that joins again owns nothing, and is told all that it may use.
     ours = member.assigned | member.revoking
     is_behind = event.epoch == member.previous_epoch
     if is_behind and event.owned is not None and event.owned <= ours:
         return None  # It has missed the answer that told it of this epoch.
     what = f"MemberEpoch is {member.epoch} here and {event.epoch} there"
-    return Refused(Code.FENCED_MEMBER_EPOCH, f"{what}: let go of all partitions and join again.")
+    return ConsumerAnswer(
+        code=Code.FENCED_MEMBER_EPOCH, message=f"{what}: let go of all partitions and join again."
+    )
 
 
 # ---------------------------------------------------------------------------- members
 
 
-def _live(group: ConsumerGroup, given: _Beat) -> tuple[ConsumerGroup, ConsumerAnswer] | Refused:
+def _live(
+    group: ConsumerGroup, given: _Beat
+) -> tuple[ConsumerGroup, ConsumerAnswer] | ConsumerAnswer:
     """A member joins, or goes on: take in what it says, and bring it nearer to its target."""
     event = given.event
     found = _find(group, event)
-    if isinstance(found, Refused):
+    if isinstance(found, ConsumerAnswer):
         return found
     before, replaces = found
     said = _updated(before, given)
@@ -145,7 +140,7 @@ def _live(group: ConsumerGroup, given: _Beat) -> tuple[ConsumerGroup, ConsumerAn
     topics = find_topics(*means, event, given.rules)
     if topics is None and wants_other:
         what = f"The group would have over {given.rules.partitions_max} partitions: ask for fewer."
-        return Refused(Code.GROUP_MAX_SIZE_REACHED, what)
+        return ConsumerAnswer(code=Code.GROUP_MAX_SIZE_REACHED, message=what)
     if topics is None:
         topics = roster.topics  # They grew too much meanwhile: it goes on with those it has.
     if wants_other or topics != roster.topics:
@@ -176,32 +171,32 @@ def _is_full(event: ConsumerHeartbeat) -> bool:
 
 def _check_said(
     roster: ConsumerRoster, before: ConsumerMember, member: ConsumerMember, given: _Beat
-) -> Refused | None:
+) -> ConsumerAnswer | None:
     """Say whether there is room for what a member says of itself, and whether it makes sense."""
     if member.regex is not None and member.regex != before.regex:
         is_long = len(member.regex) > REGEX_MAX
         if is_long or given.event.matches.get(member.regex) is None:
             what = "SubscribedTopicRegex is no expression of RE2, or too long: use a shorter one."
-            return Refused(Code.INVALID_REGULAR_EXPRESSION, what)
+            return ConsumerAnswer(code=Code.INVALID_REGULAR_EXPRESSION, message=what)
         if len(roster.patterns) > EXPRESSIONS_MAX:
             what = (
                 f"The group has {EXPRESSIONS_MAX} different SubscribedTopicRegex: use one of them."
             )
-            return Refused(Code.GROUP_MAX_SIZE_REACHED, what)
+            return ConsumerAnswer(code=Code.GROUP_MAX_SIZE_REACHED, message=what)
     if len(roster.members) > given.rules.members_max and not before.epoch:
         what = f"The group has {given.rules.members_max} members, and takes no more."
-        return Refused(Code.GROUP_MAX_SIZE_REACHED, what)
+        return ConsumerAnswer(code=Code.GROUP_MAX_SIZE_REACHED, message=what)
     if member is not before:
         said = sum(one.said for one in roster.members.values())
         if said > given.rules.protocol_bytes_max:
             what = "The members of the group say too much of themselves: use shorter lists."
-            return Refused(Code.GROUP_MAX_SIZE_REACHED, what)
+            return ConsumerAnswer(code=Code.GROUP_MAX_SIZE_REACHED, message=what)
     return None
 
 
 def _find(
     group: ConsumerGroup, event: ConsumerHeartbeat
-) -> tuple[ConsumerMember, ConsumerMember | None] | Refused:
+) -> tuple[ConsumerMember, ConsumerMember | None] | ConsumerAnswer:
     """Return the member that a heartbeat is of, a new one if it joins; and whom it replaces."""
     roster = group.roster
     member_id = event.member_id or event.new_member_id
@@ -211,10 +206,10 @@ def _find(
         if event.epoch == 0 and holder is not None and holder is not member:
             if holder.epoch != AWAY:
                 what = f"InstanceId {event.instance_id} is of a member that is here: let it leave."
-                return Refused(Code.UNRELEASED_INSTANCE_ID, what)
+                return ConsumerAnswer(code=Code.UNRELEASED_INSTANCE_ID, message=what)
             if member is not None:
                 what = f"MemberId {member_id} is of another member here: use a new one."
-                return Refused(Code.INVALID_REQUEST, what)
+                return ConsumerAnswer(code=Code.INVALID_REQUEST, message=what)
             return replace(holder, id=member_id, epoch=0, previous_epoch=0), holder
         if event.epoch != 0:
             refused = _check_instance(holder, event)
@@ -223,19 +218,25 @@ def _find(
     if member is None and event.epoch == 0:
         return ConsumerMember(id=member_id), None
     if member is None:
-        return Refused(Code.UNKNOWN_MEMBER_ID, f"Member {member_id} is not in the group.")
+        return ConsumerAnswer(
+            code=Code.UNKNOWN_MEMBER_ID, message=f"Member {member_id} is not in the group."
+        )
     if event.epoch == 0 and member.epoch == AWAY:
         return replace(member, epoch=0, previous_epoch=0), None
     refused = _check_epoch(member, event)
     return (member, None) if refused is None else refused
 
 
-def _check_instance(holder: ConsumerMember | None, event: ConsumerHeartbeat) -> Refused | None:
+def _check_instance(
+    holder: ConsumerMember | None, event: ConsumerHeartbeat
+) -> ConsumerAnswer | None:
     if holder is None:
-        return Refused(Code.UNKNOWN_MEMBER_ID, f"InstanceId {event.instance_id} is unknown.")
+        return ConsumerAnswer(
+            code=Code.UNKNOWN_MEMBER_ID, message=f"InstanceId {event.instance_id} is unknown."
+        )
     if holder.id != event.member_id:
         what = f"InstanceId {event.instance_id} belongs to another member now."
-        return Refused(Code.FENCED_INSTANCE_ID, what)
+        return ConsumerAnswer(code=Code.FENCED_INSTANCE_ID, message=what)
     return None
 
 
@@ -305,7 +306,7 @@ def _timed(
 
 def _leave(
     group: ConsumerGroup, event: ConsumerHeartbeat, now: Now
-) -> tuple[ConsumerGroup, ConsumerAnswer] | Refused:
+) -> tuple[ConsumerGroup, ConsumerAnswer] | ConsumerAnswer:
     roster = group.roster
     if event.instance_id is not None:
         refused = _check_instance(roster.holder(event.instance_id), event)
@@ -313,11 +314,13 @@ def _leave(
             return refused
     member = roster.members.get(event.member_id)
     if member is None:
-        return Refused(Code.UNKNOWN_MEMBER_ID, f"Member {event.member_id} is not in the group.")
+        return ConsumerAnswer(
+            code=Code.UNKNOWN_MEMBER_ID, message=f"Member {event.member_id} is not in the group."
+        )
     answer = ConsumerAnswer(member_id=member.id, epoch=event.epoch)
     if event.epoch == LEAVES:
         return _without(group, member.id, now), answer
-    # It has stopped, so it uses nothing. What it had is kept for who comes back in its name.
+    # It has stopped, so it uses nothing. What it had is kept for its instance id.
     away = replace(member, epoch=AWAY, revoking=frozenset())
     revocations = {key: one for key, one in group.revocations.items() if key != member.id}
     return replace(group, revocations=revocations).enrolled(_put(roster, away)), answer
@@ -338,7 +341,7 @@ def _without(group: ConsumerGroup, member_id: str, now: Now) -> ConsumerGroup:
 
 
 def expire(group: ConsumerGroup, now: Now) -> tuple[ConsumerGroup, tuple[Effect, ...]]:
-    """Return the group without those who are late, and what the caller must now do."""
+    """Return the group without members that are late, and what the caller must now do."""
     late = {key for key, due_ms in group.sessions.items() if due_ms <= now.boot_ms}
     late |= {key for key, due_ms in group.revocations.items() if due_ms <= now.boot_ms}
     for member_id in sorted(late):

@@ -1,22 +1,19 @@
 """``step`` of the newer groups: heartbeats, offsets, operators and time.
 
-Offsets are committed and fetched by members in the epoch they are in: whoever was fenced and does
-not know it cannot move the others back. From outside a group takes commits while it has no members.
+Offsets are committed and fetched by members in the epoch they are in: a member that was fenced and
+does not know it cannot move the others back. From outside a group takes commits while it has no
+members.
 """
 
-from dataclasses import replace
-
 from lakelog.groups.codes import Code
-from lakelog.groups.committing import expire_offsets, forget_places, take_commit
+from lakelog.groups.committing import commit, delete_offsets, expire_offsets, forget_topics
 from lakelog.groups.consumer.group import ConsumerGroup, ConsumerRoster
 from lakelog.groups.consumer.machine import beat, expire
 from lakelog.groups.events import (
     Commit,
-    CommitAnswer,
     ConsumerHeartbeat,
     Delete,
     DeleteOffsets,
-    DeleteOffsetsAnswer,
     Effect,
     Event,
     Now,
@@ -27,7 +24,6 @@ from lakelog.groups.events import (
     Tick,
     TopicsGone,
 )
-from lakelog.groups.offsets import Offsets
 from lakelog.groups.rules import GroupRules
 
 __all__ = ["check_member", "step_consumer"]
@@ -41,12 +37,9 @@ def step_consumer(group: ConsumerGroup, event: Event, now: Now, rules: GroupRule
         case ConsumerHeartbeat():
             return beat(group, event, now, rules)
         case Commit():
-            return _commit(group, event, now, rules)
+            return commit(group, event, _check_commit(group, event), now, rules)
         case DeleteOffsets():
-            left, codes = forget_places(group.offsets, event, group.is_subscribed)
-            after, effects = _forget(group, left)
-            answer = DeleteOffsetsAnswer(codes=codes)
-            return after, (*effects, Reply(event.ticket, answer, StoredPart.OFFSETS))
+            return delete_offsets(group, event, group.is_subscribed)
         case Delete():
             return _delete(group, event)
         case Tick():
@@ -54,31 +47,22 @@ def step_consumer(group: ConsumerGroup, event: Event, now: Now, rules: GroupRule
         case Sweep():
             return _sweep(group, now, rules)
         case TopicsGone():
-            gone = event.topic_ids
-            return _forget(group, group.offsets.without(lambda at, _: at.topic_id in gone))
+            return forget_topics(group, event)
         case _:
             return group, ()  # Of the classic protocol: ``kinds`` answers.
 
 
-def _commit(group: ConsumerGroup, event: Commit, now: Now, rules: GroupRules) -> Stepped:
-    code = Code.NONE
-    if group.roster.members or event.generation >= 0:
-        code = check_member(group.roster, event.member_id, event.generation)
-        if code is not Code.UNKNOWN_MEMBER_ID and not event.knows_missing:
-            code = Code.UNSUPPORTED_VERSION
-    if code is not Code.NONE:
-        answer = CommitAnswer(codes=(code,) * len(event.offsets))
-        return group, (Reply(event.ticket, answer),)
-    offsets, codes = take_commit(group.offsets, event, now, rules)
-    answer = CommitAnswer(codes=codes)
-    if offsets is group.offsets:
-        return group, (Reply(event.ticket, answer),)
-    reply = Reply(event.ticket, answer, StoredPart.OFFSETS)
-    return replace(group, offsets=offsets), (Persist(StoredPart.OFFSETS), reply)
+def _check_commit(group: ConsumerGroup, event: Commit) -> Code:
+    if not group.roster.members and event.generation < 0:
+        return Code.NONE
+    code = check_member(group.roster, event.member_id, event.generation)
+    if code is not Code.UNKNOWN_MEMBER_ID and not event.knows_missing:
+        return Code.UNSUPPORTED_VERSION
+    return code
 
 
 def check_member(roster: ConsumerRoster, member_id: str | None, epoch: int) -> Code:
-    """Say whether somebody is a member, in the epoch it says."""
+    """Say whether there is a member of this id, in this epoch."""
     member = roster.members.get(member_id or "")
     if member is None:
         return Code.UNKNOWN_MEMBER_ID
@@ -95,13 +79,7 @@ def _sweep(group: ConsumerGroup, now: Now, rules: GroupRules) -> Stepped:
     """Offsets of a group without members expire; and so does a group without offsets."""
     if group.roster.members:
         return group, ()
-    left = expire_offsets(group.offsets, group.roster.since_ms, now, rules)
-    if not left.rows:
+    after, effects = expire_offsets(group, group.roster.since_ms, now, rules)
+    if not after.offsets.rows:
         return None, (Persist(StoredPart.OFFSETS),)
-    return _forget(group, left)
-
-
-def _forget(group: ConsumerGroup, left: Offsets) -> Stepped:
-    if left is group.offsets:
-        return group, ()
-    return replace(group, offsets=left), (Persist(StoredPart.OFFSETS),)
+    return after, effects
