@@ -1,8 +1,9 @@
-"""The APIs that tools ask, each as a line for its request and one for its response.
+"""The APIs that tools use, each as a line for its request and one for its response.
 
 Versions are those that brokers since 2.1 have in common with the newest; the newest that both
 sides know is taken. Fields that no tool looks at are here as well, since what stands behind them
-must be found. The messages themselves are Kafka's (clients/src/main/resources/common/message).
+must be found. The messages themselves are Kafka's (clients/src/main/resources/common/message), and
+tests compare all of them with kio's, which are generated from there.
 """
 
 from typing import NamedTuple
@@ -23,6 +24,9 @@ class Api(NamedTuple):
     response: str
     oldest: int = 0
 
+
+CONSUMER_ASSIGNMENT = "version:i16 topics:[name:str partitions:[i32]]"
+"""How Java's consumers write what a member is assigned; what follows is the assignor's own."""
 
 _NEVER = 1 << 15
 _ENTITY = "entity:[entity_type:str entity_name:?str]"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lakelog_kafka_tools.java import decimal
-from lakelog_kafka_tools.thrown import Thrown
+from lakelog_kafka_tools.thrown import kafka_error
 
 __all__ = ["Formatter", "Seen", "formatter"]
 
@@ -136,7 +136,7 @@ def _deserializer(kind: str) -> Deserialize | None:
     def fixed(data: bytes) -> str:
         if len(data) != form.size:
             message = f"Size of data received by {name}Deserializer is not {form.size}"
-            raise Thrown("org.apache.kafka.common.errors.SerializationException", message)
+            raise kafka_error("Serialization", message)
         (value,) = form.unpack(data)
         if isinstance(value, bool):
             return str(value).lower()

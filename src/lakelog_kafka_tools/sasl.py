@@ -1,4 +1,4 @@
-"""Saying who we are: PLAIN and SCRAM, as exchanges that are told what the broker said.
+"""SASL: PLAIN and SCRAM, without a socket.
 
 A mechanism is a generator: it yields what is to be sent and is sent what came back.
 """
@@ -8,13 +8,13 @@ import hashlib
 import hmac
 from collections.abc import Generator
 
-from lakelog_kafka_tools.thrown import Thrown
+from lakelog_kafka_tools.thrown import Thrown, kafka_error
 
 __all__ = ["exchange", "salted"]
 
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 ITERATIONS_MAX = 10_000_000
-"""A broker names how often a password is hashed; beyond this it wants our time, not our name."""
+"""A broker says how often a password is hashed; more often than this would only cost time."""
 
 
 def exchange(
@@ -57,5 +57,4 @@ def salted(mechanism: str, password: bytes, salt: bytes, iterations: int) -> byt
 
 
 def _failed(why: str) -> Thrown:
-    kind = "org.apache.kafka.common.errors.SaslAuthenticationException"
-    return Thrown(kind, f"Authentication failed: {why}")
+    return kafka_error("SaslAuthentication", f"Authentication failed: {why}")

@@ -13,7 +13,7 @@ from lakelog.cli.storage import spec_of, storage_options
 from lakelog.cli.tables import show_rows
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.host import leave_process
-from lakelog_kafka_tools.properties import read_properties
+from lakelog_kafka_tools.settings import parse_properties
 
 __all__ = ["serve"]
 
@@ -143,7 +143,7 @@ def _translation(path: Path | None) -> Any:
     """Return what a server.properties asks for; without one, what is so anyway."""
     from lakelog.broker import BrokerSettings, translate_kafka_config
 
-    lines = {} if path is None else read_properties(path.read_text(errors="replace"))
+    lines = {} if path is None else parse_properties(path.read_text(errors="replace"))
     return translate_kafka_config(lines, BrokerSettings())
 
 

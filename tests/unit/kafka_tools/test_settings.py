@@ -106,7 +106,6 @@ def test_names_that_differ_are_translated_and_strangers_are_told_of() -> None:
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": "ca.pem",
         },
-        (),
         told.append,
     )
 
