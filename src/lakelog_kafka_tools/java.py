@@ -21,6 +21,7 @@ __all__ = [
     "id_text",
     "int_hash",
     "null_text",
+    "optional_long",
     "parse_int",
     "partition_hash",
     "read_datetime",
@@ -164,6 +165,11 @@ def split(text: str, separator: str) -> list[str]:
 def null_text(value: str | None) -> str:
     """Return a text as Java prints it."""
     return "null" if value is None else value
+
+
+def optional_long(value: int | None) -> str:
+    """Return what ``OptionalLong.toString`` does."""
+    return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 
 def id_text(topic_id: bytes) -> str:

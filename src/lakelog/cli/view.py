@@ -20,6 +20,8 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from lakelog.cli.tables import counted
+
 if TYPE_CHECKING:
     from lakelog.pipeline import Plan, Report
     from lakelog.spark.jobs import Progress as Done
@@ -141,7 +143,7 @@ class RunView:
             "read": _size(usage.bytes_read),
         }
         if report.verb in _LOOKS:
-            segments, topics = _count(report.segments, "segment"), _count(report.topics, "topic")
+            segments, topics = counted(report.segments, "segment"), counted(report.topics, "topic")
             rows["looked at"] = f"{segments} of {topics}"
         if usage.bytes_written:
             rows["written"] = _size(usage.bytes_written)
@@ -173,10 +175,6 @@ class RunView:
         self._out.print(title, soft_wrap=True)
         for name, text in rows.items():
             self._say(f"  {name:<10} {text}")
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _size(count: int) -> str:

@@ -17,7 +17,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from lakelog.cli.dump.recognize import base_offset_of, is_side_name
+from lakelog.cli.dump.files import base_offset_of, is_side_name
 
 __all__ = ["Found", "display_path", "find"]
 

@@ -12,8 +12,8 @@ import json
 from base64 import b64encode
 
 from lakelog.cli.dump.control import read_control
+from lakelog.cli.dump.files import SegmentFile
 from lakelog.cli.dump.reading import Fault, Shown
-from lakelog.cli.dump.recognize import SegmentFile
 from lakelog.cli.dump.side import Entry
 from lakelog.cli.dump.text import TIME_NAMES
 from lakelog.model import Record

@@ -7,18 +7,20 @@ reads get the same lines, and any of them may be the address of an object.
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from lakelog.cli.dump import kafka_indexes as indexes
-from lakelog.cli.dump.find import display_path
-from lakelog.cli.dump.reading import Fault, Wanted, read_segment
-from lakelog.cli.dump.recognize import (
+from lakelog.cli.dump.files import (
     HEAD_BYTES,
+    SIDE_BYTES_MAX,
     SegmentFile,
     SideFile,
     recognize,
 )
-from lakelog.cli.dump.side import read_side_file
+from lakelog.cli.dump.find import display_path
+from lakelog.cli.dump.reading import Fault, Wanted, read_segment
+from lakelog.cli.dump.side import OFFSET_ENTRY_BYTES, offset_entries, read_side_file, time_entries
 from lakelog.cli.dump.sources import Sources, is_remote
 from lakelog.cli.dump.text import TextLines
 from lakelog.errors import InvalidInputError
@@ -26,7 +28,7 @@ from lakelog.formats import kafkalog
 from lakelog_kafka_tools.grammar import Options
 from lakelog_kafka_tools.java import hash_order, parse_int, split, text_hash
 from lakelog_kafka_tools.running import Console, check_required, start
-from lakelog_kafka_tools.thrown import Thrown
+from lakelog_kafka_tools.thrown import RUNTIME, Thrown, number_error
 
 __all__ = ["run"]
 
@@ -55,7 +57,7 @@ def run(arguments: Sequence[str], console: Console) -> int:
 
 @dataclass(slots=True)
 class _Dumping:
-    """Prints files, and remembers what is to be told at the end."""
+    """Prints files, and remembers what is to be reported at the end."""
 
     options: Options
     console: Console
@@ -81,18 +83,15 @@ class _Dumping:
     def _is_other(self, path: str) -> bool:
         """Say whether a file is of a format that Kafka does not know."""
         try:
-            found = recognize(
-                path, self.sources.read(path, 0, HEAD_BYTES), log_head=self._beside(path)
-            )
+            return self._recognize(path).format is not kafkalog.FORMAT
         except (InvalidInputError, Thrown):
             return False
-        return found.format is not kafkalog.FORMAT
 
-    def _beside(self, path: str) -> bytes:
-        try:
-            return self.sources.read(f"{path.rpartition('.')[0]}.log", 0, HEAD_BYTES)
-        except Thrown:
-            return b""
+    def _recognize(self, path: str) -> SegmentFile | SideFile:
+        log_head = b""
+        with suppress(Thrown):
+            log_head = self.sources.read(f"{path.rpartition('.')[0]}.log", 0, HEAD_BYTES)
+        return recognize(path, self.sources.read(path, 0, HEAD_BYTES), log_head=log_head)
 
     # ------------------------------------------------------------------------ logs
 
@@ -110,8 +109,8 @@ class _Dumping:
         head = self.sources.read(path, 0, HEAD_BYTES)
         if not head:
             return
-        told = kafkalog.FORMAT if name.endswith(".checkpoint") else None
-        file = recognize(path, head, told=told)
+        given = kafkalog.FORMAT if name.endswith(".checkpoint") else None
+        file = recognize(path, head, given=given)
         assert isinstance(file, SegmentFile)
         self._segment(file, most)
 
@@ -146,30 +145,27 @@ class _Dumping:
     def _check_decoders(self) -> None:
         for name in _DECODERS:
             if self.options.has(name):
-                message = f"--{name} is not built here: use --print-data-log, or Apache's own tool"
-                raise Thrown("java.lang.UnsupportedOperationException", message)
+                raise Thrown(
+                    "java.lang.UnsupportedOperationException",
+                    f"--{name} is not built here: use --print-data-log, or Apache's own tool",
+                )
         for name in _CLASSES:
             kind = self.options.value(name, _STRINGS)
             if kind != _STRINGS:
                 cause = Thrown("java.lang.ClassNotFoundException", kind)
-                message = "Failed to load decoder class"
-                raise Thrown("java.lang.RuntimeException", message, cause=cause)
+                raise Thrown(RUNTIME, "Failed to load decoder class", cause=cause)
 
     def _recognized(self, path: str) -> None:
-        found = recognize(path, self.sources.read(path, 0, HEAD_BYTES), log_head=self._beside(path))
+        found = self._recognize(path)
         if isinstance(found, SegmentFile):
             self.console.say(f"Log starting offset: {found.base_offset}")
             self._segment(found, self.options.number("max-bytes", _EVERYTHING) or 0)
             return
-        with self.sources.here(path) as copy:
-            side = SideFile(
-                path=copy, format=found.format, kind=found.kind, base_offset=found.base_offset
-            )
-            for entry in read_side_file(side):
-                if isinstance(entry, Fault):
-                    self.console.complain(entry.what)
-                elif entry.text:
-                    self.console.say(entry.text.replace(copy, path))
+        for entry in read_side_file(found, self.sources.read(path, 0, SIDE_BYTES_MAX + 1)):
+            if isinstance(entry, Fault):
+                self.console.complain(entry.what)
+            elif entry.text:
+                self.console.say(entry.text)
 
     # ------------------------------------------------------------------------ indexes
 
@@ -179,8 +175,8 @@ class _Dumping:
         stem = f"{folder}{slash}{name.partition('.')[0]}"
         log, absolute = f"{stem}.log", _absolute(path)
         self.sources.size(_absolute(log))
-        data = self.sources.read(path, 0, indexes.INDEX_BYTES_MAX)
-        if not by_time and len(data) < 8:
+        data = self.sources.read(path, 0, SIDE_BYTES_MAX)
+        if not by_time and len(data) < OFFSET_ENTRY_BYTES:
             self.console.say(f"{path} is empty.")
             return
         if self.options.has("index-sanity-check"):
@@ -188,21 +184,20 @@ class _Dumping:
             self.console.say(f"{path} passed sanity check.")
             return
         if by_time:
-            entries = indexes.time_entries(data, base)
-            offsets = indexes.offset_entries(
-                self.sources.read(f"{stem}.index", 0, indexes.INDEX_BYTES_MAX), base
-            )
-            for trouble in indexes.time_trouble(self.sources, log, entries, offsets):
+            times = list(time_entries(data, base))
+            index = self.sources.read(f"{stem}.index", 0, SIDE_BYTES_MAX)
+            offsets = list(offset_entries(index, base))
+            for trouble in indexes.time_trouble(self.sources, log, times, offsets):
                 self.times.setdefault(absolute, []).append(trouble)
-            text = [f"timestamp: {time} offset: {offset}" for time, offset in entries]
+            text = [f"timestamp: {one.timestamp} offset: {one.offset}" for one in times]
         else:
-            entries = indexes.offset_entries(data, base)
-            for offset, position in entries:
+            text = []
+            for _, offset, position in offset_entries(data, base):
+                text.append(f"offset: {offset} position: {position}")
                 found = indexes.last_offset_at(self.sources, log, position)
                 if found != offset:
                     last = -1 if found is None else found
                     self.mismatches.setdefault(absolute, {})[offset] = last
-            text = [f"offset: {offset} position: {position}" for offset, position in entries]
         if not self.options.has("verify-index-only"):
             for line in text:
                 self.console.say(line)
@@ -210,7 +205,7 @@ class _Dumping:
     # ------------------------------------------------------------------------ the end
 
     def report(self) -> None:
-        """Tell what was found to be wrong."""
+        """Report what was found to be wrong."""
         say = self.console.complain
         for path in hash_order(self.mismatches, text_hash):
             say(f"Mismatches in :{path}")
@@ -249,7 +244,7 @@ def _base_offset(name: str) -> int:
     stem = name.partition(".")[0]
     number = parse_int(stem, 64)
     if number is None:
-        raise Thrown("java.lang.NumberFormatException", f'For input string: "{stem}"')
+        raise number_error(stem)
     return number
 
 
