@@ -11,7 +11,7 @@ from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.host import install_command
 
 __all__ = [
-    "errors_end",
+    "exit_on_error",
     "json_option",
     "missing",
     "named_values",
@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def json_option(command: F) -> F:
-    return click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")(
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")(
         command
     )
 
@@ -60,7 +60,7 @@ def named_values(texts: tuple[str, ...]) -> dict[str, str]:
 
 
 @contextmanager
-def errors_end() -> Iterator[None]:
+def exit_on_error() -> Iterator[None]:
     """End the command with a line and an exit code when an error comes out of the block."""
     try:
         yield

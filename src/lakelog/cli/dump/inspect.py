@@ -56,7 +56,7 @@ _COLUMNS = (
 def inspect(
     paths: tuple[str, ...], as_json: bool, quick: bool, given_format: Format | None
 ) -> None:
-    """Say what segments hold, one line each: offsets, records, times, and whether they are whole.
+    """Show what segments hold, one line each: offsets, records, times, and whether they are whole.
 
     PATH is a file, or a directory of which every segment is looked at; a line with the total
     follows. Ends with 0 if all is valid, 1 if something is damaged, 2 if something could not be
