@@ -21,7 +21,6 @@ from lakelog_kafka_tools.settings import read_security, timeout_ms
 from lakelog_kafka_tools.thrown import Thrown, check_codes, config_error, kafka_error, refused
 
 __all__ = [
-    "Clocks",
     "Cluster",
     "Connect",
     "Node",
@@ -48,14 +47,6 @@ class Node(NamedTuple):
     id: int
     host: str
     port: int
-
-
-@dataclass(frozen=True, slots=True)
-class Clocks:
-    """How time passes."""
-
-    now_s: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep  # noqa: TID251 (a driver: this is where it waits)
 
 
 def parse_bootstrap(text: str) -> list[tuple[str, int]]:
@@ -128,7 +119,6 @@ class Cluster:
     properties: Mapping[str, str]
     warn: Callable[[str], None]
     timeout_s: float
-    clocks: Clocks = field(default_factory=Clocks)
     _nodes: dict[int, Node] = field(default_factory=dict)
     _controller: int = -1
     _links: dict[tuple[str, int], Link] = field(default_factory=dict)
@@ -180,20 +170,20 @@ class Cluster:
 
     def again(self, call: str, attempt: Callable[[], T]) -> T:
         """Try until it succeeds, or fails in a way that no retry mends, or the time is over."""
-        until = self.clocks.now_s() + self.timeout_s
+        until = time.monotonic() + self.timeout_s
         while True:
             try:
                 return attempt()
             except UnavailableError as error:
                 self.close()
                 self._warn_once(str(error))
-                if self.clocks.now_s() >= until:
+                if time.monotonic() >= until:
                     message = f"Timed out waiting for a node assignment. Call: {call}"
                     raise kafka_error("Timeout", message) from error
             except Thrown as thrown:
-                if thrown.code not in _MOVING or self.clocks.now_s() >= until:
+                if thrown.code not in _MOVING or time.monotonic() >= until:
                     raise
-            self.clocks.sleep(_PAUSE_S)
+            time.sleep(_PAUSE_S)  # noqa: TID251 (between two attempts)
 
     def _warn_once(self, why: str) -> None:
         if why not in self._warned:

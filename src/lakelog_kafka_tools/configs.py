@@ -175,22 +175,22 @@ def _check_names(options: Options, entities: Entities) -> None:
     types = entities.types
     if not any(entities.names):
         return
-    if "brokers" in types or "broker-loggers" in types:
-        for name in ("entity-name", "broker", "broker-logger"):
+    for kinds, names, is_valid, what in (
+        (("brokers", "broker-loggers"), ("broker", "broker-logger"), _is_int, "integer broker id"),
+        (("ips",), ("ip",), _resolves, "IP or resolvable host"),
+    ):
+        if not set(kinds) & set(types):
+            continue
+        for name in ("entity-name", *names):
             value = options.value(name)
-            if value is not None and parse_int(value) is None:
+            if value is not None and not is_valid(value):
                 raise illegal(
-                    f"The entity name for {types[0]} must be a valid integer broker id, but it is:"
-                    f" {value}"
+                    f"The entity name for {types[0]} must be a valid {what}, but it is: {value}"
                 )
-    if "ips" in types:
-        for name in ("entity-name", "ip"):
-            value = options.value(name)
-            if value is not None and not _resolves(value):
-                raise illegal(
-                    f"The entity name for {types[0]} must be a valid IP or resolvable host, but it"
-                    f" is: {value}"
-                )
+
+
+def _is_int(text: str) -> bool:
+    return parse_int(text) is not None
 
 
 def _resolves(host: str) -> bool:
@@ -268,8 +268,6 @@ def _alter(options: Options, console: Console, cluster: Cluster, entities: Entit
     if kind in ("users", "clients", "ips"):
         quotas.alter(cluster, entities.types, entities.names, added, deleted)
     else:
-        if kind == "brokers" and name:
-            _check_broker(kind, name)
         if kind == "broker-loggers":
             known = {one.name for one in _entries(cluster, kind, name, False, False)}
             wrong = [one for one in (*deleted, *added) if one not in known]
@@ -284,12 +282,6 @@ def _alter(options: Options, console: Console, cluster: Cluster, entities: Entit
         console.say(f"Completed updating config for {kind[:-1]} {name}.")
     else:
         console.say(f"Completed updating default config for {kind} in the cluster.")
-
-
-def _check_broker(kind: str, name: str) -> None:
-    if parse_int(name) is None:
-        message = f"The entity name for {kind} must be a valid integer broker id, found: {name}"
-        raise illegal(message)
 
 
 # ---------------------------------------------------------------------------- describe
@@ -340,14 +332,9 @@ def _describe(options: Options, console: Console, cluster: Cluster, entities: En
 def _exists(cluster: Cluster, kind: str, name: str) -> bool:
     if kind == "topics":
         _check_topic(name)
-        return name in {row.name for row in admin.list_topics(cluster)}
-    if kind in ("brokers", "broker-loggers"):
-        return not name or name in map(str, cluster.nodes("describeCluster"))
-    if kind == "groups":
-        known = {row.group_id for row in group_admin.list_groups(cluster, (), (), ())}
-        resources = _group_resources(cluster)
-        return name in known or resources is None or name in resources
-    return name in admin.list_resources(cluster, admin.CLIENT_METRICS)
+    is_known = name in _all(cluster, kind)
+    # A cluster that does not list the groups with settings may have settings of any group.
+    return is_known or (kind == "groups" and _group_resources(cluster) is None)
 
 
 def _group_resources(cluster: Cluster) -> list[str] | None:
@@ -393,8 +380,6 @@ def _entries(
 ) -> list[Entry]:
     if kind == "topics" and name:
         _check_topic(name)
-    if kind in ("brokers", "broker-loggers") and name:
-        _check_broker(kind, name)
     resource = Resource(_RESOURCES[kind], name)
     described = admin.describe_configs(cluster, [resource], synonyms=synonyms)
     source = _DYNAMIC_DEFAULT_BROKER if kind == "brokers" and not name else _DYNAMIC.get(kind)

@@ -90,7 +90,7 @@ def _exported(plans: Mapping[str, Plan], single: bool) -> str:
 
 
 def _cell(text: str) -> str:
-    plain = (bool(text) and text.isalnum()) or all(one.isalnum() or one in "._-" for one in text)
+    plain = all(one.isalnum() or one in "._-" for one in text)
     return text if plain else '"' + text.replace('"', '""') + '"'
 
 

@@ -198,13 +198,11 @@ def _create(options: Options, console: Console, cluster: Cluster) -> None:
     partitions, replication = options.number("partitions"), options.number("replication-factor")
     assignment, configs = _assignment(options), _parse_configs(options)
     warning = _COLLIDE if "_" in name or "." in name else ""
-    if replication is not None and not 1 <= replication <= 32767:
-        console.put(warning)
-        raise illegal("The replication factor must be between 1 and 32767 inclusive")
-    if partitions is not None and partitions < 1:
-        console.put(warning)
-        raise illegal("The partitions must be greater than 0")
     try:
+        if replication is not None and not 1 <= replication <= 32767:
+            raise illegal("The replication factor must be between 1 and 32767 inclusive")
+        if partitions is not None and partitions < 1:
+            raise illegal("The partitions must be greater than 0")
         admin.create_topic(cluster, name, partitions, replication, assignment, configs)
     except Thrown as thrown:
         # Apache's tool looks at the settings itself, and before it warns.

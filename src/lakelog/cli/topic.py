@@ -122,7 +122,8 @@ def _describe(
                 continue
             click.echo(
                 f"Topic: {found.name}\tTopicId: {id_text(found.id)}\t"
-                f"PartitionCount: {found.partitions}\tReplicationFactor: 1\tConfigs: {_configs(found)}"
+                f"PartitionCount: {found.partitions}\tReplicationFactor: 1\t"
+                f"Configs: {_configs(found)}"
             )
             columns = (
                 "TOPIC", "PARTITION", "LANE", "LOG-START", "LOG-END", "SEALED-END", "SEALED-BYTES",
