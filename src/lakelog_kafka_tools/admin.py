@@ -8,11 +8,14 @@ from lakelog_kafka_tools.apis import Api
 from lakelog_kafka_tools.cluster import Cluster, worst_code
 from lakelog_kafka_tools.java import id_text
 from lakelog_kafka_tools.thrown import (
+    EXECUTION,
+    RUNTIME,
     UNSUPPORTED_VERSION,
     Thrown,
     check_codes,
     kafka_error,
     refused,
+    unless_thrown,
 )
 
 __all__ = [
@@ -32,6 +35,7 @@ __all__ = [
     "list_reassignments",
     "list_resources",
     "list_topics",
+    "partition_leaders",
 ]
 
 PARTITIONS_PER_ANSWER = 2000
@@ -172,6 +176,19 @@ def describe_topic_ids(cluster: Cluster, topic_id: bytes) -> Topic:
         if row["topic_id"] == topic_id and isinstance(topic, Topic):
             return topic
     raise kafka_error("UnknownTopicId", f"TopicId {id_text(topic_id)} not found.", 100)
+
+
+def partition_leaders(cluster: Cluster, names: Iterable[str]) -> dict[tuple[str, int], int | None]:
+    """Return the leaders of all partitions of topics, by partition.
+
+    Raises:
+        Thrown: a topic cannot be described.
+    """
+    return {
+        (name, one.number): one.leader
+        for name, topic in describe_topics(cluster, names).items()
+        for one in unless_thrown(topic, EXECUTION, RUNTIME).partitions
+    }
 
 
 def _topic(row: Mapping[str, Any], alive: set[int]) -> Topic | Thrown:

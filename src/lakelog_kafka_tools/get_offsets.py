@@ -57,8 +57,11 @@ def parse_time(text: str) -> int:
     number = parse_int(text, 64) if found is None else found
     if number is None:
         words = " / ".join(f"{value} or {word}" for word, value in _WORDS.items())
-        message = f"Malformed time argument {text}. Please use {words}, or a specified long format"
-        raise Thrown(TERSE, f"{message} timestamp")
+        raise Thrown(
+            TERSE,
+            f"Malformed time argument {text}. Please use {words}, or a specified long format"
+            " timestamp",
+        )
     return number
 
 
@@ -85,8 +88,7 @@ def _fetch(options: Options, console: Console, connect: Connect) -> None:
             if rule(name, one.number)
         ]
         if not partitions:
-            message = "Could not match any topic-partitions with the specified filters"
-            raise Thrown(TERSE, message)
+            raise Thrown(TERSE, "Could not match any topic-partitions with the specified filters")
         offsets = group_admin.list_offsets(cluster, partitions, time)
     for name, number in partitions:
         found = offsets[name, number]

@@ -19,7 +19,6 @@ from lakelog_kafka_tools.running import (
 from lakelog_kafka_tools.settings import read_properties
 from lakelog_kafka_tools.thrown import (
     EXECUTION,
-    RUNTIME,
     Thrown,
     failure,
     illegal,
@@ -100,8 +99,10 @@ def _check(options: Options, console: Console) -> None:
         if not has_groups:
             wrong(f"Option [describe] {scope}")
         if sum(options.has(name) for name in ("members", "offsets", "state")) > 1:
-            listed = "[members], [offsets], [state]"
-            wrong(f"Option [describe] takes at most one of these options: {listed}")
+            wrong(
+                "Option [describe] takes at most one of these options: [members], [offsets],"
+                " [state]"
+            )
         if options.value("state") is not None:
             wrong("Option [describe] does not take a value for [state]")
     if options.has("delete"):
@@ -224,16 +225,10 @@ def _partition_rows(
 ) -> list[Row]:
     if not partitions:
         return []
-    leaderless: set[TopicPartition] = set()
-    for name, topic in admin.describe_topics(cluster, {topic for topic, _ in partitions}).items():
-        known = unless_thrown(topic, EXECUTION, RUNTIME).partitions
-        leaderless |= {(name, one.number) for one in known if one.leader is None}
-    ends = group_admin.list_offsets(cluster, partitions - leaderless, group_admin.LATEST)
-    rows: list[Row] = []
-    for partition in sorted(partitions):
-        end = unless_thrown(ends.get(partition), EXECUTION, RUNTIME)
-        rows.append(Row(group, *partition, committed.get(partition), end, *who))
-    return rows
+    leaders = admin.partition_leaders(cluster, {topic for topic, _ in partitions})
+    led = [one for one in sorted(partitions) if leaders.get(one, -1) is not None]
+    ends = resets.offsets_at(cluster, led, group_admin.LATEST)
+    return [Row(group, *one, committed.get(one), ends.get(one), *who) for one in sorted(partitions)]
 
 
 def _delete(options: Options, console: Console, cluster: Cluster) -> None:
@@ -262,7 +257,6 @@ def _delete_offsets(options: Options, console: Console, cluster: Cluster) -> Non
         else:
             partitions += ((name, one.number) for one in topic.partitions)
     partitions = hash_order(partitions, partition_hash)
-    code = 0
     try:
         found = group_admin.delete_offsets(cluster, group, partitions)
         code = next((one.code for one in map(found.get, partitions) if one is not None), 0)

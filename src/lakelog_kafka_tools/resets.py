@@ -33,7 +33,14 @@ from lakelog_kafka_tools.thrown import (
     unless_thrown,
 )
 
-__all__ = ["chosen_groups", "committed_offsets", "partitions_of", "read_plan", "reset"]
+__all__ = [
+    "chosen_groups",
+    "committed_offsets",
+    "offsets_at",
+    "partitions_of",
+    "read_plan",
+    "reset",
+]
 
 _UNKNOWN_GROUP = 69
 SCENARIOS = (
@@ -146,10 +153,7 @@ def _partitions(
 
 def _check_partitions(cluster: Cluster, partitions: Iterable[TopicPartition]) -> None:
     wanted = list(partitions)
-    leaders: dict[TopicPartition, int | None] = {}
-    for name, topic in admin.describe_topics(cluster, {topic for topic, _ in wanted}).items():
-        for one in unless_thrown(topic, EXECUTION, RUNTIME).partitions:
-            leaders[name, one.number] = one.leader
+    leaders = admin.partition_leaders(cluster, {topic for topic, _ in wanted})
     leaderless = [one for one in wanted if leaders.get(one, -1) is None]
     for refused, kind, code, what in (
         (
@@ -190,15 +194,17 @@ def _prepare(
     wanted = hash_order(partitions, partition_hash)
     if not options.has(*SCENARIOS):
         listed = ", ".join(f"[{name}]" for name in SCENARIOS)
-        message = "Option '[reset-offsets]' requires one of the following scenarios:"
-        console.usage(options.usage, f"{message} [{listed}]")
+        console.usage(
+            options.usage,
+            f"Option '[reset-offsets]' requires one of the following scenarios: [{listed}]",
+        )
     if options.has("to-offset"):
         offset = int((options.values("to-offset") or ["0"])[0])
         return _within(console, cluster, dict.fromkeys(wanted, offset))
     if options.has("to-earliest"):
-        return _at(cluster, wanted, group_admin.EARLIEST)
+        return offsets_at(cluster, wanted, group_admin.EARLIEST)
     if options.has("to-latest"):
-        return _at(cluster, wanted, group_admin.LATEST)
+        return offsets_at(cluster, wanted, group_admin.LATEST)
     if options.has("shift-by"):
         by, known = options.number("shift-by") or 0, committed_offsets(cluster, group)
         for topic, number in partitions:
@@ -223,10 +229,17 @@ def _prepare(
         return _from_file(options, console, cluster, group)
     known = committed_offsets(cluster, group)
     plan = {one: at.offset for one in wanted if (at := known.get(one)) is not None}
-    return plan | _at(cluster, [one for one in wanted if one not in known], group_admin.LATEST)
+    return plan | offsets_at(
+        cluster, [one for one in wanted if one not in known], group_admin.LATEST
+    )
 
 
-def _at(cluster: Cluster, partitions: Iterable[TopicPartition], timestamp: int) -> Plan:
+def offsets_at(cluster: Cluster, partitions: Iterable[TopicPartition], timestamp: int) -> Plan:
+    """Return for each partition the first offset at or after a time, -1 if there is none.
+
+    Raises:
+        Thrown: one of them cannot be looked up.
+    """
     found = group_admin.list_offsets(cluster, list(partitions), timestamp)
     return {one: unless_thrown(found[one], EXECUTION, RUNTIME) for one in found}
 
@@ -234,18 +247,20 @@ def _at(cluster: Cluster, partitions: Iterable[TopicPartition], timestamp: int) 
 def _at_time(
     console: Console, cluster: Cluster, partitions: list[TopicPartition], timestamp: int
 ) -> Plan:
-    found = _at(cluster, partitions, timestamp)
+    found = offsets_at(cluster, partitions, timestamp)
     behind = [one for one in hash_order(found, partition_hash) if found[one] == -1]
     for topic, number in behind:
-        message = f"Partition {number} from topic {topic} is empty. Falling back to latest known"
-        console.say(f"\nWarn: {message} offset.")
-    return found | _at(cluster, behind, group_admin.LATEST)
+        console.say(
+            f"\nWarn: Partition {number} from topic {topic} is empty. Falling back to latest known"
+            " offset."
+        )
+    return found | offsets_at(cluster, behind, group_admin.LATEST)
 
 
 def _within(console: Console, cluster: Cluster, plan: Plan) -> Plan:
     """Return a plan whose offsets are there, and warn of those that were not."""
-    first = _at(cluster, plan, group_admin.EARLIEST)
-    end = _at(cluster, plan, group_admin.LATEST)
+    first = offsets_at(cluster, plan, group_admin.EARLIEST)
+    end = offsets_at(cluster, plan, group_admin.LATEST)
     found: Plan = {}
     for (topic, number), offset in plan.items():
         low, high = first[topic, number], end[topic, number]

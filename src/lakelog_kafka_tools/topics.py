@@ -35,7 +35,6 @@ _REPORTS = (
     "at-min-isr-partitions",
     "unavailable-partitions",
 )
-_CONFIGS_TOOL = " (To alter topic configurations, the kafka-configs tool can be used.)"
 _NO_ID = bytes(16)
 _EXISTS, _INVALID_CONFIG = 36, 40
 _COLLIDE = (
@@ -97,8 +96,11 @@ def _check(options: Options, console: Console) -> None:
         check_required(options, console, "topic")
     if options.has("alter"):
         if options.has("config"):
-            message = 'Option combination "[[bootstrap-server], [config]]" can\'t be used with'
-            console.usage(options.usage, f'{message} option "[alter]"{_CONFIGS_TOOL}')
+            console.usage(
+                options.usage,
+                'Option combination "[[bootstrap-server], [config]]" can\'t be used with option'
+                ' "[alter]" (To alter topic configurations, the kafka-configs tool can be used.)',
+            )
         check_required(options, console, "partitions")
     _check_together(options, console)
 
