@@ -112,11 +112,11 @@ def run(arguments: Sequence[str], console: Console, connect: Connect = open_clus
     except Thrown as thrown:
         known = ("java.lang.IllegalArgumentException", "joptsimple.")
         if thrown.kind.startswith(known) or thrown.kind.endswith(_SHORT):
-            console.complain(thrown.message)
+            console.say_error(thrown.message)
         else:
             given = " ".join(arguments)
-            console.complain(f"Error while executing config command with args '{given}'")
-            console.complain(thrown.trace(), end="")
+            console.say_error(f"Error while executing config command with args '{given}'")
+            console.say_error(thrown.trace(), end="")
         return 1
     return 0
 

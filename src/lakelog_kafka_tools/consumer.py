@@ -62,7 +62,7 @@ def run(
     consumer = make(consumer_settings(java, console.warn))
     partition = options.number("partition")
     if partition is None and java.get("group.protocol", "classic").lower() == "classic":
-        console.complain(_PROTOCOL)
+        console.say_error(_PROTOCOL)
     return _Reading(consumer, console, chosen, java, options).run(partition, offset)
 
 
@@ -144,11 +144,11 @@ def _set_reset(options: Options, console: Console, java: dict[str, str]) -> None
     if given is None:
         java["auto.offset.reset"] = "earliest" if options.has("from-beginning") else "latest"
     elif options.has("from-beginning") and given != "earliest":
-        console.complain(
+        console.say_error(
             f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={given}', please"
             " remove one option"
         )
-        console.leave(1)
+        console.exit(1)
 
 
 def parse_offset(options: Options, console: Console) -> int:
@@ -227,13 +227,13 @@ class _Reading:
         except _Stop:
             code = _TERMINATED
         except BrokenPipeError:
-            self.console.complain("Unable to write to standard out, closing consumer.")
+            self.console.say_error("Unable to write to standard out, closing consumer.")
         except Thrown as thrown:
             self.console.log("ERROR", f"Unknown error when running consumer: {thrown}")
             code = 1
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         self._end(partition)
-        self.console.complain(f"Processed a total of {self.count} messages")
+        self.console.say_error(f"Processed a total of {self.count} messages")
         if self.options.has("enable-systest-events"):
             self.console.say("shutdown_complete")
         return code

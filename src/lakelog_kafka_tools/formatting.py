@@ -85,7 +85,7 @@ class Formatter:
 
 
 def formatter(settings: Mapping[str, str], warn: Callable[[str], None]) -> Formatter:
-    """Return the formatter that properties ask for; ``warn`` is told what is not there."""
+    """Return the formatter that properties ask for; ``warn`` gets what is missing."""
     shown = {"value"}
     for name in (
         "timestamp",

@@ -31,7 +31,7 @@ def run(arguments: Sequence[str], console: Console, connect: Connect = open_clus
     try:
         options = start("kafka-get-offsets", arguments, console, _ABOUT)
     except Thrown as thrown:
-        console.complain(f"Error occurred: {thrown.message}")
+        console.say_error(f"Error occurred: {thrown.message}")
         return 1
     check_required(options, console, "bootstrap-server")
     try:
@@ -40,9 +40,9 @@ def run(arguments: Sequence[str], console: Console, connect: Connect = open_clus
             console.usage(options.usage, wrong)
         _fetch(options, console, connect)
     except Thrown as thrown:
-        console.complain(f"Error occurred: {thrown.message}")
+        console.say_error(f"Error occurred: {thrown.message}")
         if thrown.kind != TERSE:
-            console.complain(thrown.trace())
+            console.say_error(thrown.trace())
         return 1
     return 0
 
@@ -93,7 +93,7 @@ def _fetch(options: Options, console: Console, connect: Connect) -> None:
     for name, number in partitions:
         found = offsets[name, number]
         if isinstance(found, Thrown):
-            console.complain(
+            console.say_error(
                 f"Skip getting offsets for topic-partition {name}-{number} due to error: {found}"
             )
     for name, number in sorted(partitions, key=lambda one: f"{one[0]}-{one[1]}"):

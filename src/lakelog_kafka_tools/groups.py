@@ -71,7 +71,7 @@ def run(arguments: Sequence[str], console: Console, connect: Connect = open_clus
         if thrown.kind == "java.lang.IllegalArgumentException":
             console.usage(options.usage, thrown.message)
         _fail(console, f"Executing consumer group command failed due to {thrown.message}")
-        console.complain(thrown.trace(), end="")
+        console.say_error(thrown.trace(), end="")
     return 0
 
 
@@ -119,7 +119,7 @@ def _check(options: Options, console: Console) -> None:
         if options.has("dry-run") and options.has("execute"):
             wrong("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
         if not options.has("dry-run", "execute"):
-            console.complain(_NOT_EXECUTED)
+            console.say_error(_NOT_EXECUTED)
         if not has_groups:
             wrong(f"Option [reset-offsets] {scope}")
         for name in resets.SCENARIOS:

@@ -76,9 +76,9 @@ def shows_members(group: Group, count: int, console: Console) -> bool:
     if group.state == "Dead":
         console.say(f"\nError: Consumer group '{name}' does not exist.")
     elif group.state == "Empty":
-        console.complain(f"\nConsumer group '{name}' has no active members.")
+        console.say_error(f"\nConsumer group '{name}' has no active members.")
     elif group.state in _REBALANCING:
-        console.complain(f"\nWarning: Consumer group '{name}' is rebalancing.")
+        console.say_error(f"\nWarning: Consumer group '{name}' is rebalancing.")
     elif group.state != "Stable":
         raise Thrown(
             "org.apache.kafka.common.KafkaException",

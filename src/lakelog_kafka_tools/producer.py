@@ -62,9 +62,9 @@ def run(
         producer = make(producer_settings(options, console.warn))
     except Thrown as thrown:
         if thrown.kind.startswith("joptsimple."):
-            console.complain(thrown.message)
+            console.say_error(thrown.message)
         else:
-            console.complain(thrown.trace(), end="")
+            console.say_error(thrown.trace(), end="")
         return 1
     sending = _Sending(producer, options.text("topic"), console, options.has("sync"))
     source = sys.stdin.buffer if stdin is None else stdin
@@ -72,7 +72,7 @@ def run(
         for record in _records(reader, source, console):
             sending.send(record)
     except Thrown as thrown:
-        console.complain(thrown.trace(), end="")
+        console.say_error(thrown.trace(), end="")
         return 1
     finally:
         producer.flush(_FLUSH_S)

@@ -3,7 +3,7 @@
     parse -> help or version? -> the tool's own checks -> its work -> text
 
 A tool is a function of its arguments, a console, and whatever opens a connection; it ends by
-returning, or by ``Console.leave`` from anywhere. The checks of command lines, and the messages
+returning, or by ``Console.exit`` from anywhere. The checks of command lines, and the messages
 when they fail, are the same for all of Apache's tools.
 """
 
@@ -54,7 +54,7 @@ class Console:
         """Write a text to stdout."""
         self._out.write(text.encode("utf-8", "surrogateescape"))
 
-    def complain(self, text: str, end: str = "\n") -> None:
+    def say_error(self, text: str, end: str = "\n") -> None:
         """Write a line to stderr."""
         self._out.flush()
         self._err.write(f"{text}{end}".encode("utf-8", "surrogateescape"))
@@ -63,7 +63,7 @@ class Console:
     def log(self, level: str, text: str) -> None:
         """Write to stderr what Apache's tools would have logged, as their log looks."""
         now = datetime.now().astimezone()
-        self.complain(f"[{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03}] {level} {text}")
+        self.say_error(f"[{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03}] {level} {text}")
 
     def warn(self, text: str) -> None:
         """Write a warning to stderr."""
@@ -73,19 +73,19 @@ class Console:
         """Write what is buffered."""
         self._out.flush()
 
-    def leave(self, code: int) -> NoReturn:
+    def exit(self, code: int) -> NoReturn:
         """End the tool."""
         raise Exit(code)
 
     def usage(self, usage: Usage, message: str) -> NoReturn:
         """End the tool with a message and the list of its options."""
-        self.complain(f"{message}\n{usage.text}", end="")
-        self.leave(1)
+        self.say_error(f"{message}\n{usage.text}", end="")
+        self.exit(1)
 
     def uncaught(self, thrown: Thrown) -> NoReturn:
         """End the tool as an uncaught exception ends a JVM."""
-        self.complain(f'Exception in thread "main" {thrown.trace()}', end="")
-        self.leave(1)
+        self.say_error(f'Exception in thread "main" {thrown.trace()}', end="")
+        self.exit(1)
 
 
 def start(
@@ -115,7 +115,7 @@ def start(
         console.usage(usage, empty if empty and options.is_empty else about)
     if options.has("version"):
         console.say(KAFKA_VERSION)
-        console.leave(0)
+        console.exit(0)
     return options
 
 
@@ -165,10 +165,10 @@ def run_tool(
             console.uncaught(thrown)
         code = 1
     except ImportError as error:
-        console.complain(f"lakelog: {error.name} is missing here: {install_command('tools')}")
+        console.say_error(f"lakelog: {error.name} is missing here: {install_command('tools')}")
         code = 1
     except LakelogError as error:
-        console.complain(f"lakelog: {error}")
+        console.say_error(f"lakelog: {error}")
         code = 1
     except BrokenPipeError:
         # The interpreter flushes stdout once more when it ends; let that go nowhere.

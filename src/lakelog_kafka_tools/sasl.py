@@ -20,10 +20,10 @@ ITERATIONS_MAX = 10_000_000
 def exchange(
     mechanism: str, username: str, password: str, nonce: bytes
 ) -> Generator[bytes, bytes, None]:
-    """Return the exchange of a mechanism. ``nonce`` are bytes that nobody has had before.
+    """Return the exchange of a mechanism. ``nonce`` are bytes that were never used before.
 
     Raises:
-        Thrown: the broker does not know the password either.
+        Thrown: the broker does not prove that it knows the password.
     """
     if mechanism == "PLAIN":
         yield f"\0{username}\0{password}".encode()

@@ -1,4 +1,4 @@
-"""Kafka's messages, from a line of text that tells their fields.
+"""Kafka's messages, from a line of text that lists their fields.
 
     name:str partitions:[index:i32 replicas:[i32]] error:?str@5 group:str@0-7
 
@@ -47,7 +47,7 @@ class Field(NamedTuple):
 
 @cache
 def schema(text: str) -> tuple[Field, ...]:
-    """Return the fields that a line tells of."""
+    """Return the fields that a line lists."""
     return tuple(_fields(_TOKEN.findall(text)[::-1]))
 
 

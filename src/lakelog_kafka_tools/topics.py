@@ -58,7 +58,7 @@ def run(arguments: Sequence[str], console: Console, connect: Connect = open_clus
         properties = read_properties(options.value("command-config"))
         opened = connect(options.text("bootstrap-server"), properties, console.warn)
     except Thrown as thrown:
-        console.complain(f"{thrown.message}\n{thrown.trace()}")
+        console.say_error(f"{thrown.message}\n{thrown.trace()}")
         return 1
     try:
         with closing(opened) as cluster:
@@ -78,7 +78,7 @@ def _check(options: Options, console: Console) -> None:
             " --delete",
         )
     if options.has("delete-config"):
-        console.complain(
+        console.say_error(
             "delete-config option is no longer supported and deprecated since version 4.0. The"
             " config will be fully removed in future releases."
         )

@@ -85,8 +85,9 @@ def _spark_checks(
         with spark_session(master, settings) as session:
             yield from check_workers(session, url, store_options)
     except Exception as error:  # noqa: BLE001 (Spark has many ways to fail, and all are findings)
-        said = str(error).strip().partition("\n")[0]
-        yield Check(name="spark", good=False, found=said, remedy="does a plain spark-shell start?")
+        found = str(error).strip().partition("\n")[0]
+        remedy = "try whether a plain spark-shell starts"
+        yield Check(name="spark", good=False, found=found, remedy=remedy)
 
 
 def _show(checks: Iterable["Check"]) -> None:

@@ -1,6 +1,6 @@
 """Health and metrics of a pipeline that runs for ever, over HTTP.
 
-    GET /health     200 if the last pass was good and not long ago, else 503; a line says why
+GET /health     200 if the last pass was good and not long ago, else 503; a line says why
 GET /metrics    for Prometheus: passes, failures, seconds, records and bytes by verb
 """
 
@@ -22,7 +22,7 @@ __all__ = ["Probes"]
 
 
 class Probes:
-    """What is told of the passes so far."""
+    """Health and metrics of the passes so far."""
 
     def __init__(self, *, stale_s: float | None) -> None:
         self._stale_s = stale_s
@@ -54,8 +54,8 @@ class Probes:
             self._passes.labels(verb).inc()
             self._failed.labels(verb).inc()
         bad = [verb for verb, report in reports.items() if not report.is_good]
-        told = [f"{verb}: {why}" for verb, why in failures.items()]
-        self._why = "; ".join([*told, *(f"{verb} found damage" for verb in bad)])
+        failed = [f"{verb}: {why}" for verb, why in failures.items()]
+        self._why = "; ".join([*failed, *(f"{verb} found damage" for verb in bad)])
         self._last = monotonic()
 
     def health(self) -> str:

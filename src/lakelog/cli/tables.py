@@ -2,7 +2,7 @@
 
 The text begins with a line of names and is never folded, so that ``cut``, ``awk`` and ``grep`` work
 on it. Names that clients chose are shown without control characters, and not beyond 256 characters:
-a group may be called anything, and must not be able to write on somebody's terminal.
+a group may be called anything, and its name must not control a terminal.
 """
 
 import sys

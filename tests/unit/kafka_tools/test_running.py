@@ -17,7 +17,7 @@ def _ended(raised: BaseException | None) -> tuple[int, str]:
     def tool(_: Sequence[str], console: Console) -> int:
         if raised is not None:
             raise raised
-        console.leave(7)
+        console.exit(7)
 
     err = BytesIO()
     return run_tool(tool, (), Console(BytesIO(), err)), err.getvalue().decode()

@@ -37,7 +37,7 @@ __all__ = [
 HEAD_BYTES = 4096
 """How much of a file is looked at to recognize it."""
 SIDE_BYTES_MAX = 64 * 1024 * 1024
-"""The largest side file that is held; every decoder refuses larger ones."""
+"""The largest side file that is kept in memory; every decoder refuses larger ones."""
 
 SIDE_NAMES = {
     kafkalog.LEADER_EPOCHS_NAME: kafkalog.FORMAT,
@@ -45,7 +45,7 @@ SIDE_NAMES = {
     rustlog.CHECKPOINT_NAME: rustlog.FORMAT,
 }
 
-# Kafka renames files on their way out or in; somebody who names such a file wants to see it.
+# Kafka renames files that are to be deleted or swapped in; they can be named and shown too.
 _PASSING_SUFFIXES = (".deleted", ".cleaned", ".swap")
 _KAFS_INDEX_MAGIC = b"IDX\0"
 # Where each format repeats the base offset, or has its first record's.

@@ -78,7 +78,7 @@ class _Dumping:
         elif suffix in _KAFKA or (suffix and self._is_other(path)):
             self._recognized(path)
         else:
-            self.console.complain(f"Ignoring unknown file {path}")
+            self.console.say_error(f"Ignoring unknown file {path}")
 
     def _is_other(self, path: str) -> bool:
         """Say whether a file is of a format that Kafka does not know."""
@@ -163,7 +163,7 @@ class _Dumping:
             return
         for entry in read_side_file(found, self.sources.read(path, 0, SIDE_BYTES_MAX + 1)):
             if isinstance(entry, Fault):
-                self.console.complain(entry.what)
+                self.console.say_error(entry.what)
             elif entry.text:
                 self.console.say(entry.text)
 
@@ -206,7 +206,7 @@ class _Dumping:
 
     def report(self) -> None:
         """Report what was found to be wrong."""
-        say = self.console.complain
+        say = self.console.say_error
         for path in hash_order(self.mismatches, text_hash):
             say(f"Mismatches in :{path}")
             for offset, last in sorted(self.mismatches[path].items(), reverse=True):

@@ -1,9 +1,9 @@
 """What `lakelog dump` and `lakelog inspect` have in common: arguments, stdout, stderr and the end.
 
 stdout gets text in large pieces, but never late. Lines are gathered and written together, since a
-write for each would cost more than making it. Yet whoever looks at a large file wants its first
-line at once, and a terminal wants every line: so what was gathered is written when it is large,
-when it is old, and always on a terminal.
+write for each would cost more than making it. Yet people who look at a large file want its first
+line at once, and on a terminal every line: so what was gathered is written when it is large, when
+it is old, and always on a terminal.
 
 stderr gets damage, progress, and how it ended. Damage is reported where it is found, and summed up
 at the end in one line that closes with a command to try next. Progress is drawn only for people:
@@ -188,7 +188,7 @@ def readable(path: str, report: Report) -> Iterator[None]:
 
 @contextmanager
 def streams() -> Iterator[tuple[Output, Report]]:
-    """Give stdout and stderr, and end quietly when nobody reads stdout any more."""
+    """Give stdout and stderr, and end quietly when stdout is closed."""
     output = Output(sys.stdout.buffer)
     report = Report(sys.stderr, output)
     try:
