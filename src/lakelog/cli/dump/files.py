@@ -242,12 +242,8 @@ def open_segment(file: SegmentFile) -> Iterator[OpenSegment]:
 
 def read_range(handle: int, start: int, end: int) -> bytes:
     """Return bytes ``[start, end)``; less only where the file ends."""
-    data = os.pread(handle, end - start, start)
-    if len(data) == end - start or not data:
-        return data
-    parts = [data]
-    at = start + len(data)
-    while at < end and (data := os.pread(handle, end - at, at)):
+    parts: list[bytes] = []
+    while start < end and (data := os.pread(handle, end - start, start)):
         parts.append(data)
-        at += len(data)
+        start += len(data)
     return b"".join(parts)
