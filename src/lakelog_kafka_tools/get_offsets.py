@@ -27,7 +27,6 @@ _WORDS = {
 
 def run(arguments: Sequence[str], console: Console, connect: Connect = open_cluster) -> int:
     """Run the tool."""
-
     try:
         options = start("kafka-get-offsets", arguments, console, _ABOUT)
     except Thrown as thrown:

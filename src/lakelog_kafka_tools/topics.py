@@ -28,7 +28,6 @@ from lakelog_kafka_tools.topics_text import Reports, partition_text, topic_text
 __all__ = ["parse_assignment", "run"]
 
 _ABOUT = "Topics: create, list, describe, alter, delete."
-_ACTIONS = ("alter", "create", "describe", "list", "delete")
 _REPORTS = (
     "under-replicated-partitions",
     "under-min-isr-partitions",
@@ -45,7 +44,6 @@ _COLLIDE = (
 
 def run(arguments: Sequence[str], console: Console, connect: Connect = open_cluster) -> int:
     """Run the tool."""
-
     try:
         options = start(
             "kafka-topics",
@@ -63,7 +61,7 @@ def run(arguments: Sequence[str], console: Console, connect: Connect = open_clus
     try:
         with closing(opened) as cluster:
             action = next(name for name in _ACTIONS if options.has(name))
-            _WORK[action](options, console, cluster)
+            _ACTIONS[action](options, console, cluster)
     except Thrown as thrown:
         console.say(f"Error while executing topic command : {thrown.message}")
         return 1
@@ -297,7 +295,7 @@ def _by_names(options: Options, cluster: Cluster) -> list[Topic]:
     return [unless_thrown(found[name]) for name in described_order(names)]
 
 
-_WORK: Mapping[str, Callable[[Options, Console, Cluster], None]] = {
+_ACTIONS: Mapping[str, Callable[[Options, Console, Cluster], None]] = {
     "create": _create,
     "list": _list,
     "alter": _alter,
