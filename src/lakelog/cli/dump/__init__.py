@@ -4,5 +4,5 @@ command, inspect         the two commands; streams, their arguments, stdout and 
 find, files              paths -> files -> which format -> bytes by ranges
 reading, side, control   a segment, a file beside one, a control record -> what is shown of it
 text, jsonl              lines as kafka-dump-log prints them, and as JSON
-kafka_dump_log           Apache's tool of that name; kafka_indexes, sources: what it looks at
+kafka_dump_log           Apache's tool of that name; sources, where its files are
 """

@@ -6,11 +6,11 @@ reads get the same lines, and any of them may be the address of an object.
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from lakelog.cli.dump import kafka_indexes as indexes
 from lakelog.cli.dump.files import (
     HEAD_BYTES,
     SIDE_BYTES_MAX,
@@ -20,11 +20,20 @@ from lakelog.cli.dump.files import (
 )
 from lakelog.cli.dump.find import display_path
 from lakelog.cli.dump.reading import Fault, Wanted, read_segment
-from lakelog.cli.dump.side import OFFSET_ENTRY_BYTES, offset_entries, read_side_file, time_entries
+from lakelog.cli.dump.side import (
+    OFFSET_ENTRY_BYTES,
+    TIME_ENTRY_BYTES,
+    offset_entries,
+    read_side_file,
+    time_entries,
+)
 from lakelog.cli.dump.sources import Sources, is_remote
 from lakelog.cli.dump.text import TextLines
-from lakelog.errors import InvalidInputError
+from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats import kafkalog
+from lakelog.formats.batches import IndexEntry
+from lakelog.formats.kafkalog.index import TimeEntry
+from lakelog.records import HEADER_BYTES, BatchHeader, decode_header
 from lakelog_kafka_tools.grammar import Options
 from lakelog_kafka_tools.java import hash_order, parse_int, split, text_hash
 from lakelog_kafka_tools.running import Console, check_required, start
@@ -32,7 +41,7 @@ from lakelog_kafka_tools.thrown import RUNTIME, Thrown, number_error
 
 __all__ = ["run"]
 
-_ABOUT = "Print what is in segments and their indexes."
+_ABOUT = "Print what is in segments and their "
 _DECODERS = (
     "offsets-decoder", "transaction-log-decoder", "cluster-metadata-decoder",
     "remote-log-metadata-decoder", "share-group-state-decoder",
@@ -41,6 +50,7 @@ _CLASSES = ("value-decoder-class", "key-decoder-class")
 _STRINGS = "org.apache.kafka.tools.api.StringDecoder"
 _EVERYTHING = (1 << 31) - 1
 _CHECKPOINT = re.compile(r"(\d+)-(\d+)\.checkpoint")
+_CORRUPT = "org.apache.kafka.storage.internals.log.CorruptIndexException"
 _KAFKA = {".log", ".checkpoint", ".index", ".timeindex", ".snapshot", ".txnindex"}
 
 
@@ -55,6 +65,15 @@ def run(arguments: Sequence[str], console: Console) -> int:
     return 0
 
 
+class _TimeTrouble(NamedTuple):
+    """Something that is wrong with an entry of a time index."""
+
+    kind: str
+    """mismatch, order or missing."""
+    entry: int
+    found: int
+
+
 @dataclass(slots=True)
 class _Dumping:
     """Prints files, and remembers what is to be reported at the end."""
@@ -63,7 +82,7 @@ class _Dumping:
     console: Console
     sources: Sources = field(default_factory=Sources)
     mismatches: dict[str, dict[int, int]] = field(default_factory=dict)
-    times: dict[str, list[indexes.TimeTrouble]] = field(default_factory=dict)
+    times: dict[str, list[_TimeTrouble]] = field(default_factory=dict)
     gaps: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def file(self, path: str) -> None:
@@ -180,23 +199,23 @@ class _Dumping:
             self.console.say(f"{path} is empty.")
             return
         if self.options.has("index-sanity-check"):
-            indexes.check_sanity(data, absolute, by_time=by_time)
+            _check_sanity(data, absolute, by_time=by_time)
             self.console.say(f"{path} passed sanity check.")
             return
         if by_time:
             times = list(time_entries(data, base))
             index = self.sources.read(f"{stem}.index", 0, SIDE_BYTES_MAX)
             offsets = list(offset_entries(index, base))
-            for trouble in indexes.time_trouble(self.sources, log, times, offsets):
+            for trouble in _time_trouble(self.sources, log, times, offsets):
                 self.times.setdefault(absolute, []).append(trouble)
             text = [f"timestamp: {one.timestamp} offset: {one.offset}" for one in times]
         else:
             text = []
             for _, offset, position in offset_entries(data, base):
                 text.append(f"offset: {offset} position: {position}")
-                found = indexes.last_offset_at(self.sources, log, position)
-                if found != offset:
-                    last = -1 if found is None else found
+                found = next(_batches(self.sources, log, position), None)
+                last = -1 if found is None else found.next_offset - 1
+                if last != offset:
                     self.mismatches.setdefault(absolute, {})[offset] = last
         if not self.options.has("verify-index-only"):
             for line in text:
@@ -250,3 +269,65 @@ def _base_offset(name: str) -> int:
 
 def _absolute(path: str) -> str:
     return path if is_remote(path) else os.path.abspath(path)  # noqa: PTH100 (as Java does it)
+
+
+# ---------------------------------------------------------------------------- indexes and logs
+
+
+def _check_sanity(data: bytes, path: str, *, by_time: bool) -> None:
+    """Check what a broker checks when it starts.
+
+    Raises:
+        Thrown: it would rebuild the index.
+    """
+    size = TIME_ENTRY_BYTES if by_time else OFFSET_ENTRY_BYTES
+    name = f"Time index file {path}" if by_time else f"Index file {path}"
+    if by_time and len(data) >= size:
+        # Those that are not filled yet count as well, in Kafka's own check.
+        at = len(data) // size * size - size
+        first, last = int.from_bytes(data[:8]), int.from_bytes(data[at : at + 8])
+        if last < first:
+            raise Thrown(
+                _CORRUPT,
+                f"Corrupt time index found, time index file ({path}) has non-zero size but the last"
+                f" timestamp is {last} which is less than the first timestamp {first}",
+            )
+    if len(data) % size:
+        raise Thrown(
+            _CORRUPT,
+            f"{name} is corrupt, found {len(data)} bytes which is neither positive nor a multiple"
+            f" of {size}",
+        )
+
+
+def _batches(sources: Sources, log: str, position: int) -> Iterator[BatchHeader]:
+    """Yield the headers of the batches from a position on, as far as they can be read."""
+    while True:
+        try:
+            header = decode_header(sources.read(log, position, position + HEADER_BYTES))
+        except (CorruptError, UnsupportedError):
+            return
+        yield header
+        position += header.size
+
+
+def _time_trouble(
+    sources: Sources, log: str, entries: list[TimeEntry], offsets: list[IndexEntry]
+) -> Iterator[_TimeTrouble]:
+    """Yield what is wrong with the entries of a time index, in their order."""
+    previous = -1
+    for _, timestamp, offset in entries:
+        known = (one.position for one in offsets if one.offset <= offset and one.position > 0)
+        position = max(known, default=0)
+        found = next(
+            (one for one in _batches(sources, log, position) if one.next_offset > offset), None
+        )
+        last = -1 if found is None else found.next_offset - 1
+        if found is None or last != offset:
+            yield _TimeTrouble("missing", offset, last)
+        else:
+            if found.max_timestamp != timestamp:
+                yield _TimeTrouble("mismatch", timestamp, found.max_timestamp)
+            if previous >= timestamp:
+                yield _TimeTrouble("order", timestamp, previous)
+        previous = timestamp
