@@ -29,7 +29,7 @@ __all__ = ["demo"]
 TOPIC = "demo"
 RECORDS = 5
 PORT = 9092
-ANSWER_BYTES_MAX = 1 << 20
+FETCH_BYTES_MAX = 1 << 20
 DEADLINE_S = 30.0
 
 
@@ -161,7 +161,7 @@ def _fetch_request() -> dict[str, Any]:
         "replica_id": -1,
         "max_wait_ms": 5_000,
         "min_bytes": 1,
-        "max_bytes": ANSWER_BYTES_MAX,
+        "max_bytes": FETCH_BYTES_MAX,
         "session_epoch": -1,
         "topics": [{"topic": TOPIC, "partitions": [partition]}],
     }
