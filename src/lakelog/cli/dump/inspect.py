@@ -22,7 +22,7 @@ from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats import Format, Range, kafkalog, kafs, run, strm
 from lakelog.model import TimestampType
 
-__all__ = ["inspect"]
+__all__ = ["Summary", "inspect"]
 
 _STRM_HEADER_BYTES = 64
 _RUSTLOG_ENTRY_BYTES = 16
