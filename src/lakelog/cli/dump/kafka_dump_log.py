@@ -23,6 +23,7 @@ from lakelog.cli.dump.reading import Fault, Wanted, read_segment
 from lakelog.cli.dump.side import (
     OFFSET_ENTRY_BYTES,
     TIME_ENTRY_BYTES,
+    Row,
     offset_entries,
     read_side_file,
     time_entries,
@@ -31,8 +32,6 @@ from lakelog.cli.dump.sources import Sources, is_remote
 from lakelog.cli.dump.text import TextLines
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats import kafkalog
-from lakelog.formats.batches import IndexEntry
-from lakelog.formats.kafkalog.index import TimeEntry
 from lakelog.records import HEADER_BYTES, BatchHeader, decode_header
 from lakelog_kafka_tools.grammar import Options
 from lakelog_kafka_tools.java import hash_order, parse_int, split, text_hash
@@ -208,7 +207,7 @@ class _Dumping:
             offsets = list(offset_entries(index, base))
             for trouble in _time_trouble(self.sources, log, times, offsets):
                 self.times.setdefault(absolute, []).append(trouble)
-            text = [f"timestamp: {one.timestamp} offset: {one.offset}" for one in times]
+            text = [f"timestamp: {timestamp} offset: {offset}" for _, timestamp, offset in times]
         else:
             text = []
             for _, offset, position in offset_entries(data, base):
@@ -312,12 +311,12 @@ def _batches(sources: Sources, log: str, position: int) -> Iterator[BatchHeader]
 
 
 def _time_trouble(
-    sources: Sources, log: str, entries: list[TimeEntry], offsets: list[IndexEntry]
+    sources: Sources, log: str, entries: list[Row], offsets: list[Row]
 ) -> Iterator[_TimeTrouble]:
     """Yield what is wrong with the entries of a time index, in their order."""
     previous = -1
     for _, timestamp, offset in entries:
-        known = (one.position for one in offsets if one.offset <= offset and one.position > 0)
+        known = (at for _, before, at in offsets if before <= offset and at > 0)
         position = max(known, default=0)
         found = next(
             (one for one in _batches(sources, log, position) if one.next_offset > offset), None

@@ -9,14 +9,11 @@ An index that breaks its own rules is shown as far as it can be read, and then r
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from lakelog.cli.dump.files import SideFile
 from lakelog.cli.dump.reading import Fault
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats import kafkalog, kafs, rustlog
-from lakelog.formats.batches import IndexEntry
-from lakelog.formats.kafkalog.index import TimeEntry
 from lakelog_kafka_tools.java import id_text, optional_long
 
 __all__ = ["Entry", "offset_entries", "read_side_file", "time_entries"]
@@ -24,7 +21,8 @@ __all__ = ["Entry", "offset_entries", "read_side_file", "time_entries"]
 OFFSET_ENTRY_BYTES = 8
 TIME_ENTRY_BYTES = 12
 _RUSTLOG_ENTRY_BYTES = 16
-E = TypeVar("E", IndexEntry, TimeEntry)
+Row = tuple[int, int, int]
+"""An entry of an index: where it stands, then offset and position, or timestamp and offset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,21 +43,21 @@ def read_side_file(file: SideFile, data: bytes) -> Iterator[Entry | Fault]:
         yield Fault(path=file.path, position=error.at, size=0, what=error.what)
 
 
-def offset_entries(data: bytes, base: int) -> Iterator[IndexEntry]:
+def offset_entries(data: bytes, base: int) -> Iterator[Row]:
     """Yield the entries of an offset index, up to what a running broker has not filled yet."""
     whole = data[: len(data) - len(data) % OFFSET_ENTRY_BYTES]
-    return _filled(kafkalog.OffsetIndex(base_offset=base, data=whole), base)
+    return _filled(kafkalog.OffsetIndex(base_offset=base, data=whole), base, offset_at=1)
 
 
-def time_entries(data: bytes, base: int) -> Iterator[TimeEntry]:
+def time_entries(data: bytes, base: int) -> Iterator[Row]:
     """Yield the entries of a time index, up to what a running broker has not filled yet."""
     whole = data[: len(data) - len(data) % TIME_ENTRY_BYTES]
-    return _filled(kafkalog.TimeIndex(base_offset=base, data=whole), base)
+    return _filled(kafkalog.TimeIndex(base_offset=base, data=whole), base, offset_at=2)
 
 
-def _filled(entries: Iterable[E], base: int) -> Iterator[E]:
+def _filled(entries: Iterable[Row], base: int, *, offset_at: int) -> Iterator[Row]:
     for number, entry in enumerate(entries):
-        if entry.offset == base and number > 0:
+        if entry[offset_at] == base and number > 0:
             return
         yield entry
 
@@ -70,7 +68,7 @@ def _offset_index(data: bytes, file: SideFile) -> Iterator[Entry]:
     kafkalog.decode_offset_index(data, base_offset=file.base_offset)
 
 
-def _index(entries: Iterable[tuple[int, int, int]], file: SideFile) -> Iterator[Entry]:
+def _index(entries: Iterable[Row], file: SideFile) -> Iterator[Entry]:
     """Yield the entries of an offset index, or say that there are none."""
     is_empty = True
     for at, offset, position in entries:
