@@ -102,7 +102,7 @@ def run(arguments: Sequence[str], console: Console, connect: Connect = open_clus
         properties = read_properties(options.value("command-config"))
         bootstrap = options.value("bootstrap-server")
         if bootstrap is None:
-            message = "lakelog asks brokers only: use --bootstrap-server"
+            message = "lakelog connects to brokers only: use --bootstrap-server"
             raise kafka_error("UnsupportedVersion", message, UNSUPPORTED_VERSION)
         with closing(connect(bootstrap, properties, console.warn)) as cluster:
             if options.has("describe"):

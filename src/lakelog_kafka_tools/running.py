@@ -165,7 +165,7 @@ def run_tool(
             console.uncaught(thrown)
         code = 1
     except ImportError as error:
-        console.say_error(f"lakelog: {error.name} is missing here: {install_command('tools')}")
+        console.say_error(f"lakelog: {error.name} is not installed: {install_command('tools')}")
         code = 1
     except LakelogError as error:
         console.say_error(f"lakelog: {error}")

@@ -204,7 +204,7 @@ def read_security(properties: Mapping[str, str]) -> Security:
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
         raise config_error(
-            f"security.protocol={protocol} is none of {', '.join(sorted(_PROTOCOLS))}"
+            f"security.protocol={protocol} is not one of {', '.join(sorted(_PROTOCOLS))}"
         )
     ca, key = _stores(properties) if protocol.endswith("SSL") else (None, None)
     mechanism = username = password = None
@@ -212,7 +212,7 @@ def read_security(properties: Mapping[str, str]) -> Security:
         mechanism = properties.get("sasl.mechanism", "GSSAPI")
         if mechanism not in _MECHANISMS:
             raise config_error(
-                f"sasl.mechanism={mechanism} is not spoken here: use one of"
+                f"sasl.mechanism={mechanism} is not supported here: use one of"
                 f" {', '.join(sorted(_MECHANISMS))}"
             )
         jaas = {
@@ -242,8 +242,8 @@ def _stores(properties: Mapping[str, str]) -> tuple[str | None, str | None]:
         )
         if f"ssl.{store}.location" in properties and kind.upper() != "PEM":
             raise config_error(
-                f"ssl.{store}.type={kind} is a format of Java's: make a file of PEM of it"
-                f" (keytool, openssl), and set ssl.{store}.type=PEM"
+                f"ssl.{store}.type={kind} is a format of Java's, which is not read here: convert"
+                f" the file to PEM (keytool, openssl), and set ssl.{store}.type=PEM"
             )
     ca = properties.get("ssl.truststore.certificates") or properties.get("ssl.truststore.location")
     key = properties.get("ssl.keystore.location")

@@ -48,7 +48,7 @@ def store_option(of: str = "") -> Callable[[F], F]:
 
 def missing(error: ImportError, extra: str = "spark") -> str:
     """Return what to say of a package that is not installed, and comes with an extra."""
-    return f"{error.name} is missing here: {install_command(extra)}"
+    return f"{error.name} is not installed: {install_command(extra)}"
 
 
 def named_values(texts: tuple[str, ...]) -> dict[str, str]:

@@ -74,15 +74,15 @@ def test_a_name_and_a_password_come_from_jaas() -> None:
 @pytest.mark.parametrize(
     ("properties", "message"),
     [
-        ({"security.protocol": "X"}, "security.protocol=X is none of"),
-        ({"security.protocol": "SASL_PLAINTEXT"}, "sasl.mechanism=GSSAPI is not spoken here"),
+        ({"security.protocol": "X"}, "security.protocol=X is not one of"),
+        ({"security.protocol": "SASL_PLAINTEXT"}, "sasl.mechanism=GSSAPI is not supported here"),
         (
             {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"},
             "sasl.jaas.config has no username and password",
         ),
         (
             {"security.protocol": "SSL", "ssl.truststore.location": "trust.jks"},
-            "make a file of PEM of it",
+            "convert the file to PEM",
         ),
     ],
 )

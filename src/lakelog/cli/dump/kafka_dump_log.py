@@ -165,7 +165,7 @@ class _Dumping:
             if self.options.has(name):
                 raise Thrown(
                     "java.lang.UnsupportedOperationException",
-                    f"--{name} is not built here: use --print-data-log, or Apache's own tool",
+                    f"--{name} is not supported here: use --print-data-log, or Apache's own tool",
                 )
         for name in _CLASSES:
             kind = self.options.value(name, _STRINGS)
