@@ -142,6 +142,7 @@ def parse_int(text: str, bits: int = 32) -> int | None:
 def decimal(value: float) -> str:
     """Return a double as ``Double.toString`` does, between a thousandth and ten million."""
     if value != 0 and not 1e-3 <= abs(value) < 1e7:
+        digits, _, power = f"{value:.17e}".partition("e")
         for places in range(1, 18):
             digits, _, power = f"{value:.{places}e}".partition("e")
             if float(f"{digits}e{power}") == value:
