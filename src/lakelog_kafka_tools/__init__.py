@@ -3,15 +3,14 @@
 running     how a tool is run: arguments in, two streams and an exit code out
 grammar     command lines as Apache's parser takes them; usage/, the texts it is made from
 java        what the text owes to Java: the order of hash maps, numbers, ids, dates
-thrown      what Java's tools throw, as far as they print it; failures.tsv, what brokers say
-tables      padded columns
+thrown      exceptions of Java's tools, as far as they print them; failures.tsv, by error code
 settings    properties files; Java's names of settings -> what our clients call them
 
 schemas     Kafka's messages from a line of text; apis, the lines
 sasl, link  a connection to a broker
-cluster     who to ask, and how often
+cluster     which broker is asked, and how often
 admin, group_admin
-            what is asked, in the order in which Java's admin client asks
+            requests, in the order in which Java's admin client sends them
 
 topics, groups, configs, get_offsets, producer, consumer
             the tools, and beside them what each of them prints

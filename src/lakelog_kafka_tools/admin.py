@@ -1,12 +1,22 @@
-"""What is asked of topics and settings, in the order in which Java's admin client asks."""
+"""Requests about topics and settings, in the order in which Java's admin client sends them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lakelog_kafka_tools import apis
-from lakelog_kafka_tools.cluster import Cluster
+from lakelog_kafka_tools.apis import Api
+from lakelog_kafka_tools.cluster import Cluster, worst_code
 from lakelog_kafka_tools.java import id_text
-from lakelog_kafka_tools.thrown import Thrown, refused
+from lakelog_kafka_tools.thrown import (
+    EXECUTION,
+    RUNTIME,
+    UNSUPPORTED_VERSION,
+    Thrown,
+    check_codes,
+    kafka_error,
+    refused,
+    unless_thrown,
+)
 
 __all__ = [
     "Entry",
@@ -25,14 +35,12 @@ __all__ = [
     "list_reassignments",
     "list_resources",
     "list_topics",
+    "partition_leaders",
 ]
 
 PARTITIONS_PER_ANSWER = 2000
-_UNKNOWN_TOPIC = 3
-_UNSUPPORTED = 35
-_NO_ID = bytes(16)
+_DENIED = 31
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
-_PACKAGE = "org.apache.kafka.common.errors"
 
 
 class Listing(NamedTuple):
@@ -63,7 +71,7 @@ class Topic(NamedTuple):
 
 
 class Moving(NamedTuple):
-    """Replicas of a partition that are on their way."""
+    """Replicas of a partition that are moved."""
 
     replicas: Sequence[int]
     adding: Sequence[int]
@@ -75,6 +83,11 @@ class Resource(NamedTuple):
 
     kind: int
     name: str
+
+    @property
+    def node(self) -> int | None:
+        """The broker that alone knows of it."""
+        return int(self.name) if self.kind in (BROKER, BROKER_LOGGER) and self.name else None
 
 
 class Entry(NamedTuple):
@@ -91,10 +104,11 @@ class Entry(NamedTuple):
         return self.source == 5
 
 
-def list_topics(cluster: Cluster, call: str = "listTopics") -> list[Listing]:
+def list_topics(cluster: Cluster) -> list[Listing]:
     """Return all topics."""
-    answer = cluster.ask(apis.METADATA, {"topics": None, "allow_auto_topic_creation": True}, call)
-    cluster.note(answer)
+    request = {"topics": None, "allow_auto_topic_creation": True}
+    answer = cluster.ask(apis.METADATA, request, "listTopics")
+    cluster.learn_from(answer)
     return [
         Listing(row["name"], row["topic_id"], row["is_internal"])
         for row in answer["topics"]
@@ -105,7 +119,7 @@ def list_topics(cluster: Cluster, call: str = "listTopics") -> list[Listing]:
 def describe_topics(
     cluster: Cluster, names: Iterable[str], limit: int = PARTITIONS_PER_ANSWER
 ) -> dict[str, Topic | Thrown]:
-    """Return topics, or why not."""
+    """Return topics, or why they cannot be described."""
     wanted = sorted(set(names))
     if not wanted:
         return {}
@@ -113,17 +127,14 @@ def describe_topics(
     try:
         return _describe_in_pages(cluster, wanted, set(alive), limit)
     except Thrown as thrown:
-        if thrown.code != _UNSUPPORTED:
+        if thrown.code != UNSUPPORTED_VERSION:
             raise
     rows = [{"name": name} for name in wanted]
     answer = cluster.ask(apis.METADATA, {"topics": rows}, "describeTopics")
-    found: dict[str, Topic | Thrown] = {}
-    for row in answer["topics"]:
-        code = row["error_code"]
-        found[row["name"]] = refused(code) if code else _topic(row, set(alive))
-    kind = f"{_PACKAGE}.UnknownTopicOrPartitionException"
+    found = {row["name"]: _topic(row, set(alive)) for row in answer["topics"]}
     for name in wanted:
-        found.setdefault(name, Thrown(kind, f"Topic {name} not found.", _UNKNOWN_TOPIC))
+        message = f"Topic {name} not found."
+        found.setdefault(name, kafka_error("UnknownTopicOrPartition", message, 3))
     return found
 
 
@@ -139,12 +150,10 @@ def _describe_in_pages(
         call = "describeTopicPartitions"
         answer = cluster.ask(apis.DESCRIBE_TOPIC_PARTITIONS, request, call)
         for row in answer["topics"]:
-            name, code = row["name"], row["error_code"]
-            topic = refused(code) if code else _topic(row, alive)
-            before = found.get(name)
+            topic, before = _topic(row, alive), found.get(row["name"])
             if isinstance(topic, Topic) and isinstance(before, Topic):
                 topic = before._replace(partitions=[*before.partitions, *topic.partitions])
-            found[name] = topic
+            found[row["name"]] = topic
         cursor = answer["next_cursor"]
         if cursor is None:
             break
@@ -160,16 +169,31 @@ def describe_topic_ids(cluster: Cluster, topic_id: bytes) -> Topic:
     """
     request = {"topics": [{"topic_id": topic_id, "name": None}]}
     answer = cluster.ask(apis.METADATA, request, "describeTopicsWithIds")
-    cluster.note(answer)
+    cluster.learn_from(answer)
     alive = {row["node_id"] for row in answer["brokers"]}
     for row in answer["topics"]:
-        if row["topic_id"] == topic_id and not row["error_code"]:
-            return _topic(row, alive)
-    kind = f"{_PACKAGE}.UnknownTopicIdException"
-    raise Thrown(kind, f"TopicId {id_text(topic_id)} not found.", 100)
+        topic = _topic(row, alive)
+        if row["topic_id"] == topic_id and isinstance(topic, Topic):
+            return topic
+    raise kafka_error("UnknownTopicId", f"TopicId {id_text(topic_id)} not found.", 100)
 
 
-def _topic(row: Mapping[str, Any], alive: set[int]) -> Topic:
+def partition_leaders(cluster: Cluster, names: Iterable[str]) -> dict[tuple[str, int], int | None]:
+    """Return the leaders of all partitions of topics, by partition.
+
+    Raises:
+        Thrown: a topic cannot be described.
+    """
+    return {
+        (name, one.number): one.leader
+        for name, topic in describe_topics(cluster, names).items()
+        for one in unless_thrown(topic, EXECUTION, RUNTIME).partitions
+    }
+
+
+def _topic(row: Mapping[str, Any], alive: set[int]) -> Topic | Thrown:
+    if row["error_code"]:
+        return refused(row["error_code"])
     partitions = [
         Partition(
             number=one["partition_index"],
@@ -185,7 +209,7 @@ def _topic(row: Mapping[str, Any], alive: set[int]) -> Topic:
 
 
 def list_reassignments(cluster: Cluster, topics: Iterable[Topic]) -> dict[tuple[str, int], Moving]:
-    """Return the partitions whose replicas are on their way; none if the cluster does not tell."""
+    """Return the partitions whose replicas are moved; none if the cluster does not list them."""
     rows = [
         {"name": topic.name, "partition_indexes": [one.number for one in topic.partitions]}
         for topic in topics
@@ -199,14 +223,12 @@ def list_reassignments(cluster: Cluster, topics: Iterable[Topic]) -> dict[tuple[
             lambda answer: int(answer["error_code"]),
         )
     except Thrown as thrown:
-        if thrown.code == _UNSUPPORTED:
+        if thrown.code == UNSUPPORTED_VERSION:
             return {}
         raise
-    code = answer["error_code"]
-    if code == 31:
+    if answer["error_code"] == _DENIED:
         return {}
-    if code:
-        raise refused(code, answer["error_message"])
+    check_codes([answer])
     return {
         (row["name"], one["partition_index"]): Moving(
             one["replicas"], one["adding_replicas"], one["removing_replicas"]
@@ -230,8 +252,8 @@ def create_topic(
         Thrown: the cluster does not.
     """
     if not name:
-        kind = f"{_PACKAGE}.InvalidTopicException"
-        raise Thrown(kind, "The given topic name '' cannot be represented in a request.")
+        message = "The given topic name '' cannot be represented in a request."
+        raise kafka_error("InvalidTopic", message)
     row = {
         "name": name,
         "num_partitions": -1 if partitions is None or assignment else partitions,
@@ -243,10 +265,7 @@ def create_topic(
         "configs": [{"name": key, "value": value} for key, value in configs.items()],
     }
     request = {"topics": [row], "timeout_ms": 30_000}
-    _all(
-        cluster.ask_controller(apis.CREATE_TOPICS, request, "createTopics", _code("topics")),
-        "topics",
-    )
+    _change(cluster, apis.CREATE_TOPICS, request, "createTopics", "topics")
 
 
 def delete_topics(cluster: Cluster, names: Sequence[str]) -> None:
@@ -262,8 +281,7 @@ def delete_topics(cluster: Cluster, names: Sequence[str]) -> None:
         "topic_names": list(names),
         "timeout_ms": 30_000,
     }
-    found = cluster.ask_controller(apis.DELETE_TOPICS, request, "deleteTopics", _code("responses"))
-    _all(found, "responses")
+    _change(cluster, apis.DELETE_TOPICS, request, "deleteTopics", "responses")
 
 
 def create_partitions(
@@ -283,45 +301,42 @@ def create_partitions(
         for name, (count, new) in topics.items()
     ]
     request = {"topics": rows, "timeout_ms": 30_000}
-    call = "createPartitions"
-    found = cluster.ask_controller(apis.CREATE_PARTITIONS, request, call, _code("results"))
-    _all(found, "results")
+    _change(cluster, apis.CREATE_PARTITIONS, request, "createPartitions", "results")
 
 
-def _code(rows: str) -> Any:
-    return lambda answer: max((int(row["error_code"]) for row in answer[rows]), default=0)
-
-
-def _all(answer: Mapping[str, Any], rows: str) -> None:
-    for row in answer[rows]:
-        if row["error_code"]:
-            raise refused(row["error_code"], row["error_message"])
+def _change(cluster: Cluster, api: Api, request: dict[str, Any], call: str, rows: str) -> None:
+    """Ask the controller for a change, and raise the first error in the rows of its answer."""
+    check_codes(cluster.ask_controller(api, request, call, worst_code(rows))[rows])
 
 
 def describe_configs(
     cluster: Cluster, resources: Sequence[Resource], *, synonyms: bool = False
 ) -> dict[Resource, list[Entry] | Thrown]:
-    """Return the settings of resources, or why not."""
+    """Return the settings of resources, or why they cannot be described."""
     found: dict[Resource, list[Entry] | Thrown] = {}
-    apart = [one for one in resources if one.kind in (BROKER, BROKER_LOGGER) and one.name]
-    for group in [[one for one in resources if one not in apart], *([one] for one in apart)]:
-        if not group:
-            continue
+    together = [one for one in resources if one.node is None]
+    alone = ([one] for one in resources if one.node is not None)
+    for group in [*([together] if together else []), *alone]:
         rows = [
             {"resource_type": one.kind, "resource_name": one.name, "configuration_keys": None}
             for one in group
         ]
         request = {"resources": rows, "include_synonyms": synonyms}
-        if group[0] in apart:
-            node = int(group[0].name)
-            answer = cluster.ask_node(node, apis.DESCRIBE_CONFIGS, request, "describeConfigs")
-        else:
-            answer = cluster.ask(apis.DESCRIBE_CONFIGS, request, "describeConfigs")
+        answer = _ask_for(cluster, group[0], apis.DESCRIBE_CONFIGS, request, "describeConfigs")
         for row in answer["results"]:
             resource = Resource(row["resource_type"], row["resource_name"])
             code = row["error_code"]
             found[resource] = refused(code, row["error_message"]) if code else _entries(row)
     return found
+
+
+def _ask_for(
+    cluster: Cluster, resource: Resource, api: Api, request: dict[str, Any], call: str
+) -> dict[str, Any]:
+    """Ask the broker whose resource it is; of others' resources, any broker."""
+    if resource.node is not None:
+        return cluster.ask_node(resource.node, api, request, call)
+    return cluster.ask(api, request, call)
 
 
 def _entries(row: Mapping[str, Any]) -> list[Entry]:
@@ -349,24 +364,19 @@ def alter_configs(
     rows += [{"name": name, "config_operation": 0, "value": value} for name, value in added.items()]
     row = {"resource_type": resource.kind, "resource_name": resource.name, "configs": rows}
     api, call = apis.INCREMENTAL_ALTER_CONFIGS, "incrementalAlterConfigs"
-    if resource.kind in (BROKER, BROKER_LOGGER) and resource.name:
-        answer = cluster.ask_node(int(resource.name), api, {"resources": [row]}, call)
-    else:
-        answer = cluster.ask(api, {"resources": [row]}, call)
-    _all(answer, "responses")
+    check_codes(_ask_for(cluster, resource, api, {"resources": [row]}, call)["responses"])
 
 
 def list_resources(cluster: Cluster, kind: int) -> list[str]:
     """Return the names of the resources of a kind that have settings.
 
     Raises:
-        Thrown: the cluster does not tell.
+        Thrown: the cluster does not list them.
     """
     request = {"resource_types": [kind]}
     answer = cluster.ask(apis.LIST_CONFIG_RESOURCES, request, "listConfigResources")
-    if answer["error_code"]:
-        raise refused(answer["error_code"])
-    # A broker that knows no kinds has only client metrics to tell of.
+    check_codes([answer])
+    # A broker that knows no kinds lists client metrics only.
     return [
         row["resource_name"]
         for row in answer["config_resources"]

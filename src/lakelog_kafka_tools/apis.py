@@ -1,8 +1,9 @@
-"""The APIs that tools ask, each as a line for its request and one for its response.
+"""The APIs that tools use, each as a line for its request and one for its response.
 
 Versions are those that brokers since 2.1 have in common with the newest; the newest that both
 sides know is taken. Fields that no tool looks at are here as well, since what stands behind them
-must be found. The messages themselves are Kafka's (clients/src/main/resources/common/message).
+must be found. The messages themselves are Kafka's (clients/src/main/resources/common/message), and
+tests compare all of them with kio's, which are generated from there.
 """
 
 from typing import NamedTuple
@@ -23,6 +24,9 @@ class Api(NamedTuple):
     response: str
     oldest: int = 0
 
+
+CONSUMER_ASSIGNMENT = "version:i16 topics:[name:str partitions:[i32]]"
+"""How Java's consumers write what a member is assigned; what follows is the assignor's own."""
 
 _NEVER = 1 << 15
 _ENTITY = "entity:[entity_type:str entity_name:?str]"
@@ -278,4 +282,31 @@ SASL_AUTHENTICATE = Api(
     2,
     "auth_bytes:bytes",
     "error_code:i16 error_message:?str auth_bytes:bytes session_lifetime_ms:i64@1",
+)
+PRODUCE = Api(
+    0,
+    "PRODUCE",
+    9,
+    9,
+    "transactional_id:?str acks:i16 timeout_ms:i32 topic_data:[name:str partition_data:[index:i32"
+    " records:?bytes]]",
+    "responses:[name:str partition_responses:[index:i32 error_code:i16 base_offset:i64"
+    " log_append_time_ms:i64 log_start_offset:i64 record_errors:[batch_index:i32"
+    " batch_index_error_message:?str] error_message:?str]] throttle_time_ms:i32",
+    oldest=9,
+)
+FETCH = Api(
+    1,
+    "FETCH",
+    12,
+    12,
+    "replica_id:i32 max_wait_ms:i32 min_bytes:i32 max_bytes:i32 isolation_level:i8 session_id:i32"
+    " session_epoch:i32 topics:[topic:str partitions:[partition:i32 current_leader_epoch:i32"
+    " fetch_offset:i64 last_fetched_epoch:i32 log_start_offset:i64 partition_max_bytes:i32]]"
+    " forgotten_topics_data:[topic:str partitions:[i32]] rack_id:str",
+    "throttle_time_ms:i32 error_code:i16 session_id:i32 responses:[topic:str partitions:["
+    "partition_index:i32 error_code:i16 high_watermark:i64 last_stable_offset:i64"
+    " log_start_offset:i64 aborted_transactions:?[producer_id:i64 first_offset:i64]"
+    " preferred_read_replica:i32 records:?bytes]]",
+    oldest=12,
 )

@@ -1,8 +1,8 @@
-"""Who to ask, and how often.
+"""Which broker is asked, and how often.
 
-Any broker tells who the others are, who coordinates a group and who leads a partition. What cannot
-be reached, or is moving, is asked again until the time of a call is over; then the call fails with
-the words that Java's admin client has for it.
+Any broker tells which others there are, which coordinates a group and which leads a partition. A
+request that reaches none, or one that is just handing its part over, is sent again until the time
+of a call is over; then the call fails with the message of Java's admin client.
 """
 
 import re
@@ -18,11 +18,21 @@ from lakelog_kafka_tools.apis import Api
 from lakelog_kafka_tools.java import split
 from lakelog_kafka_tools.link import Link
 from lakelog_kafka_tools.settings import read_security, timeout_ms
-from lakelog_kafka_tools.thrown import Thrown, refused, timed_out
+from lakelog_kafka_tools.thrown import Thrown, check_codes, config_error, kafka_error, refused
 
-__all__ = ["Clocks", "Cluster", "Node", "check_bootstrap", "open_cluster", "parse_bootstrap"]
+__all__ = [
+    "Cluster",
+    "Connect",
+    "Node",
+    "check_bootstrap",
+    "open_cluster",
+    "parse_bootstrap",
+    "worst_code",
+]
 
 T = TypeVar("T")
+Code = Callable[[dict[str, Any]], int]
+"""Finds the error code of an answer."""
 _ADDRESS = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
 _REQUEST_S = 30.0
 _CONNECT_S = 10.0
@@ -39,22 +49,14 @@ class Node(NamedTuple):
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class Clocks:
-    """How time passes."""
-
-    now_s: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep  # noqa: TID251 (a driver: this is where it waits)
-
-
 def parse_bootstrap(text: str) -> list[tuple[str, int]]:
     """Return the addresses in a list of them.
 
     Raises:
-        Thrown: one is none, or none of the names is known.
+        Thrown: one is no address, or no host name of them can be resolved.
     """
     addresses: list[tuple[str, int]] = []
-    known = False
+    is_resolved = False
     for part in (one.strip() for one in text.split(",")):
         if not part:
             continue
@@ -63,16 +65,16 @@ def parse_bootstrap(text: str) -> list[tuple[str, int]]:
             raise _not_made(f"Invalid url in bootstrap.servers: {part}")
         addresses.append((found[1], int(found[2])))
         try:
-            known |= bool(socket.getaddrinfo(found[1], int(found[2])))
+            is_resolved |= bool(socket.getaddrinfo(found[1], int(found[2])))
         except (OSError, OverflowError):
             continue
-    if not known:
+    if not is_resolved:
         raise _not_made("No resolvable bootstrap urls given in bootstrap.servers")
     return addresses
 
 
 def check_bootstrap(text: str | None) -> str | None:
-    """Return what is wrong with a list of addresses, as some tools say it before anything else."""
+    """Return what is wrong with a list of addresses, as some tools check it before all else."""
     if text is None or not text.strip():
         return "Error while validating the bootstrap address\n"
     if all(_ADDRESS.fullmatch(part) for part in split(text, ",")):
@@ -81,9 +83,13 @@ def check_bootstrap(text: str | None) -> str | None:
 
 
 def _not_made(why: str) -> Thrown:
-    cause = Thrown("org.apache.kafka.common.config.ConfigException", why)
     message = "Failed to create new KafkaAdminClient"
-    return Thrown("org.apache.kafka.common.KafkaException", message, cause=cause)
+    return Thrown("org.apache.kafka.common.KafkaException", message, cause=config_error(why))
+
+
+def worst_code(rows: str) -> Code:
+    """Return what finds the highest error code in the rows of an answer that are called so."""
+    return lambda answer: max((int(row["error_code"]) for row in answer[rows]), default=0)
 
 
 def open_cluster(
@@ -92,10 +98,10 @@ def open_cluster(
     warn: Callable[[str], None],
     timeout: int | None = None,
 ) -> "Cluster":
-    """Return a cluster that is not asked anything yet.
+    """Return a cluster that is not connected to yet.
 
     Raises:
-        Thrown: there is no way to it.
+        Thrown: the addresses of its brokers cannot be used.
     """
     return Cluster(
         addresses=parse_bootstrap(bootstrap),
@@ -113,7 +119,6 @@ class Cluster:
     properties: Mapping[str, str]
     warn: Callable[[str], None]
     timeout_s: float
-    clocks: Clocks = field(default_factory=Clocks)
     _nodes: dict[int, Node] = field(default_factory=dict)
     _controller: int = -1
     _links: dict[tuple[str, int], Link] = field(default_factory=dict)
@@ -134,84 +139,69 @@ class Cluster:
         return self.again(call, lambda: self.node(node).ask(api, request, _REQUEST_S))
 
     def ask_controller(
-        self,
-        api: Api,
-        request: dict[str, Any],
-        call: str,
-        code: Callable[[dict[str, Any]], int],
+        self, api: Api, request: dict[str, Any], call: str, code: Code
     ) -> dict[str, Any]:
-        """Ask the controller, or whom brokers call so; ``code`` finds out whether it is one."""
+        """Ask the broker that the others call controller; ``code`` finds out whether it is."""
 
         def attempt() -> dict[str, Any]:
             self.learn_nodes()
             link = self.node(self._controller) if self._controller in self._nodes else self.any()
-            answer = link.ask(api, request, _REQUEST_S)
-            if code(answer) in _MOVING:
-                raise refused(code(answer))
-            return answer
+            return _unmoved(link.ask(api, request, _REQUEST_S), code)
 
         return self.again(call, attempt)
 
     def ask_coordinator(
-        self,
-        group: str,
-        api: Api,
-        request: dict[str, Any],
-        call: str,
-        code: Callable[[dict[str, Any]], int],
+        self, group: str, api: Api, request: dict[str, Any], call: str, code: Code
     ) -> tuple[dict[str, Any], Node]:
-        """Ask the coordinator of a group; return the answer, and who gave it."""
+        """Ask the coordinator of a group; return the answer, and the broker that gave it."""
 
         def attempt() -> tuple[dict[str, Any], Node]:
             node = self._find_coordinator(group)
             answer = self._link(node.host, node.port).ask(api, request, _REQUEST_S)
-            if code(answer) in _MOVING:
-                raise refused(code(answer))
-            return answer, node
+            return _unmoved(answer, code), node
 
         return self.again(call, attempt)
 
     def _find_coordinator(self, group: str) -> Node:
         request = {"key": group, "key_type": 0}
         found = self.any().ask(apis.FIND_COORDINATOR, request, _REQUEST_S)
-        if found["error_code"]:
-            raise refused(found["error_code"], found["error_message"])
+        check_codes([found])
         return Node(found["node_id"], found["host"], found["port"])
 
     def again(self, call: str, attempt: Callable[[], T]) -> T:
-        """Try until it is done, or fails for good, or the time is over."""
-        until = self.clocks.now_s() + self.timeout_s
+        """Try until it succeeds, or fails in a way that no retry mends, or the time is over."""
+        until = time.monotonic() + self.timeout_s
         while True:
             try:
                 return attempt()
             except UnavailableError as error:
                 self.close()
-                self._tell(str(error))
-                if self.clocks.now_s() >= until:
+                self._warn_once(str(error))
+                if time.monotonic() >= until:
                     message = f"Timed out waiting for a node assignment. Call: {call}"
-                    raise timed_out(message) from error
+                    raise kafka_error("Timeout", message) from error
             except Thrown as thrown:
-                if thrown.code not in _MOVING or self.clocks.now_s() >= until:
+                if thrown.code not in _MOVING or time.monotonic() >= until:
                     raise
-            self.clocks.sleep(_PAUSE_S)
+            time.sleep(_PAUSE_S)  # noqa: TID251 (between two attempts)
 
-    def _tell(self, why: str) -> None:
+    def _warn_once(self, why: str) -> None:
         if why not in self._warned:
             self._warned.add(why)
-            self.warn(f"{why}. Trying until {self.timeout_s:g} seconds are over.")
+            self.warn(f"{why}. Trying again until {self.timeout_s:g} seconds are over.")
 
     def learn_nodes(self) -> dict[int, Node]:
         """Return the brokers that are alive, by their ids."""
         answer = self.any().ask(apis.METADATA, {"topics": []}, _REQUEST_S)
-        self.note(answer)
+        self.learn_from(answer)
         return self._nodes
 
     def nodes(self, call: str) -> dict[int, Node]:
         """Return the brokers that are alive, by their ids; ask as often as it takes."""
         return self.again(call, self.learn_nodes)
 
-    def note(self, metadata: dict[str, Any]) -> None:
-        """Take brokers from an answer that tells of them."""
+    def learn_from(self, metadata: dict[str, Any]) -> None:
+        """Take the brokers and the controller from an answer to a Metadata request."""
         self._nodes = {
             row["node_id"]: Node(row["node_id"], row["host"], row["port"])
             for row in metadata["brokers"]
@@ -245,3 +235,14 @@ class Cluster:
             security = read_security(self.properties)
             self._links[host, port] = Link(host, port, security, client, _CONNECT_S)
         return self._links[host, port]
+
+
+def _unmoved(answer: dict[str, Any], code: Code) -> dict[str, Any]:
+    """Return an answer; raise an error that says that another broker is to be asked."""
+    if code(answer) in _MOVING:
+        raise refused(code(answer))
+    return answer
+
+
+Connect = Callable[..., Cluster]
+"""What opens a cluster: ``open_cluster``, or what a test gives instead."""

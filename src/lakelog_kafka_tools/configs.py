@@ -2,23 +2,33 @@
 
 import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 from lakelog_kafka_tools import admin, group_admin, quotas
 from lakelog_kafka_tools.admin import Entry, Resource
-from lakelog_kafka_tools.cluster import Cluster, open_cluster
+from lakelog_kafka_tools.cluster import Cluster, Connect, open_cluster
 from lakelog_kafka_tools.grammar import Options
 from lakelog_kafka_tools.java import (
     hash_order,
     int_hash,
+    null_text,
     parse_int,
+    split,
     text_hash,
     trie_order,
 )
 from lakelog_kafka_tools.running import Console, check_invalid, start
 from lakelog_kafka_tools.settings import read_properties
-from lakelog_kafka_tools.thrown import EXECUTION, Thrown, illegal
+from lakelog_kafka_tools.thrown import (
+    EXECUTION,
+    UNSUPPORTED_VERSION,
+    Thrown,
+    illegal,
+    kafka_error,
+    unless_thrown,
+)
 
 __all__ = ["Entities", "entry_text", "parse_added", "read_entities", "run"]
 
@@ -67,9 +77,13 @@ _WITH_DEFAULTS = {"users", "clients", "brokers", "ips"}
 _UNGROUPED = r"(?=[^\]]*(?:\[|$))"
 _KEY = re.compile(r"[$a-zA-Z0-9._-]*")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]*")
-_INVALID_CONFIG, _UNSUPPORTED, _DENIED = 40, 35, 31
-_ERRORS = "org.apache.kafka.common.errors"
-Connect = Callable[..., Cluster]
+_DENIED = 31
+_SHORT = (
+    ".UnsupportedVersionException",
+    ".InvalidConfigurationException",
+    ".InvalidTopicException",
+)
+"""Exceptions that are shown without a trace."""
 
 
 class Entities(NamedTuple):
@@ -82,41 +96,28 @@ class Entities(NamedTuple):
 
 def run(arguments: Sequence[str], console: Console, connect: Connect = open_cluster) -> int:
     """Run the tool."""
-    cluster: Cluster | None = None
     try:
         options = start("kafka-configs", arguments, console, _ABOUT)
         entities = _check(options, console)
-        path = options.value("command-config")
-        properties = read_properties(path) if path is not None else {}
+        properties = read_properties(options.value("command-config"))
         bootstrap = options.value("bootstrap-server")
         if bootstrap is None:
-            message = "lakelog asks brokers only: use --bootstrap-server"
-            raise Thrown(f"{_ERRORS}.UnsupportedVersionException", message, _UNSUPPORTED)
-        cluster = connect(bootstrap, properties, lambda text: console.log("WARN", text))
-        if options.has("alter") and len(entities.types) != len(entities.names):
-            raise illegal("An entity name must be specified for every entity type")
-        if options.has("alter"):
-            _alter(options, console, cluster, entities)
-        else:
-            _describe(options, console, cluster, entities)
+            message = "lakelog connects to brokers only: use --bootstrap-server"
+            raise kafka_error("UnsupportedVersion", message, UNSUPPORTED_VERSION)
+        with closing(connect(bootstrap, properties, console.warn)) as cluster:
+            if options.has("describe"):
+                _describe(options, console, cluster, entities)
+            else:
+                _alter(options, console, cluster, entities)
     except Thrown as thrown:
         known = ("java.lang.IllegalArgumentException", "joptsimple.")
-        if thrown.kind.startswith(known) or thrown.kind.endswith(
-            (
-                ".UnsupportedVersionException",
-                ".InvalidConfigurationException",
-                ".InvalidTopicException",
-            )
-        ):
-            console.complain(thrown.message)
+        if thrown.kind.startswith(known) or thrown.kind.endswith(_SHORT):
+            console.say_error(thrown.message)
         else:
             given = " ".join(arguments)
-            console.complain(f"Error while executing config command with args '{given}'")
-            console.complain(thrown.trace(), end="")
+            console.say_error(f"Error while executing config command with args '{given}'")
+            console.say_error(thrown.trace(), end="")
         return 1
-    finally:
-        if cluster is not None:
-            cluster.close()
     return 0
 
 
@@ -138,8 +139,7 @@ def read_entities(options: Options) -> Entities:
 
 def _check(options: Options, console: Console) -> Entities:
     if options.has("alter") == options.has("describe"):
-        message = "Command must include exactly one action: --describe, --alter"
-        console.usage(options.usage, message)
+        console.usage(options.usage, "Command must include exactly one action: --describe, --alter")
     check_invalid(options, console, "describe", "add-config", "delete-config")
     entities = read_entities(options)
     types = entities.types
@@ -175,22 +175,22 @@ def _check_names(options: Options, entities: Entities) -> None:
     types = entities.types
     if not any(entities.names):
         return
-    if "brokers" in types or "broker-loggers" in types:
-        for name in ("entity-name", "broker", "broker-logger"):
+    for kinds, names, is_valid, what in (
+        (("brokers", "broker-loggers"), ("broker", "broker-logger"), _is_int, "integer broker id"),
+        (("ips",), ("ip",), _resolves, "IP or resolvable host"),
+    ):
+        if not set(kinds) & set(types):
+            continue
+        for name in ("entity-name", *names):
             value = options.value(name)
-            if value is not None and parse_int(value) is None:
+            if value is not None and not is_valid(value):
                 raise illegal(
-                    f"The entity name for {types[0]} must be a valid integer broker id, but it is:"
-                    f" {value}"
+                    f"The entity name for {types[0]} must be a valid {what}, but it is: {value}"
                 )
-    if "ips" in types:
-        for name in ("entity-name", "ip"):
-            value = options.value(name)
-            if value is not None and not _resolves(value):
-                raise illegal(
-                    f"The entity name for {types[0]} must be a valid IP or resolvable host, but it"
-                    f" is: {value}"
-                )
+
+
+def _is_int(text: str) -> bool:
+    return parse_int(text) is not None
 
 
 def _resolves(host: str) -> bool:
@@ -236,10 +236,7 @@ def parse_added(text: str) -> dict[str, str]:
         Thrown: they are none.
     """
     found: dict[str, str] = {}
-    parts = re.split(f",{_UNGROUPED}", text)
-    while len(parts) > 1 and not parts[-1]:
-        parts.pop()
-    for part in parts:
+    for part in split(text, f",{_UNGROUPED}"):
         pair = re.split(rf"\s*=\s*{_UNGROUPED}", part)
         if len(pair) != 2:
             raise illegal(
@@ -263,20 +260,20 @@ def _added(options: Options) -> dict[str, str]:
 
 
 def _alter(options: Options, console: Console, cluster: Cluster, entities: Entities) -> None:
+    if len(entities.types) != len(entities.names):
+        raise illegal("An entity name must be specified for every entity type")
     kind, name = entities.types[0], entities.names[0]
     added = _added(options)
     deleted = [one.strip() for one in options.values("delete-config", ",")]
     if kind in ("users", "clients", "ips"):
         quotas.alter(cluster, entities.types, entities.names, added, deleted)
     else:
-        if kind == "brokers" and name:
-            _check_broker(kind, name)
         if kind == "broker-loggers":
             known = {one.name for one in _entries(cluster, kind, name, False, False)}
             wrong = [one for one in (*deleted, *added) if one not in known]
             if wrong:
                 message = f"Invalid broker logger(s): {','.join(wrong)}"
-                raise Thrown(f"{_ERRORS}.InvalidConfigurationException", message)
+                raise kafka_error("InvalidConfiguration", message)
         try:
             admin.alter_configs(cluster, Resource(_RESOURCES[kind], name), deleted, added)
         except Thrown as thrown:
@@ -287,31 +284,21 @@ def _alter(options: Options, console: Console, cluster: Cluster, entities: Entit
         console.say(f"Completed updating default config for {kind} in the cluster.")
 
 
-def _check_broker(kind: str, name: str) -> None:
-    if parse_int(name) is None:
-        message = f"The entity name for {kind} must be a valid integer broker id, found: {name}"
-        raise illegal(message)
-
-
 # ---------------------------------------------------------------------------- describe
 
 
 def entry_text(entry: Entry) -> str:
     """Return the line of a setting."""
     synonyms = ", ".join(
-        f"{_source(source)}:{name}={_null(value)}" for name, value, source in entry.synonyms
+        f"{_source(source)}:{name}={null_text(value)}" for name, value, source in entry.synonyms
     )
     sensitive = str(entry.is_sensitive).lower()
-    value = _null(entry.value)
+    value = null_text(entry.value)
     return f"  {entry.name}={value} sensitive={sensitive} synonyms={{{synonyms}}}"
 
 
 def _source(number: int) -> str:
     return _SOURCES[number] if 0 <= number < len(_SOURCES) else _SOURCES[0]
-
-
-def _null(value: str | None) -> str:
-    return "null" if value is None else value
 
 
 def _describe(options: Options, console: Console, cluster: Cluster, entities: Entities) -> None:
@@ -324,8 +311,9 @@ def _describe(options: Options, console: Console, cluster: Cluster, entities: En
     names = list(entities.names[:1])
     try:
         if names and not everything and not _exists(cluster, kind, names[0]):
-            what = f"The {kind[:-1]} '{names[0]}'"
-            console.say(f"{what} doesn't exist and doesn't have dynamic config.")
+            console.say(
+                f"The {kind[:-1]} '{names[0]}' doesn't exist and doesn't have dynamic config."
+            )
             return
         for name in names or _all(cluster, kind):
             if name:
@@ -344,21 +332,16 @@ def _describe(options: Options, console: Console, cluster: Cluster, entities: En
 def _exists(cluster: Cluster, kind: str, name: str) -> bool:
     if kind == "topics":
         _check_topic(name)
-        return name in {row.name for row in admin.list_topics(cluster)}
-    if kind in ("brokers", "broker-loggers"):
-        return not name or name in map(str, cluster.nodes("describeCluster"))
-    if kind == "groups":
-        known = {row.group_id for row in group_admin.list_groups(cluster, (), (), ())}
-        resources = _group_resources(cluster)
-        return name in known or resources is None or name in resources
-    return name in admin.list_resources(cluster, admin.CLIENT_METRICS)
+    is_known = name in _all(cluster, kind)
+    # A cluster that does not list the groups with settings may have settings of any group.
+    return is_known or (kind == "groups" and _group_resources(cluster) is None)
 
 
 def _group_resources(cluster: Cluster) -> list[str] | None:
     try:
         return admin.list_resources(cluster, admin.GROUP)
     except Thrown as thrown:
-        if thrown.code in (_UNSUPPORTED, _DENIED):
+        if thrown.code in (UNSUPPORTED_VERSION, _DENIED):
             return None
         raise
 
@@ -377,7 +360,7 @@ def _check_topic(name: str) -> None:
             " and '-'"
         )
     if why is not None:
-        raise Thrown(f"{_ERRORS}.InvalidTopicException", f"Topic name is invalid: {why}")
+        raise kafka_error("InvalidTopic", f"Topic name is invalid: {why}")
 
 
 def _all(cluster: Cluster, kind: str) -> list[str]:
@@ -397,12 +380,9 @@ def _entries(
 ) -> list[Entry]:
     if kind == "topics" and name:
         _check_topic(name)
-    if kind in ("brokers", "broker-loggers") and name:
-        _check_broker(kind, name)
     resource = Resource(_RESOURCES[kind], name)
-    found = admin.describe_configs(cluster, [resource], synonyms=synonyms)[resource]
-    if isinstance(found, Thrown):
-        raise found
+    described = admin.describe_configs(cluster, [resource], synonyms=synonyms)
     source = _DYNAMIC_DEFAULT_BROKER if kind == "brokers" and not name else _DYNAMIC.get(kind)
+    found = unless_thrown(described[resource])
     shown = [one for one in found if everything or source is None or one.source == source]
     return sorted(shown, key=lambda one: one.name)

@@ -4,10 +4,11 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NoReturn
 
 from lakelog_kafka_tools.formatting import Formatter, Seen, formatter
-from lakelog_kafka_tools.grammar import Options, Usage
+from lakelog_kafka_tools.grammar import Options
 from lakelog_kafka_tools.java import hash_order, parse_int, text_hash
 from lakelog_kafka_tools.running import (
     Console,
@@ -15,7 +16,12 @@ from lakelog_kafka_tools.running import (
     check_required,
     start,
 )
-from lakelog_kafka_tools.settings import key_values, librdkafka, read_properties
+from lakelog_kafka_tools.settings import (
+    key_values,
+    librdkafka,
+    librdkafka_client,
+    read_properties,
+)
 from lakelog_kafka_tools.thrown import Thrown
 
 __all__ = ["consumer_settings", "parse_offset", "run"]
@@ -33,31 +39,31 @@ _POLL_S = 1.0
 _ASK_S = 30.0
 _QUEUED_KBYTES = "16384"
 _TIMES: Mapping[int, str] = {1: "CreateTime", 2: "LogAppendTime"}
-Make = Callable[[dict[str, Any]], Any]
+_make = partial(librdkafka_client, "Consumer")
+
+
+def _chance() -> int:
+    from lakelog.host import new_id
+
+    return int.from_bytes(new_id()) // 256 % 100_000
 
 
 def run(
     arguments: Sequence[str],
     console: Console,
-    make: Make | None = None,
-    chance: Callable[[], int] | None = None,
+    make: Callable[[dict[str, Any]], Any] = _make,
+    chance: Callable[[], int] = _chance,
 ) -> int:
     """Run the tool. ``chance`` gives the number of a group that has no name."""
-
-    def misread(usage: Usage, thrown: Thrown) -> NoReturn:
-        console.usage(usage, thrown.message)
-
-    options = start("kafka-console-consumer", arguments, console, _ABOUT, misread=misread)
-    java = _java_settings(options, console, chance or _chance)
+    options = start("kafka-console-consumer", arguments, console, _ABOUT, usage_if_misread=True)
+    java = _java_settings(options, console, chance)
     offset = parse_offset(options, console)
     chosen = _formatter(options, console)
-    settings = consumer_settings(java, lambda text: console.log("WARN", text))
-    consumer = (make or _make)(settings)
+    consumer = make(consumer_settings(java, console.warn))
     partition = options.number("partition")
     if partition is None and java.get("group.protocol", "classic").lower() == "classic":
-        console.complain(_PROTOCOL)
-    reading = _Reading(consumer, console, chosen, java, options)
-    return reading.run(partition, offset)
+        console.say_error(_PROTOCOL)
+    return _Reading(consumer, console, chosen, java, options).run(partition, offset)
 
 
 # ---------------------------------------------------------------------------- settings
@@ -77,21 +83,13 @@ def _java_settings(options: Options, console: Console, chance: Callable[[], int]
     elif options.has("offset"):
         wrong("The partition is required when offset is specified.")
     check_required(options, console, "bootstrap-server")
-    names = {}
-    for old, new in (
-        ("consumer-property", "command-property"),
-        ("consumer.config", "command-config"),
-    ):
-        if options.has(old) and options.has(new):
-            wrong(f"Options --{old} and --{new} cannot be specified together.")
-        names[new] = old if options.has(old) else new
-    for new, used in names.items():
-        if used != new:
-            message = "is deprecated and will be removed in a future version. Use"
-            console.say(f"Option --{used} {message} --{new} instead.")
-    path = options.value(names["command-config"])
-    file = read_properties(path) if path is not None else {}
-    extra = key_values(options.values(names["command-property"]))
+    property_name, config_name = _names_used(
+        options,
+        console,
+        {"consumer-property": "command-property", "consumer.config": "command-config"},
+    )
+    file = read_properties(options.value(config_name))
+    extra = key_values(options.values(property_name))
     group = _group(options, console, file, extra)
     java = file | extra
     _set_reset(options, console, java)
@@ -105,6 +103,22 @@ def _java_settings(options: Options, console: Console, chance: Callable[[], int]
     else:
         java["group.id"] = group
     return java
+
+
+def _names_used(options: Options, console: Console, renamed: Mapping[str, str]) -> list[str]:
+    """Return under which names options are given, and warn of those that have a newer name."""
+    for old, new in renamed.items():
+        if options.has(old) and options.has(new):
+            console.usage(
+                options.usage, f"Options --{old} and --{new} cannot be specified together."
+            )
+    for old, new in renamed.items():
+        if options.has(old):
+            console.say(
+                f"Option --{old} is deprecated and will be removed in a future version. Use --{new}"
+                " instead."
+            )
+    return [old if options.has(old) else new for old, new in renamed.items()]
 
 
 def _group(
@@ -121,8 +135,7 @@ def _group(
             f" {listed}",
         )
     if found and options.has("partition"):
-        message = "Options group and partition cannot be specified together."
-        console.usage(options.usage, message)
+        console.usage(options.usage, "Options group and partition cannot be specified together.")
     return found[0] if found else None
 
 
@@ -131,11 +144,11 @@ def _set_reset(options: Options, console: Console, java: dict[str, str]) -> None
     if given is None:
         java["auto.offset.reset"] = "earliest" if options.has("from-beginning") else "latest"
     elif options.has("from-beginning") and given != "earliest":
-        console.complain(
+        console.say_error(
             f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={given}', please"
             " remove one option"
         )
-        console.leave(1)
+        console.exit(1)
 
 
 def parse_offset(options: Options, console: Console) -> int:
@@ -160,18 +173,8 @@ def _formatter(options: Options, console: Console) -> Formatter | None:
     name = options.text("formatter", f"{_PACKAGE}.DefaultMessageFormatter")
     if name not in _FORMATTERS:
         console.usage(options.usage, name)
-    if options.has("property") and options.has("formatter-property"):
-        message = "Options --property and --formatter-property cannot be specified together."
-        console.usage(options.usage, message)
-    used = "formatter-property"
-    if options.has("property"):
-        used = "property"
-        console.say(
-            "Option --property is deprecated and will be removed in a future version. Use"
-            " --formatter-property instead."
-        )
-    path = options.value("formatter-config")
-    settings = read_properties(path) if path is not None else {}
+    (used,) = _names_used(options, console, {"property": "formatter-property"})
+    settings = read_properties(options.value("formatter-config"))
     for what in ("key", "value"):
         if options.text(f"{what}-deserializer"):
             settings[f"{what}.deserializer"] = options.text(f"{what}-deserializer")
@@ -182,30 +185,14 @@ def _formatter(options: Options, console: Console) -> Formatter | None:
 
 
 def consumer_settings(java: Mapping[str, str], warn: Callable[[str], None]) -> dict[str, Any]:
-    """Return what librdkafka is to be told."""
-    settings: dict[str, Any] = dict(librdkafka(java, (), warn))
+    """Return the settings of librdkafka."""
+    settings: dict[str, Any] = dict(librdkafka(java, warn))
     return settings | {
         # Offsets are stored when a record was printed, so none is committed that was not.
         "enable.auto.offset.store": False,
         "queued.max.messages.kbytes": _QUEUED_KBYTES,
         "log_level": 0,
     }
-
-
-def _chance() -> int:
-    from lakelog.host import new_id
-
-    return int.from_bytes(new_id()) // 256 % 100_000
-
-
-def _make(settings: dict[str, Any]) -> Any:
-    from confluent_kafka import Consumer, KafkaException
-
-    try:
-        return Consumer(settings)
-    except KafkaException as error:
-        kind = "org.apache.kafka.common.config.ConfigException"
-        raise Thrown(kind, error.args[0].str()) from error
 
 
 # ---------------------------------------------------------------------------- reading
@@ -240,13 +227,13 @@ class _Reading:
         except _Stop:
             code = _TERMINATED
         except BrokenPipeError:
-            self.console.complain("Unable to write to standard out, closing consumer.")
+            self.console.say_error("Unable to write to standard out, closing consumer.")
         except Thrown as thrown:
             self.console.log("ERROR", f"Unknown error when running consumer: {thrown}")
             code = 1
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         self._end(partition)
-        self.console.complain(f"Processed a total of {self.count} messages")
+        self.console.say_error(f"Processed a total of {self.count} messages")
         if self.options.has("enable-systest-events"):
             self.console.say("shutdown_complete")
         return code
@@ -256,15 +243,15 @@ class _Reading:
             from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
 
             words = {_BEGINNING: OFFSET_BEGINNING, _END: OFFSET_END}
-            where = TopicPartition(self.options.text("topic"), partition, words.get(offset, offset))
-            self.consumer.assign([where])
+            start = words.get(offset, offset)
+            self.consumer.assign([TopicPartition(self.options.text("topic"), partition, start)])
             return
         topic = self.options.value("topic")
         chosen = topic if topic is not None else f"^({self.options.text('include')})$"
         self.consumer.subscribe([chosen], on_assign=self._assigned)
 
     def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
-        """Note where each partition begins, as Java's consumer does, which commits it as well."""
+        """Remember where each partition begins, as Java's consumer does, which commits it too."""
         if not self._commits or self.java.get("group.protocol", "classic").lower() != "classic":
             return
         if self.java.get("auto.offset.reset") not in ("earliest", "latest"):
@@ -292,17 +279,20 @@ class _Reading:
         while most == -1 or self.count < (most or 0):
             message = self.consumer.poll(0)
             if message is None:
-                # Nothing is there: now people may see what was printed so far.
+                # There is nothing to read now, so what was printed so far is shown.
                 self.console.flush()
                 wait_s = _POLL_S if timeout_s is None else min(_POLL_S, timeout_s)
                 message = self.consumer.poll(wait_s)
             if message is None or message.error() is not None:
                 if message is not None:
-                    self.console.log("WARN", message.error().str())
+                    self.console.warn(message.error().str())
                 if timeout_s is not None and time.monotonic() - heard_s > timeout_s:
-                    what = "Error processing message, terminating consumer process:"
-                    kind = "org.apache.kafka.common.errors.TimeoutException"
-                    self.console.log("ERROR", f"{what} {kind} ({_PACKAGE}.ConsoleConsumer)")
+                    self.console.log(
+                        "ERROR",
+                        "Error processing message, terminating consumer process:"
+                        " org.apache.kafka.common.errors.TimeoutException"
+                        f" ({_PACKAGE}.ConsoleConsumer)",
+                    )
                     break
                 continue
             heard_s = time.monotonic()
@@ -334,7 +324,7 @@ class _Reading:
                 if untouched:
                     self.consumer.commit(offsets=untouched, asynchronous=False)
             except KafkaException as error:
-                self.console.log("WARN", error.args[0].str())
+                self.console.warn(error.args[0].str())
         self.consumer.close()
 
 

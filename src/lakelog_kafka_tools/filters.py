@@ -5,21 +5,17 @@ from collections.abc import Callable
 from functools import cache
 
 from lakelog_kafka_tools.java import parse_int, split
-from lakelog_kafka_tools.thrown import Thrown
+from lakelog_kafka_tools.thrown import RUNTIME, Thrown
 
-__all__ = ["include", "is_internal", "partition_rules", "partition_set"]
+__all__ = ["TERSE", "include", "partition_rules", "partition_set"]
 
 _INTERNAL = {"__consumer_offsets", "__transaction_state", "__share_group_state"}
 _RULE = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
 _QUOTES = "\"'"
-_TERSE = "org.apache.kafka.tools.TerseException"
+TERSE = "org.apache.kafka.tools.TerseException"
+"""What is shown without a trace."""
 Rule = Callable[[str, int | None], bool]
 """Says whether a partition is meant; of None, whether any of a topic may be."""
-
-
-def is_internal(topic: str) -> bool:
-    """Say whether a topic is Kafka's own."""
-    return topic in _INTERNAL
 
 
 def include(pattern: str | None, topic: str, without_internal: bool = False) -> bool:
@@ -28,7 +24,7 @@ def include(pattern: str | None, topic: str, without_internal: bool = False) -> 
     Raises:
         Thrown: it is no pattern.
     """
-    if without_internal and is_internal(topic):
+    if without_internal and topic in _INTERNAL:
         return False
     return pattern is None or _compiled(pattern).fullmatch(topic) is not None
 
@@ -40,8 +36,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error:
-        kind = "java.lang.RuntimeException"
-        raise Thrown(kind, f"{text} is an invalid regex.") from None
+        raise Thrown(RUNTIME, f"{text} is an invalid regex.") from None
 
 
 def partition_rules(text: str) -> Rule:
@@ -57,8 +52,7 @@ def partition_rules(text: str) -> Rule:
 def _rule(text: str) -> Rule:
     found = _RULE.fullmatch(text)
     if found is None:
-        thrown = Thrown(_TERSE, f"Invalid rule specification: {text}")
-        raise Thrown("java.lang.RuntimeException", str(thrown), cause=thrown)
+        raise Thrown(TERSE, f"Invalid rule specification: {text}").inside(RUNTIME)
     pattern = found[1] or ".*"
     if found[2]:
         low, high = int(found[2]), int(found[2]) + 1
@@ -79,8 +73,11 @@ def partition_set(topic: str | None, partitions: str | None) -> Rule:
     for part in split(partitions, ",") if partitions else ():
         number = parse_int(part)
         if number is None:
-            message = "--partitions expects a comma separated list of numeric partition ids, but"
-            raise Thrown(_TERSE, f"{message} received: {partitions}")
+            raise Thrown(
+                TERSE,
+                "--partitions expects a comma separated list of numeric partition ids, but"
+                f" received: {partitions}",
+            )
         numbers.add(number)
     pattern = ".*" if topic is None else topic
     return lambda name, number: (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lakelog_kafka_tools.java import decimal
-from lakelog_kafka_tools.thrown import Thrown
+from lakelog_kafka_tools.thrown import kafka_error
 
 __all__ = ["Formatter", "Seen", "formatter"]
 
@@ -85,7 +85,7 @@ class Formatter:
 
 
 def formatter(settings: Mapping[str, str], warn: Callable[[str], None]) -> Formatter:
-    """Return the formatter that properties ask for; ``warn`` is told what is not there."""
+    """Return the formatter that properties ask for; ``warn`` gets what is missing."""
     shown = {"value"}
     for name in (
         "timestamp",
@@ -136,7 +136,7 @@ def _deserializer(kind: str) -> Deserialize | None:
     def fixed(data: bytes) -> str:
         if len(data) != form.size:
             message = f"Size of data received by {name}Deserializer is not {form.size}"
-            raise Thrown("org.apache.kafka.common.errors.SerializationException", message)
+            raise kafka_error("Serialization", message)
         (value,) = form.unpack(data)
         if isinstance(value, bool):
             return str(value).lower()

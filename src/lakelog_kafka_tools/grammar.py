@@ -5,8 +5,7 @@
 The usage of a tool is its grammar as well: which options there are, whether they take a value, and
 of which type. So there is one list for each tool, in usage/, and it cannot promise what the parser
 does not take. What an option is for is said in Apache's manual, and not here again. Values are
-looked at when they are asked for, and not before: so does Apache's parser, and its complaints come
-in that order.
+checked when they are asked for, and not before, as in Apache's parser: so errors come in its order.
 """
 
 import re
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lakelog_kafka_tools.java import parse_int
-from lakelog_kafka_tools.thrown import Thrown
+from lakelog_kafka_tools.thrown import Thrown, number_error
 
 __all__ = ["TITLE", "Option", "Options", "Usage", "parse", "read_usage"]
 
@@ -103,11 +102,10 @@ class Options:
             return None
         number = parse_int(value, bits)
         if number is None:
-            cause = Thrown("java.lang.NumberFormatException", f'For input string: "{value}"')
             raise Thrown(
                 "joptsimple.OptionArgumentConversionException",
                 f"Cannot parse argument '{value}' of option {name}",
-                cause=cause.inside("joptsimple.internal.ReflectionException"),
+                cause=number_error(value).inside("joptsimple.internal.ReflectionException"),
             )
         return number
 

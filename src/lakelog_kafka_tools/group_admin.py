@@ -1,21 +1,30 @@
-"""What is asked of groups and offsets, in the order in which Java's admin client asks."""
+"""Requests about groups and offsets, in the order in which Java's admin client sends them."""
 
-import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from lakelog.errors import CorruptError
 from lakelog_kafka_tools import apis
-from lakelog_kafka_tools.cluster import Cluster, Node
+from lakelog_kafka_tools.cluster import Cluster, Node, worst_code
 from lakelog_kafka_tools.java import hash_order, text_hash
-from lakelog_kafka_tools.thrown import Thrown, illegal, refused
+from lakelog_kafka_tools.schemas import decode, schema
+from lakelog_kafka_tools.thrown import (
+    UNSUPPORTED_VERSION,
+    Thrown,
+    check_codes,
+    illegal,
+    refused,
+)
 
 __all__ = [
     "Committed",
     "Group",
     "GroupListing",
     "Member",
+    "TopicPartition",
     "alter_offsets",
     "committed_offsets",
+    "decode_assignment",
     "delete_groups",
     "delete_offsets",
     "describe_groups",
@@ -26,7 +35,6 @@ __all__ = [
 TopicPartition = tuple[str, int]
 EARLIEST, LATEST = -2, -1
 _GROUP_ID_NOT_FOUND = 69
-_UNSUPPORTED = 35
 _NEEDS_VERSION = {-3: 7, -4: 8, -5: 9, -6: 11}
 
 
@@ -83,8 +91,7 @@ def list_groups(
 
         def attempt(node: int = node, request: dict[str, Any] = request) -> dict[str, Any]:
             answer = cluster.node(node).ask(apis.LIST_GROUPS, request, cluster.timeout_s)
-            if answer["error_code"]:
-                raise refused(answer["error_code"])
+            check_codes([answer])
             return answer
 
         for row in cluster.again("listGroups", attempt)["groups"]:
@@ -96,36 +103,36 @@ def list_groups(
 
 
 def describe_groups(cluster: Cluster, names: Iterable[str]) -> dict[str, Group | Thrown]:
-    """Return groups, or why not, whichever protocol they speak."""
+    """Return groups, or why they cannot be described, whichever protocol they speak."""
     return {name: _describe_group(cluster, name) for name in dict.fromkeys(names)}
 
 
 def _describe_group(cluster: Cluster, name: str) -> Group | Thrown:
     call = "describeConsumerGroups"
-    said: str | None = None
+    not_found: str | None = None
     try:
         request = {"group_ids": [name]}
         api = apis.CONSUMER_GROUP_DESCRIBE
-        answer, node = cluster.ask_coordinator(name, api, request, call, _code("groups"))
+        answer, node = cluster.ask_coordinator(name, api, request, call, worst_code("groups"))
         (row,) = answer["groups"]
         if not row["error_code"]:
             return _consumer_group(row, node)
-        if row["error_code"] not in (_GROUP_ID_NOT_FOUND, _UNSUPPORTED):
+        if row["error_code"] not in (_GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION):
             return refused(row["error_code"], row["error_message"])
-        said = row["error_message"] if row["error_code"] == _GROUP_ID_NOT_FOUND else None
+        not_found = row["error_message"] if row["error_code"] == _GROUP_ID_NOT_FOUND else None
     except Thrown as thrown:
-        if thrown.code != _UNSUPPORTED:
+        if thrown.code != UNSUPPORTED_VERSION:
             return thrown
     try:
         api, request = apis.DESCRIBE_GROUPS, {"groups": [name]}
-        answer, node = cluster.ask_coordinator(name, api, request, call, _code("groups"))
+        answer, node = cluster.ask_coordinator(name, api, request, call, worst_code("groups"))
     except Thrown as thrown:
         return thrown
     (row,) = answer["groups"]
     code = row["error_code"]
     if code:
         message = row["error_message"]
-        return refused(code, said or message if code == _GROUP_ID_NOT_FOUND else message)
+        return refused(code, not_found or message if code == _GROUP_ID_NOT_FOUND else message)
     if row["protocol_type"] not in ("", "consumer"):
         return illegal(f"GroupId {name} is not a consumer group ({row['protocol_type']}).")
     return _classic_group(row, node)
@@ -171,36 +178,31 @@ def _classic_group(row: Mapping[str, Any], node: Node) -> Group:
             instance_id=one["group_instance_id"] or "",
             client_id=one["client_id"],
             host=one["client_host"],
-            assigned=_assigned(one["member_assignment"]),
+            assigned=decode_assignment(one["member_assignment"]),
         )
         for one in row["members"]
     ]
     return Group(row["group_id"], row["group_state"], row["protocol_data"], node, members)
 
 
-def _assigned(data: bytes) -> list[TopicPartition]:
-    """Return the partitions in what a leader has assigned; that is the clients' own format."""
-    found: list[TopicPartition] = []
+def decode_assignment(data: bytes) -> list[TopicPartition]:
+    """Return the partitions in an assignment of Kafka's consumers; none if it is in another form.
+
+    The leader of a group writes it and brokers do not look at it, so it may be any bytes.
+    """
     try:
-        (count,), at = struct.unpack_from(">i", data, 2), 6
-        for _ in range(count):
-            (size,) = struct.unpack_from(">h", data, at)
-            topic = data[at + 2 : at + 2 + size].decode()
-            at += 2 + size
-            (many,) = struct.unpack_from(">i", data, at)
-            numbers = struct.unpack_from(f">{many}i", data, at + 4)
-            at += 4 + 4 * many
-            found += ((topic, number) for number in numbers)
-    except (struct.error, UnicodeDecodeError):
-        return found
-    return found
+        topics = decode(schema(apis.CONSUMER_ASSIGNMENT), data, 0, 0, False)["topics"]
+    except CorruptError:
+        return []
+    found = [(row["name"], number) for row in topics for number in row["partitions"]]
+    return found if all(number >= 0 for _, number in found) else []
 
 
 def committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition, Committed | None]:
     """Return the offsets that a group has committed, by partition.
 
     Raises:
-        Thrown: the cluster does not tell.
+        Thrown: the cluster does not list them.
     """
     request: dict[str, Any] = {
         "group_id": group,
@@ -210,11 +212,10 @@ def committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition, Comm
     call = "listConsumerGroupOffsets"
 
     def code(answer: dict[str, Any]) -> int:
-        return int(answer["error_code"]) or _code("groups")(answer)
+        return int(answer["error_code"]) or worst_code("groups")(answer)
 
     answer, _ = cluster.ask_coordinator(group, apis.OFFSET_FETCH, request, call, code)
-    if code(answer):
-        raise refused(code(answer))
+    check_codes([answer, *answer["groups"]])
     topics = answer["groups"][0]["topics"] if answer["groups"] else answer["topics"]
     found: dict[TopicPartition, Committed | None] = {}
     for row in topics:
@@ -229,13 +230,13 @@ def committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition, Comm
 def delete_groups(cluster: Cluster, names: Iterable[str]) -> dict[str, Thrown | None]:
     """Delete groups; return what went wrong with each."""
     found: dict[str, Thrown | None] = {}
+    api, call = apis.DELETE_GROUPS, "deleteConsumerGroups"
     for name in dict.fromkeys(names):
+        found[name] = None
         try:
             request = {"groups_names": [name]}
-            call, api = "deleteConsumerGroups", apis.DELETE_GROUPS
-            answer, _ = cluster.ask_coordinator(name, api, request, call, _code("results"))
-            code = _code("results")(answer)
-            found[name] = refused(code) if code else None
+            answer, _ = cluster.ask_coordinator(name, api, request, call, worst_code("results"))
+            check_codes(answer["results"])
         except Thrown as thrown:
             found[name] = thrown
     return found
@@ -296,13 +297,10 @@ def delete_offsets(
     ]
     request = {"group_id": group, "topics": rows}
     api, call = apis.OFFSET_DELETE, "deleteConsumerGroupOffsets"
-
-    def code(answer: dict[str, Any]) -> int:
-        return int(answer["error_code"])
-
-    answer, _ = cluster.ask_coordinator(group, api, request, call, code)
-    if code(answer):
-        raise refused(code(answer))
+    answer, _ = cluster.ask_coordinator(
+        group, api, request, call, lambda answer: int(answer["error_code"])
+    )
+    check_codes([answer])
     return {
         (row["name"], one["partition_index"]): refused(one["error_code"])
         if one["error_code"]
@@ -317,7 +315,7 @@ def list_offsets(
 ) -> dict[TopicPartition, int | Thrown]:
     """Return for each partition the first offset at or after a time, -1 if there is none.
 
-    Times below zero are words: EARLIEST, LATEST and those of tiered storage.
+    Times below zero stand for positions: EARLIEST, LATEST and those of tiered storage.
     """
     found: dict[TopicPartition, int | Thrown] = {}
     waiting = set(partitions)
@@ -326,7 +324,7 @@ def list_offsets(
         for leader, theirs in _leaders(cluster, waiting).items():
             link = cluster.node(leader)
             if link.newest(apis.LIST_OFFSETS) < _NEEDS_VERSION.get(timestamp, 0):
-                failure = refused(_UNSUPPORTED, "The broker does not support this time.")
+                failure = refused(UNSUPPORTED_VERSION, "The broker does not support this time.")
                 found.update(dict.fromkeys(theirs, failure))
                 waiting.difference_update(theirs)
                 continue
@@ -364,7 +362,7 @@ def _leaders(
 ) -> dict[int, list[TopicPartition]]:
     rows = [{"name": topic} for topic in _by_topic(partitions)]
     answer = cluster.any().ask(apis.METADATA, {"topics": rows}, 30.0)
-    cluster.note(answer)
+    cluster.learn_from(answer)
     leaders = {
         (row["name"], one["partition_index"]): one["leader_id"]
         for row in answer["topics"]
@@ -382,10 +380,6 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     for topic, number in partitions:
         found.setdefault(topic, []).append(number)
     return found
-
-
-def _code(rows: str) -> Any:
-    return lambda answer: max((int(row["error_code"]) for row in answer[rows]), default=0)
 
 
 def _deep_code(answer: dict[str, Any]) -> int:

@@ -1,11 +1,13 @@
 """kafka-consumer-groups: groups are listed, described and deleted, and their offsets reset."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 
 from lakelog_kafka_tools import admin, group_admin, groups_text, resets
-from lakelog_kafka_tools.cluster import Cluster, open_cluster
+from lakelog_kafka_tools.cluster import Cluster, Connect, open_cluster
 from lakelog_kafka_tools.grammar import Options
+from lakelog_kafka_tools.group_admin import TopicPartition
 from lakelog_kafka_tools.groups_text import Row, shows_members
 from lakelog_kafka_tools.java import hash_order, partition_hash, split, text_hash
 from lakelog_kafka_tools.running import (
@@ -15,12 +17,17 @@ from lakelog_kafka_tools.running import (
     start,
 )
 from lakelog_kafka_tools.settings import read_properties
-from lakelog_kafka_tools.thrown import EXECUTION, Thrown, failure, illegal
+from lakelog_kafka_tools.thrown import (
+    EXECUTION,
+    Thrown,
+    failure,
+    illegal,
+    unless_thrown,
+)
 
 __all__ = ["run"]
 
 _ABOUT = "Consumer groups: list, describe, delete, and set their offsets."
-_ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
 _AVAILABLE_IF = {
     "members": ("describe",),
     "verbose": ("describe",),
@@ -38,10 +45,7 @@ _NOT_EXECUTED = (
     " --dry-run option explicitly if you are scripting this command and want to keep the current"
     " default behavior without prompting."
 )
-_RUNTIME = "java.lang.RuntimeException"
 _TIMEOUT_MS = 30_000
-Connect = Callable[..., Cluster]
-TopicPartition = tuple[str, int]
 
 
 def run(arguments: Sequence[str], console: Console, connect: Connect = open_cluster) -> int:
@@ -49,50 +53,32 @@ def run(arguments: Sequence[str], console: Console, connect: Connect = open_clus
     options = start("kafka-consumer-groups", arguments, console, _ABOUT)
     _check_available(options)
     _check(options, console)
-    if sum(options.has(name) for name in _ACTIONS) != 1:
-        listed = ", ".join(f"--{name}" for name in _ACTIONS)
+    actions = [*_ACTIONS, "validate-regex"]
+    action = [name for name in actions if options.has(name)]
+    if len(action) != 1:
+        listed = ", ".join(f"--{name}" for name in actions)
         console.usage(options.usage, f"Command must include exactly one action: {listed}")
     if options.has("validate-regex"):
         _validate(options, console)
         return 0
-    cluster: Cluster | None = None
     try:
         timeout = options.number("timeout", _TIMEOUT_MS)
-        path = options.value("command-config")
-        properties = read_properties(path) if path is not None else {}
+        properties = read_properties(options.value("command-config"))
         bootstrap = options.text("bootstrap-server")
-        cluster = connect(bootstrap, properties, lambda text: console.log("WARN", text), timeout)
-        _work(options, console, cluster)
+        with closing(connect(bootstrap, properties, console.warn, timeout)) as cluster:
+            _ACTIONS[action[0]](options, console, cluster)
     except Thrown as thrown:
         if thrown.kind == "java.lang.IllegalArgumentException":
             console.usage(options.usage, thrown.message)
         _fail(console, f"Executing consumer group command failed due to {thrown.message}")
-        console.complain(thrown.trace(), end="")
-    finally:
-        if cluster is not None:
-            cluster.close()
+        console.say_error(thrown.trace(), end="")
     return 0
-
-
-def _work(options: Options, console: Console, cluster: Cluster) -> None:
-    if options.has("list"):
-        _list(options, console, cluster)
-    elif options.has("describe"):
-        _describe(options, console, cluster)
-    elif options.has("delete"):
-        _delete(options, console, cluster)
-    elif options.has("reset-offsets"):
-        resets.reset(options, console, cluster, lambda: _chosen(options, cluster))
-    else:
-        _delete_offsets(options, console, cluster)
 
 
 # ---------------------------------------------------------------------------- checks
 
 
 def _check_available(options: Options) -> None:
-    if options.has("help", "version"):
-        return
     for name, needs in _AVAILABLE_IF.items():
         if options.has(name) and not options.has(*needs):
             raise Thrown(
@@ -113,8 +99,10 @@ def _check(options: Options, console: Console) -> None:
         if not has_groups:
             wrong(f"Option [describe] {scope}")
         if sum(options.has(name) for name in ("members", "offsets", "state")) > 1:
-            listed = "[members], [offsets], [state]"
-            wrong(f"Option [describe] takes at most one of these options: {listed}")
+            wrong(
+                "Option [describe] takes at most one of these options: [members], [offsets],"
+                " [state]"
+            )
         if options.value("state") is not None:
             wrong("Option [describe] does not take a value for [state]")
     if options.has("delete"):
@@ -131,7 +119,7 @@ def _check(options: Options, console: Console) -> None:
         if options.has("dry-run") and options.has("execute"):
             wrong("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
         if not options.has("dry-run", "execute"):
-            console.complain(_NOT_EXECUTED)
+            console.say_error(_NOT_EXECUTED)
         if not has_groups:
             wrong(f"Option [reset-offsets] {scope}")
         for name in resets.SCENARIOS:
@@ -157,12 +145,6 @@ def _fail(console: Console, message: str) -> None:
 
 
 # ---------------------------------------------------------------------------- work
-
-
-def _chosen(options: Options, cluster: Cluster) -> list[str]:
-    if options.has("all-groups"):
-        return [row.group_id for row in group_admin.list_groups(cluster)]
-    return options.values("group")
 
 
 def _list(options: Options, console: Console, cluster: Cluster) -> None:
@@ -196,15 +178,9 @@ def _states(text: str) -> list[str]:
 
 
 def _groups(options: Options, cluster: Cluster) -> list[group_admin.Group]:
-    names = _chosen(options, cluster)
+    names = resets.chosen_groups(options, cluster)
     described = group_admin.describe_groups(cluster, names)
-    groups: list[group_admin.Group] = []
-    for name in hash_order(names, text_hash):
-        group = described[name]
-        if isinstance(group, Thrown):
-            raise group.inside(EXECUTION)
-        groups.append(group)
-    return groups
+    return [unless_thrown(described[name], EXECUTION) for name in hash_order(names, text_hash)]
 
 
 def _describe(options: Options, console: Console, cluster: Cluster) -> None:
@@ -226,10 +202,7 @@ def _describe(options: Options, console: Console, cluster: Cluster) -> None:
 
 
 def _offset_rows(cluster: Cluster, group: group_admin.Group) -> list[Row]:
-    try:
-        committed = group_admin.committed_offsets(cluster, group.group_id)
-    except Thrown as thrown:
-        raise thrown.inside(EXECUTION).inside(_RUNTIME) from None
+    committed = resets.committed_offsets(cluster, group.group_id)
     rows: list[Row] = []
     taken: set[TopicPartition] = set()
     members = [member for member in group.members if member.assigned]
@@ -252,23 +225,14 @@ def _partition_rows(
 ) -> list[Row]:
     if not partitions:
         return []
-    leaderless: set[TopicPartition] = set()
-    for name, topic in admin.describe_topics(cluster, {topic for topic, _ in partitions}).items():
-        if isinstance(topic, Thrown):
-            raise topic.inside(EXECUTION).inside(_RUNTIME)
-        leaderless |= {(name, one.number) for one in topic.partitions if one.leader is None}
-    ends = group_admin.list_offsets(cluster, partitions - leaderless, group_admin.LATEST)
-    rows: list[Row] = []
-    for partition in sorted(partitions):
-        end = ends.get(partition)
-        if isinstance(end, Thrown):
-            raise end.inside(EXECUTION).inside(_RUNTIME)
-        rows.append(Row(group, *partition, committed.get(partition), end, *who))
-    return rows
+    leaders = admin.partition_leaders(cluster, {topic for topic, _ in partitions})
+    led = [one for one in sorted(partitions) if leaders.get(one, -1) is not None]
+    ends = resets.offsets_at(cluster, led, group_admin.LATEST)
+    return [Row(group, *one, committed.get(one), ends.get(one), *who) for one in sorted(partitions)]
 
 
 def _delete(options: Options, console: Console, cluster: Cluster) -> None:
-    results = group_admin.delete_groups(cluster, _chosen(options, cluster))
+    results = group_admin.delete_groups(cluster, resets.chosen_groups(options, cluster))
     order = hash_order(results, text_hash)
     deleted = ", ".join(f"'{name}'" for name in order if results[name] is None)
     failed = [name for name in order if results[name] is not None]
@@ -293,7 +257,6 @@ def _delete_offsets(options: Options, console: Console, cluster: Cluster) -> Non
         else:
             partitions += ((name, one.number) for one in topic.partitions)
     partitions = hash_order(partitions, partition_hash)
-    code = 0
     try:
         found = group_admin.delete_offsets(cluster, group, partitions)
         code = next((one.code for one in map(found.get, partitions) if one is not None), 0)
@@ -310,3 +273,12 @@ def _delete_offsets(options: Options, console: Console, cluster: Cluster) -> Non
     else:
         _fail(console, f"Encountered some unknown error: {failure(code).name}")
     console.put(groups_text.deletions(results))
+
+
+_ACTIONS: Mapping[str, Callable[[Options, Console, Cluster], None]] = {
+    "list": _list,
+    "describe": _describe,
+    "delete": _delete,
+    "reset-offsets": resets.reset,
+    "delete-offsets": _delete_offsets,
+}

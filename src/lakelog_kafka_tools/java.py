@@ -1,8 +1,7 @@
 """What Apache's text owes to Java: the order of hash maps, numbers, ids, durations and dates.
 
-Where a tool prints what it holds in a hash map, the rows come in the order of that map. It looks
-like chance and is not: it follows from the hashes and the size of the table. So it is the same
-here.
+Where a tool prints the contents of a hash map, the rows come in the order of that map, which
+follows from the hashes and the size of the table. These functions compute the same order.
 """
 
 import re
@@ -21,6 +20,8 @@ __all__ = [
     "id_bytes",
     "id_text",
     "int_hash",
+    "null_text",
+    "optional_long",
     "parse_int",
     "partition_hash",
     "read_datetime",
@@ -152,11 +153,24 @@ def decimal(value: float) -> str:
 
 
 def split(text: str, separator: str) -> list[str]:
-    """Return the parts of a text as ``String.split`` does: empty ones at the end are left out."""
-    parts = text.split(separator)
+    """Return the parts of a text as ``String.split`` does: empty ones at the end are left out.
+
+    ``separator`` is a regular expression.
+    """
+    parts = re.split(separator, text)
     while len(parts) > 1 and not parts[-1]:
         parts.pop()
     return parts
+
+
+def null_text(value: str | None) -> str:
+    """Return a text as Java prints it."""
+    return "null" if value is None else value
+
+
+def optional_long(value: int | None) -> str:
+    """Return what ``OptionalLong.toString`` does."""
+    return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 
 def id_text(topic_id: bytes) -> str:
@@ -195,8 +209,9 @@ def read_duration_ms(text: str) -> int:
     found = _DURATION.fullmatch(text)
     days, time = (found[2], found[3]) if found else (None, None)
     if not found or (days is None and time is None) or time in ("T", "t"):
-        kind = "java.time.format.DateTimeParseException"
-        raise Thrown(kind, "Text cannot be parsed to a Duration")
+        raise Thrown(
+            "java.time.format.DateTimeParseException", "Text cannot be parsed to a Duration"
+        )
     hours, minutes, seconds = (int(found[at] or 0) for at in (4, 5, 6))
     fraction = int((found[7] or "").ljust(9, "0")) // 1_000_000
     whole = ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds

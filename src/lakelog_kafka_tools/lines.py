@@ -1,13 +1,21 @@
 """Lines become records: headers, key and value, and what stands between them."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from lakelog_kafka_tools.java import split
 from lakelog_kafka_tools.thrown import Thrown
 
 __all__ = ["LineReader", "NewRecord", "line_reader"]
+
+_MARKS = {
+    "key.separator": "\t",
+    "headers.separator": ",",
+    "headers.delimiter": "\t",
+    "headers.key.separator": ":",
+}
+"""What separates the parts of a line, unless properties say otherwise."""
 
 
 class NewRecord(NamedTuple):
@@ -22,14 +30,14 @@ class NewRecord(NamedTuple):
 class LineReader:
     """How lines are read."""
 
-    parse_key: bool = False
-    key_separator: str = "\t"
-    parse_headers: bool = False
-    headers_delimiter: str = "\t"
-    headers_separator: str = ","
-    headers_key_separator: str = ":"
-    ignore_error: bool = False
-    null_marker: str | None = None
+    parse_key: bool
+    key_separator: str
+    parse_headers: bool
+    headers_delimiter: str
+    headers_separator: str
+    headers_key_separator: str
+    ignore_error: bool
+    null_marker: str | None
 
     def read(self, line: str, number: int) -> NewRecord:
         """Return the record of a line.
@@ -62,16 +70,14 @@ class LineReader:
         return None if text is None or text == self.null_marker else text.encode()
 
     def _pairs(self, headers: str, number: int) -> list[tuple[str, bytes | None]]:
-        parts = re.split(self.headers_separator, headers)
-        while len(parts) > 1 and not parts[-1]:
-            parts.pop()
         found: list[tuple[str, bytes | None]] = []
-        for part in parts:
+        for part in split(headers, self.headers_separator):
             name, mark, value = part.partition(self.headers_key_separator)
             if not mark:
                 if not self.ignore_error:
-                    message = f"No header key separator found in pair '{part}' on line number"
-                    raise _kafka(f"{message} {number}")
+                    raise _kafka(
+                        f"No header key separator found in pair '{part}' on line number {number}"
+                    )
                 found.append((part, None))
                 continue
             if name == self.null_marker:
@@ -93,22 +99,8 @@ def line_reader(settings: Mapping[str, str]) -> LineReader:
     def truth(name: str) -> bool:
         return settings.get(name, "").strip().lower() == "true"
 
-    reader = LineReader(
-        parse_key=truth("parse.key"),
-        key_separator=settings.get("key.separator", "\t"),
-        parse_headers=truth("parse.headers"),
-        headers_delimiter=settings.get("headers.delimiter", "\t"),
-        headers_separator=settings.get("headers.separator", ","),
-        headers_key_separator=settings.get("headers.key.separator", ":"),
-        ignore_error=truth("ignore.error"),
-        null_marker=settings.get("null.marker"),
-    )
-    marks = {
-        "headers.delimiter": reader.headers_delimiter,
-        "headers.separator": reader.headers_separator,
-        "headers.key.separator": reader.headers_key_separator,
-        "key.separator": reader.key_separator,
-    }
+    marks = {name: settings.get(name, default) for name, default in _MARKS.items()}
+    null_marker = settings.get("null.marker")
     for one, other in (
         ("headers.delimiter", "headers.separator"),
         ("headers.delimiter", "headers.key.separator"),
@@ -116,15 +108,19 @@ def line_reader(settings: Mapping[str, str]) -> LineReader:
     ):
         if marks[one] == marks[other]:
             raise _kafka(f"{one} and {other} may not be equal")
-    for name in (
-        "key.separator",
-        "headers.separator",
-        "headers.delimiter",
-        "headers.key.separator",
-    ):
-        if marks[name] == reader.null_marker:
+    for name, mark in marks.items():
+        if mark == null_marker:
             raise _kafka(f"null.marker and {name} may not be equal")
-    return reader
+    return LineReader(
+        parse_key=truth("parse.key"),
+        key_separator=marks["key.separator"],
+        parse_headers=truth("parse.headers"),
+        headers_delimiter=marks["headers.delimiter"],
+        headers_separator=marks["headers.separator"],
+        headers_key_separator=marks["headers.key.separator"],
+        ignore_error=truth("ignore.error"),
+        null_marker=null_marker,
+    )
 
 
 def _kafka(message: str) -> Thrown:

@@ -1,4 +1,4 @@
-"""A connection to one broker: a socket, TLS and a name if asked for, and a request at a time."""
+"""A connection to one broker: a socket, TLS and SASL if asked for, and a request at a time."""
 
 import os
 import socket
@@ -11,15 +11,14 @@ from lakelog.errors import CorruptError, UnavailableError
 from lakelog_kafka_tools import apis, sasl
 from lakelog_kafka_tools.apis import Api
 from lakelog_kafka_tools.schemas import decode, encode, schema
-from lakelog_kafka_tools.settings import Security
-from lakelog_kafka_tools.thrown import Thrown, refused
+from lakelog_kafka_tools.settings import Security, is_pem
+from lakelog_kafka_tools.thrown import UNSUPPORTED_VERSION, check_codes, kafka_error, refused
 
 __all__ = ["Link"]
 
 ANSWER_BYTES_MAX = 256 * 1024 * 1024
 _SIZE = struct.Struct(">i")
 _HEAD = struct.Struct(">hhi")
-_UNSUPPORTED_VERSION = 35
 
 
 class Link:
@@ -31,11 +30,12 @@ class Link:
         """Connect.
 
         Raises:
-            UnavailableError: nobody is there.
-            Thrown: somebody is, but does not let us in.
+            UnavailableError: no broker answers there.
+            Thrown: one does, but refuses the connection.
         """
         self.address = f"{host}:{port}"
         self._client_id = client_id.encode()
+        self._timeout_s = timeout_s
         self._correlation = 0
         self._versions: dict[int, tuple[int, int]] = {}
         try:
@@ -44,8 +44,8 @@ class Link:
             if security.tls:
                 self._socket = _secured(self._socket, host, security)
         except ssl.SSLError as error:
-            kind = "org.apache.kafka.common.errors.SslAuthenticationException"
-            raise Thrown(kind, f"SSL handshake failed: {error.reason or error}") from error
+            message = f"SSL handshake failed: {error.reason or error}"
+            raise kafka_error("SslAuthentication", message) from error
         except OSError as error:
             raise UnavailableError(f"{self.address}: {error.strerror or error}") from error
         try:
@@ -60,28 +60,24 @@ class Link:
         """End the connection."""
         self._socket.close()
 
-    def speaks(self, api: Api) -> bool:
-        """Say whether the broker has an API in a version that we have."""
-        oldest, newest = self._versions.get(api.key, (0, -1))
-        return max(oldest, api.oldest) <= min(newest, api.newest)
-
     def newest(self, api: Api) -> int:
-        """Return the newest version that both sides know.
+        """Return the newest version of an API that both sides know.
 
         Raises:
             Thrown: there is none.
         """
-        if not self.speaks(api):
-            raise refused(_UNSUPPORTED_VERSION, f"The node does not support {api.name}")
-        return min(self._versions[api.key][1], api.newest)
+        oldest, newest = self._versions.get(api.key, (0, -1))
+        if max(oldest, api.oldest) > min(newest, api.newest):
+            raise refused(UNSUPPORTED_VERSION, f"The node does not support {api.name}")
+        return min(newest, api.newest)
 
     def ask(
         self, api: Api, request: dict[str, Any], timeout_s: float, version: int | None = None
     ) -> dict[str, Any]:
-        """Ask, and return the answer.
+        """Send a request, and return the answer.
 
         Raises:
-            UnavailableError: none came.
+            UnavailableError: no answer came.
             Thrown: the broker does not know the API.
         """
         if version is None:
@@ -98,17 +94,20 @@ class Link:
         except OSError as error:
             raise UnavailableError(f"{self.address}: {error.strerror or error}") from error
         if _SIZE.unpack_from(answer)[0] != self._correlation:
-            raise CorruptError("an answer to something else", at=0, where=self.address)
+            raise CorruptError("the answer is to another request", at=0, where=self.address)
         # ApiVersions is answered with the old header, since it is asked before anything is known.
         at = _SIZE.size + (flexible and api is not apis.API_VERSIONS)
-        if api is apis.API_VERSIONS and answer[at : at + 2] == _UNSUPPORTED_VERSION.to_bytes(2):
+        if api is apis.API_VERSIONS and answer[at : at + 2] == UNSUPPORTED_VERSION.to_bytes(2):
             version, flexible = 0, False
         return decode(schema(api.response), answer, at, version, flexible)
 
     def _receive(self, size: int) -> bytes:
         if not 0 <= size <= ANSWER_BYTES_MAX:
-            what = f"an answer of {size} bytes: does a broker listen here, and without TLS?"
-            raise CorruptError(what, at=0, where=self.address)
+            raise CorruptError(
+                f"an answer of {size} bytes: does a broker listen here, and without TLS?",
+                at=0,
+                where=self.address,
+            )
         data = bytearray()
         while len(data) < size:
             piece = self._socket.recv(min(size - len(data), 1 << 20))
@@ -119,18 +118,18 @@ class Link:
 
     def _learn_versions(self) -> None:
         request = {"client_software_name": "lakelog", "client_software_version": __version__}
-        timeout_s = self._socket.gettimeout() or 30.0
-        answer = self.ask(apis.API_VERSIONS, request, timeout_s, apis.API_VERSIONS.newest)
-        if answer["error_code"] == _UNSUPPORTED_VERSION:
-            answer = self.ask(apis.API_VERSIONS, {}, timeout_s, 0)
+        api = apis.API_VERSIONS
+        answer = self.ask(api, request, self._timeout_s, api.newest)
+        if answer["error_code"] == UNSUPPORTED_VERSION:
+            answer = self.ask(api, {}, self._timeout_s, 0)
         self._versions = {
             row["api_key"]: (row["min_version"], row["max_version"]) for row in answer["api_keys"]
         }
 
     def _authenticate(self, security: Security) -> None:
         assert security.mechanism is not None
-        timeout_s = self._socket.gettimeout() or 30.0
-        answer = self.ask(apis.SASL_HANDSHAKE, {"mechanism": security.mechanism}, timeout_s)
+        request = {"mechanism": security.mechanism}
+        answer = self.ask(apis.SASL_HANDSHAKE, request, self._timeout_s)
         if answer["error_code"]:
             raise refused(
                 answer["error_code"],
@@ -142,9 +141,8 @@ class Link:
         )
         mine = next(steps)
         while True:
-            answer = self.ask(apis.SASL_AUTHENTICATE, {"auth_bytes": mine}, timeout_s)
-            if answer["error_code"]:
-                raise refused(answer["error_code"], answer["error_message"])
+            answer = self.ask(apis.SASL_AUTHENTICATE, {"auth_bytes": mine}, self._timeout_s)
+            check_codes([answer])
             try:
                 mine = steps.send(answer["auth_bytes"])
             except StopIteration:
@@ -152,25 +150,22 @@ class Link:
 
 
 def _secured(plain: socket.socket, host: str, security: Security) -> ssl.SSLSocket:
-    context = ssl.create_default_context()
+    ca = security.ca_pem or None
+    is_text = ca is not None and is_pem(ca)
+    context = ssl.create_default_context(
+        cafile=None if is_text else ca, cadata=ca if is_text else None
+    )
     context.check_hostname = security.check_host
-    if security.ca_pem:
-        is_text = "-----BEGIN" in security.ca_pem
-        context = ssl.create_default_context(
-            cafile=None if is_text else security.ca_pem,
-            cadata=security.ca_pem if is_text else None,
-        )
-        context.check_hostname = security.check_host
     if security.key_pem:
         _load_key(context, security.key_pem, security.key_password)
     return context.wrap_socket(plain, server_hostname=host)
 
 
 def _load_key(context: ssl.SSLContext, key: str, password: str | None) -> None:
-    if "-----BEGIN" not in key:
+    if not is_pem(key):
         context.load_cert_chain(key, password=password)
         return
-    # OpenSSL takes keys from files only: one that nobody else sees, and that has no name.
+    # OpenSSL takes keys from files only: this one has no name and no other process sees it.
     handle = os.memfd_create("key")
     try:
         os.write(handle, key.encode())

@@ -7,14 +7,20 @@ murmur2 hash, those without wherever there is room.
 import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO, NoReturn
+from functools import partial
+from typing import Any, BinaryIO
 
 from lakelog_kafka_tools.cluster import check_bootstrap
-from lakelog_kafka_tools.grammar import Options, Usage
+from lakelog_kafka_tools.grammar import Options
 from lakelog_kafka_tools.lines import LineReader, NewRecord, line_reader
 from lakelog_kafka_tools.running import Console, check_required, start
-from lakelog_kafka_tools.settings import key_values, librdkafka, read_properties
-from lakelog_kafka_tools.thrown import EXECUTION, Thrown, refused, timed_out
+from lakelog_kafka_tools.settings import (
+    key_values,
+    librdkafka,
+    librdkafka_client,
+    read_properties,
+)
+from lakelog_kafka_tools.thrown import EXECUTION, Thrown, kafka_error, refused
 
 __all__ = ["producer_settings", "run"]
 
@@ -39,31 +45,26 @@ _DEFAULTS = {
     "max-block-ms": ("max.block.ms", "60000"),
 }
 _FLUSH_S = 3600.0
-Make = Callable[[dict[str, Any]], Any]
+_make = partial(librdkafka_client, "Producer")
 
 
 def run(
     arguments: Sequence[str],
     console: Console,
-    make: Make | None = None,
+    make: Callable[[dict[str, Any]], Any] = _make,
     stdin: BinaryIO | None = None,
 ) -> int:
     """Run the tool."""
-
-    def misread(usage: Usage, thrown: Thrown) -> NoReturn:
-        console.usage(usage, thrown.message)
-
-    options = start("kafka-console-producer", arguments, console, _ABOUT, misread=misread)
+    options = start("kafka-console-producer", arguments, console, _ABOUT, usage_if_misread=True)
     try:
         _check(options, console)
         reader = _reader(options)
-        settings = producer_settings(options, lambda text: console.log("WARN", text))
-        producer = (make or _make)(settings)
+        producer = make(producer_settings(options, console.warn))
     except Thrown as thrown:
         if thrown.kind.startswith("joptsimple."):
-            console.complain(thrown.message)
+            console.say_error(thrown.message)
         else:
-            console.complain(thrown.trace(), end="")
+            console.say_error(thrown.trace(), end="")
         return 1
     sending = _Sending(producer, options.text("topic"), console, options.has("sync"))
     source = sys.stdin.buffer if stdin is None else stdin
@@ -71,7 +72,7 @@ def run(
         for record in _records(reader, source, console):
             sending.send(record)
     except Thrown as thrown:
-        console.complain(thrown.trace(), end="")
+        console.say_error(thrown.trace(), end="")
         return 1
     finally:
         producer.flush(_FLUSH_S)
@@ -82,12 +83,15 @@ def _check(options: Options, console: Console) -> None:
     check_required(options, console, "topic")
     for new, old in _RENAMED.items():
         if options.has(new) and options.has(old):
-            message = f"Options --{new} and --{old} cannot be specified together."
-            console.usage(options.usage, message)
+            console.usage(
+                options.usage, f"Options --{new} and --{old} cannot be specified together."
+            )
     for new in ("command-property", "command-config", "reader-property"):
         if options.has(_RENAMED[new]):
-            message = "is deprecated and will be removed in a future version. Use"
-            console.say(f"Warning: --{_RENAMED[new]} {message} --{new} instead.")
+            console.say(
+                f"Warning: --{_RENAMED[new]} is deprecated and will be removed in a future version."
+                f" Use --{new} instead."
+            )
     if options.has("max-partition-memory-bytes"):
         console.say(
             "Warning: --max-partition-memory-bytes is deprecated and will be removed in Apache"
@@ -107,15 +111,13 @@ def _reader(options: Options) -> LineReader:
     name = options.text("line-reader", _READER)
     if name != _READER:
         raise Thrown("java.lang.ClassNotFoundException", name)
-    path = options.value("reader-config")
-    settings = read_properties(path) if path is not None else {}
+    settings = read_properties(options.value("reader-config"))
     return line_reader(settings | key_values(options.values(_given(options, "reader-property"))))
 
 
 def producer_settings(options: Options, warn: Callable[[str], None]) -> dict[str, Any]:
-    """Return what librdkafka is to be told."""
-    path = options.value(_given(options, "command-config"))
-    java = read_properties(path) if path is not None else {}
+    """Return the settings of librdkafka."""
+    java = read_properties(options.value(_given(options, "command-config")))
     java |= key_values(options.values(_given(options, "command-property")))
     java["bootstrap.servers"] = options.text("bootstrap-server")
     codec = options.text("compression-codec") or "gzip"
@@ -131,23 +133,13 @@ def producer_settings(options: Options, warn: Callable[[str], None]) -> dict[str
         java.pop("max.in.flight.requests.per.connection", None)
     memory_kb = max(int(java["buffer.memory"]) // 1024, 1)
     block_ms = min(int(java["max.block.ms"]), 3_600_000)
-    settings: dict[str, Any] = dict(librdkafka(java, (), warn))
+    settings: dict[str, Any] = dict(librdkafka(java, warn))
     return settings | {
         "partitioner": "murmur2_random",
         "queue.buffering.max.kbytes": str(memory_kb),
         "topic.metadata.propagation.max.ms": str(block_ms),
         "log_level": 0,
     }
-
-
-def _make(settings: dict[str, Any]) -> Any:
-    from confluent_kafka import KafkaException, Producer
-
-    try:
-        return Producer(settings)
-    except KafkaException as error:
-        kind = "org.apache.kafka.common.config.ConfigException"
-        raise Thrown(kind, error.args[0].str()) from error
 
 
 def _records(reader: LineReader, source: BinaryIO, console: Console) -> Iterator[NewRecord]:
@@ -170,7 +162,7 @@ def _records(reader: LineReader, source: BinaryIO, console: Console) -> Iterator
 
 
 class _Sending:
-    """Sends records, and tells of those that did not arrive."""
+    """Sends records, and reports those that did not arrive."""
 
     def __init__(self, producer: Any, topic: str, console: Console, sync: bool) -> None:
         self._producer = producer
@@ -202,13 +194,13 @@ class _Sending:
         if error is None:
             return
         code = error.code()
-        self._failed = refused(code) if code > 0 else timed_out(error.str())
+        self._failed = refused(code) if code > 0 else kafka_error("Timeout", error.str())
         if not self._sync:
-            key, value = _size(record.key), _size(record.value)
-            what = (
-                f"Error when sending message to topic {self._topic} with key: {key}, value: {value}"
+            self._console.log(
+                "ERROR",
+                f"Error when sending message to topic {self._topic} with key: {_size(record.key)},"
+                f" value: {_size(record.value)} with error: {self._failed}",
             )
-            self._console.log("ERROR", f"{what} with error: {self._failed}")
 
 
 def _size(data: bytes | None) -> str:

@@ -9,7 +9,13 @@ from typing import Any
 from lakelog_kafka_tools import apis, sasl
 from lakelog_kafka_tools.cluster import Cluster
 from lakelog_kafka_tools.java import decimal, hash_order, text_hash
-from lakelog_kafka_tools.thrown import EXECUTION, Thrown, illegal, refused
+from lakelog_kafka_tools.thrown import (
+    EXECUTION,
+    check_codes,
+    illegal,
+    kafka_error,
+    refused,
+)
 
 __all__ = ["alter", "describe"]
 
@@ -56,8 +62,7 @@ def _quotas(
         components.append(row)
     request = {"components": components, "strict": True}
     answer = cluster.ask(apis.DESCRIBE_CLIENT_QUOTAS, request, "describeClientQuotas")
-    if answer["error_code"]:
-        raise refused(answer["error_code"], answer["error_message"]).inside(EXECUTION)
+    check_codes([answer], EXECUTION)
     return [
         (
             {one["entity_type"]: one["entity_name"] for one in row["entity"]},
@@ -71,8 +76,7 @@ def _passwords(cluster: Cluster, names: Sequence[str]) -> Iterator[str]:
     request = {"users": [{"name": name} for name in names] or None}
     call = "describeUserScramCredentials"
     answer = cluster.ask(apis.DESCRIBE_USER_SCRAM_CREDENTIALS, request, call)
-    if answer["error_code"]:
-        raise refused(answer["error_code"], answer["error_message"]).inside(EXECUTION)
+    check_codes([answer], EXECUTION)
     by_number = {number: name for name, number in _MECHANISMS.items()}
     for row in answer["results"]:
         user, code = row["user"], row["error_code"]
@@ -80,8 +84,10 @@ def _passwords(cluster: Cluster, names: Sequence[str]) -> Iterator[str]:
             continue
         if code:
             thrown = refused(code, row["error_message"]).inside(EXECUTION)
-            what = f"Error retrieving SCRAM credential configs for user-principal '{user}'"
-            yield f"{what}: ExecutionException: {thrown.message}"
+            yield (
+                f"Error retrieving SCRAM credential configs for user-principal '{user}':"
+                f" ExecutionException: {thrown.message}"
+            )
             continue
         infos = ", ".join(
             f"{by_number.get(one['mechanism'], 'UNKNOWN')}=iterations={one['iterations']}"
@@ -102,17 +108,17 @@ def alter(
     Raises:
         Thrown: they are none, or the cluster does not.
     """
+    changed = [*added, *deleted]
     if types[0] == "ips":
-        unknown = [one for one in (*added, *deleted) if one not in _IP_QUOTAS]
+        unknown = [one for one in changed if one not in _IP_QUOTAS]
         if unknown:
             raise illegal(
                 "Only connection quota configs can be added for 'ips' using --bootstrap-server."
                 f" Unexpected config names: {','.join(unknown)}"
             )
-        _alter_quotas(cluster, types, names, added, deleted)
-        return
-    _check(types, names, added, deleted)
-    if any(one in _CLIENT_QUOTAS for one in (*added, *deleted)):
+    else:
+        _check(types, names, added, deleted)
+    if types[0] == "ips" or any(one in _CLIENT_QUOTAS for one in changed):
         _alter_quotas(cluster, types, names, added, deleted)
     else:
         _alter_passwords(cluster, names[0], added, deleted)
@@ -156,15 +162,13 @@ def _alter_quotas(
     known = next((values for _, values in _quotas(cluster, types, names)), {})
     wrong = [one for one in deleted if one not in known]
     if wrong:
-        kind = "org.apache.kafka.common.errors.InvalidConfigurationException"
-        raise Thrown(kind, f"Invalid config(s): {','.join(wrong)}")
+        raise kafka_error("InvalidConfiguration", f"Invalid config(s): {','.join(wrong)}")
     ops: list[dict[str, Any]] = []
     for key, text in added.items():
         try:
             ops.append({"key": key, "value": float(text)})
         except ValueError:
-            message = f"Cannot parse quota configuration value for {key}: {text}"
-            raise illegal(message) from None
+            raise illegal(f"Cannot parse quota configuration value for {key}: {text}") from None
     ops += ({"key": key, "remove": True} for key in deleted)
     entity = [
         {"entity_type": _ENTITIES[kind], "entity_name": name or None}
@@ -172,7 +176,7 @@ def _alter_quotas(
     ]
     request = {"entries": [{"entity": entity, "ops": ops}]}
     answer = cluster.ask(apis.ALTER_CLIENT_QUOTAS, request, "alterClientQuotas")
-    _all(answer["entries"])
+    check_codes(answer["entries"], EXECUTION)
 
 
 def _alter_passwords(
@@ -203,10 +207,5 @@ def _alter_passwords(
         )
     request = {"deletions": deletions, "upsertions": upsertions}
     call = "alterUserScramCredentials"
-    _all(cluster.ask(apis.ALTER_USER_SCRAM_CREDENTIALS, request, call)["results"])
-
-
-def _all(rows: Sequence[Mapping[str, Any]]) -> None:
-    for row in rows:
-        if row["error_code"]:
-            raise refused(row["error_code"], row["error_message"]).inside(EXECUTION)
+    answer = cluster.ask(apis.ALTER_USER_SCRAM_CREDENTIALS, request, call)
+    check_codes(answer["results"], EXECUTION)

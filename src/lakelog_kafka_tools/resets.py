@@ -1,16 +1,18 @@
-"""--reset-offsets of kafka-consumer-groups: where a group will go on, planned and carried out.
+"""--reset-offsets of kafka-consumer-groups: the offsets at which groups go on reading.
 
 groups -> partitions -> offsets asked for -> those that are there -> committed, or only shown
 """
 
 import csv
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from lakelog_kafka_tools import admin, group_admin
 from lakelog_kafka_tools.cluster import Cluster
 from lakelog_kafka_tools.grammar import Options
+from lakelog_kafka_tools.group_admin import Committed, TopicPartition
+from lakelog_kafka_tools.groups_text import Plan, plan_text
 from lakelog_kafka_tools.java import (
     described_order,
     hash_order,
@@ -22,35 +24,49 @@ from lakelog_kafka_tools.java import (
     text_hash,
 )
 from lakelog_kafka_tools.running import Console
-from lakelog_kafka_tools.tables import columns, widest
-from lakelog_kafka_tools.thrown import EXECUTION, Thrown, illegal
+from lakelog_kafka_tools.thrown import (
+    EXECUTION,
+    RUNTIME,
+    Thrown,
+    illegal,
+    kafka_error,
+    unless_thrown,
+)
 
-__all__ = ["partitions_of", "plan_text", "read_plan", "reset"]
+__all__ = [
+    "chosen_groups",
+    "committed_offsets",
+    "offsets_at",
+    "partitions_of",
+    "read_plan",
+    "reset",
+]
 
-_RUNTIME = "java.lang.RuntimeException"
 _UNKNOWN_GROUP = 69
-_PACKAGE = "org.apache.kafka.common.errors"
 SCENARIOS = (
     "to-offset", "shift-by", "to-datetime", "by-duration", "to-earliest", "to-latest",
     "to-current", "from-file",
 )  # fmt: skip
 PLAN_BYTES_MAX = 64 * 1024 * 1024
-TopicPartition = tuple[str, int]
-Plan = dict[TopicPartition, int]
 
 
-def reset(
-    options: Options, console: Console, cluster: Cluster, chosen: Callable[[], list[str]]
-) -> None:
-    """Reset offsets of groups, or show what would become of them."""
-    names = chosen()
+def chosen_groups(options: Options, cluster: Cluster) -> list[str]:
+    """Return the groups that options name."""
+    if options.has("all-groups"):
+        return [row.group_id for row in group_admin.list_groups(cluster)]
+    return options.values("group")
+
+
+def reset(options: Options, console: Console, cluster: Cluster) -> None:
+    """Reset offsets of groups, or show what they would be reset to."""
+    names = chosen_groups(options, cluster)
     described = group_admin.describe_groups(cluster, names)
     plans: dict[str, Plan] = {}
     for name in hash_order(names, text_hash):
         group = described[name]
         if isinstance(group, Thrown):
             if group.code != _UNKNOWN_GROUP:
-                raise group.inside(EXECUTION).inside(_RUNTIME)
+                raise group.inside(EXECUTION, RUNTIME)
         elif group.state not in ("Empty", "Dead"):
             console.say(
                 f"\nError: Assignments can only be reset if the group '{name}' is inactive, but the"
@@ -71,16 +87,6 @@ def _ordered(plan: Plan) -> Plan:
     return {partition: plan[partition] for partition in hash_order(plan, partition_hash)}
 
 
-def plan_text(plans: Mapping[str, Plan]) -> str:
-    """Return the table of what becomes of groups."""
-    topics = [topic for plan in plans.values() for topic, _ in plan]
-    widths = [widest(15, list(plans)), widest(15, topics), 10, 0]
-    lines: list[list[object]] = [["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"]] if plans else []
-    for name, plan in plans.items():
-        lines += ([name, topic, number, offset] for (topic, number), offset in plan.items())
-    return "".join(f"\n{columns(widths, line)}" for line in lines) + "\n"
-
-
 def _exported(plans: Mapping[str, Plan], single: bool) -> str:
     lines: list[str] = []
     for name, plan in plans.items():
@@ -91,7 +97,7 @@ def _exported(plans: Mapping[str, Plan], single: bool) -> str:
 
 
 def _cell(text: str) -> str:
-    plain = (bool(text) and text.isalnum()) or all(one.isalnum() or one in "._-" for one in text)
+    plain = all(one.isalnum() or one in "._-" for one in text)
     return text if plain else '"' + text.replace('"', '""') + '"'
 
 
@@ -129,48 +135,50 @@ def _partitions(
     options: Options, console: Console, cluster: Cluster, group: str
 ) -> list[TopicPartition]:
     if options.has("all-topics"):
-        return hash_order(_committed(cluster, group), partition_hash)
+        return hash_order(committed_offsets(cluster, group), partition_hash)
     if options.has("topic"):
         given = options.values("topic")
         found = [one for text in given if ":" in text for one in partitions_of(text)]
         whole = [text for text in given if ":" not in text]
         described = admin.describe_topics(cluster, whole)
         for name in described_order(whole):
-            topic = described[name]
-            if isinstance(topic, Thrown):
-                raise topic
-            found += ((name, one.number) for one in topic.partitions)
+            found += ((name, one.number) for one in unless_thrown(described[name]).partitions)
         return found
     if not options.has("from-file"):
-        message = "One of the reset scopes should be defined: --all-topics, --topic."
-        console.usage(options.usage, message)
+        console.usage(
+            options.usage, "One of the reset scopes should be defined: --all-topics, --topic."
+        )
     return []
 
 
 def _check_partitions(cluster: Cluster, partitions: Iterable[TopicPartition]) -> None:
     wanted = list(partitions)
-    known: set[TopicPartition] = set()
-    leaderless: set[TopicPartition] = set()
-    for name, topic in admin.describe_topics(cluster, {topic for topic, _ in wanted}).items():
-        if isinstance(topic, Thrown):
-            raise topic.inside(EXECUTION).inside(_RUNTIME)
-        known |= {(name, one.number) for one in topic.partitions}
-        leaderless |= {(name, one.number) for one in topic.partitions if one.leader is None}
-    for where, kind, code, what in (
-        ([one for one in wanted if one not in known], "UnknownTopicOrPartition", 3, "do not exist"),
-        ([one for one in wanted if one in leaderless], "LeaderNotAvailable", 5, "have no leader"),
+    leaders = admin.partition_leaders(cluster, {topic for topic, _ in wanted})
+    leaderless = [one for one in wanted if leaders.get(one, -1) is None]
+    for refused, kind, code, what in (
+        (
+            [one for one in wanted if one not in leaders],
+            "UnknownTopicOrPartition",
+            3,
+            "do not exist",
+        ),
+        (leaderless, "LeaderNotAvailable", 5, "have no leader"),
     ):
-        if where:
-            listed = ",".join(f"{topic}-{number}" for topic, number in where)
-            message = f'The partitions "{listed}" {what}'
-            raise Thrown(f"{_PACKAGE}.{kind}Exception", message, code)
+        if refused:
+            listed = ",".join(f"{topic}-{number}" for topic, number in refused)
+            raise kafka_error(kind, f'The partitions "{listed}" {what}', code)
 
 
-def _committed(cluster: Cluster, group: str) -> dict[TopicPartition, group_admin.Committed | None]:
+def committed_offsets(cluster: Cluster, group: str) -> dict[TopicPartition, Committed | None]:
+    """Return the offsets that a group has committed, by partition.
+
+    Raises:
+        Thrown: the cluster does not list them.
+    """
     try:
         return group_admin.committed_offsets(cluster, group)
     except Thrown as thrown:
-        raise thrown.inside(EXECUTION).inside(_RUNTIME) from None
+        raise thrown.inside(EXECUTION, RUNTIME) from None
 
 
 # ---------------------------------------------------------------------------- offsets
@@ -186,17 +194,19 @@ def _prepare(
     wanted = hash_order(partitions, partition_hash)
     if not options.has(*SCENARIOS):
         listed = ", ".join(f"[{name}]" for name in SCENARIOS)
-        message = "Option '[reset-offsets]' requires one of the following scenarios:"
-        console.usage(options.usage, f"{message} [{listed}]")
+        console.usage(
+            options.usage,
+            f"Option '[reset-offsets]' requires one of the following scenarios: [{listed}]",
+        )
     if options.has("to-offset"):
         offset = int((options.values("to-offset") or ["0"])[0])
         return _within(console, cluster, dict.fromkeys(wanted, offset))
     if options.has("to-earliest"):
-        return _at(cluster, wanted, group_admin.EARLIEST)
+        return offsets_at(cluster, wanted, group_admin.EARLIEST)
     if options.has("to-latest"):
-        return _at(cluster, wanted, group_admin.LATEST)
+        return offsets_at(cluster, wanted, group_admin.LATEST)
     if options.has("shift-by"):
-        by, known = options.number("shift-by") or 0, _committed(cluster, group)
+        by, known = options.number("shift-by") or 0, committed_offsets(cluster, group)
         for topic, number in partitions:
             if known.get((topic, number)) is None:
                 raise illegal(
@@ -209,7 +219,7 @@ def _prepare(
         try:
             timestamp = read_datetime(options.values("to-datetime")[0])
         except Thrown as thrown:
-            raise thrown.inside(_RUNTIME) from None
+            raise thrown.inside(RUNTIME) from None
         return _at_time(console, cluster, wanted, timestamp)
     if options.has("by-duration"):
         back_ms = read_duration_ms(options.text("by-duration"))
@@ -217,46 +227,51 @@ def _prepare(
         return _at_time(console, cluster, wanted, now_ms - back_ms)
     if options.has("from-file"):
         return _from_file(options, console, cluster, group)
-    known = _committed(cluster, group)
+    known = committed_offsets(cluster, group)
     plan = {one: at.offset for one in wanted if (at := known.get(one)) is not None}
-    return plan | _at(cluster, [one for one in wanted if one not in known], group_admin.LATEST)
+    return plan | offsets_at(
+        cluster, [one for one in wanted if one not in known], group_admin.LATEST
+    )
 
 
-def _at(cluster: Cluster, partitions: Iterable[TopicPartition], timestamp: int) -> Plan:
-    plan: Plan = {}
-    for partition, found in group_admin.list_offsets(cluster, list(partitions), timestamp).items():
-        if isinstance(found, Thrown):
-            raise found.inside(EXECUTION).inside(_RUNTIME)
-        plan[partition] = found
-    return plan
+def offsets_at(cluster: Cluster, partitions: Iterable[TopicPartition], timestamp: int) -> Plan:
+    """Return for each partition the first offset at or after a time, -1 if there is none.
+
+    Raises:
+        Thrown: one of them cannot be looked up.
+    """
+    found = group_admin.list_offsets(cluster, list(partitions), timestamp)
+    return {one: unless_thrown(found[one], EXECUTION, RUNTIME) for one in found}
 
 
 def _at_time(
     console: Console, cluster: Cluster, partitions: list[TopicPartition], timestamp: int
 ) -> Plan:
-    found = _at(cluster, partitions, timestamp)
+    found = offsets_at(cluster, partitions, timestamp)
     behind = [one for one in hash_order(found, partition_hash) if found[one] == -1]
     for topic, number in behind:
-        message = f"Partition {number} from topic {topic} is empty. Falling back to latest known"
-        console.say(f"\nWarn: {message} offset.")
-    return found | _at(cluster, behind, group_admin.LATEST)
+        console.say(
+            f"\nWarn: Partition {number} from topic {topic} is empty. Falling back to latest known"
+            " offset."
+        )
+    return found | offsets_at(cluster, behind, group_admin.LATEST)
 
 
 def _within(console: Console, cluster: Cluster, plan: Plan) -> Plan:
-    """Return a plan whose offsets are there, and tell of those that were not."""
-    first = _at(cluster, plan, group_admin.EARLIEST)
-    end = _at(cluster, plan, group_admin.LATEST)
+    """Return a plan whose offsets are there, and warn of those that were not."""
+    first = offsets_at(cluster, plan, group_admin.EARLIEST)
+    end = offsets_at(cluster, plan, group_admin.LATEST)
     found: Plan = {}
     for (topic, number), offset in plan.items():
         low, high = first[topic, number], end[topic, number]
         found[topic, number] = min(max(offset, low), high)
-        where = f"for topic partition {topic}-{number}. Value will be set to"
-        if offset > high:
-            message = f"New offset ({offset}) is higher than latest offset {where} {high}"
-            console.log("WARN", f"{message} (org.apache.kafka.tools.OffsetsUtils)")
-        elif offset < low:
-            message = f"New offset ({offset}) is lower than earliest offset {where} {low}"
-            console.log("WARN", f"{message} (org.apache.kafka.tools.OffsetsUtils)")
+        if low <= offset <= high:
+            continue
+        bound = "higher than latest" if offset > high else "lower than earliest"
+        console.warn(
+            f"New offset ({offset}) is {bound} offset for topic partition {topic}-{number}. Value"
+            f" will be set to {found[topic, number]} (org.apache.kafka.tools.OffsetsUtils)"
+        )
     return found
 
 
@@ -268,7 +283,7 @@ def _from_file(options: Options, console: Console, cluster: Cluster, group: str)
     except OSError:
         cause = Thrown("java.nio.file.NoSuchFileException", path)
         thrown = Thrown("java.io.IOException", f"Unable to read file {path}", cause=cause)
-        raise thrown.inside(_RUNTIME) from None
+        raise thrown.inside(RUNTIME) from None
     plans = read_plan(text, options.values("group"))
     if group not in plans:
         console.say(f"\nError: No reset plan for group {group} found")
@@ -289,8 +304,9 @@ def read_plan(text: str, groups: list[str]) -> dict[str, Plan]:
         rest = cells if short else cells[1:]
         number, offset = (parse_int(one.strip(), 64) for one in ([*rest, "", "", ""])[1:3])
         if len(rest) != 3 or number is None or offset is None:
-            kind = "com.fasterxml.jackson.dataformat.csv.CsvReadException"
-            message = f"not [group,]topic,partition,offset: {','.join(cells)}"
-            raise Thrown(kind, message).inside(_RUNTIME)
+            raise Thrown(
+                "com.fasterxml.jackson.dataformat.csv.CsvReadException",
+                f"not [group,]topic,partition,offset: {','.join(cells)}",
+            ).inside(RUNTIME)
         plans.setdefault(name, {})[rest[0], number] = offset
     return plans

@@ -2,9 +2,9 @@
 
     parse -> help or version? -> the tool's own checks -> its work -> text
 
-A tool is a function of its options, a console, and whatever opens a connection; it ends by
-returning, or by ``Console.leave`` from anywhere. What is checked of command lines, and how it is
-complained about, is the same for all of Apache's tools.
+A tool is a function of its arguments, a console, and whatever opens a connection; it ends by
+returning, or by ``Console.exit`` from anywhere. The checks of command lines, and the messages
+when they fail, are the same for all of Apache's tools.
 """
 
 import os
@@ -54,7 +54,7 @@ class Console:
         """Write a text to stdout."""
         self._out.write(text.encode("utf-8", "surrogateescape"))
 
-    def complain(self, text: str, end: str = "\n") -> None:
+    def say_error(self, text: str, end: str = "\n") -> None:
         """Write a line to stderr."""
         self._out.flush()
         self._err.write(f"{text}{end}".encode("utf-8", "surrogateescape"))
@@ -63,25 +63,29 @@ class Console:
     def log(self, level: str, text: str) -> None:
         """Write to stderr what Apache's tools would have logged, as their log looks."""
         now = datetime.now().astimezone()
-        self.complain(f"[{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03}] {level} {text}")
+        self.say_error(f"[{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03}] {level} {text}")
+
+    def warn(self, text: str) -> None:
+        """Write a warning to stderr."""
+        self.log("WARN", text)
 
     def flush(self) -> None:
-        """Write what was held back."""
+        """Write what is buffered."""
         self._out.flush()
 
-    def leave(self, code: int) -> NoReturn:
+    def exit(self, code: int) -> NoReturn:
         """End the tool."""
         raise Exit(code)
 
     def usage(self, usage: Usage, message: str) -> NoReturn:
-        """End the tool with a complaint and what it takes."""
-        self.complain(f"{message}\n{usage.text}", end="")
-        self.leave(1)
+        """End the tool with a message and the list of its options."""
+        self.say_error(f"{message}\n{usage.text}", end="")
+        self.exit(1)
 
     def uncaught(self, thrown: Thrown) -> NoReturn:
-        """End the tool as an exception that nobody catches ends a JVM."""
-        self.complain(f'Exception in thread "main" {thrown.trace()}', end="")
-        self.leave(1)
+        """End the tool as an uncaught exception ends a JVM."""
+        self.say_error(f'Exception in thread "main" {thrown.trace()}', end="")
+        self.exit(1)
 
 
 def start(
@@ -90,51 +94,55 @@ def start(
     console: Console,
     about: str,
     *,
-    misread: Callable[[Usage, Thrown], NoReturn] | None = None,
     empty: str | None = None,
+    usage_if_misread: bool = False,
 ) -> Options:
-    """Read a command line, and answer what is asked of every tool: help and version.
+    """Read a command line, and do what every tool does: show its help or its version.
 
     ``about`` stands above the usage, ``empty`` instead of it when there are no arguments.
-    ``misread`` ends the tool when the line cannot be read; without it, by what is thrown.
+
+    Raises:
+        Thrown: the line cannot be read, and ``usage_if_misread`` does not ask for the usage then.
     """
     usage = read_usage(tool)
     try:
         options = parse(usage, arguments)
     except Thrown as thrown:
-        if misread is None:
+        if not usage_if_misread:
             raise
-        misread(usage, thrown)
+        console.usage(usage, thrown.message)
     if options.is_empty or options.has("help"):
         console.usage(usage, empty if empty and options.is_empty else about)
     if options.has("version"):
         console.say(KAFKA_VERSION)
-        console.leave(0)
+        console.exit(0)
     return options
 
 
 def check_required(options: Options, console: Console, *names: str) -> None:
-    """Complain of the first option that is missing."""
+    """End the tool if an option is missing."""
     for name in names:
         if not options.has(name):
             console.usage(options.usage, f'Missing required argument "[{name}]"')
 
 
 def check_invalid(options: Options, console: Console, used: str, *others: str) -> None:
-    """Complain of the first option that does not go with another one."""
+    """End the tool if an option is given that cannot be used with another one."""
     if options.has(used):
         for other in others:
             if options.has(other):
-                message = f'Option "[{used}]" can\'t be used with option "[{other}]"'
-                console.usage(options.usage, message)
+                console.usage(
+                    options.usage, f'Option "[{used}]" can\'t be used with option "[{other}]"'
+                )
 
 
 def check_one_of(options: Options, console: Console, *names: str) -> None:
-    """Complain if not exactly one of some options is there."""
+    """End the tool if not exactly one of some options is given."""
     if sum(options.has(name) for name in names) != 1:
         listed = ", ".join(f"[{name}]" for name in names)
-        message = f"Exactly one of the following arguments is required: {listed}"
-        console.usage(options.usage, message)
+        console.usage(
+            options.usage, f"Exactly one of the following arguments is required: {listed}"
+        )
 
 
 def run_tool(
@@ -157,10 +165,10 @@ def run_tool(
             console.uncaught(thrown)
         code = 1
     except ImportError as error:
-        console.complain(f"lakelog: {error.name} is missing here: {install_command('tools')}")
+        console.say_error(f"lakelog: {error.name} is not installed: {install_command('tools')}")
         code = 1
     except LakelogError as error:
-        console.complain(f"lakelog: {error}")
+        console.say_error(f"lakelog: {error}")
         code = 1
     except BrokenPipeError:
         # The interpreter flushes stdout once more when it ends; let that go nowhere.

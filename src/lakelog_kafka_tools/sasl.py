@@ -1,4 +1,4 @@
-"""Saying who we are: PLAIN and SCRAM, as exchanges that are told what the broker said.
+"""SASL: PLAIN and SCRAM, without a socket.
 
 A mechanism is a generator: it yields what is to be sent and is sent what came back.
 """
@@ -8,22 +8,22 @@ import hashlib
 import hmac
 from collections.abc import Generator
 
-from lakelog_kafka_tools.thrown import Thrown
+from lakelog_kafka_tools.thrown import Thrown, kafka_error
 
 __all__ = ["exchange", "salted"]
 
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 ITERATIONS_MAX = 10_000_000
-"""A broker names how often a password is hashed; beyond this it wants our time, not our name."""
+"""A broker says how often a password is hashed; more often than this would only cost time."""
 
 
 def exchange(
     mechanism: str, username: str, password: str, nonce: bytes
 ) -> Generator[bytes, bytes, None]:
-    """Return the exchange of a mechanism. ``nonce`` are bytes that nobody has had before.
+    """Return the exchange of a mechanism. ``nonce`` are bytes that were never used before.
 
     Raises:
-        Thrown: the broker does not know the password either.
+        Thrown: the broker does not prove that it knows the password.
     """
     if mechanism == "PLAIN":
         yield f"\0{username}\0{password}".encode()
@@ -57,5 +57,4 @@ def salted(mechanism: str, password: bytes, salt: bytes, iterations: int) -> byt
 
 
 def _failed(why: str) -> Thrown:
-    kind = "org.apache.kafka.common.errors.SaslAuthenticationException"
-    return Thrown(kind, f"Authentication failed: {why}")
+    return kafka_error("SaslAuthentication", f"Authentication failed: {why}")

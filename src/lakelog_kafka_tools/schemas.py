@@ -1,4 +1,4 @@
-"""Kafka's messages, from a line of text that tells their fields.
+"""Kafka's messages, from a line of text that lists their fields.
 
     name:str partitions:[index:i32 replicas:[i32]] error:?str@5 group:str@0-7
 
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from lakelog.errors import CorruptError
 
-__all__ = ["Field", "decode", "encode", "read_uvarint", "schema", "write_uvarint"]
+__all__ = ["Field", "decode", "encode", "schema"]
 
 _TOKEN = re.compile(r"[\[\]{}]|[^\s\[\]{}]+")
 _VERSIONS = re.compile(r"@(\d+)(?:-(\d+))?$")
@@ -25,9 +25,9 @@ _FIXED = {
     "i32": struct.Struct(">i"),
     "i64": struct.Struct(">q"),
     "f64": struct.Struct(">d"),
+    "uuid": struct.Struct(">16s"),
 }
 _ZEROS: dict[str, Any] = {"bool": False, "f64": 0.0, "str": "", "bytes": b"", "uuid": bytes(16)}
-_UUID_BYTES = 16
 _LENGTH = {"str": _FIXED["i16"], "bytes": _FIXED["i32"], "array": _FIXED["i32"]}
 _VERSION_MAX = 1 << 15
 
@@ -37,8 +37,9 @@ class Field(NamedTuple):
 
     name: str
     kind: str
-    """A type of ``_FIXED``, or str, bytes, uuid, struct, array."""
+    """A type of ``_FIXED``, or str, bytes, struct, array."""
     inner: tuple["Field", ...] = ()
+    """The fields of a struct; the one element of an array."""
     optional: bool = False
     first: int = 0
     last: int = _VERSION_MAX
@@ -46,7 +47,7 @@ class Field(NamedTuple):
 
 @cache
 def schema(text: str) -> tuple[Field, ...]:
-    """Return the fields that a line tells of."""
+    """Return the fields that a line lists."""
     return tuple(_fields(_TOKEN.findall(text)[::-1]))
 
 
@@ -66,9 +67,11 @@ def _fields(tokens: list[str]) -> list[Field]:
         kind, at, versions = kind.partition("@")
         field = Field(name, kind, optional=optional)
         if not kind:
-            opening = tokens.pop()
+            is_array = tokens.pop() == "["
             inner = tuple(_fields(tokens))
-            field = field._replace(kind="array" if opening == "[" else "struct", inner=inner)
+            if is_array and inner[0].name:
+                inner = (Field("", "struct", inner),)
+            field = field._replace(kind="array" if is_array else "struct", inner=inner)
         found.append(_within(field, at + versions) if at else field)
     return found
 
@@ -110,8 +113,6 @@ def _write(out: bytearray, field: Field, value: Any, version: int, flexible: boo
     kind = field.kind
     if kind in _FIXED:
         out += _FIXED[kind].pack(value)
-    elif kind == "uuid":
-        out += value
     elif kind == "struct":
         if field.optional:
             out += b"\xff" if value is None else b"\x01"
@@ -120,28 +121,23 @@ def _write(out: bytearray, field: Field, value: Any, version: int, flexible: boo
     else:
         data = value.encode() if kind == "str" and value is not None else value
         size = -1 if data is None else len(data)
-        out += write_uvarint(size + 1) if flexible else _LENGTH[kind].pack(size)
-        if data is None:
-            return
-        if kind != "array":
+        if flexible:
+            _write_uvarint(out, size + 1)
+        else:
+            out += _LENGTH[kind].pack(size)
+        if kind == "array":
+            for one in data or ():
+                _write(out, field.inner[0], one, version, flexible)
+        elif data is not None:
             out += data
-            return
-        (first, *_) = field.inner
-        for one in data:
-            if first.name:
-                _write_struct(out, field.inner, one, version, flexible)
-            else:
-                _write(out, first, one, version, flexible)
 
 
-def write_uvarint(value: int) -> bytes:
-    """Return a number in groups of seven bits."""
-    out = bytearray()
+def _write_uvarint(out: bytearray, value: int) -> None:
+    """Append a number in groups of seven bits."""
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
-    return bytes(out)
 
 
 # ---------------------------------------------------------------------------- reading
@@ -180,8 +176,6 @@ def _read(field: Field, data: bytes, at: int, version: int, flexible: bool) -> t
     if kind in _FIXED:
         form = _FIXED[kind]
         return form.unpack_from(data, at)[0], at + form.size
-    if kind == "uuid":
-        return _bytes(data, at, _UUID_BYTES), at + _UUID_BYTES
     if kind == "struct":
         if field.optional:
             at += 1
@@ -189,7 +183,7 @@ def _read(field: Field, data: bytes, at: int, version: int, flexible: bool) -> t
                 return None, at
         return _read_struct(field.inner, data, at, version, flexible)
     if flexible:
-        size, at = read_uvarint(data, at)
+        size, at = _read_uvarint(data, at)
         size -= 1
     else:
         form = _LENGTH[kind]
@@ -197,38 +191,28 @@ def _read(field: Field, data: bytes, at: int, version: int, flexible: bool) -> t
     if size < 0:
         return (None if field.optional else _zero(field)), at
     if size > len(data) - at:
-        # Whatever an array has, each takes a byte: more than are left is a lie.
+        # Every element of an array takes at least one byte, so there cannot be so many.
         raise CorruptError(f"{size} do not fit into what is left", at=at)
     if kind != "array":
-        found = _bytes(data, at, size)
+        found = data[at : at + size]
         return (found.decode() if kind == "str" else found), at + size
-    (first, *_) = field.inner
     values: list[Any] = []
     for _ in range(size):
-        if first.name:
-            one, at = _read_struct(field.inner, data, at, version, flexible)
-        else:
-            one, at = _read(first, data, at, version, flexible)
+        one, at = _read(field.inner[0], data, at, version, flexible)
         values.append(one)
     return values, at
 
 
-def _bytes(data: bytes, at: int, size: int) -> bytes:
-    if at + size > len(data):
-        raise CorruptError(f"{size} bytes do not fit into what is left", at=at)
-    return data[at : at + size]
-
-
 def _skip_tags(data: bytes, at: int) -> int:
-    count, at = read_uvarint(data, at)
+    count, at = _read_uvarint(data, at)
     for _ in range(count):
-        _, at = read_uvarint(data, at)
-        size, at = read_uvarint(data, at)
+        _, at = _read_uvarint(data, at)
+        size, at = _read_uvarint(data, at)
         at += size
     return at
 
 
-def read_uvarint(data: bytes, at: int) -> tuple[int, int]:
+def _read_uvarint(data: bytes, at: int) -> tuple[int, int]:
     """Return a number in groups of seven bits, and where it ends."""
     value = shift = 0
     while True:

@@ -1,9 +1,9 @@
-"""Settings of clients: properties files, and what Java's names mean to ours.
+"""Settings of clients: properties files, and what Java's names mean to our clients.
 
     security.protocol, ssl.*, sasl.*   how a connection is made: ``Security``
     the rest                           for librdkafka, by a table of names that differ
 
-A setting that has no counterpart is told of on stderr and left out, as Apache's clients do with
+A setting that has no counterpart is reported on stderr and left out, as Apache's clients do with
 settings that they do not know. One that would change who may read what is refused instead.
 """
 
@@ -11,21 +11,26 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lakelog.errors import InvalidInputError
-from lakelog_kafka_tools.properties import read_properties as parse_properties
-from lakelog_kafka_tools.thrown import Thrown, illegal
+from lakelog_kafka_tools.thrown import Thrown, config_error, illegal
 
 __all__ = [
     "Security",
+    "is_pem",
     "key_values",
     "librdkafka",
+    "librdkafka_client",
+    "parse_properties",
     "read_properties",
     "read_security",
     "timeout_ms",
 ]
 
 FILE_BYTES_MAX = 1 << 20
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_BLANKS = " \t\f"
 _JAAS = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
 _PROTOCOLS = {"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"}
 _MECHANISMS = {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
@@ -35,23 +40,19 @@ _RENAMED = {
     "max.request.size": "message.max.bytes",
     "send.buffer.bytes": "socket.send.buffer.bytes",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
-    "metadata.max.age.ms": "metadata.max.age.ms",
-    "connections.max.idle.ms": "connections.max.idle.ms",
-    "max.in.flight.requests.per.connection": "max.in.flight.requests.per.connection",
-    "reconnect.backoff.ms": "reconnect.backoff.ms",
     "fetch.max.wait.ms": "fetch.wait.max.ms",
-    "max.partition.fetch.bytes": "max.partition.fetch.bytes",
-    "client.dns.lookup": "client.dns.lookup",
-    "partition.assignment.strategy": "partition.assignment.strategy",
 }
 _SAME = {
     "acks", "allow.auto.create.topics", "auto.commit.interval.ms", "auto.offset.reset",
-    "batch.size", "bootstrap.servers", "check.crcs", "client.id", "client.rack", "compression.type",
-    "delivery.timeout.ms", "enable.auto.commit", "enable.idempotence", "fetch.max.bytes",
-    "fetch.min.bytes", "group.id", "group.instance.id", "group.protocol", "group.remote.assignor",
-    "heartbeat.interval.ms", "isolation.level", "linger.ms", "max.poll.interval.ms",
-    "reconnect.backoff.max.ms", "request.timeout.ms", "retries", "retry.backoff.max.ms",
-    "retry.backoff.ms", "session.timeout.ms", "transaction.timeout.ms", "transactional.id",
+    "batch.size", "bootstrap.servers", "check.crcs", "client.dns.lookup", "client.id",
+    "client.rack", "compression.type", "connections.max.idle.ms", "delivery.timeout.ms",
+    "enable.auto.commit", "enable.idempotence", "fetch.max.bytes", "fetch.min.bytes", "group.id",
+    "group.instance.id", "group.protocol", "group.remote.assignor", "heartbeat.interval.ms",
+    "isolation.level", "linger.ms", "max.in.flight.requests.per.connection",
+    "max.partition.fetch.bytes", "max.poll.interval.ms", "metadata.max.age.ms",
+    "partition.assignment.strategy", "reconnect.backoff.max.ms", "reconnect.backoff.ms",
+    "request.timeout.ms", "retries", "retry.backoff.max.ms", "retry.backoff.ms",
+    "session.timeout.ms", "transaction.timeout.ms", "transactional.id",
 }  # fmt: skip
 _NEEDLESS = {
     "key.serializer", "value.serializer", "key.deserializer", "value.deserializer",
@@ -75,23 +76,98 @@ _OPENSSL = (
 )
 
 
-def read_properties(path: str) -> dict[str, str]:
-    """Return a properties file as Java reads it.
+def read_properties(path: str | None) -> dict[str, str]:
+    """Return a properties file as Java reads it; without a path, nothing.
 
     Raises:
-        Thrown: it cannot be read, or an escape in it is none.
+        Thrown: it cannot be read, or a Unicode escape in it is malformed.
     """
+    if path is None:
+        return {}
     try:
         with Path(path).open("rb") as file:
             data = file.read(FILE_BYTES_MAX)
+        return parse_properties(data.decode("latin-1"))
     except FileNotFoundError:
         raise Thrown("java.nio.file.NoSuchFileException", path) from None
     except OSError as error:
         raise Thrown("java.io.IOException", error.strerror) from None
-    try:
-        return parse_properties(data.decode("latin-1"))
     except InvalidInputError:
         raise illegal("Malformed \\uxxxx encoding.") from None
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Return the names and values of a properties file, as far as people write them by hand.
+
+        # a comment, also with !
+        name=value          or name:value, or name value
+        long=one, \\
+             line           a backslash joins lines, and the blanks before the rest go
+        a\\:b=\\u00e4       escapes
+
+    The last line of a name counts.
+
+    Raises:
+        InvalidInputError: the text is too long, or a Unicode escape is malformed.
+    """
+    if len(text) > FILE_BYTES_MAX:
+        raise InvalidInputError(
+            f"The file has more than {FILE_BYTES_MAX} characters: is it the properties file?"
+        )
+    found: dict[str, str] = {}
+    for line in _joined(text):
+        name, value = _split(line)
+        found[_plain(name)] = _plain(value)
+    return found
+
+
+def _joined(text: str) -> list[str]:
+    lines: list[str] = []
+    open_ = False
+    for raw in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+        line = raw.lstrip(_BLANKS)
+        if not open_ and (not line or line[0] in "#!"):
+            continue
+        goes_on = (len(line) - len(line.rstrip("\\"))) % 2 == 1
+        part = line[:-1] if goes_on else line
+        if open_:
+            lines[-1] += part
+        else:
+            lines.append(part)
+        open_ = goes_on
+    return lines
+
+
+def _split(line: str) -> tuple[str, str]:
+    """Return a name and a value: they part at the first =, : or blank that is not escaped."""
+    at = 0
+    while at < len(line) and line[at] not in "=:" + _BLANKS:
+        at += 2 if line[at] == "\\" else 1
+    rest = line[at:].lstrip(_BLANKS)
+    if rest[:1] in ("=", ":"):
+        rest = rest[1:].lstrip(_BLANKS)
+    return line[:at], rest
+
+
+def _plain(text: str) -> str:
+    out: list[str] = []
+    at = 0
+    while at < len(text):
+        if text[at] != "\\" or at + 1 == len(text):
+            out.append(text[at])
+            at += 1
+        elif text[at + 1] != "u":
+            out.append(_ESCAPES.get(text[at + 1], text[at + 1]))
+            at += 2
+        else:
+            try:
+                out.append(chr(int(text[at + 2 : at + 6], 16)))
+            except ValueError:
+                raise InvalidInputError(
+                    f"{text[at : at + 6]!r} is no character: use \\\\u and four hex digits"
+                ) from None
+            at += 6
+    return "".join(out)
 
 
 def key_values(texts: Iterable[str]) -> dict[str, str]:
@@ -127,14 +203,16 @@ def read_security(properties: Mapping[str, str]) -> Security:
     """
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
-        raise _refuse(f"security.protocol={protocol} is none of {', '.join(sorted(_PROTOCOLS))}")
+        raise config_error(
+            f"security.protocol={protocol} is not one of {', '.join(sorted(_PROTOCOLS))}"
+        )
     ca, key = _stores(properties) if protocol.endswith("SSL") else (None, None)
     mechanism = username = password = None
     if protocol.startswith("SASL"):
         mechanism = properties.get("sasl.mechanism", "GSSAPI")
         if mechanism not in _MECHANISMS:
-            raise _refuse(
-                f"sasl.mechanism={mechanism} is not spoken here: use one of"
+            raise config_error(
+                f"sasl.mechanism={mechanism} is not supported here: use one of"
                 f" {', '.join(sorted(_MECHANISMS))}"
             )
         jaas = {
@@ -143,7 +221,7 @@ def read_security(properties: Mapping[str, str]) -> Security:
         }
         username, password = jaas.get("username"), jaas.get("password")
         if username is None or password is None:
-            raise _refuse("sasl.jaas.config has no username and password")
+            raise config_error("sasl.jaas.config has no username and password")
     return Security(
         tls=protocol.endswith("SSL"),
         ca_pem=ca,
@@ -159,11 +237,13 @@ def read_security(properties: Mapping[str, str]) -> Security:
 def _stores(properties: Mapping[str, str]) -> tuple[str | None, str | None]:
     """Return what to trust and what to show, each as PEM or a file of PEM."""
     for store in ("truststore", "keystore"):
-        kind = properties.get(f"ssl.{store}.type", "PEM" if _is_pem(properties, store) else "JKS")
+        kind = properties.get(
+            f"ssl.{store}.type", "PEM" if _is_pem_file(properties, store) else "JKS"
+        )
         if f"ssl.{store}.location" in properties and kind.upper() != "PEM":
-            raise _refuse(
-                f"ssl.{store}.type={kind} is a format of Java's: make a file of PEM of it"
-                f" (keytool, openssl), and set ssl.{store}.type=PEM"
+            raise config_error(
+                f"ssl.{store}.type={kind} is a format of Java's, which is not read here: convert"
+                f" the file to PEM (keytool, openssl), and set ssl.{store}.type=PEM"
             )
     ca = properties.get("ssl.truststore.certificates") or properties.get("ssl.truststore.location")
     key = properties.get("ssl.keystore.location")
@@ -172,21 +252,17 @@ def _stores(properties: Mapping[str, str]) -> tuple[str | None, str | None]:
     return ca, key
 
 
-def _is_pem(properties: Mapping[str, str], store: str) -> bool:
+def _is_pem_file(properties: Mapping[str, str], store: str) -> bool:
     return properties.get(f"ssl.{store}.location", "").lower().endswith((".pem", ".crt", ".cer"))
 
 
-def _refuse(message: str) -> Thrown:
-    return Thrown("org.apache.kafka.common.config.ConfigException", message)
+def is_pem(text: str) -> bool:
+    """Say whether a text is PEM, and not the path of a file of PEM."""
+    return "-----BEGIN" in text
 
 
-def librdkafka(
-    properties: Mapping[str, str], known: Iterable[str], warn: Callable[[str], None]
-) -> dict[str, str]:
-    """Return Java's settings by librdkafka's names.
-
-    ``known`` are names that librdkafka has and Java has not; ``warn`` is told what is left out.
-    """
+def librdkafka(properties: Mapping[str, str], warn: Callable[[str], None]) -> dict[str, str]:
+    """Return Java's settings by librdkafka's names; ``warn`` gets what is left out."""
     security = read_security(properties)
     found: dict[str, str] = {}
     for name, value in properties.items():
@@ -197,8 +273,6 @@ def librdkafka(
             value = ",".join(_ASSIGNORS.get(one, one) for one in names)
         if name in _SAME or name in _RENAMED:
             found[_RENAMED.get(name, name)] = value
-        elif name in known:
-            found[name] = value
         else:
             warn(f"The setting {name} has no counterpart here and is left out.")
     found["security.protocol"] = properties.get("security.protocol", "PLAINTEXT")
@@ -216,11 +290,25 @@ def _librdkafka_tls(security: Security) -> dict[str, str]:
         return {}
     found = {"ssl.endpoint.identification.algorithm": "https" if security.check_host else "none"}
     if security.ca_pem:
-        kind = "pem" if "-----BEGIN" in security.ca_pem else "location"
+        kind = "pem" if is_pem(security.ca_pem) else "location"
         found[f"ssl.ca.{kind}"] = security.ca_pem
     if security.key_pem:
-        kind = "pem" if "-----BEGIN" in security.key_pem else "location"
+        kind = "pem" if is_pem(security.key_pem) else "location"
         found[f"ssl.key.{kind}"] = found[f"ssl.certificate.{kind}"] = security.key_pem
     if security.key_password:
         found["ssl.key.password"] = security.key_password
     return found
+
+
+def librdkafka_client(kind: str, settings: Mapping[str, Any]) -> Any:
+    """Return a ``Producer`` or a ``Consumer`` of librdkafka.
+
+    Raises:
+        Thrown: it does not take the settings.
+    """
+    import confluent_kafka
+
+    try:
+        return getattr(confluent_kafka, kind)(settings)
+    except confluent_kafka.KafkaException as error:
+        raise config_error(error.args[0].str()) from error

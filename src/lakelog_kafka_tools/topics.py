@@ -1,13 +1,13 @@
 """kafka-topics: topics are created, listed, described, altered and deleted."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 
 from lakelog_kafka_tools import admin
 from lakelog_kafka_tools.admin import Entry, Moving, Resource, Topic
-from lakelog_kafka_tools.cluster import Cluster, open_cluster
+from lakelog_kafka_tools.cluster import Cluster, Connect, open_cluster
 from lakelog_kafka_tools.filters import include
-from lakelog_kafka_tools.grammar import Options, Usage
+from lakelog_kafka_tools.grammar import Options
 from lakelog_kafka_tools.java import (
     described_order,
     id_bytes,
@@ -22,65 +22,49 @@ from lakelog_kafka_tools.running import (
     start,
 )
 from lakelog_kafka_tools.settings import read_properties
-from lakelog_kafka_tools.thrown import Thrown, illegal
+from lakelog_kafka_tools.thrown import Thrown, illegal, number_error, unless_thrown
 from lakelog_kafka_tools.topics_text import Reports, partition_text, topic_text
 
 __all__ = ["parse_assignment", "run"]
 
 _ABOUT = "Topics: create, list, describe, alter, delete."
-_ACTIONS = ("alter", "create", "describe", "list", "delete")
 _REPORTS = (
     "under-replicated-partitions",
     "under-min-isr-partitions",
     "at-min-isr-partitions",
     "unavailable-partitions",
 )
-_CONFIGS_TOOL = " (To alter topic configurations, the kafka-configs tool can be used.)"
 _NO_ID = bytes(16)
 _EXISTS, _INVALID_CONFIG = 36, 40
 _COLLIDE = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_')"
     " could collide. To avoid issues it is best to use either, but not both.\n"
 )
-Connect = Callable[..., Cluster]
 
 
 def run(arguments: Sequence[str], console: Console, connect: Connect = open_cluster) -> int:
     """Run the tool."""
-
-    def fail(thrown: Thrown) -> None:
-        console.complain(f"{thrown.message}\n{thrown.trace()}")
-
-    def misread(_: Usage, thrown: Thrown) -> None:
-        fail(thrown)
-        console.leave(1)
-
-    empty = "Create, delete, describe, or change a topic."
-    options = start(
-        "kafka-topics",
-        arguments,
-        console,
-        _ABOUT,
-        misread=misread,  # type: ignore[arg-type]
-        empty=empty,
-    )
     try:
+        options = start(
+            "kafka-topics",
+            arguments,
+            console,
+            _ABOUT,
+            empty="Create, delete, describe, or change a topic.",
+        )
         _check(options, console)
-        path = options.value("command-config")
-        properties = read_properties(path) if path is not None else {}
-        bootstrap = options.text("bootstrap-server")
-        cluster = connect(bootstrap, properties, lambda text: console.log("WARN", text))
+        properties = read_properties(options.value("command-config"))
+        opened = connect(options.text("bootstrap-server"), properties, console.warn)
     except Thrown as thrown:
-        fail(thrown)
+        console.say_error(f"{thrown.message}\n{thrown.trace()}")
         return 1
     try:
-        action = next(name for name in _ACTIONS if options.has(name))
-        _WORK[action](options, console, cluster)
+        with closing(opened) as cluster:
+            action = next(name for name in _ACTIONS if options.has(name))
+            _ACTIONS[action](options, console, cluster)
     except Thrown as thrown:
         console.say(f"Error while executing topic command : {thrown.message}")
         return 1
-    finally:
-        cluster.close()
     return 0
 
 
@@ -92,7 +76,7 @@ def _check(options: Options, console: Console) -> None:
             " --delete",
         )
     if options.has("delete-config"):
-        console.complain(
+        console.say_error(
             "delete-config option is no longer supported and deprecated since version 4.0. The"
             " config will be fully removed in future releases."
         )
@@ -100,8 +84,7 @@ def _check(options: Options, console: Console) -> None:
         raise illegal("--bootstrap-server must be specified")
     if options.has("describe") and options.has("if-exists"):
         if not options.has("topic", "topic-id"):
-            message = "--topic or --topic-id is required to describe a topic"
-            console.usage(options.usage, message)
+            console.usage(options.usage, "--topic or --topic-id is required to describe a topic")
         if options.has("topic") and options.has("topic-id"):
             console.say(
                 "Only topic id will be used when both --topic and --topic-id are specified and"
@@ -111,8 +94,11 @@ def _check(options: Options, console: Console) -> None:
         check_required(options, console, "topic")
     if options.has("alter"):
         if options.has("config"):
-            message = 'Option combination "[[bootstrap-server], [config]]" can\'t be used with'
-            console.usage(options.usage, f'{message} option "[alter]"{_CONFIGS_TOOL}')
+            console.usage(
+                options.usage,
+                'Option combination "[[bootstrap-server], [config]]" can\'t be used with option'
+                ' "[alter]" (To alter topic configurations, the kafka-configs tool can be used.)',
+            )
         check_required(options, console, "partitions")
     _check_together(options, console)
 
@@ -152,27 +138,28 @@ def parse_assignment(text: str) -> list[list[int]]:
         for one in (piece.strip() for piece in split(part, ":")):
             broker = parse_int(one)
             if broker is None:
-                kind = "java.lang.NumberFormatException"
-                raise Thrown(kind, f'For input string: "{one}"')
+                raise number_error(one)
             brokers.append(broker)
         twice = [one for one in dict.fromkeys(brokers) if brokers.count(one) > 1]
         if twice:
             listed = ",".join(map(str, twice))
-            message = f"Partition replica lists may not contain duplicate entries: {listed}"
-            raise Thrown("org.apache.kafka.tools.AdminCommandFailedException", message)
+            raise Thrown(
+                "org.apache.kafka.tools.AdminCommandFailedException",
+                f"Partition replica lists may not contain duplicate entries: {listed}",
+            )
         found.append(brokers)
         if len(brokers) != len(found[0]):
-            message = f"Partition {number} has different replication factor: {brokers}"
-            raise Thrown("org.apache.kafka.tools.AdminOperationException", message)
+            raise Thrown(
+                "org.apache.kafka.tools.AdminOperationException",
+                f"Partition {number} has different replication factor: {brokers}",
+            )
     return found
 
 
 def _parse_configs(options: Options) -> dict[str, str]:
     found: dict[str, str] = {}
     for text in options.values("config"):
-        parts = re.split(r"\s*=\s*", text)
-        while len(parts) > 1 and not parts[-1]:
-            parts.pop()
+        parts = split(text, r"\s*=\s*")
         if len(parts) != 2:
             raise illegal(
                 "requirement failed: Invalid topic config: all configs to be added must be in the"
@@ -211,13 +198,11 @@ def _create(options: Options, console: Console, cluster: Cluster) -> None:
     partitions, replication = options.number("partitions"), options.number("replication-factor")
     assignment, configs = _assignment(options), _parse_configs(options)
     warning = _COLLIDE if "_" in name or "." in name else ""
-    if replication is not None and not 1 <= replication <= 32767:
-        console.put(warning)
-        raise illegal("The replication factor must be between 1 and 32767 inclusive")
-    if partitions is not None and partitions < 1:
-        console.put(warning)
-        raise illegal("The partitions must be greater than 0")
     try:
+        if replication is not None and not 1 <= replication <= 32767:
+            raise illegal("The replication factor must be between 1 and 32767 inclusive")
+        if partitions is not None and partitions < 1:
+            raise illegal("The partitions must be greater than 0")
         admin.create_topic(cluster, name, partitions, replication, assignment, configs)
     except Thrown as thrown:
         # Apache's tool looks at the settings itself, and before it warns.
@@ -243,13 +228,10 @@ def _alter(options: Options, console: Console, cluster: Cluster) -> None:  # noq
         admin.create_partitions(cluster, dict.fromkeys(topics, (count, None)))
         return
     known = admin.describe_topics(cluster, topics)
-    plan: dict[str, tuple[int, Sequence[Sequence[int]] | None]] = {}
-    for name in topics:
-        topic = known[name]
-        if isinstance(topic, Thrown):
-            raise topic
-        plan[name] = count, assignment[len(topic.partitions) :]
-    admin.create_partitions(cluster, plan)
+    partitions = {name: unless_thrown(known[name]).partitions for name in topics}
+    admin.create_partitions(
+        cluster, {name: (count, assignment[len(partitions[name]) :]) for name in topics}
+    )
 
 
 def _delete(options: Options, console: Console, cluster: Cluster) -> None:  # noqa: ARG001
@@ -276,9 +258,7 @@ def _describe(options: Options, console: Console, cluster: Cluster) -> None:
         alive=alive,
     )
     for topic in topics:
-        entries = configs[Resource(admin.TOPIC, topic.name)]
-        if isinstance(entries, Thrown):
-            raise entries
+        entries = unless_thrown(configs[Resource(admin.TOPIC, topic.name)])
         for line in _lines(topic, entries, moving, reports):
             console.say(line)
 
@@ -312,16 +292,10 @@ def _by_names(options: Options, cluster: Cluster) -> list[Topic]:
     limit = options.number("partition-size-limit-per-response", admin.PARTITIONS_PER_ANSWER)
     assert limit is not None
     found = admin.describe_topics(cluster, names, limit)
-    topics: list[Topic] = []
-    for name in described_order(names):
-        topic = found[name]
-        if isinstance(topic, Thrown):
-            raise topic
-        topics.append(topic)
-    return topics
+    return [unless_thrown(found[name]) for name in described_order(names)]
 
 
-_WORK: Mapping[str, Callable[[Options, Console, Cluster], None]] = {
+_ACTIONS: Mapping[str, Callable[[Options, Console, Cluster], None]] = {
     "create": _create,
     "list": _list,
     "alter": _alter,

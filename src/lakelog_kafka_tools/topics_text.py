@@ -4,11 +4,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from lakelog_kafka_tools.admin import Entry, Moving, Partition, Topic
-from lakelog_kafka_tools.java import id_text
+from lakelog_kafka_tools.java import id_text, null_text
 
 __all__ = ["Reports", "partition_text", "topic_text"]
 
 _NO_ID = bytes(16)
+_LEAST = "min.insync.replicas"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +25,8 @@ class Reports:
 
     @property
     def _is_everything(self) -> bool:
-        some = self.under_replicated or self.unavailable or self.under_min_isr or self.at_min_isr
-        return not some
+        wrong = (self.under_replicated, self.unavailable, self.under_min_isr, self.at_min_isr)
+        return not any(wrong)
 
     def shows_topic(self, entries: Iterable[Entry]) -> bool:
         """Say whether the line of a topic is shown."""
@@ -51,9 +52,6 @@ class Reports:
         return self.at_min_isr and in_sync == least
 
 
-_LEAST = "min.insync.replicas"
-
-
 def _replication(partition: Partition, moving: Moving | None) -> int:
     if moving is not None and {*moving.adding, *moving.removing} & set(partition.replicas):
         return len(moving.replicas) - len(moving.adding)
@@ -62,16 +60,14 @@ def _replication(partition: Partition, moving: Moving | None) -> int:
 
 def topic_text(topic: Topic, entries: Iterable[Entry], moving: Moving | None) -> str:
     """Return the line of a topic."""
-    changed = ",".join(f"{one.name}={_value(one)}" for one in entries if not one.is_default)
+    changed = ",".join(
+        f"{one.name}={null_text(one.value)}" for one in entries if not one.is_default
+    )
     shown_id = f"\tTopicId: {id_text(topic.topic_id)}" if topic.topic_id != _NO_ID else ""
     return (
         f"Topic: {topic.name}{shown_id}\tPartitionCount: {len(topic.partitions)}"
         f"\tReplicationFactor: {_replication(topic.partitions[0], moving)}\tConfigs: {changed}"
     )
-
-
-def _value(entry: Entry) -> str:
-    return "null" if entry.value is None else entry.value
 
 
 def partition_text(topic: str, partition: Partition, moving: Moving | None) -> str:

@@ -10,10 +10,9 @@ pipeline    verbs on whole topics, by Spark; view: what they show
 init, keep  a namespace is made, and maintained
 maintenance the same by Spark
 warm        kernels are compiled ahead
-storage     what commands that ask a namespace have in common
-arguments   what subcommands that read segments have in common
-output, report
-            how text gets to stdout, and what goes to stderr
+storage     what commands that use a namespace have in common
+arguments   options that several commands have, and how errors end them
+logs        structured logs on stderr; probes: health and metrics of a pipeline over HTTP
 """
 
 from lakelog.cli.commands import main

@@ -1,7 +1,7 @@
 """The table of subcommands.
 
-A subcommand's module is imported when the subcommand is called, and not to print the list: whoever
-types `lakelog --help` should not wait for codecs. So the line that each has in that list is here.
+A subcommand's module is imported when the subcommand is called, and not to print the list: so
+`lakelog --help` does not wait for codecs. The line that each has in that list is therefore here.
 """
 
 from importlib import import_module
@@ -22,7 +22,9 @@ class _Row(NamedTuple):
 
 
 COMMANDS = {
-    "demo": _Row("lakelog.cli.demo", "Start a broker on a temporary folder, and show it off."),
+    "demo": _Row(
+        "lakelog.cli.demo", "Start a broker on a temporary folder, and show what it does."
+    ),
     "serve": _Row("lakelog.cli.serve", "Serve Kafka clients from an object store."),
     "topic": _Row("lakelog.cli.topic", "Create, list, describe, delete, copy and restore topics."),
     "group": _Row("lakelog.cli.group", "List and describe consumer groups."),
@@ -30,12 +32,12 @@ COMMANDS = {
         "lakelog.cli.dump.command", "Print every batch and record of segments of any format."
     ),
     "inspect": _Row(
-        "lakelog.cli.dump.inspect", "Say what segments hold, and whether they are whole."
+        "lakelog.cli.dump.inspect", "Show what segments hold, and whether they are whole."
     ),
     "init": _Row("lakelog.cli.init", "Make a namespace for topics in an object store."),
     "keep": _Row("lakelog.cli.keep", "Seal, trim, retain and sweep a namespace."),
     "doctor": _Row("lakelog.cli.doctor", "Find out what is wrong with an installation."),
-    "warm": _Row("lakelog.cli.warm", "Compile the kernels ahead, so that nobody waits later."),
+    "warm": _Row("lakelog.cli.warm", "Compile the kernels ahead of their first use."),
     "import": _Row("lakelog.cli.import_", "Bring topics from Kafka's disks, with their offsets."),
     "pipeline": _Row(
         "lakelog.cli.pipeline", "Keep a namespace, and verify and convert topics, on Spark."
@@ -50,10 +52,10 @@ KAFKA_TOOLS = {
         f"{_KAFKA}.groups", "List, describe and delete groups; reset offsets."
     ),
     "kafka-configs": _Row(f"{_KAFKA}.configs", "Describe and alter settings, quotas, passwords."),
-    "kafka-get-offsets": _Row(f"{_KAFKA}.get_offsets", "Tell offsets of partitions."),
-    "kafka-console-producer": _Row(f"{_KAFKA}.producer", "Make records of lines."),
-    "kafka-console-consumer": _Row(f"{_KAFKA}.consumer", "Make lines of records."),
-    "kafka-dump-log": _Row("lakelog.cli.dump.kafka_dump_log", "Print files of logs."),
+    "kafka-get-offsets": _Row(f"{_KAFKA}.get_offsets", "Show offsets of partitions."),
+    "kafka-console-producer": _Row(f"{_KAFKA}.producer", "Write each line of stdin to a topic."),
+    "kafka-console-consumer": _Row(f"{_KAFKA}.consumer", "Print records of topics as lines."),
+    "kafka-dump-log": _Row("lakelog.cli.dump.kafka_dump_log", "Print segments and their indexes."),
 }
 """Apache's tools. They read their arguments themselves, and answer ``--help`` as Apache does."""
 

@@ -6,10 +6,9 @@ Ends with 0 if all is well, 1 if not.
 import json
 import os
 import sys
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from rich.box import SIMPLE
@@ -17,20 +16,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from lakelog.cli.arguments import missing, named_values, store_option
-from lakelog.errors import InvalidInputError
-from lakelog.store import (
-    PROBE_THOROUGH,
-    Finding,
-    ProbeSize,
-    StoreSpec,
-    Verdict,
-    expiry_finding,
-    file_system_of,
-    find_expiry,
-    machine_finding,
-    probe_store,
-)
+from lakelog.cli.arguments import exit_on_error, missing, named_values, store_option
+from lakelog.cli.storage import spec_of, try_store
+from lakelog.store import PROBE_THOROUGH, Finding, ProbeSize, Verdict
 
 if TYPE_CHECKING:
     from lakelog.spark.doctor import Check
@@ -44,11 +32,17 @@ def doctor() -> None:
 
 
 @doctor.command("spark")
-@click.option("--master", help="A Spark master; local[*] unless given.")
-@click.option("--conf", "settings", multiple=True, metavar="NAME=VALUE", help="Spark setting.")
+@click.option("--master", help="The Spark master; local[*] unless given.")
+@click.option(
+    "--conf",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting of Spark; may be repeated.",
+)
 @click.option("--path", "url", help="A store that executors are to reach.")
 @store_option()
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def _spark(
     master: str | None,
     settings: tuple[str, ...],
@@ -62,11 +56,17 @@ def _spark(
     not cached yet, and a store that executors do not reach.
     """
     checks = list(_spark_checks(master, named_values(settings), url, named_values(store_options)))
-    if as_json:
-        click.echo(json.dumps({"good": _good(checks), "checks": [asdict(one) for one in checks]}))
-    else:
+    good = all(one.good for one in checks)
+    if not as_json:
         _show(checks)
-    sys.exit(0 if _good(checks) else 1)
+    _end(checks, good=good, as_json=as_json)
+
+
+def _end(checks: Sequence[Any], *, good: bool, as_json: bool) -> NoReturn:
+    """End the command, with the checks as JSON if that was asked for."""
+    if as_json:
+        click.echo(json.dumps({"good": good, "checks": [asdict(one) for one in checks]}))
+    sys.exit(0 if good else 1)
 
 
 def _spark_checks(
@@ -85,16 +85,12 @@ def _spark_checks(
         with spark_session(master, settings) as session:
             yield from check_workers(session, url, store_options)
     except Exception as error:  # noqa: BLE001 (Spark has many ways to fail, and all are findings)
-        said = str(error).strip().partition("\n")[0]
-        yield Check(name="spark", good=False, found=said, remedy="does a plain spark-shell start?")
+        found = str(error).strip().partition("\n")[0]
+        remedy = "try whether a plain spark-shell starts"
+        yield Check(name="spark", good=False, found=found, remedy=remedy)
 
 
-def _good(checks: Iterable["Check"]) -> bool:
-    return all(one.good for one in checks)
-
-
-def _show(checks: list["Check"]) -> None:
-    console = Console(highlight=False)
+def _show(checks: Iterable["Check"]) -> None:
     table = Table(box=SIMPLE, pad_edge=False, show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
@@ -103,7 +99,7 @@ def _show(checks: list["Check"]) -> None:
         mark = "[green]ok[/]" if one.good else "[red]bad[/]"
         text = one.found if one.good else f"{one.found}\n[dim]{one.remedy}[/]"
         table.add_row(mark, one.name, text)
-    console.print(table)
+    Console(highlight=False).print(table)
 
 
 # ---------------------------------------------------------------------------- store
@@ -114,9 +110,16 @@ _COLOURS = {Verdict.GOOD: "green", Verdict.UNCHECKED: "yellow"}
 @doctor.command("store")
 @click.argument("url")
 @store_option()
-@click.option("--writers", default=PROBE_THOROUGH.writers, show_default=True, help="For one key.")
-@click.option("--keys", default=PROBE_THOROUGH.keys, show_default=True, help="To race for.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.option(
+    "--writers",
+    default=PROBE_THOROUGH.writers,
+    show_default=True,
+    help="How many writers race for one key.",
+)
+@click.option(
+    "--keys", default=PROBE_THOROUGH.keys, show_default=True, help="How many keys they race for."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def _store(
     url: str, store_options: tuple[str, ...], writers: int, keys: int, as_json: bool
 ) -> None:
@@ -126,24 +129,15 @@ def _store(
     written, and the bucket may not delete by itself. What this writes is in lakelog-probe/, and is
     taken away again.
     """
-    spec = StoreSpec(url, named_values(store_options))
-    try:
+    spec = spec_of(url, store_options)
+    with exit_on_error():
         size = ProbeSize(writers=writers, keys=keys)
         store = spec.open()
-    except InvalidInputError as error:
-        raise click.UsageError(str(error)) from error
     with Console(stderr=True).status(f"{writers} writers race for each of {keys} keys"):
-        begun_s = time.monotonic()
-        expiry = find_expiry(spec, "")
-        last = expiry_finding(expiry, time.monotonic() - begun_s)
-        machine = machine_finding(spec, file_system_of(spec))
-        findings = [*probe_store(store, "", size), last, machine]
-    good = all(one.is_fine for one in findings)
-    if as_json:
-        click.echo(json.dumps({"good": good, "checks": [asdict(one) for one in findings]}))
-    else:
+        findings = try_store(spec, store, size)
+    if not as_json:
         _show_findings(url, findings)
-    sys.exit(0 if good else 1)
+    _end(findings, good=all(one.is_fine for one in findings), as_json=as_json)
 
 
 def _show_findings(url: str, findings: list[Finding]) -> None:

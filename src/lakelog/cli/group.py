@@ -1,11 +1,10 @@
-"""`lakelog group`: consumer groups, from storage. No broker is needed, and none is asked.
+"""`lakelog group`: consumer groups, from the object store. No broker is needed or asked.
 
 What is shown is what is stored: a commit of the last second may be missing, and a member that has
 just died is there until its broker notices.
 """
 
 import json
-import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -29,18 +28,16 @@ from lakelog.groups import (
 )
 from lakelog.names import group_shard_key
 from lakelog.store import CELL_BYTES_MAX, Get, Work, fetch_many, read_cell
+from lakelog_kafka_tools.group_admin import TopicPartition, decode_assignment
 
-__all__ = ["decode_assignment", "group"]
-
-PARTITIONS_MAX = 1_000_000
-"""Of one member: what is read of an assignment."""
+__all__ = ["group"]
 
 
 @click.group()
 def group() -> None:
     """List and describe consumer groups.
 
-    They are asked of the storage itself: no broker need run.
+    These commands use the object store itself: no broker need run.
     """
 
 
@@ -78,15 +75,16 @@ def _list(url: str, store_options: tuple[str, ...], as_json: bool) -> None:
 def _describe(
     names: tuple[str, ...], url: str, store_options: tuple[str, ...], as_json: bool
 ) -> None:
-    """Show how far groups have come, and who reads what."""
+    """Show the offsets of groups, how far they are behind, and who reads what."""
     with open_storage(url, store_options) as storage:
         groups = {one.id: one for one in storage.run(_read_groups())}
         news = storage.run(news_of_topics({}))
         topics = [one for one in news.topics.values() if one.is_open]
         for name in names:
             if name not in groups:
-                what = f"there is no group {plain(name)!r}"
-                raise NotFoundError(f"{what}: lakelog group list shows those that are there")
+                raise NotFoundError(
+                    f"there is no group {plain(name)!r}: lakelog group list shows those that exist"
+                )
             found = groups[name]
             rows = _rows(found, topics, storage)
             if as_json:
@@ -141,24 +139,22 @@ class _Reader(NamedTuple):
 
 def _rows(found: AnyDurable, topics: list[Topic], storage: Storage) -> list[_Row]:
     """Return a row for each partition with an offset or a reader, and for each idle member."""
-    named = {one.name: one for one in topics}
-    ids = {one.id: one for one in topics}
+    names = {one.id: one.name for one in topics}
 
-    def place_of(place: TopicIdPartition) -> tuple[str, int]:
-        topic = ids.get(place.topic_id)
-        return topic.name if topic else place.topic_id.hex(), place.partition
+    def named(one: TopicIdPartition) -> TopicPartition:
+        return names.get(one.topic_id, one.topic_id.hex()), one.partition
 
-    readers: dict[tuple[str, int], _Reader] = {}
+    readers: dict[TopicPartition, _Reader] = {}
     idle: list[_Reader] = []
-    for reader, assigned in _members(found, place_of):
+    for reader, assigned in _members(found, named):
         readers.update(dict.fromkeys(assigned, reader))
         if not assigned:
             idle.append(reader)
-    offsets = {place_of(place): row.offset for place, row in found.offsets.rows.items()}
-    places = sorted({*readers, *offsets})
-    ends = _ends(places, named, storage)
+    offsets = {named(one): row.offset for one, row in found.offsets.rows.items()}
+    partitions = sorted({*readers, *offsets})
+    ends = _ends(partitions, {one.name: one for one in topics}, storage)
     rows: list[_Row] = []
-    for at in places:
+    for at in partitions:
         offset, end = offsets.get(at), ends.get(at)
         lag = None if offset is None or end is None else max(end - offset, 0)
         rows.append(_Row(*at, offset, end, lag, *(readers.get(at) or (None, None, None))))
@@ -167,9 +163,9 @@ def _rows(found: AnyDurable, topics: list[Topic], storage: Storage) -> list[_Row
 
 
 def _members(
-    found: AnyDurable, place_of: Callable[[TopicIdPartition], tuple[str, int]]
-) -> Iterator[tuple[_Reader, list[tuple[str, int]]]]:
-    """Yield the members of a group, with what they read. One that is to let go still reads."""
+    found: AnyDurable, named: Callable[[TopicIdPartition], TopicPartition]
+) -> Iterator[tuple[_Reader, list[TopicPartition]]]:
+    """Yield the members of a group, with what they read: also what they are to give up."""
     if isinstance(found, Durable):
         for old in found.roster.members:
             reader = _Reader(old.id, old.client_host, old.client_id)
@@ -177,57 +173,25 @@ def _members(
         return
     for one in found.roster.members.values():
         reader = _Reader(one.id, one.client_host, one.client_id)
-        yield reader, [place_of(place) for place in sorted(one.assigned | one.revoking)]
+        yield reader, [named(part) for part in sorted(one.assigned | one.revoking)]
 
 
 def _ends(
-    places: list[tuple[str, int]], named: Mapping[str, Topic], storage: Storage
-) -> dict[tuple[str, int], int]:
+    partitions: list[TopicPartition], topics: Mapping[str, Topic], storage: Storage
+) -> dict[TopicPartition, int]:
     wanted: dict[str, set[int]] = {}
-    for name, partition in places:
-        topic = named.get(name)
+    for name, partition in partitions:
+        topic = topics.get(name)
         if topic is not None and partition < topic.partitions:
             wanted.setdefault(name, set()).add(partition)
     return {
         (name, row.partition): row.log_end
         for name, numbers in wanted.items()
-        for row in storage.run(storage.partitions(named[name], numbers))
+        for row in storage.run(storage.partitions(topics[name], numbers))
     }
 
 
-def decode_assignment(data: bytes) -> list[tuple[str, int]]:
-    """Return the partitions in an assignment of Kafka's consumers; none if it is another's.
-
-    int16 version, then an array of topics: a name and an array of partitions. What follows is the
-    assignor's own.
-    """
-    try:
-        return list(_assigned(data))
-    except (struct.error, UnicodeDecodeError, ValueError):
-        return []
-
-
-def _assigned(data: bytes) -> Iterator[tuple[str, int]]:
-    _, topics = struct.unpack_from(">hi", data)
-    at, left = 6, PARTITIONS_MAX
-    for _ in range(topics):
-        (length,) = struct.unpack_from(">h", data, at)
-        at += 2 + length
-        if length < 0 or at > len(data):
-            raise ValueError("a name that ends behind the end")
-        name = data[at - length : at].decode()
-        (count,) = struct.unpack_from(">i", data, at)
-        left -= count
-        if count < 0 or left < 0:
-            raise ValueError(f"{count} partitions")
-        for number in struct.unpack_from(f">{count}i", data, at + 4):
-            if number < 0:
-                raise ValueError(f"partition {number}")
-            yield name, number
-        at += 4 + 4 * count
-
-
-# ---------------------------------------------------------------------------- telling
+# ---------------------------------------------------------------------------- showing
 
 
 def _state(found: AnyDurable) -> State:

@@ -1,6 +1,6 @@
 """Health and metrics of a pipeline that runs for ever, over HTTP.
 
-    GET /health     200 if the last pass was good and not long ago, else 503; a line says why
+GET /health     200 if the last pass was good and not long ago, else 503; a line says why
 GET /metrics    for Prometheus: passes, failures, seconds, records and bytes by verb
 """
 
@@ -22,25 +22,24 @@ __all__ = ["Probes"]
 
 
 class Probes:
-    """What is told of the passes so far."""
+    """Health and metrics of the passes so far."""
 
     def __init__(self, *, stale_s: float | None) -> None:
         self._stale_s = stale_s
         self._last: float = monotonic()
         self._why = ""
         self._registry = CollectorRegistry()
-        labels = ["verb"]
-        self._passes = self._counter("passes", "Passes that ended.", labels)
-        self._failed = self._counter("failures", "Passes that failed or found damage.", labels)
-        self._records = self._counter("records", "Records that were written.", labels)
-        self._bytes = self._counter("bytes_read", "Bytes that were read.", labels)
+        self._passes = self._counter("passes", "Passes that ended.")
+        self._failed = self._counter("failures", "Passes that failed or found damage.")
+        self._records = self._counter("records", "Records that were written.")
+        self._bytes = self._counter("bytes_read", "Bytes that were read.")
         self._seconds = Gauge(
-            "lakelog_pipeline_seconds", "How long the last pass took.", labels,
+            "lakelog_pipeline_seconds", "How long the last pass took.", ["verb"],
             registry=self._registry,
         )  # fmt: skip
 
-    def _counter(self, name: str, what: str, labels: list[str]) -> Counter:
-        return Counter(f"lakelog_pipeline_{name}", what, labels, registry=self._registry)
+    def _counter(self, name: str, what: str) -> Counter:
+        return Counter(f"lakelog_pipeline_{name}", what, ["verb"], registry=self._registry)
 
     def take(self, reports: Mapping[str, "Report"], failures: Mapping[str, str]) -> None:
         """Take in what a pass has done."""
@@ -54,12 +53,12 @@ class Probes:
             self._passes.labels(verb).inc()
             self._failed.labels(verb).inc()
         bad = [verb for verb, report in reports.items() if not report.is_good]
-        told = [f"{verb}: {why}" for verb, why in failures.items()]
-        self._why = "; ".join([*told, *(f"{verb} found damage" for verb in bad)])
+        failed = [f"{verb}: {why}" for verb, why in failures.items()]
+        self._why = "; ".join([*failed, *(f"{verb} found damage" for verb in bad)])
         self._last = monotonic()
 
     def health(self) -> str:
-        """Say what is wrong; nothing if all is well."""
+        """Return what is wrong; an empty text if all is well."""
         silent_s = monotonic() - self._last
         if self._stale_s is not None and silent_s > self._stale_s:
             return f"no pass has ended for {silent_s:.0f} s"
@@ -77,11 +76,11 @@ class Probes:
             return
         host, colon, port = address.rpartition(":")
         if not colon or not port.isdigit():
-            raise InvalidInputError(f"--http {address}: use host:port")
+            raise InvalidInputError(f"--http {address} is not an address: use HOST:PORT")
         try:
             server = ThreadingHTTPServer((host, int(port)), _handler(self))
         except (OSError, OverflowError) as error:
-            raise InvalidInputError(f"--http {address}: {error}") from error
+            raise InvalidInputError(f"cannot listen on --http {address}: {error}") from error
         thread = threading.Thread(target=server.serve_forever, name="probes", daemon=True)
         thread.start()
         try:
@@ -113,6 +112,6 @@ def _handler(probes: Probes) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, *_: Any) -> None:
-            """Say nothing: requests are not events."""
+            """Log nothing: the requests of a monitor are no events."""
 
     return Handler

@@ -15,7 +15,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import click
 import uvloop
 from structlog.typing import FilteringBoundLogger
 
@@ -33,6 +32,7 @@ from lakelog.broker import (
     run_broker,
 )
 from lakelog.catalog import Namespace, make_namespace, open_namespace
+from lakelog.cli.storage import admit_store
 from lakelog.errors import NotFoundError
 from lakelog.host import new_id, tune_process
 from lakelog.model import Rules
@@ -42,12 +42,6 @@ from lakelog.store import (
     Perform,
     Store,
     StoreSpec,
-    admit,
-    expiry_finding,
-    file_system_of,
-    find_expiry,
-    machine_finding,
-    probe_store,
     retrying,
     run,
     working,
@@ -102,13 +96,7 @@ def open_log(spec: StoreSpec, *, make: bool) -> tuple[Store, Namespace, bool]:
                 f"there is no namespace in {spec.url}: make one with lakelog init {spec.url}"
             ) from None
         namespace, made = Namespace(id=new_id(), rules=Rules()), True
-    findings = [
-        *probe_store(store, ""),
-        expiry_finding(find_expiry(spec, "")),
-        machine_finding(spec, file_system_of(spec)),
-    ]
-    for warning in admit(spec.url, findings):
-        click.echo(f"Warning: {warning}", err=True)
+    admit_store(spec, store)
     if made:
         run(make_namespace(namespace.id, namespace.rules), working(perform))
     return store, namespace, made

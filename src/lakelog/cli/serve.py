@@ -2,18 +2,17 @@
 
 import ipaddress
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from lakelog.cli.arguments import json_option, missing
+from lakelog.cli.arguments import exit_on_error, json_option, missing
 from lakelog.cli.storage import spec_of, storage_options
 from lakelog.cli.tables import show_rows
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.host import leave_process
-from lakelog_kafka_tools.properties import read_properties
+from lakelog_kafka_tools.settings import parse_properties
 
 __all__ = ["serve"]
 
@@ -29,54 +28,101 @@ class _Address(click.ParamType[tuple[str, int]]):
         host, colon, port = str(value).rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
         if not colon or not host or not port.isdecimal() or int(port) not in PORTS:
-            self.fail(f"{value!r} is no HOST:PORT: use 127.0.0.1:9092", param, ctx)
+            self.fail(f"{value!r} is not HOST:PORT: use 127.0.0.1:9092", param, ctx)
         return host, int(port)
 
 
 @click.command()
 @storage_options
-@click.option("--listen", type=_Address(), default="127.0.0.1:9092", show_default=True)
 @click.option(
-    "--advertise", type=_Address(), help="Where clients find it, if that is not --listen."
+    "--listen",
+    type=_Address(),
+    default="127.0.0.1:9092",
+    show_default=True,
+    help="The address on which it accepts Kafka clients.",
 )
-@click.option("--http", type=_Address(), help="Health and metrics: /healthz, /readyz, /metrics.")
-@click.option("--node-id", type=click.IntRange(0), default=1, show_default=True)
+@click.option(
+    "--advertise",
+    type=_Address(),
+    help="The address that clients are given, if that is not --listen.",
+)
+@click.option(
+    "--http",
+    type=_Address(),
+    help="The address of health and metrics: /healthz, /readyz, /metrics.",
+)
+@click.option(
+    "--node-id",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="The broker's id, by Kafka's name.",
+)
 @click.option(
     "--flush-interval-ms",
     type=click.IntRange(0),
-    help="How long a record waits for company.  [default: 250; 1 on a folder]",
+    help="How long records wait to be written together.  [default: 250; 1 on a folder]",
 )
 @click.option(
     "--memory-bytes",
     type=click.IntRange(1 << 20),
     default=256 << 20,
     show_default=True,
-    help="For requests that are worked on.",
+    help="How much memory requests may take while they are handled.",
 )
 @click.option(
     "--cache-bytes",
     type=click.IntRange(1 << 20),
     default=256 << 20,
     show_default=True,
-    help="For what was just written, and for what was read from the store.",
+    help="How much memory to keep records in that were just written, or read from the store.",
 )
-@click.option("--keep/--no-keep", default=True, help="Seal and retain, in a process of its own.")
-@click.option("--keep-every", type=float, default=60.0, show_default=True, metavar="SECONDS")
-@click.option("--auto-create-topics/--no-auto-create-topics", default=True)
 @click.option(
-    "--partitions", type=click.IntRange(1), default=1, show_default=True, help="Of such topics."
+    "--keep/--no-keep",
+    default=True,
+    help="Maintain the namespace (seal, retain, sweep) in a process of its own.",
+)
+@click.option(
+    "--keep-every",
+    type=float,
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long after one maintenance pass the next one begins.",
+)
+@click.option(
+    "--auto-create-topics/--no-auto-create-topics",
+    default=True,
+    help="Create a topic when a client first names it.",
+)
+@click.option(
+    "--partitions",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="How many partitions a topic has that does not say it itself.",
 )
 @click.option("--init", "make", is_flag=True, help="Make the namespace if there is none.")
-@click.option("--insecure", is_flag=True, help="Listen to others than this machine, without TLS.")
+@click.option(
+    "--insecure", is_flag=True, help="Accept clients from other machines, although there is no TLS."
+)
 @click.option(
     "--kafka-config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="A server.properties of Kafka. Options that are given here count more.",
+    help="A server.properties of Kafka. Options on the command line override it.",
 )
-@click.option("--explain", is_flag=True, help="Say what becomes of each line of it, and end.")
+@click.option(
+    "--explain", is_flag=True, help="Print what becomes of each line of --kafka-config, and end."
+)
 @json_option
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text")
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="The form of log lines on stderr.",
+)
 @click.pass_context
 def serve(
     ctx: click.Context,
@@ -92,8 +138,8 @@ def serve(
 ) -> None:
     """Serve Kafka clients from an object store.
 
-    Topics, records and groups are in the storage, and nowhere else: stop it, and start it on
-    another machine. SIGTERM lets it answer what it has accepted.
+    Topics, records and groups are in the storage, and nowhere else, so it can be stopped and
+    started on another machine. On SIGTERM it answers the requests it has accepted, and ends.
     """
     try:
         from lakelog.cli.logs import make_log
@@ -101,17 +147,17 @@ def serve(
     except ImportError as error:
         raise click.UsageError(missing(error, "server")) from error
     log = make_log(log_format)
-    try:
+    with exit_on_error():
         kafka = _translation(kafka_config)
         if explain:
             _explain(kafka, as_json=as_json)
             return
-        said = {
+        chosen = {
             name: value
             for name, value in given.items()
             if ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
         }
-        plan = _plan(url, store_options, kafka, said, **given)
+        plan = _plan(url, store_options, kafka, chosen, **given)
         for line in kafka.lines:
             log.info("kafka config", line=line.name, became=line.verdict.value, why=line.words)
         store, namespace, made = open_log(plan.spec, make=make)
@@ -121,16 +167,11 @@ def serve(
             log.info("nothing is sealed here", next="lakelog keep")
 
         async def ready(running: Any) -> None:
-            door = plan.settings.listeners[0]
-            port = door.advertised_port or next(iter(running.broker.ports.values()))
-            where = f"{door.advertised_host or door.host}:{port}"
-            log.info("ready", storage=store.url, bootstrap=where, namespace=namespace.id.hex())
+            listener = plan.settings.listeners[0]
+            port = listener.advertised_port or next(iter(running.broker.ports.values()))
+            address = f"{listener.advertised_host or listener.host}:{port}"
+            log.info("ready", storage=store.url, bootstrap=address, namespace=namespace.id.hex())
 
-    except InvalidInputError as error:
-        raise click.UsageError(str(error)) from error
-    except LakelogError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(1)
     try:
         run_plan(plan, store, log, ready=ready)
     except LakelogError as error:
@@ -143,7 +184,7 @@ def _translation(path: Path | None) -> Any:
     """Return what a server.properties asks for; without one, what is so anyway."""
     from lakelog.broker import BrokerSettings, translate_kafka_config
 
-    lines = {} if path is None else read_properties(path.read_text(errors="replace"))
+    lines = {} if path is None else parse_properties(path.read_text(errors="replace"))
     return translate_kafka_config(lines, BrokerSettings())
 
 
@@ -161,7 +202,7 @@ def _plan(
     url: str,
     store_options: tuple[str, ...],
     kafka: Any,
-    said: dict[str, Any],
+    chosen: dict[str, Any],
     *,
     listen: tuple[str, int],
     advertise: tuple[str, int] | None,
@@ -172,10 +213,10 @@ def _plan(
     insecure: bool,
     **_: Any,
 ) -> Any:
-    """Return what these options ask for: Kafka's configs, and what was ``said`` instead.
+    """Return what is to be run: by Kafka's configs, and the options ``chosen`` instead of them.
 
     Raises:
-        InvalidInputError: they ask for what cannot be, or should not.
+        InvalidInputError: options contradict each other, or would be unsafe.
     """
     from dataclasses import replace
 
@@ -183,12 +224,12 @@ def _plan(
     from lakelog.cli.running import Plan, is_here
 
     settings = kafka.settings
-    named = {"node_id", "partitions", "auto_create_topics"} & said.keys()
-    sized = {"memory_bytes", "cache_bytes"} & said.keys()
+    named = {"node_id", "partitions", "auto_create_topics"} & chosen.keys()
+    sized = {"memory_bytes", "cache_bytes"} & chosen.keys()
     settings = replace(
         settings,
-        **{name: said[name] for name in named},
-        limits=replace(settings.limits, **{name: said[name] for name in sized}),
+        **{name: chosen[name] for name in named},
+        limits=replace(settings.limits, **{name: chosen[name] for name in sized}),
         groups=replace(settings.groups, commit_interval_ms=0) if is_here(url) else settings.groups,
     )
     if flush_interval_ms is None and is_here(url):
@@ -196,12 +237,14 @@ def _plan(
     if flush_interval_ms is not None:
         settings = replace(settings, flush=replace(settings.flush, interval_ms=flush_interval_ms))
     has_listeners = any(line.name == "listeners" for line in kafka.lines)
-    if "listen" in said or "advertise" in said or not has_listeners:
+    if "listen" in chosen or "advertise" in chosen or not has_listeners:
         host, port = advertise or ("", 0)
-        door = Listener(host=listen[0], port=listen[1], advertised_host=host, advertised_port=port)
-        settings = replace(settings, listeners=(door,))
-    _check_doors(settings.listeners, http, insecure=insecure)
-    if "keep_every" not in said and kafka.keep_every_ms is not None:
+        listener = Listener(
+            host=listen[0], port=listen[1], advertised_host=host, advertised_port=port
+        )
+        settings = replace(settings, listeners=(listener,))
+    _check_listeners(settings.listeners, http, insecure=insecure)
+    if "keep_every" not in chosen and kafka.keep_every_ms is not None:
         keep_every = kafka.keep_every_ms / 1000
     return Plan(
         spec=spec_of(url, store_options),
@@ -211,19 +254,19 @@ def _plan(
     )
 
 
-def _check_doors(listeners: Any, http: tuple[str, int] | None, *, insecure: bool) -> None:
-    doors = [("--listen", door.host) for door in listeners]
-    doors += [("--http", http[0])] if http is not None else []
-    for option, host in doors:
+def _check_listeners(listeners: Any, http: tuple[str, int] | None, *, insecure: bool) -> None:
+    hosts = [("--listen", listener.host) for listener in listeners]
+    hosts += [("--http", http[0])] if http is not None else []
+    for option, host in hosts:
         if not insecure and not _is_loopback(host):
             raise InvalidInputError(
-                f"{option} {host} lets others in, and there is no TLS yet: "
-                "use 127.0.0.1, or say --insecure"
+                f"{option} {host} accepts clients from other machines, and there is no TLS yet: "
+                "use 127.0.0.1, or --insecure to accept them all the same"
             )
-    for door in listeners:
-        if not door.advertised_host and door.host in ("0.0.0.0", "::"):  # noqa: S104 (refused)
+    for listener in listeners:
+        if not listener.advertised_host and listener.host in ("0.0.0.0", "::"):  # noqa: S104
             raise InvalidInputError(
-                f"clients cannot connect to {door.host}: say --advertise HOST:PORT"
+                f"clients cannot connect to {listener.host}: use --advertise HOST:PORT"
             )
 
 

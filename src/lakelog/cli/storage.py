@@ -1,11 +1,11 @@
 """What commands about topics and groups have in common: the storage itself, without a broker.
 
-The bucket is the truth, so these commands ask it and nobody else: they work while no broker runs,
-and see what any broker has stored. What a broker keeps back for a moment, commits for a second,
-they see then.
+These commands read and write the object store and ask no broker: they work while none runs, and see
+what any broker has stored. What a broker holds back for a moment (commits, for a second) they see
+once it is stored.
 """
 
-import sys
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
@@ -13,23 +13,44 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from lakelog.catalog import Namespace, Topic, open_namespace
-from lakelog.cli.arguments import named_values, store_option
-from lakelog.errors import InvalidInputError, LakelogError
+from lakelog.cli.arguments import exit_on_error, named_values, store_option
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, StoreTime, new_lane
 from lakelog.log import Driver, refresh
 from lakelog.manifests import Manifest, read_manifests
-from lakelog.store import Store, StoreSpec, Work, retrying
+from lakelog.store import (
+    PROBE_AT_START,
+    Finding,
+    ProbeSize,
+    Store,
+    StoreSpec,
+    Work,
+    admit,
+    expiry_finding,
+    file_system_of,
+    find_expiry,
+    machine_finding,
+    probe_store,
+    retrying,
+)
 
-__all__ = ["PartitionRow", "Storage", "open_storage", "spec_of", "storage_options"]
+__all__ = [
+    "PartitionRow",
+    "Storage",
+    "admit_store",
+    "open_storage",
+    "spec_of",
+    "storage_options",
+    "try_store",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
 def storage_options(command: F) -> F:
-    """Add what says where the log is."""
-    where = click.option(
+    """Add the options that say where the log is."""
+    option = click.option(
         "--storage",
         "url",
         required=True,
@@ -38,7 +59,7 @@ def storage_options(command: F) -> F:
         metavar="URL",
         help="Where the log is: s3://bucket/folder, file:///path, ...",
     )
-    return where(store_option()(command))
+    return option(store_option()(command))
 
 
 class PartitionRow(NamedTuple):
@@ -54,7 +75,7 @@ class PartitionRow(NamedTuple):
 
 
 class Storage:
-    """A namespace, asked by one command."""
+    """A namespace, as one command uses it."""
 
     def __init__(self, store: Store) -> None:
         self._driver = Driver(retrying(store.perform))
@@ -63,7 +84,7 @@ class Storage:
         self.namespace: Namespace = self.run(open_namespace())
 
     def run(self, flow: Work[T]) -> T:
-        """Do what a flow asks for, many operations at once where it says so."""
+        """Run a flow, many operations at once where it says so."""
         return self._driver.run(flow)
 
     def lane(self, number: int) -> Lane:
@@ -109,10 +130,24 @@ def spec_of(url: str, store_options: tuple[str, ...]) -> StoreSpec:
 @contextmanager
 def open_storage(url: str, store_options: tuple[str, ...]) -> Iterator[Storage]:
     """Open a namespace; turn errors into a line and an exit code."""
-    try:
+    with exit_on_error():
         yield Storage(spec_of(url, store_options).open())
-    except InvalidInputError as error:
-        raise click.UsageError(str(error)) from error
-    except LakelogError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(1)
+
+
+def try_store(spec: StoreSpec, store: Store, size: ProbeSize = PROBE_AT_START) -> list[Finding]:
+    """Return what was found out about a store: by trying it, by its rules, by where it is."""
+    tried = probe_store(store, "", size)
+    begun_s = time.monotonic()
+    expiry = expiry_finding(find_expiry(spec, ""), time.monotonic() - begun_s)
+    return [*tried, expiry, machine_finding(spec, file_system_of(spec))]
+
+
+def admit_store(spec: StoreSpec, store: Store) -> None:
+    """Try a store, and print warnings about it.
+
+    Raises:
+        InvalidInputError: the store cannot carry a log.
+        UnavailableError: it does not answer.
+    """
+    for warning in admit(spec.url, try_store(spec, store)):
+        click.echo(f"Warning: {warning}", err=True)

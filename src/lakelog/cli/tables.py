@@ -2,7 +2,7 @@
 
 The text begins with a line of names and is never folded, so that ``cut``, ``awk`` and ``grep`` work
 on it. Names that clients chose are shown without control characters, and not beyond 256 characters:
-a group may be called anything, and must not be able to write on somebody's terminal.
+a group may be called anything, and its name must not control a terminal.
 """
 
 import sys
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import click
 
-__all__ = ["plain", "show_rows"]
+__all__ = ["counted", "plain", "show_rows"]
 
 TEXT_CHARS_MAX = 256
 
@@ -23,6 +23,11 @@ def plain(text: str) -> str:
     return "".join(
         one if one.isprintable() else one.encode("unicode_escape").decode() for one in cut
     )
+
+
+def counted(count: int, what: str) -> str:
+    """Return a number and what it counts: 1 file, 2 files."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def show_rows(names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

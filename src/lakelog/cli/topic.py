@@ -1,8 +1,7 @@
-"""`lakelog topic`: topics, from storage. No broker is needed, and none is asked."""
+"""`lakelog topic`: topics, from the object store. No broker is needed, and none is asked."""
 
 import json
 import sys
-from base64 import urlsafe_b64encode
 from typing import Any
 
 import click
@@ -23,6 +22,7 @@ from lakelog.errors import ConflictError, LakelogError, NotFoundError
 from lakelog.host import new_id
 from lakelog.journal import DeleteTopic, append
 from lakelog.log import store_now
+from lakelog_kafka_tools.java import id_text
 
 __all__ = ["topic"]
 
@@ -31,7 +31,7 @@ __all__ = ["topic"]
 def topic() -> None:
     """Create, list, describe, delete, copy and restore topics.
 
-    They are asked of the storage itself: no broker need run.
+    These commands use the object store itself: no broker need run.
     """
 
 
@@ -42,7 +42,12 @@ topic.add_command(restore)
 @topic.command("create")
 @click.argument("name")
 @storage_options
-@click.option("--partitions", default=1, show_default=True, help="They cannot become fewer.")
+@click.option(
+    "--partitions",
+    default=1,
+    show_default=True,
+    help="How many partitions it has; they can become more, and never fewer.",
+)
 @click.option(
     "--config",
     "configs",
@@ -50,7 +55,7 @@ topic.add_command(restore)
     metavar="NAME=VALUE",
     help="A topic config, by Kafka's name; may be repeated.",
 )
-@click.option("--if-not-exists", is_flag=True, help="One that is there is as good.")
+@click.option("--if-not-exists", is_flag=True, help="Succeed if the topic exists already.")
 def _create(
     name: str,
     url: str,
@@ -74,7 +79,7 @@ def _create(
         except ConflictError:
             if not if_not_exists:
                 raise
-            click.echo(f"Topic {name} is there already.")
+            click.echo(f"Topic {name} exists already.")
             return
     click.echo(f"Created topic {name}.")
 
@@ -83,7 +88,7 @@ def _create(
 @storage_options
 @json_option
 def _list(url: str, store_options: tuple[str, ...], as_json: bool) -> None:
-    """List topics. One that cannot be read is told, and the exit code is 1 then."""
+    """List topics. The exit code is 1 if one of them cannot be read."""
     with open_storage(url, store_options) as storage:
         news = storage.run(news_of_topics({}))
     topics = [one for _, one in sorted(news.topics.items()) if not one.deleted]
@@ -94,7 +99,7 @@ def _list(url: str, store_options: tuple[str, ...], as_json: bool) -> None:
         names = ("TOPIC", "PARTITIONS", "CONFIGS")
         show_rows(names, ((one.name, one.partitions, _configs(one)) for one in topics))
     for name, error in sorted(news.damaged.items()):
-        click.echo(f"topic {plain(name)} cannot be read: {error}", err=True)
+        click.echo(f"Topic {plain(name)} cannot be read: {error}", err=True)
     if news.damaged:
         sys.exit(1)
 
@@ -116,8 +121,9 @@ def _describe(
                 click.echo(json.dumps({**_fields(found), "partitions": parts}))
                 continue
             click.echo(
-                f"Topic: {found.name}\tTopicId: {_id(found)}\tPartitionCount: {found.partitions}\t"
-                f"ReplicationFactor: 1\tConfigs: {_configs(found)}"
+                f"Topic: {found.name}\tTopicId: {id_text(found.id)}\t"
+                f"PartitionCount: {found.partitions}\tReplicationFactor: 1\t"
+                f"Configs: {_configs(found)}"
             )
             columns = (
                 "TOPIC", "PARTITION", "LANE", "LOG-START", "LOG-END", "SEALED-END", "SEALED-BYTES",
@@ -128,11 +134,11 @@ def _describe(
 @topic.command("delete")
 @click.argument("name")
 @storage_options
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Delete it without asking.")
 def _delete(name: str, url: str, store_options: tuple[str, ...], yes: bool) -> None:
     """Delete a topic, with all of its records.
 
-    Its objects go when the namespace is kept, after the grace.
+    Its objects are removed by maintenance (lakelog keep), when the grace period is over.
     """
     with open_storage(url, store_options) as storage:
         found = _existing(storage, name)
@@ -144,28 +150,30 @@ def _delete(name: str, url: str, store_options: tuple[str, ...], yes: bool) -> N
             try:
                 storage.run(append(storage.lane(number), [DeleteTopic(topic=found.id)]))
             except LakelogError as error:
-                # The cell has said it. Whoever keeps the namespace tells a lane that did not hear.
-                click.echo(f"lane {number}: {error}; lakelog keep tells it later", err=True)
+                # The topic's cell says that it is deleted. Maintenance repeats it to the lane.
+                click.echo(
+                    f"Lane {number} could not be told of the deletion: {error}. The next pass of "
+                    "lakelog keep does it.",
+                    err=True,
+                )
     click.echo(f"Deleted topic {name}.")
 
 
 def _ask(found: Topic) -> None:
     if not sys.stdin.isatty():
-        raise click.UsageError("nobody is there to ask: say --yes to delete it")
-    what = f"Delete topic {found.name}, {found.partitions} partitions, with all records?"
-    click.confirm(what, abort=True)
+        raise click.UsageError("there is no terminal to ask on: use --yes to delete the topic")
+    click.confirm(
+        f"Delete topic {found.name}, {found.partitions} partitions, with all records?", abort=True
+    )
 
 
 def _existing(storage: Storage, name: str) -> Topic:
     found = storage.run(read_topic(name))
     if found.deleted:
-        raise NotFoundError(f"there is no topic {name!r}: it was deleted; lakelog topic list")
+        raise NotFoundError(
+            f"there is no topic {name!r}: it was deleted; lakelog topic list shows those that exist"
+        )
     return found
-
-
-def _id(found: Topic) -> str:
-    """Return the id as Kafka's tools print it."""
-    return urlsafe_b64encode(found.id).rstrip(b"=").decode()
 
 
 def _configs(found: Topic) -> str:
@@ -176,7 +184,7 @@ def _configs(found: Topic) -> str:
 def _fields(found: Topic) -> dict[str, Any]:
     return {
         "topic": found.name,
-        "id": _id(found),
+        "id": id_text(found.id),
         "partition_count": found.partitions,
         "lanes": found.lanes,
         "configs": dict(found.configs),

@@ -20,6 +20,8 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from lakelog.cli.tables import counted
+
 if TYPE_CHECKING:
     from lakelog.pipeline import Plan, Report
     from lakelog.spark.jobs import Progress as Done
@@ -29,17 +31,17 @@ __all__ = ["RunView", "plan_json"]
 FINDINGS_SHOWN = 20
 _NEXT = {
     "verify": "lakelog inspect PATH shows a damaged file; lakelog pipeline reindex mends indexes",
-    "reindex": "lakelog pipeline verify tells what is wrong with the data",
-    "convert": "--lose WHAT allows a loss; lakelog pipeline verify tells of damage",
-    "seal": "lakelog pipeline verify tells what is damaged",
-    "merge": "lakelog pipeline verify tells what is damaged",
-    "compact": "lakelog pipeline verify tells what is damaged",
-    "retain": "lakelog pipeline verify tells what is damaged",
+    "reindex": "lakelog pipeline verify shows what is wrong with the data",
+    "convert": "--lose WHAT allows a loss; lakelog pipeline verify shows what is damaged",
+    "seal": "lakelog pipeline verify shows what is damaged",
+    "merge": "lakelog pipeline verify shows what is damaged",
+    "compact": "lakelog pipeline verify shows what is damaged",
+    "retain": "lakelog pipeline verify shows what is damaged",
     "import": "lakelog inspect PATH shows a damaged file; the topics stay closed until all is well",
     "compare": "lakelog dump PATH shows the records of either side",
 }
 _NO_SEGMENTS = ("missing", "unsealed")
-"""Outcomes that are told in a sentence, and counted as no segment."""
+"""Outcomes that are shown as a sentence, and not counted as segments."""
 _LOOKS = ("verify", "reindex")
 _COLOURS = {"good": "green", "unverifiable": "yellow"}
 _UNVERIFIABLE = (
@@ -59,12 +61,12 @@ def plan_json(verb: str, plan: "Plan") -> dict[str, Any]:
         "bytes_read": plan.expected.bytes_read,
         "requests": dict(plan.expected.requests),
         "price_usd": round(plan.expected.price_usd, 6),
-        "missing": _told(plan, "missing"),
-        "unsealed": _told(plan, "unsealed"),
+        "missing": _sentences(plan, "missing"),
+        "unsealed": _sentences(plan, "unsealed"),
     }
 
 
-def _told(plan: "Plan", outcome: str) -> list[str]:
+def _sentences(plan: "Plan", outcome: str) -> list[str]:
     found = (result.findings for result in plan.results if result.outcome == outcome)
     return [finding.what for findings in found for finding in findings]
 
@@ -81,18 +83,18 @@ class RunView:
 
     def plan(self, plan: "Plan") -> None:
         """Show what a run would take."""
-        told = plan_json(self._verb, plan)
+        figures = plan_json(self._verb, plan)
         rows = {
-            "segments": f"{told['units']:,}",
-            "read": f"{told['objects_read']:,} objects, {_size(told['bytes_read'])}",
-            "write": f"{told['objects_written']:,} objects"
-            if told["objects_written"]
+            "segments": f"{figures['units']:,}",
+            "read": f"{figures['objects_read']:,} objects, {_size(figures['bytes_read'])}",
+            "write": f"{figures['objects_written']:,} objects"
+            if figures["objects_written"]
             else "nothing",
-            "requests": _requests(told["requests"]),
+            "requests": _requests(figures["requests"]),
             "price": _price(plan.expected.price_usd),
         }
         self._print(f"[bold]{self._verb}[/] {self._url}, a dry run", rows)
-        for what in told["missing"] + told["unsealed"]:
+        for what in figures["missing"] + figures["unsealed"]:
             self._say(what)
 
     @contextmanager
@@ -141,7 +143,7 @@ class RunView:
             "read": _size(usage.bytes_read),
         }
         if report.verb in _LOOKS:
-            segments, topics = _count(report.segments, "segment"), _count(report.topics, "topic")
+            segments, topics = counted(report.segments, "segment"), counted(report.topics, "topic")
             rows["looked at"] = f"{segments} of {topics}"
         if usage.bytes_written:
             rows["written"] = _size(usage.bytes_written)
@@ -157,8 +159,8 @@ class RunView:
     def _findings(self, report: "Report") -> None:
         for found in report.findings(FINDINGS_SHOWN):
             lost = f"; {found.size:,} bytes lost" if found.size else ""
-            place = f"{found.object} at {found.position}: " if found.position >= 0 else ""
-            self._say(f"{place}{found.what}{lost}")
+            position = f"{found.object} at {found.position}: " if found.position >= 0 else ""
+            self._say(f"{position}{found.what}{lost}")
         more = report.findings_count - FINDINGS_SHOWN
         if more > 0:
             self._say(f"... and {more:,} more; --report PATH saves them")
@@ -173,10 +175,6 @@ class RunView:
         self._out.print(title, soft_wrap=True)
         for name, text in rows.items():
             self._say(f"  {name:<10} {text}")
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _size(count: int) -> str:

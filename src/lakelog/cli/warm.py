@@ -1,4 +1,4 @@
-"""`lakelog warm`: compile the kernels ahead, for whoever asks for columns first."""
+"""`lakelog warm`: compile the kernels ahead of their first use."""
 
 import time
 from importlib import import_module
@@ -16,11 +16,11 @@ OTHERS = ("lakelog.formats.kernels", "lakelog.formats.kernels_encode")
 
 @click.command()
 def warm() -> None:
-    """Compile the kernels ahead, so that nobody waits for it later.
+    """Compile the kernels ahead of their first use.
 
-    They are what Spark and lakelog.scan read and write columns with. They are compiled once on a
-    machine, and again with each new version of lakelog, Numba or Python: do it where an image is
-    built. The result lies beside the package, or in NUMBA_CACHE_DIR.
+    Spark and lakelog.scan read and write columns with them. They are compiled once on a machine,
+    and again with each new version of lakelog, Numba or Python: run this where an image is built.
+    The result is stored beside the package, or in NUMBA_CACHE_DIR.
     """
     try:
         from numba.core.event import install_recorder
@@ -28,7 +28,7 @@ def warm() -> None:
         modules = kernel_modules()
     except ImportError as error:
         raise click.UsageError(missing(error, "arrow")) from error
-    began = time.monotonic()
+    begun_s = time.monotonic()
     compiled = 0
     for name in modules:
         from_s = time.monotonic()
@@ -37,8 +37,8 @@ def warm() -> None:
         if recorder.buffer:
             compiled += 1
             click.echo(f"{name} {time.monotonic() - from_s:.1f} s")
-    took_s = time.monotonic() - began
     if compiled:
+        took_s = time.monotonic() - begun_s
         click.echo(f"{compiled} of {len(modules)} modules were compiled, in {took_s:.1f} s.")
     else:
         click.echo("Everything was compiled already.")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakelog.cli import doctor as commands
+from lakelog.cli import storage
 from lakelog.errors import InvalidInputError, UnavailableError
 from lakelog.store import Delete, Expiry, ExpiryRule, ListPage, MemoryStore, Op, open_store
 from tests.unit.cli.making import run
@@ -92,7 +92,7 @@ def test_rules_that_delete_are_told(
     sentence: str,
 ) -> None:
     expiry = Expiry(rules=rules, said="rule '[b]' of the bucket")
-    monkeypatch.setattr(commands, "find_expiry", lambda *_: expiry)
+    monkeypatch.setattr(storage, "find_expiry", lambda *_: expiry)
     done = run("doctor", "store", "memory:", *SMALL)
     assert done.exit_code == code
     assert "rule '[b]' of the bucket" in done.stdout
@@ -125,7 +125,7 @@ def test_a_wrong_call_ends_with_2(wrong: list[str], told: str) -> None:
 def test_a_folder_that_several_machines_may_mount_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, code: int, sentence: str
 ) -> None:
-    monkeypatch.setattr(commands, "file_system_of", lambda _: kind)
+    monkeypatch.setattr(storage, "file_system_of", lambda _: kind)
     done = run("doctor", "store", tmp_path, *SMALL)
     assert done.exit_code == code
     assert done.stdout.splitlines()[-1].startswith(sentence.format(url=tmp_path))

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from lakelog.catalog import Topic, create_topic, make_namespace
 from lakelog.cli import main
-from lakelog.cli.group import decode_assignment
 from lakelog.coordination import BucketGroups, encode_group, shard_of
 from lakelog.groups import Committed, Durable, Offsets, Roster, RosterMember, TopicIdPartition
 from lakelog.host import SystemClock, new_id
@@ -19,6 +18,7 @@ from lakelog.journal import Lane, append, new_append
 from lakelog.model import Rules
 from lakelog.store import open_store, run, working
 from lakelog.testing import make_batch
+from lakelog_kafka_tools.group_admin import decode_assignment
 
 RULES = Rules(lanes=1)
 

@@ -28,7 +28,7 @@ def test_a_network_file_system_is_refused_unless_one_machine_uses_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = f"file://{tmp_path}"
-    monkeypatch.setattr("lakelog.cli.init.file_system_of", lambda _: "nfs4")
+    monkeypatch.setattr("lakelog.cli.storage.file_system_of", lambda _: "nfs4")
     refused = CliRunner().invoke(main, ["init", url])
     assert refused.exit_code == 1
     assert "nfs4" in refused.stderr

@@ -20,7 +20,7 @@ def test_what_is_missing_is_told_with_how_to_get_it(command: list[str]) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 2
-    assert f"pyarrow is missing here: {install_command('spark')}" in done.stderr
+    assert f"pyarrow is not installed: {install_command('spark')}" in done.stderr
 
 
 @pytest.mark.parametrize("home", [None, "/no/such/java"])

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.cli.dump.files import recognize_file
-from lakelog.cli.dump.recognize import SegmentFile, SideFile
+from lakelog.cli.dump.files import SegmentFile, SideFile, recognize_file
 from lakelog.errors import InvalidInputError
 from lakelog.formats import FORMATS
 from tests.unit.cli.making import flipped, run, write_segment

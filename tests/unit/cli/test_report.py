@@ -4,10 +4,9 @@ import io
 
 import pytest
 
-from lakelog.cli import report as module
+from lakelog.cli.dump import streams as module
 from lakelog.cli.dump.reading import Fault
-from lakelog.cli.output import Output
-from lakelog.cli.report import Report
+from lakelog.cli.dump.streams import Output, Report
 
 
 class _Terminal(io.StringIO):

@@ -111,12 +111,12 @@ def test_elsewhere_it_is_made_only_if_that_was_said(tmp_path: Path) -> None:
 def test_a_folder_on_a_network_file_system_is_refused_and_no_namespace_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("lakelog.cli.running.file_system_of", lambda _: "nfs4")
+    monkeypatch.setattr("lakelog.cli.storage.file_system_of", lambda _: "nfs4")
     with pytest.raises(InvalidInputError, match="one_machine=true"):
         open_log(StoreSpec(f"file://{tmp_path}"), make=True)
     assert open_log(StoreSpec(f"file://{tmp_path}", {"one_machine": "true"}), make=True)[2]
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr("lakelog.cli.running.file_system_of", lambda _: "fuse.own")
+    monkeypatch.setattr("lakelog.cli.storage.file_system_of", lambda _: "fuse.own")
     open_log(StoreSpec(f"file://{tmp_path}"), make=True)
     assert capsys.readouterr().err.startswith(f"Warning: file://{tmp_path}: machine: fuse.own")
 

@@ -119,7 +119,7 @@ def test_files_that_nobody_knows_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_what_is_not_built_is_said(log: Path) -> None:
-    with pytest.raises(Thrown, match="--offsets-decoder is not built here"):
+    with pytest.raises(Thrown, match="--offsets-decoder is not supported here"):
         told(run, "--files", str(log), "--offsets-decoder")
 
 

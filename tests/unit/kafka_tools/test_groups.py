@@ -6,8 +6,8 @@ from lakelog_kafka_tools import groups_text
 from lakelog_kafka_tools.cluster import Node
 from lakelog_kafka_tools.group_admin import Committed, Group, GroupListing, Member
 from lakelog_kafka_tools.groups import run
-from lakelog_kafka_tools.groups_text import Row
-from lakelog_kafka_tools.resets import partitions_of, plan_text, read_plan
+from lakelog_kafka_tools.groups_text import Row, plan_text
+from lakelog_kafka_tools.resets import partitions_of, read_plan
 from lakelog_kafka_tools.thrown import Thrown, refused
 from tests.unit.kafka_tools.scripted import told
 

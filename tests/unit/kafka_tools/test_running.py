@@ -17,7 +17,7 @@ def _ended(raised: BaseException | None) -> tuple[int, str]:
     def tool(_: Sequence[str], console: Console) -> int:
         if raised is not None:
             raise raised
-        console.leave(7)
+        console.exit(7)
 
     err = BytesIO()
     return run_tool(tool, (), Console(BytesIO(), err)), err.getvalue().decode()
@@ -39,7 +39,7 @@ def _ended(raised: BaseException | None) -> tuple[int, str]:
         (
             ImportError(name="confluent_kafka"),
             1,
-            f"lakelog: confluent_kafka is missing here: {install_command('tools')}\n",
+            f"lakelog: confluent_kafka is not installed: {install_command('tools')}\n",
         ),
         (UnavailableError("nobody"), 1, "lakelog: nobody\n"),
         (KeyboardInterrupt(), 130, ""),

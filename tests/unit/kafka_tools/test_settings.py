@@ -74,15 +74,15 @@ def test_a_name_and_a_password_come_from_jaas() -> None:
 @pytest.mark.parametrize(
     ("properties", "message"),
     [
-        ({"security.protocol": "X"}, "security.protocol=X is none of"),
-        ({"security.protocol": "SASL_PLAINTEXT"}, "sasl.mechanism=GSSAPI is not spoken here"),
+        ({"security.protocol": "X"}, "security.protocol=X is not one of"),
+        ({"security.protocol": "SASL_PLAINTEXT"}, "sasl.mechanism=GSSAPI is not supported here"),
         (
             {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"},
             "sasl.jaas.config has no username and password",
         ),
         (
             {"security.protocol": "SSL", "ssl.truststore.location": "trust.jks"},
-            "make a file of PEM of it",
+            "convert the file to PEM",
         ),
     ],
 )
@@ -106,7 +106,6 @@ def test_names_that_differ_are_translated_and_strangers_are_told_of() -> None:
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": "ca.pem",
         },
-        (),
         told.append,
     )
 

@@ -5,23 +5,28 @@ from pathlib import PurePath
 
 import click
 
-from lakelog.cli.arguments import (
+from lakelog.cli.arguments import json_option
+from lakelog.cli.dump.files import (
+    SegmentFile,
+    SideFile,
+    open_segment,
+    read_side,
+    recognize_file,
+)
+from lakelog.cli.dump.find import Found, find
+from lakelog.cli.dump.jsonl import JsonLines
+from lakelog.cli.dump.reading import Fault, Shown, Wanted, read_segment
+from lakelog.cli.dump.side import read_side_file
+from lakelog.cli.dump.streams import (
+    Output,
+    Report,
     format_option,
-    json_option,
     paths_argument,
     readable,
     streams,
 )
-from lakelog.cli.dump.files import open_segment, recognize_file
-from lakelog.cli.dump.find import Found, find
-from lakelog.cli.dump.jsonl import JsonLines
-from lakelog.cli.dump.reading import Fault, Shown, Wanted, read_segment
-from lakelog.cli.dump.recognize import SegmentFile, SideFile
-from lakelog.cli.dump.side import read_side_file
 from lakelog.cli.dump.text import TextLines
-from lakelog.cli.output import Output
-from lakelog.cli.report import Report
-from lakelog.formats import FORMATS
+from lakelog.formats import Format
 
 __all__ = ["dump"]
 
@@ -29,13 +34,21 @@ __all__ = ["dump"]
 @click.command()
 @paths_argument
 @json_option
-@click.option("--no-data", is_flag=True, help="Batches only; records are not looked at.")
-@click.option("--offset-from", type=click.IntRange(min=0), default=0, help="The first offset.")
-@click.option("--offset-to", type=click.IntRange(min=0), help="The first offset to leave out.")
+@click.option("--no-data", is_flag=True, help="Print batches only, without their records.")
 @click.option(
-    "--limit", type=click.IntRange(min=0), help="At most so many records; batches with --no-data."
+    "--offset-from", type=click.IntRange(min=0), default=0, help="The first offset to print."
 )
-@click.option("--all-files", is_flag=True, help="In directories, side files as well.")
+@click.option(
+    "--offset-to",
+    type=click.IntRange(min=0),
+    help="The offset at which to stop; it is not printed.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    help="Print at most so many records, or batches with --no-data.",
+)
+@click.option("--all-files", is_flag=True, help="Print the side files in directories as well.")
 @format_option
 def dump(
     paths: tuple[str, ...],
@@ -45,7 +58,7 @@ def dump(
     offset_to: int | None,
     limit: int | None,
     all_files: bool,
-    told: str | None,
+    given_format: Format | None,
 ) -> None:
     """Print every batch and record of segments: Kafka, KAFS, STRM and RustLog.
 
@@ -66,14 +79,12 @@ def dump(
             if not _is_within(found, wanted):
                 continue
             with readable(found.path, report):
-                file = recognize_file(found.path, FORMATS[told] if told else None)
+                file = recognize_file(found.path, given_format)
                 if isinstance(file, SegmentFile):
                     left = dumping.segment(file, left)
                 else:
                     dumping.side(file)
-        if not report.files and not report.unread:
-            report.refuse(f"no segments in {', '.join(paths)}")
-        report.close(["lakelog", "inspect", *paths])
+        report.close(paths, ["lakelog", "inspect", *paths])
 
 
 def _is_within(found: Found, wanted: Wanted) -> bool:
@@ -99,7 +110,7 @@ class _Dump:
     def side(self, file: SideFile) -> None:
         self.report.begin_file()
         self.output.write(self.lines.begin(file.path))
-        for found in read_side_file(file):
+        for found in read_side_file(file, read_side(file.path)):
             if isinstance(found, Fault):
                 self.fault(found)
             else:

@@ -7,15 +7,17 @@
                           voter i32, from version 1 on with a directory id of 16 bytes; tags
 
 Of the types that only a controller's log holds (snapshot header and footer, KRaft version and
-voters) the name is told and the value is not looked at.
+voters) the name is shown and the value is not looked at.
 """
 
 import struct
-from base64 import urlsafe_b64encode
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from lakelog.errors import CorruptError
 from lakelog.model import Record
+from lakelog_kafka_tools.java import id_text
+from lakelog_kafka_tools.schemas import decode, schema
 
 __all__ = ["Control", "Voter", "read_control"]
 
@@ -30,9 +32,8 @@ _NAMES = {
 }
 _KEY = struct.Struct(">hh")
 _MARKER = struct.Struct(">hi")
-_LEADER = struct.Struct(">hi")
-_VOTER = struct.Struct(">i")
-_ID_BYTES = 16
+_VOTER = "id:i32 directory_id:uuid@1"
+_LEADER_CHANGE = f"version:i16 leader:i32 voters:[{_VOTER}] granting:[{_VOTER}]"
 
 
 class Voter(NamedTuple):
@@ -66,42 +67,18 @@ def read_control(record: Record) -> Control:
             version, epoch = _MARKER.unpack_from(value)
             return Control(name, type_id, version, coordinator_epoch=epoch)
         if name == "LEADER_CHANGE":
-            return _leader_change(value)
+            version = int.from_bytes(value[:2], signed=True)
+            found = decode(schema(_LEADER_CHANGE), value, 0, max(version, 0), True)
+            voters, granting = (_voters(found[one], version) for one in ("voters", "granting"))
+            return Control(
+                name, type_id, version, leader=found["leader"], voters=voters, granting=granting
+            )
     except (struct.error, CorruptError):
         pass
     return Control(name, type_id)
 
 
-def _leader_change(value: bytes) -> Control:
-    version, leader = _LEADER.unpack_from(value)
-    voters, at = _voters(value, _LEADER.size, version)
-    granting, _ = _voters(value, at, version)
-    return Control("LEADER_CHANGE", 2, version, leader=leader, voters=voters, granting=granting)
-
-
-def _voters(value: bytes, at: int, version: int) -> tuple[tuple[Voter, ...], int]:
-    count, at = _unsigned(value, at)
-    voters: list[Voter] = []
-    for _ in range(count - 1):
-        (voter,) = _VOTER.unpack_from(value, at)
-        at += _VOTER.size
-        directory: str | None = None
-        if version > 0:
-            directory = urlsafe_b64encode(value[at : at + _ID_BYTES]).rstrip(b"=").decode()
-            at += _ID_BYTES
-        tags, at = _unsigned(value, at)
-        if tags:
-            raise CorruptError(f"{tags} tags of a voter", at=at)
-        voters.append(Voter(voter, directory))
-    return tuple(voters), at
-
-
-def _unsigned(value: bytes, at: int) -> tuple[int, int]:
-    """Return an unsigned varint, which the protocol has where records have zigzag ones."""
-    number = shift = 0
-    while at < len(value) and shift < 35:
-        number |= (value[at] & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if value[at - 1] < 0x80:
-            return number, at
-    raise CorruptError("a varint is cut short", at=at)
+def _voters(rows: Iterable[Mapping[str, Any]], version: int) -> tuple[Voter, ...]:
+    return tuple(
+        Voter(row["id"], id_text(row["directory_id"]) if version > 0 else None) for row in rows
+    )

@@ -6,9 +6,9 @@ Directories below it come after its own files, in natural order (topic-2 before 
 directories are not followed, since they may lead in circles.
 
 Of a partition in a namespace, the segments are those that its manifest names: what merging or
-compaction has replaced lies there for a while, and holds records a second time. It is left out, and
-that is said. Whoever names a file sees it. Records that are only in the journal of a namespace are
-in no segment: that there are some is said, once for each namespace and path.
+compaction has replaced lies there for a while, and holds records a second time. It is left out,
+which is reported; a file that is named itself is always read. Records that are only in the journal
+of a namespace are in no segment: that there are some is reported, once for each namespace and path.
 """
 
 import os
@@ -17,7 +17,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from lakelog.cli.dump.recognize import base_offset_of, is_side_name
+from lakelog.cli.dump.files import base_offset_of, is_side_name
 
 __all__ = ["Found", "display_path", "find"]
 
@@ -47,12 +47,12 @@ def find(
 ) -> Iterator[Found]:
     """Yield the files that ``paths`` stand for: files themselves, directories all below them.
 
-    ``refuse`` is told of what cannot be listed or read, ``say`` of what is left out.
+    ``refuse`` is called with what cannot be listed or read, ``say`` with what is left out.
     """
     for path in paths:
         root = display_path(path)
         if os.path.isdir(path):  # noqa: PTH112 (a Path would drop the leading "./" people typed)
-            _tell_of_journal_above(path, say)
+            _report_journal_above(path, say)
             yield from _find_below(root, refuse, say, all_files)
         else:
             yield Found(root, root)
@@ -76,7 +76,7 @@ def _find_below(
             refuse(f"{directory}: {error.strerror}")
             continue
         if _NAMESPACE in below:
-            _tell_of_journal(directory, say)
+            _report_journal(directory, say)
         if has_manifest:
             names = _named(directory, names, refuse, say)
         bases = [base_offset_of(name) for name in names]
@@ -103,11 +103,15 @@ def _named(
     above, _, partition = whole.rpartition("/")
     root, _, topic = above.rpartition("/")
     path = f"{topic}/{partition}"
-    place = LAYOUTS["kafs"].partition_of(path)
-    if place is None:
+    topic_partition = LAYOUTS["kafs"].partition_of(path)
+    if topic_partition is None:
         return names
     listed = Directory(
-        path=path, topic=place[0], partition=place[1], segments=(), has_manifest=True
+        path=path,
+        topic=topic_partition[0],
+        partition=topic_partition[1],
+        segments=(),
+        has_manifest=True,
     )
     (found,) = run(read_named([listed]), working(LocalStore(root or "/").perform))
     if found.fault is not None:
@@ -125,22 +129,22 @@ def _named(
     return kept
 
 
-def _tell_of_journal_above(path: str, say: Callable[[str], None]) -> None:
-    """Tell of the journal, where ``path`` is the folder of a topic or partition of a namespace."""
+def _report_journal_above(path: str, say: Callable[[str], None]) -> None:
+    """Report the journal, where ``path`` is the folder of a topic or partition of a namespace."""
     inner: list[str] = []
     folder = os.path.abspath(path)  # noqa: PTH100 (a link stays what it is)
     for _ in range(2):
         folder, _, name = folder.rpartition("/")
         inner.insert(0, name)
         if name != _NAMESPACE and os.path.isdir(f"{folder}/{_NAMESPACE}"):  # noqa: PTH112
-            _tell_of_journal(folder, say, *inner)
+            _report_journal(folder, say, *inner)
             return
 
 
-def _tell_of_journal(
+def _report_journal(
     root: str, say: Callable[[str], None], path: str | None = None, partition: str = ""
 ) -> None:
-    """Tell of records of a namespace, or of a topic or partition of it, that no segment holds."""
+    """Report records of a namespace, or of a topic or partition of it, that no segment holds."""
     # Only here: the commands on files are to start fast.
     from lakelog.host import SystemClock, new_id
     from lakelog.log import tell_unsealed
@@ -154,10 +158,10 @@ def _tell_of_journal(
         if partition.isdecimal():
             selection = Selection(partitions=frozenset({(topic, int(partition))}))
     flow = tell_unsealed(selection, SystemClock(), new_id)
-    if told := run(flow, working(LocalStore(root or "/").perform)):
+    if unsealed := run(flow, working(LocalStore(root or "/").perform)):
         say(
-            f"{root}: {told}: lakelog pipeline seal {shlex.quote(root)} --now makes segments of "
-            "them, and lakelog.scan in Python reads them as they are"
+            f"{root}: {unsealed}: lakelog pipeline seal {shlex.quote(root)} --now makes segments "
+            "of them, and lakelog.scan in Python reads them as they are"
         )
 
 

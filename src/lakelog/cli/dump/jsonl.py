@@ -12,8 +12,8 @@ import json
 from base64 import b64encode
 
 from lakelog.cli.dump.control import read_control
+from lakelog.cli.dump.files import SegmentFile
 from lakelog.cli.dump.reading import Fault, Shown
-from lakelog.cli.dump.recognize import SegmentFile
 from lakelog.cli.dump.side import Entry
 from lakelog.cli.dump.text import TIME_NAMES
 from lakelog.model import Record
@@ -58,8 +58,14 @@ class JsonLines:
 
     def begin_segment(self, file: SegmentFile) -> str:
         self._file = file.path
-        fields = {"file": file.path, "format": file.format.name, "base_offset": file.base_offset}
-        return as_json({"kind": "segment", **fields})
+        return as_json(
+            {
+                "kind": "segment",
+                "file": file.path,
+                "format": file.format.name,
+                "base_offset": file.base_offset,
+            }
+        )
 
     def batch(self, shown: Shown) -> str:
         fields: dict[str, object] = {
@@ -113,18 +119,19 @@ class JsonLines:
             return ""
         return as_json({"kind": entry.kind, "file": file, **entry.fields})
 
-    def trailing(self, size: int, name: str) -> str:  # noqa: ARG002 (the damage has been told)
+    def trailing(self, size: int, name: str) -> str:  # noqa: ARG002 (reported as damage)
         return ""
 
     def fault(self, fault: Fault) -> str:
-        fields: dict[str, object] = {
-            "kind": "damage",
-            "file": fault.path,
-            "position": fault.position,
-            "size": fault.size,
-            "what": fault.what,
-        }
-        return as_json(fields)
+        return as_json(
+            {
+                "kind": "damage",
+                "file": fault.path,
+                "position": fault.position,
+                "size": fault.size,
+                "what": fault.what,
+            }
+        )
 
 
 def _header_fields(header: BatchHeader) -> dict[str, object]:

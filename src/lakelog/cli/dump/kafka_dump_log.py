@@ -6,31 +6,41 @@ reads get the same lines, and any of them may be the address of an object.
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from lakelog.cli.dump import kafka_indexes as indexes
-from lakelog.cli.dump.find import display_path
-from lakelog.cli.dump.reading import Fault, Wanted, read_segment
-from lakelog.cli.dump.recognize import (
+from lakelog.cli.dump.files import (
     HEAD_BYTES,
+    SIDE_BYTES_MAX,
     SegmentFile,
     SideFile,
     recognize,
 )
-from lakelog.cli.dump.side import read_side_file
+from lakelog.cli.dump.find import display_path
+from lakelog.cli.dump.reading import Fault, Wanted, read_segment
+from lakelog.cli.dump.side import (
+    OFFSET_ENTRY_BYTES,
+    TIME_ENTRY_BYTES,
+    Row,
+    offset_entries,
+    read_side_file,
+    time_entries,
+)
 from lakelog.cli.dump.sources import Sources, is_remote
 from lakelog.cli.dump.text import TextLines
-from lakelog.errors import InvalidInputError
+from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats import kafkalog
+from lakelog.records import HEADER_BYTES, BatchHeader, decode_header
 from lakelog_kafka_tools.grammar import Options
 from lakelog_kafka_tools.java import hash_order, parse_int, split, text_hash
 from lakelog_kafka_tools.running import Console, check_required, start
-from lakelog_kafka_tools.thrown import Thrown
+from lakelog_kafka_tools.thrown import RUNTIME, Thrown, number_error
 
 __all__ = ["run"]
 
-_ABOUT = "Print what is in segments and their indexes."
+_ABOUT = "Print what is in segments and their "
 _DECODERS = (
     "offsets-decoder", "transaction-log-decoder", "cluster-metadata-decoder",
     "remote-log-metadata-decoder", "share-group-state-decoder",
@@ -39,6 +49,7 @@ _CLASSES = ("value-decoder-class", "key-decoder-class")
 _STRINGS = "org.apache.kafka.tools.api.StringDecoder"
 _EVERYTHING = (1 << 31) - 1
 _CHECKPOINT = re.compile(r"(\d+)-(\d+)\.checkpoint")
+_CORRUPT = "org.apache.kafka.storage.internals.log.CorruptIndexException"
 _KAFKA = {".log", ".checkpoint", ".index", ".timeindex", ".snapshot", ".txnindex"}
 
 
@@ -53,15 +64,24 @@ def run(arguments: Sequence[str], console: Console) -> int:
     return 0
 
 
+class _TimeTrouble(NamedTuple):
+    """Something that is wrong with an entry of a time index."""
+
+    kind: str
+    """mismatch, order or missing."""
+    entry: int
+    found: int
+
+
 @dataclass(slots=True)
 class _Dumping:
-    """Prints files, and remembers what is to be told at the end."""
+    """Prints files, and remembers what is to be reported at the end."""
 
     options: Options
     console: Console
     sources: Sources = field(default_factory=Sources)
     mismatches: dict[str, dict[int, int]] = field(default_factory=dict)
-    times: dict[str, list[indexes.TimeTrouble]] = field(default_factory=dict)
+    times: dict[str, list[_TimeTrouble]] = field(default_factory=dict)
     gaps: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def file(self, path: str) -> None:
@@ -76,23 +96,20 @@ class _Dumping:
         elif suffix in _KAFKA or (suffix and self._is_other(path)):
             self._recognized(path)
         else:
-            self.console.complain(f"Ignoring unknown file {path}")
+            self.console.say_error(f"Ignoring unknown file {path}")
 
     def _is_other(self, path: str) -> bool:
         """Say whether a file is of a format that Kafka does not know."""
         try:
-            found = recognize(
-                path, self.sources.read(path, 0, HEAD_BYTES), log_head=self._beside(path)
-            )
+            return self._recognize(path).format is not kafkalog.FORMAT
         except (InvalidInputError, Thrown):
             return False
-        return found.format is not kafkalog.FORMAT
 
-    def _beside(self, path: str) -> bytes:
-        try:
-            return self.sources.read(f"{path.rpartition('.')[0]}.log", 0, HEAD_BYTES)
-        except Thrown:
-            return b""
+    def _recognize(self, path: str) -> SegmentFile | SideFile:
+        log_head = b""
+        with suppress(Thrown):
+            log_head = self.sources.read(f"{path.rpartition('.')[0]}.log", 0, HEAD_BYTES)
+        return recognize(path, self.sources.read(path, 0, HEAD_BYTES), log_head=log_head)
 
     # ------------------------------------------------------------------------ logs
 
@@ -110,8 +127,8 @@ class _Dumping:
         head = self.sources.read(path, 0, HEAD_BYTES)
         if not head:
             return
-        told = kafkalog.FORMAT if name.endswith(".checkpoint") else None
-        file = recognize(path, head, told=told)
+        given = kafkalog.FORMAT if name.endswith(".checkpoint") else None
+        file = recognize(path, head, given=given)
         assert isinstance(file, SegmentFile)
         self._segment(file, most)
 
@@ -146,30 +163,27 @@ class _Dumping:
     def _check_decoders(self) -> None:
         for name in _DECODERS:
             if self.options.has(name):
-                message = f"--{name} is not built here: use --print-data-log, or Apache's own tool"
-                raise Thrown("java.lang.UnsupportedOperationException", message)
+                raise Thrown(
+                    "java.lang.UnsupportedOperationException",
+                    f"--{name} is not supported here: use --print-data-log, or Apache's own tool",
+                )
         for name in _CLASSES:
             kind = self.options.value(name, _STRINGS)
             if kind != _STRINGS:
                 cause = Thrown("java.lang.ClassNotFoundException", kind)
-                message = "Failed to load decoder class"
-                raise Thrown("java.lang.RuntimeException", message, cause=cause)
+                raise Thrown(RUNTIME, "Failed to load decoder class", cause=cause)
 
     def _recognized(self, path: str) -> None:
-        found = recognize(path, self.sources.read(path, 0, HEAD_BYTES), log_head=self._beside(path))
+        found = self._recognize(path)
         if isinstance(found, SegmentFile):
             self.console.say(f"Log starting offset: {found.base_offset}")
             self._segment(found, self.options.number("max-bytes", _EVERYTHING) or 0)
             return
-        with self.sources.here(path) as copy:
-            side = SideFile(
-                path=copy, format=found.format, kind=found.kind, base_offset=found.base_offset
-            )
-            for entry in read_side_file(side):
-                if isinstance(entry, Fault):
-                    self.console.complain(entry.what)
-                elif entry.text:
-                    self.console.say(entry.text.replace(copy, path))
+        for entry in read_side_file(found, self.sources.read(path, 0, SIDE_BYTES_MAX + 1)):
+            if isinstance(entry, Fault):
+                self.console.say_error(entry.what)
+            elif entry.text:
+                self.console.say(entry.text)
 
     # ------------------------------------------------------------------------ indexes
 
@@ -179,30 +193,29 @@ class _Dumping:
         stem = f"{folder}{slash}{name.partition('.')[0]}"
         log, absolute = f"{stem}.log", _absolute(path)
         self.sources.size(_absolute(log))
-        data = self.sources.read(path, 0, indexes.INDEX_BYTES_MAX)
-        if not by_time and len(data) < 8:
+        data = self.sources.read(path, 0, SIDE_BYTES_MAX)
+        if not by_time and len(data) < OFFSET_ENTRY_BYTES:
             self.console.say(f"{path} is empty.")
             return
         if self.options.has("index-sanity-check"):
-            indexes.check_sanity(data, absolute, by_time=by_time)
+            _check_sanity(data, absolute, by_time=by_time)
             self.console.say(f"{path} passed sanity check.")
             return
         if by_time:
-            entries = indexes.time_entries(data, base)
-            offsets = indexes.offset_entries(
-                self.sources.read(f"{stem}.index", 0, indexes.INDEX_BYTES_MAX), base
-            )
-            for trouble in indexes.time_trouble(self.sources, log, entries, offsets):
+            times = list(time_entries(data, base))
+            index = self.sources.read(f"{stem}.index", 0, SIDE_BYTES_MAX)
+            offsets = list(offset_entries(index, base))
+            for trouble in _time_trouble(self.sources, log, times, offsets):
                 self.times.setdefault(absolute, []).append(trouble)
-            text = [f"timestamp: {time} offset: {offset}" for time, offset in entries]
+            text = [f"timestamp: {timestamp} offset: {offset}" for _, timestamp, offset in times]
         else:
-            entries = indexes.offset_entries(data, base)
-            for offset, position in entries:
-                found = indexes.last_offset_at(self.sources, log, position)
-                if found != offset:
-                    last = -1 if found is None else found
+            text = []
+            for _, offset, position in offset_entries(data, base):
+                text.append(f"offset: {offset} position: {position}")
+                found = next(_batches(self.sources, log, position), None)
+                last = -1 if found is None else found.next_offset - 1
+                if last != offset:
                     self.mismatches.setdefault(absolute, {})[offset] = last
-            text = [f"offset: {offset} position: {position}" for offset, position in entries]
         if not self.options.has("verify-index-only"):
             for line in text:
                 self.console.say(line)
@@ -210,8 +223,8 @@ class _Dumping:
     # ------------------------------------------------------------------------ the end
 
     def report(self) -> None:
-        """Tell what was found to be wrong."""
-        say = self.console.complain
+        """Report what was found to be wrong."""
+        say = self.console.say_error
         for path in hash_order(self.mismatches, text_hash):
             say(f"Mismatches in :{path}")
             for offset, last in sorted(self.mismatches[path].items(), reverse=True):
@@ -249,9 +262,71 @@ def _base_offset(name: str) -> int:
     stem = name.partition(".")[0]
     number = parse_int(stem, 64)
     if number is None:
-        raise Thrown("java.lang.NumberFormatException", f'For input string: "{stem}"')
+        raise number_error(stem)
     return number
 
 
 def _absolute(path: str) -> str:
     return path if is_remote(path) else os.path.abspath(path)  # noqa: PTH100 (as Java does it)
+
+
+# ---------------------------------------------------------------------------- indexes and logs
+
+
+def _check_sanity(data: bytes, path: str, *, by_time: bool) -> None:
+    """Check what a broker checks when it starts.
+
+    Raises:
+        Thrown: it would rebuild the index.
+    """
+    size = TIME_ENTRY_BYTES if by_time else OFFSET_ENTRY_BYTES
+    name = f"Time index file {path}" if by_time else f"Index file {path}"
+    if by_time and len(data) >= size:
+        # Those that are not filled yet count as well, in Kafka's own check.
+        at = len(data) // size * size - size
+        first, last = int.from_bytes(data[:8]), int.from_bytes(data[at : at + 8])
+        if last < first:
+            raise Thrown(
+                _CORRUPT,
+                f"Corrupt time index found, time index file ({path}) has non-zero size but the last"
+                f" timestamp is {last} which is less than the first timestamp {first}",
+            )
+    if len(data) % size:
+        raise Thrown(
+            _CORRUPT,
+            f"{name} is corrupt, found {len(data)} bytes which is neither positive nor a multiple"
+            f" of {size}",
+        )
+
+
+def _batches(sources: Sources, log: str, position: int) -> Iterator[BatchHeader]:
+    """Yield the headers of the batches from a position on, as far as they can be read."""
+    while True:
+        try:
+            header = decode_header(sources.read(log, position, position + HEADER_BYTES))
+        except (CorruptError, UnsupportedError):
+            return
+        yield header
+        position += header.size
+
+
+def _time_trouble(
+    sources: Sources, log: str, entries: list[Row], offsets: list[Row]
+) -> Iterator[_TimeTrouble]:
+    """Yield what is wrong with the entries of a time index, in their order."""
+    previous = -1
+    for _, timestamp, offset in entries:
+        known = (at for _, before, at in offsets if before <= offset and at > 0)
+        position = max(known, default=0)
+        found = next(
+            (one for one in _batches(sources, log, position) if one.next_offset > offset), None
+        )
+        last = -1 if found is None else found.next_offset - 1
+        if found is None or last != offset:
+            yield _TimeTrouble("missing", offset, last)
+        else:
+            if found.max_timestamp != timestamp:
+                yield _TimeTrouble("mismatch", timestamp, found.max_timestamp)
+            if previous >= timestamp:
+                yield _TimeTrouble("order", timestamp, previous)
+        previous = timestamp

@@ -1,27 +1,28 @@
 """The files beside segments: what is printed of each, entry by entry.
 
 An index that is being written to is a file of full size whose rest is zero. kafka-dump-log shows
-the first of those zero entries when no other comes before it; so does the text here, since it must
-be the same, and the JSON does not, since there is no such entry.
+the first of those zero entries when no other comes before it. The text here shows it too, since it
+must be the same; the JSON does not, since there is no such entry.
 
 An index that breaks its own rules is shown as far as it can be read, and then reported.
 """
 
-from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
-from lakelog.cli.dump.files import read_side
+from lakelog.cli.dump.files import SideFile
 from lakelog.cli.dump.reading import Fault
-from lakelog.cli.dump.recognize import SideFile
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats import kafkalog, kafs, rustlog
+from lakelog_kafka_tools.java import id_text, optional_long
 
-__all__ = ["Entry", "read_side_file"]
+__all__ = ["Entry", "offset_entries", "read_side_file", "time_entries"]
 
-_OFFSET_ENTRY_BYTES = 8
-_TIME_ENTRY_BYTES = 12
+OFFSET_ENTRY_BYTES = 8
+TIME_ENTRY_BYTES = 12
 _RUSTLOG_ENTRY_BYTES = 16
+Row = tuple[int, int, int]
+"""An entry of an index: where it stands, then offset and position, or timestamp and offset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +34,8 @@ class Entry:
     fields: dict[str, object] = field(default_factory=dict)
 
 
-def read_side_file(file: SideFile) -> Iterator[Entry | Fault]:
+def read_side_file(file: SideFile, data: bytes) -> Iterator[Entry | Fault]:
     """Yield the entries of a side file, and what is wrong with it."""
-    data = read_side(file.path)
     read = _READERS.get((file.format.name, file.kind)) or _READERS[("kafkalog", file.kind)]
     try:
         yield from read(data, file)
@@ -43,40 +43,56 @@ def read_side_file(file: SideFile) -> Iterator[Entry | Fault]:
         yield Fault(path=file.path, position=error.at, size=0, what=error.what)
 
 
+def offset_entries(data: bytes, base: int) -> Iterator[Row]:
+    """Yield the entries of an offset index, up to what a running broker has not filled yet."""
+    whole = data[: len(data) - len(data) % OFFSET_ENTRY_BYTES]
+    return _filled(kafkalog.OffsetIndex(base_offset=base, data=whole), base, offset_at=1)
+
+
+def time_entries(data: bytes, base: int) -> Iterator[Row]:
+    """Yield the entries of a time index, up to what a running broker has not filled yet."""
+    whole = data[: len(data) - len(data) % TIME_ENTRY_BYTES]
+    return _filled(kafkalog.TimeIndex(base_offset=base, data=whole), base, offset_at=2)
+
+
+def _filled(entries: Iterable[Row], base: int, *, offset_at: int) -> Iterator[Row]:
+    for number, entry in enumerate(entries):
+        if entry[offset_at] == base and number > 0:
+            return
+        yield entry
+
+
 def _offset_index(data: bytes, file: SideFile) -> Iterator[Entry]:
-    base = file.base_offset
-    whole = data[: len(data) - len(data) % _OFFSET_ENTRY_BYTES]
-    entries = kafkalog.OffsetIndex(base_offset=base, data=whole)
-    if not len(entries):
+    for entry in _index(offset_entries(data, file.base_offset), file):
+        yield entry if entry.fields.get("position") else replace(entry, fields={})
+    kafkalog.decode_offset_index(data, base_offset=file.base_offset)
+
+
+def _index(entries: Iterable[Row], file: SideFile) -> Iterator[Entry]:
+    """Yield the entries of an offset index, or say that there are none."""
+    is_empty = True
+    for at, offset, position in entries:
+        is_empty = False
+        yield Entry(
+            kind="index-entry",
+            text=f"offset: {offset} position: {position}",
+            fields={"at": at, "offset": offset, "position": position},
+        )
+    if is_empty:
         yield Entry(kind="index-entry", text=f"{file.path} is empty.")
-    for number, (at, offset, position) in enumerate(entries):
-        if offset == base and number > 0:
-            break
-        text = f"offset: {offset} position: {position}"
-        fields: dict[str, object] = {"at": at, "offset": offset, "position": position}
-        yield Entry(kind="index-entry", text=text, fields=fields if position else {})
-    kafkalog.decode_offset_index(data, base_offset=base)
 
 
 def _time_index(data: bytes, file: SideFile) -> Iterator[Entry]:
-    base = file.base_offset
-    whole = data[: len(data) - len(data) % _TIME_ENTRY_BYTES]
-    for number, (at, timestamp, offset) in enumerate(
-        kafkalog.TimeIndex(base_offset=base, data=whole)
-    ):
-        if offset == base and number > 0:
-            break
+    for at, timestamp, offset in time_entries(data, file.base_offset):
         text = f"timestamp: {timestamp} offset: {offset}"
         fields: dict[str, object] = {"at": at, "timestamp": timestamp, "offset": offset}
         yield Entry(kind="time-index-entry", text=text, fields=fields if timestamp else {})
-    kafkalog.decode_time_index(data, base_offset=base)
+    kafkalog.decode_time_index(data, base_offset=file.base_offset)
 
 
 def _snapshot(data: bytes, file: SideFile) -> Iterator[Entry]:
     for state in kafkalog.decode_snapshot(data, next_offset=file.base_offset):
-        since = "OptionalLong.empty"
-        if state.open_since >= 0:
-            since = f"OptionalLong[{state.open_since}]"
+        since = optional_long(state.open_since if state.open_since >= 0 else None)
         text = (
             f"producerId: {state.producer_id} producerEpoch: {state.epoch} "
             f"coordinatorEpoch: {state.coordinator_epoch} currentTxnFirstOffset: {since} "
@@ -103,6 +119,7 @@ _PRODUCER_FIELDS = (
     "coordinator_epoch",
     "open_since",
 )
+_TRANSACTION_FIELDS = ("producer_id", "first_offset", "last_offset", "last_stable_offset")
 
 
 def _transactions(data: bytes, file: SideFile) -> Iterator[Entry]:
@@ -111,12 +128,7 @@ def _transactions(data: bytes, file: SideFile) -> Iterator[Entry]:
             f"version: 0 producerId: {txn.producer_id} firstOffset: {txn.first_offset} "
             f"lastOffset: {txn.last_offset} lastStableOffset: {txn.last_stable_offset}"
         )
-        fields: dict[str, object] = {
-            "producer_id": txn.producer_id,
-            "first_offset": txn.first_offset,
-            "last_offset": txn.last_offset,
-            "last_stable_offset": txn.last_stable_offset,
-        }
+        fields = {name: getattr(txn, name) for name in _TRANSACTION_FIELDS}
         yield Entry(kind="aborted-transaction", text=text, fields=fields)
 
 
@@ -128,33 +140,24 @@ def _leader_epochs(data: bytes, file: SideFile) -> Iterator[Entry]:  # noqa: ARG
 
 def _metadata(data: bytes, file: SideFile) -> Iterator[Entry]:  # noqa: ARG001
     # Kafka's own tools show topic ids as the file has them, not as UUIDs.
-    topic_id = urlsafe_b64encode(kafkalog.decode_metadata(data).bytes).rstrip(b"=").decode()
+    topic_id = id_text(kafkalog.decode_metadata(data).bytes)
     yield Entry(kind="topic-id", text=f"topicId: {topic_id}", fields={"topic_id": topic_id})
 
 
 def _kafs_index(data: bytes, file: SideFile) -> Iterator[Entry]:
-    index = kafs.decode_index(data)
-    if not len(index):
-        yield Entry(kind="index-entry", text=f"{file.path} is empty.")
-    for at, offset, position in index:
-        text = f"offset: {offset} position: {position}"
-        fields: dict[str, object] = {"at": at, "offset": offset, "position": position}
-        yield Entry(kind="index-entry", text=text, fields=fields)
+    return _index(kafs.decode_index(data), file)
 
 
 def _rustlog_index(data: bytes, file: SideFile) -> Iterator[Entry]:
-    # How long the log is does not matter here: a walk of the log holds the two together.
+    # How long the log is does not matter here: a walk of the log compares the two.
     entries = rustlog.decode_index(data, base_offset=file.base_offset, log_size=1 << 63)
-    if not entries:
-        yield Entry(kind="index-entry", text=f"{file.path} is empty.")
-    for number, entry in enumerate(entries):
-        text = f"offset: {entry.offset} position: {entry.position}"
-        fields: dict[str, object] = {
-            "at": number * _RUSTLOG_ENTRY_BYTES,
-            "offset": entry.offset,
-            "position": entry.position,
-        }
-        yield Entry(kind="index-entry", text=text, fields=fields)
+    return _index(
+        (
+            (number * _RUSTLOG_ENTRY_BYTES, entry.offset, entry.position)
+            for number, entry in enumerate(entries)
+        ),
+        file,
+    )
 
 
 def _cleaner(data: bytes, file: SideFile) -> Iterator[Entry]:  # noqa: ARG001

@@ -5,16 +5,11 @@ as is asked for. Which store that is, and as whom, is taken from the environment
 tools take it.
 """
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from lakelog.cli.dump.files import SIDE_BYTES_MAX, OpenSegment
-from lakelog.cli.dump.recognize import SegmentFile
+from lakelog.cli.dump.files import OpenSegment, SegmentFile, read_range
 from lakelog.errors import LakelogError, NotFoundError
 from lakelog.formats import Files, Range
 from lakelog_kafka_tools.thrown import Thrown
@@ -35,8 +30,8 @@ class _Segment(OpenSegment):
 
     sources: "Sources"
 
-    def give(self, wish: Range) -> bytes:
-        return self.sources.read(self.file.beside(wish.suffix), wish.start, wish.end)
+    def give(self, wanted: Range) -> bytes:
+        return self.sources.read(self.file.beside(wanted.suffix), wanted.start, wanted.end)
 
 
 class Sources:
@@ -73,17 +68,10 @@ class Sources:
 
             return bytes(self._perform(path, GetRange, start, min(end, self.size(path))).body)
         try:
-            handle = os.open(path, os.O_RDONLY)
+            with Path(path).open("rb", buffering=0) as file:
+                return read_range(file.fileno(), start, end)
         except OSError:
             raise Thrown(_NO_FILE, path) from None
-        try:
-            parts: list[bytes] = []
-            while start < end and (data := os.pread(handle, end - start, start)):
-                parts.append(data)
-                start += len(data)
-            return b"".join(parts)
-        finally:
-            os.close(handle)
 
     def segment(self, file: SegmentFile) -> OpenSegment:
         """Return a segment that a format can walk through."""
@@ -95,18 +83,7 @@ class Sources:
                 if suffix == file.format.suffix:
                     raise
         files = Files(base_offset=file.base_offset, sizes=sizes)
-        return _Segment(file=file, files=files, handle=-1, sides={}, sources=self)
-
-    @contextmanager
-    def here(self, path: str) -> Iterator[str]:
-        """Give the path of a small file on this machine's disk; an object is copied there."""
-        if not is_remote(path):
-            yield path
-            return
-        with TemporaryDirectory() as folder:
-            copy = Path(folder, path.rpartition("/")[2])
-            copy.write_bytes(self.read(path, 0, SIDE_BYTES_MAX))
-            yield str(copy)
+        return _Segment(file=file, files=files, contents={}, sources=self)
 
     def _perform(self, path: str, operation: Any, *args: int) -> Any:
         from lakelog.store import open_store, retrying

@@ -13,11 +13,12 @@ shows them: UTF-8, and U+FFFD for what is not.
 import codecs
 
 from lakelog.cli.dump.control import Control, Voter, read_control
+from lakelog.cli.dump.files import SegmentFile
 from lakelog.cli.dump.reading import Fault, Shown
-from lakelog.cli.dump.recognize import SegmentFile
 from lakelog.cli.dump.side import Entry
 from lakelog.model import Header, Record, TimestampType
 from lakelog.records import BatchHeader
+from lakelog_kafka_tools.java import optional_long
 
 __all__ = ["TIME_NAMES", "TextLines", "java_text"]
 
@@ -71,7 +72,6 @@ class TextLines:
                 f"baseOffset: {shown.base_offset} lastOffset: {shown.next_offset - 1} "
                 f"count: {shown.count} position: {shown.position} size: {shown.size}\n"
             )
-        horizon = header.delete_horizon
         return (
             f"baseOffset: {header.base_offset} lastOffset: {header.next_offset - 1} "
             f"count: {header.count} baseSequence: {header.base_sequence} "
@@ -80,7 +80,7 @@ class TextLines:
             f"partitionLeaderEpoch: {header.leader_epoch} "
             f"isTransactional: {_truth(header.is_transactional)} "
             f"isControl: {_truth(header.is_control)} "
-            f"deleteHorizonMs: {'OptionalLong.empty' if horizon is None else _optional(horizon)} "
+            f"deleteHorizonMs: {optional_long(header.delete_horizon)} "
             f"position: {shown.position} "
             f"{TIME_NAMES[header.timestamp_type]}: {header.max_timestamp} "
             f"size: {header.size} magic: 2 compresscodec: {header.codec.name.lower()} "
@@ -125,10 +125,6 @@ class TextLines:
 
 def _truth(value: bool) -> str:
     return "true" if value else "false"
-
-
-def _optional(value: int) -> str:
-    return f"OptionalLong[{value}]"
 
 
 def _size(data: bytes | None) -> int:

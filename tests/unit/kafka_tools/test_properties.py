@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.errors import InvalidInputError
-from lakelog_kafka_tools.properties import read_properties
+from lakelog_kafka_tools.settings import parse_properties
 
 
 @pytest.mark.parametrize(
@@ -25,17 +25,17 @@ from lakelog_kafka_tools.properties import read_properties
     ],
 )
 def test_lines_are_read_as_java_reads_them(text: str, found: dict[str, str]) -> None:
-    assert read_properties(text) == found
+    assert parse_properties(text) == found
 
 
 def test_an_escape_that_is_none_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="four hex digits"):
-        read_properties("a=\\u12g4")
+        parse_properties("a=\\u12g4")
 
 
 def test_a_file_that_is_too_large_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="is it the file"):
-        read_properties("a" * (1 << 20) + "=1")
+    with pytest.raises(InvalidInputError, match="is it the properties file"):
+        parse_properties("a" * (1 << 20) + "=1")
 
 
 WORDS = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=9)
@@ -44,4 +44,4 @@ WORDS = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1,
 @given(st.dictionaries(WORDS, WORDS))
 def test_what_is_written_plainly_is_read_back(given_: dict[str, str]) -> None:
     text = "\n".join(f"{name} = {value}" for name, value in given_.items())
-    assert read_properties(text) == given_
+    assert parse_properties(text) == given_
