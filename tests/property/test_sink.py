@@ -23,7 +23,7 @@ from lakelog.records import (
     sort_rows,
 )
 from lakelog.spark.sink.options import WriteOptions
-from lakelog.spark.sink.placing import RowPartitioner, home_of
+from lakelog.spark.sink.placing import RowPartitioner, target_of
 from lakelog.spark.sink.tasks import TaskWriter
 from lakelog.store import Get, MemoryStore
 
@@ -99,7 +99,7 @@ def staged_by(
     writer = TaskWriter(
         Driver(store.perform),
         Clock(),
-        RowPartitioner(lambda name: home_of(TOPICS[name], options), options.topic, FIRST),
+        RowPartitioner(lambda name: target_of(TOPICS[name], options), options.topic, FIRST),
         identity=IDENTITY,
         write=WRITE,
         buffer_bytes=options.buffer_bytes,

@@ -265,7 +265,8 @@ def submitting(
             counters.bytes_in += len(records)
             done = partial(_done, pending, rows, at, partition, entry.counters, stamp)
             if entry.configs.is_compacted:
-                work = _keyed(services, who, partition, append, done, now_ms, deadline_ms)
+                what = entry.configs.refuse_keyless(entry.topic.name)
+                work = _keyed(services, who, partition, append, done, now_ms, deadline_ms, what)
                 services.tasks.once("Produce of keys", work)
             else:
                 partition.lane.submit(append, done, now_ms, deadline_ms, who)
@@ -317,13 +318,9 @@ def _checked(
     if any(row.attributes & _APPEND_TIME_BIT for row in append.rows):
         what = "times of the log, and the topic has those of producers: send plain times"
         return append, -1, _Flaw(ErrorCode.invalid_timestamp, what)
-    early, late = now_ms - append.min_timestamp, append.max_timestamp - now_ms
-    if append.min_timestamp < 0:
-        early = 0  # It has no time.
-    if late > configs.timestamp_after_max_ms or early > configs.timestamp_before_max_ms >= 0:
-        what = f"times {append.min_timestamp} to {append.max_timestamp} are too far from now"
-        return append, -1, _Flaw(ErrorCode.invalid_timestamp, what)
-    return append, -1, None
+    name, least_ms, most_ms = entry.topic.name, append.min_timestamp, append.max_timestamp
+    what = configs.refuse_times(name, least_ms, most_ms, now_ms)
+    return append, -1, _Flaw(ErrorCode.invalid_timestamp, what) if what else None
 
 
 def _is_one(records: memoryview) -> bool:
@@ -350,8 +347,12 @@ async def _keyed(
     done: Callable[[Outcome | LakelogError | Produced], None],
     now_ms: int,
     deadline_ms: int,
+    what: str,
 ) -> None:
-    """Store batches of a compacted topic if every record has a key; in the order they came."""
+    """Store batches of a compacted topic if every record has a key, or say ``what`` is wrong.
+
+    They are stored in the order they came.
+    """
     async with partition.in_turn:
         try:
             blamed = await services.scans.run(without_keys(append.body, BLAMED_MAX), who)
@@ -362,7 +363,6 @@ async def _keyed(
             done(UnavailableError(f"its keys were not read: {error!r}"))
             raise
         if blamed:
-            what = "a record without a key, and the topic is compacted: give it one"
             told = tuple((at, what) for at in blamed)
             done(
                 Produced(
