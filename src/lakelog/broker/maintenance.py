@@ -34,7 +34,7 @@ from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.catalog import is_pipeline_claimed, open_namespace
 from lakelog.errors import InvalidInputError, LakelogError
-from lakelog.host import SystemClock, new_id
+from lakelog.host import THIS_HOST
 from lakelog.journal import Lane, StoreTime, new_lanes
 from lakelog.log import store_now
 from lakelog.maintenance import MaintenanceReport, SealSettings, maintain
@@ -271,18 +271,18 @@ async def _keep_on(spec: StoreSpec, settings: MaintenanceSettings, pipe: Connect
         try:
             if not lanes:
                 namespace = await run_async(open_namespace(), perform)
-                lanes = new_lanes(namespace.rules, SystemClock(), new_id, StoreTime())
-            kept = await run_async(_unless_claimed(lanes, settings.seal), perform)
+                lanes = new_lanes(namespace.rules, *THIS_HOST, StoreTime())
+            done = await run_async(_unless_claimed(lanes, settings.seal), perform)
         except LakelogError as error:
-            kept = MaintenanceReport(failures={"pass": error})
-        report = _report(kept, meter.usage, monotonic() - begun_s)
+            done = MaintenanceReport(failures={"pass": error})
+        report = _report(done, meter.usage, monotonic() - begun_s)
         pipe.send_bytes(json.dumps(asdict(report)).encode())
         await asyncio.sleep(settings.every_s * uniform(0.75, 1.25))
 
 
 def _unless_claimed(lanes: dict[int, Lane], settings: SealSettings) -> Work[MaintenanceReport]:
     """Keep the namespace, unless a pipeline on a cluster does."""
-    now_ms = yield from store_now(new_id)
+    now_ms = yield from store_now(THIS_HOST.ids)
     if (yield from is_pipeline_claimed(now_ms)):
         return MaintenanceReport()
     return (yield from maintain(lanes, settings))
@@ -299,15 +299,15 @@ def _cap(memory_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (now + memory_bytes, now + memory_bytes))
 
 
-def _report(kept: MaintenanceReport, usage: Usage, seconds: float) -> MaintenancePass:
-    failures = [(what, str(error)[:FAILURE_CHARS_MAX]) for what, error in kept.failures.items()]
+def _report(done: MaintenanceReport, usage: Usage, seconds: float) -> MaintenancePass:
+    failures = [(what, str(error)[:FAILURE_CHARS_MAX]) for what, error in done.failures.items()]
     return MaintenancePass(
         seconds=seconds,
-        segments=kept.sealed.segments,
-        records=kept.sealed.records,
-        size_bytes=kept.sealed.size_bytes,
-        trimmed=kept.trimmed,
-        deleted=kept.reaped + kept.swept,
+        segments=done.sealed.segments,
+        records=done.sealed.records,
+        size_bytes=done.sealed.size_bytes,
+        trimmed=done.trimmed,
+        deleted=done.reaped + done.swept,
         failures=dict(failures[:FAILURES_MAX]),
         failures_count=len(failures),
         requests=dict(usage.requests),

@@ -6,14 +6,23 @@ segments of a namespace says what of it is not sealed.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 from lakelog.errors import NotFoundError
-from lakelog.host import SystemClock, new_id
 from lakelog.log import tell_unsealed
 from lakelog.names import CLUSTER_KEY
-from lakelog.pipeline.frame import MISSING, UNSEALED, Finding, Result, Step, at_store
+from lakelog.pipeline.frame import (
+    MISSING,
+    SOURCE,
+    UNSEALED,
+    Finding,
+    FindingCollector,
+    Result,
+    Step,
+    Subject,
+    at_store,
+)
+from lakelog.ports import Host
 from lakelog.segments import (
     HISTORY,
     LAYOUTS,
@@ -65,15 +74,13 @@ def _missing(url: str, layout: str, selection: Selection, topic: str | None, hin
         what = f"no segment{wanted} in the layout {layout} ({row.pattern}) was found below {url}"
     else:
         what = f"nothing{wanted} in the layout {layout} was found at {url}"
-    return Result(
-        topic=topic or "",
-        partition=-1,
-        base_offset=0,
-        object=url,
-        outcome=MISSING,
-        findings=(Finding(url, -1, 0, f"{what}: {hint}"),),
-        findings_count=1,
-    )
+    return _told(MISSING, url, f"{what}: {hint}", topic=topic or "")
+
+
+def _told(outcome: str, url: str, what: str, *, topic: str = "") -> Result:
+    """Return a result that is a sentence about all of a store."""
+    findings = FindingCollector(Finding(url, -1, 0, what))
+    return Subject(topic, -1, 0, url).result(outcome, findings)
 
 
 def _topics_there(topics: list[str]) -> str:
@@ -106,7 +113,12 @@ def _hint(layout: str, perform: Callable[[Any], Any] | None) -> str:
 
 
 def unsealed_results(
-    url: str, layout: str, selection: Selection, perform: Callable[[Any], Any], what_next: str
+    url: str,
+    layout: str,
+    selection: Selection,
+    perform: Callable[[Any], Any],
+    host: Host,
+    what_next: str,
 ) -> tuple[Result, ...]:
     """Return a result that tells of the records of a namespace that no segment holds yet, if any.
 
@@ -114,24 +126,11 @@ def unsealed_results(
     """
     if layout != HISTORY:
         return ()
-    told = run(tell_unsealed(selection, SystemClock(), new_id), perform)
-    if not told:
-        return ()
-    finding = Finding(url, -1, 0, f"{url}: {told}: {what_next}")
-    return (
-        Result(
-            topic="",
-            partition=-1,
-            base_offset=0,
-            object=url,
-            outcome=UNSEALED,
-            findings=(finding,),
-            findings_count=1,
-        ),
-    )
+    told = run(tell_unsealed(selection, host.clock, host.ids), perform)
+    return (_told(UNSEALED, url, f"{url}: {told}: {what_next}"),) if told else ()
 
 
-def result_of_absent(segment: SegmentRef, result: Result, store: str) -> Step[Result]:
+def result_of_absent(segment: SegmentRef, subject: Subject) -> Step[Result]:
     """Return how it is with a segment one of whose objects was not found when it was read.
 
     Raises:
@@ -139,12 +138,11 @@ def result_of_absent(segment: SegmentRef, result: Result, store: str) -> Step[Re
     """
     key = segment.key(segment.fmt.suffix)
     try:
-        yield from at_store(store, head(key))
+        yield from at_store(SOURCE, head(key))
     except NotFoundError:
-        named = segment.has_row and (yield from at_store(store, is_named(segment)))
+        named = segment.has_row and (yield from at_store(SOURCE, is_named(segment)))
         if not named:
-            return replace(result, outcome="gone")
+            return subject.result("gone")
         what = "it is missing, and the manifest beside it names it: restore it"
-        finding = Finding(key, 0, segment.size, what)
-        return replace(result, outcome="damaged", findings=(finding,), findings_count=1)
+        return subject.result("damaged", FindingCollector(Finding(key, 0, segment.size, what)))
     raise NotFoundError(f"a file beside {key} has gone while it was read: try again")

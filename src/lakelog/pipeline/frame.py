@@ -13,9 +13,9 @@ as well (``Committing``): its steps only make objects, and after each wave of th
 lets the manifests name what was made. So what was done before a failure stays done.
 
 A step asks for what it needs by yielding a ``StoreRequest``: an operation, and the name of the
-store it is for. So the same step runs in a Spark task, in a worker process of a broker, and in the
-simulator. What is wrong with the data is a Finding in its Result. What is wrong with the world (a
-store that does not answer) is an error: the task fails, and Spark tries it again.
+store it is for. So the same step runs in a Spark task and in a single process. Clocks and ids are
+those of the ``Host`` that a job was made with. What is wrong with the data is a Finding in the
+Result. A store that does not answer is an error: the task fails, and Spark tries it again.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_ch
 
 from lakelog.errors import CorruptError, InvalidInputError, LakelogError, UnsupportedError
 from lakelog.flows import through
+from lakelog.ports import Host
+from lakelog.segments import Selection
 from lakelog.store import WORK, StoreSpec, Usage, Work
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ __all__ = [
     "BAD",
     "FINDINGS_MAX",
     "MISSING",
+    "SOURCE",
+    "TARGET",
     "UNSEALED",
     "UNVERIFIABLE",
     "Committer",
@@ -44,8 +48,11 @@ __all__ = [
     "Job",
     "Plan",
     "Result",
+    "SourceJob",
     "Step",
     "StoreRequest",
+    "Subject",
+    "TargetJob",
     "Task",
     "Unit",
     "at_store",
@@ -55,6 +62,9 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+SOURCE, TARGET = "source", "target"
+"""The names of the store that is read, and of the one that is written."""
 
 FINDINGS_MAX = 100
 """How many findings of one unit are kept. All are counted."""
@@ -116,9 +126,11 @@ class Finding(NamedTuple):
 class FindingCollector:
     """Findings on their way into a Result: counted all, kept some."""
 
-    def __init__(self) -> None:
+    def __init__(self, *findings: Finding) -> None:
         self.kept: list[Finding] = []
         self.count = 0
+        for finding in findings:
+            self.add(finding)
 
     @property
     def is_full(self) -> bool:
@@ -156,20 +168,49 @@ class Result:
         return self.outcome in BAD
 
 
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a result is about."""
+
+    topic: str
+    partition: int
+    base_offset: int
+    object: str
+
+    def result(
+        self,
+        outcome: str,
+        findings: FindingCollector | None = None,
+        *,
+        records: int = 0,
+        batches: int = 0,
+        made: str = "",
+    ) -> Result:
+        """Return what became of it."""
+        return Result(
+            topic=self.topic,
+            partition=self.partition,
+            base_offset=self.base_offset,
+            object=self.object,
+            outcome=outcome,
+            records=records,
+            batches=batches,
+            findings=() if findings is None else tuple(findings.kept),
+            findings_count=0 if findings is None else findings.count,
+            made=made,
+        )
+
+    def failed(self, error: LakelogError) -> Result:
+        """Return the result of something that an error has ended: it is damaged, or refused."""
+        if isinstance(error, CorruptError | UnsupportedError):
+            finding = Finding(error.where or self.object, error.at, 0, error.what)
+            return self.result("damaged", FindingCollector(finding))
+        return self.result("refused", FindingCollector(Finding(self.object, 0, 0, str(error))))
+
+
 def failed(what: str, error: LakelogError, *, topic: str = "", partition: int = 0) -> Result:
     """Return the result of something that stopped only itself; ``what`` names it."""
-    outcome, finding = "refused", Finding(what, 0, 0, str(error))
-    if isinstance(error, CorruptError | UnsupportedError):
-        outcome, finding = "damaged", Finding(error.where or what, error.at, 0, error.what)
-    return Result(
-        topic=topic,
-        partition=partition,
-        base_offset=0,
-        object=what,
-        outcome=outcome,
-        findings=(finding,),
-        findings_count=1,
-    )
+    return Subject(topic, partition, 0, what).failed(error)
 
 
 class Unit(Protocol):
@@ -214,7 +255,7 @@ class Job(Protocol):
 
     @property
     def stores(self) -> Mapping[str, StoreSpec]:
-        """The stores its wishes are for, by name."""
+        """The stores its requests are for, by name."""
         ...
 
     def plan(self, connect: Connect) -> Plan:
@@ -224,6 +265,30 @@ class Job(Protocol):
     def step(self, unit: Any) -> Step[Result]:
         """Do one unit."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceJob:
+    """What jobs have in common that read one store."""
+
+    source: StoreSpec
+    selection: Selection = field(default_factory=Selection)
+
+    @property
+    def stores(self) -> Mapping[str, StoreSpec]:
+        return {SOURCE: self.source}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetJob:
+    """What jobs have in common that change one namespace."""
+
+    target: StoreSpec
+    host: Host
+
+    @property
+    def stores(self) -> Mapping[str, StoreSpec]:
+        return {TARGET: self.target}
 
 
 class Committer(Protocol):

@@ -1,16 +1,20 @@
-"""What is there to work on: the segments of a store, and the reads of a flow over one of them.
+"""What is there to work on: the segments of a store, and the topics of a namespace.
 
-In a place where manifests lie beside segments, the segments are those that manifests name.
+In a place where manifests lie beside segments, the segments are those that manifests name. A topic
+or a partition that cannot be read is a result, and stops no other.
 """
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from lakelog.catalog import Topic, news_of_topics, open_namespace
+from lakelog.errors import LakelogError, NotFoundError
 from lakelog.flows import through
 from lakelog.formats import Range
+from lakelog.manifests import PartitionPath
 from lakelog.pipeline.absent import missing_results
-from lakelog.pipeline.frame import Finding, Result, Step, StoreRequest, at_store
+from lakelog.pipeline.frame import SOURCE, Result, Step, StoreRequest, Subject, at_store, failed
 from lakelog.records import OFFSET_MAX
 from lakelog.segments import (
     Directory,
@@ -20,14 +24,19 @@ from lakelog.segments import (
     each_directory,
     find_logs,
 )
-from lakelog.store import Op, StoreSpec
+from lakelog.store import Op, run
 
-__all__ = ["SOURCE", "Listed", "feed", "list_copies", "list_segments", "whole"]
+__all__ = [
+    "Listed",
+    "failed_partition",
+    "feed",
+    "list_copies",
+    "list_segments",
+    "list_wanted",
+    "whole",
+]
 
 T = TypeVar("T")
-
-SOURCE = "source"
-"""The name of the store that is read."""
 
 
 def list_segments(
@@ -47,12 +56,7 @@ class Listed:
 
 
 def list_copies(
-    perform: Callable[[Any], Any],
-    source: StoreSpec,
-    layout: str,
-    selection: Selection,
-    *,
-    closed: bool,
+    perform: Callable[[Any], Any], url: str, layout: str, selection: Selection, *, closed: bool
 ) -> Listed:
     """Return every segment that is wanted, with all copies of it.
 
@@ -66,24 +70,15 @@ def list_copies(
         segments += (replace(one, active=False) if closed else one for one in found.segments)
         if not found.segments:
             results.append(_without_segments(found))
-    results += missing_results(source.url, layout, selection, topics, perform=perform)
+    results += missing_results(url, layout, selection, topics, perform=perform)
     return Listed(segments, tuple(results))
 
 
 def _without_segments(directory: Directory) -> Result:
     """Return how it is with a directory whose manifest names nothing, or cannot be read."""
-    fault = directory.fault
     key = f"{directory.path}/manifest"
-    finding = () if fault is None else (Finding(fault.where, fault.at, 0, fault.what),)
-    return Result(
-        topic=directory.topic,
-        partition=directory.partition,
-        base_offset=0,
-        object=key,
-        outcome="damaged" if finding else "empty",
-        findings=finding,
-        findings_count=len(finding),
-    )
+    subject = Subject(directory.topic, directory.partition, 0, key)
+    return subject.failed(directory.fault) if directory.fault else subject.result("empty")
 
 
 def whole(segment: SegmentRef, offset_from: int = 0, offset_to: int = OFFSET_MAX) -> SegmentRange:
@@ -117,3 +112,30 @@ def feed(
         return None
 
     return (yield from through(flow, each))
+
+
+# ---------------------------------------------------------------------------- a namespace
+
+
+def list_wanted(
+    selection: Selection, perform: Callable[[Any], Any]
+) -> tuple[list[Topic], list[Result]]:
+    """Return the topics that are wanted, also deleted ones, and results of those that are damaged.
+
+    Raises:
+        NotFoundError: there is no namespace, or a topic that is named is not there.
+        LakelogError: the topics cannot be listed.
+    """
+    run(open_namespace(), perform)
+    news = run(news_of_topics({}, selection.wants_some), perform)
+    missing = sorted((selection.topics or frozenset()) - {*news.topics, *news.damaged})
+    if missing:
+        raise NotFoundError(f"there is no topic {', '.join(missing)}: check the name")
+    bad = [failed(f"topic {name}", error, topic=name) for name, error in news.damaged.items()]
+    return [*news.topics.values()], bad
+
+
+def failed_partition(topic: Topic, where: PartitionPath, error: LakelogError) -> Result:
+    """Return the result of a partition that stopped only itself."""
+    what = f"{where.prefix}manifest"
+    return failed(what, error, topic=topic.name, partition=where.partition)

@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.host import SystemClock, new_id
 from lakelog.log import Extent, LocatedRange, Survey, open_survey, sealed_ranges
 from lakelog.log.rows import read_task
 from lakelog.model import Rules
 from lakelog.pipeline.frame import StoreRequest, at_store_or_on
+from lakelog.ports import Host
 from lakelog.segments import Selection
 from lakelog.store import Work, run
 
@@ -23,10 +23,11 @@ __all__ = ["LogPiece", "list_namespace", "look_at", "read_namespace"]
 
 @dataclass(frozen=True, slots=True)
 class LogPiece:
-    """Offsets of a partition, and the rules of its namespace."""
+    """Offsets of a partition, the rules of its namespace, and by which clocks it is read."""
 
     span: LocatedRange
     rules: Rules
+    host: Host
 
     @property
     def topic(self) -> str:
@@ -49,15 +50,17 @@ class LogPiece:
         return str(self.span.member)
 
 
-def list_namespace(perform: Callable[[Any], Any], selection: Selection) -> list[LogPiece]:
+def list_namespace(
+    perform: Callable[[Any], Any], selection: Selection, host: Host
+) -> list[LogPiece]:
     """Return the pieces of the partitions that are wanted, in the order of offsets."""
-    survey, extents = run(look_at(selection), perform)
-    return [LogPiece(span, survey.rules) for extent in extents for span in _spans(extent)]
+    survey, extents = run(look_at(selection, host), perform)
+    return [LogPiece(span, survey.rules, host) for extent in extents for span in _spans(extent)]
 
 
-def look_at(selection: Selection) -> Work[tuple[Survey, list[Extent]]]:
+def look_at(selection: Selection, host: Host) -> Work[tuple[Survey, list[Extent]]]:
     """Return where every partition that is wanted begins and ends now."""
-    survey = yield from open_survey(SystemClock(), new_id)
+    survey = yield from open_survey(host.clock, host.ids)
     members = yield from survey.members(selection)
     for lane in sorted({member.lane for member in members}):
         yield from survey.look(lane)
@@ -79,7 +82,7 @@ def read_namespace(
     base, next_ = max(span.base_offset, offset_from), min(span.next_offset, offset_to)
     if base >= next_:
         return
-    survey = Survey(rules=piece.rules, clock=SystemClock(), ids=new_id)
+    survey = Survey(rules=piece.rules, clock=piece.host.clock, ids=piece.host.ids)
     wanted = span._replace(base_offset=base, next_offset=next_)
     # What is gone is looked for elsewhere.
     yield from at_store_or_on(read_task([wanted], survey.lane, columns), store)

@@ -19,17 +19,14 @@ from lakelog.formats.batches import pieces
 from lakelog.formats.kafkalog import KafkaSegment
 from lakelog.formats.kafs import KafsSegment
 from lakelog.formats.writing import SegmentWriter, new_segment, segment_of_batches
-from lakelog.pipeline.frame import Step, at_store
+from lakelog.pipeline.frame import TARGET, Step, at_store
 from lakelog.pipeline.listing import feed
 from lakelog.pipeline.output import put_once
 from lakelog.pipeline.parquet import DayWriter
 from lakelog.records import OFFSET_MAX, Codec, decode_header
 from lakelog.segments import SegmentRef, layout_named
 
-__all__ = ["TARGET", "BatchTarget", "DayTarget", "RecordTarget", "Target"]
-
-TARGET = "target"
-"""The name of the store that is written."""
+__all__ = ["BatchTarget", "DayTarget", "RecordTarget", "Target"]
 
 _PIECE_BYTES = 8 * 1024 * 1024
 

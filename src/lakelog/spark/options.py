@@ -109,6 +109,10 @@ class ReadOptions:
     def is_live(self) -> bool:
         return self.layout == NAMESPACE
 
+    @property
+    def store(self) -> StoreSpec:
+        return StoreSpec(self.path, dict(self.store_options))
+
 
 def parse_options(options: Mapping[str, str], *, query: str = "batch") -> ReadOptions:
     """Return what the options of a read mean; ``query`` is batch, stream, or not known yet: any.

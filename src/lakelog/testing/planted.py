@@ -241,10 +241,10 @@ _real_sweepable = _of(_STAGED, "_sweepable")
 
 def _cells_alone(cells: Any, lanes: Any, _staged: Any, *others: Any, **named: Any) -> Work[Any]:
     """Forget the cells of earlier batches, whatever of them is still staged."""
-    return (yield from _real_keep_cells(cells, lanes, frozenset(), *others, **named))
+    return (yield from _real_finish_decided(cells, lanes, frozenset(), *others, **named))
 
 
-_real_keep_cells = _of(_STAGED, "_keep_cells")
+_real_finish_decided = _of(_STAGED, "_finish_decided")
 
 
 def _nothing(*_: object) -> None:
@@ -354,7 +354,7 @@ BUGS: dict[str, Bug] = {
     ),
     "bulk-cell": Bug(
         "the cell of a batch is forgotten while bundles point at what it staged",
-        ((_STAGED, "_keep_cells", _cells_alone),),
+        ((_STAGED, "_finish_decided", _cells_alone),),
     ),
     "plain-again": Bug(
         "a plain batch of unknown outcome is appended again",

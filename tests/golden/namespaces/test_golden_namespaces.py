@@ -15,6 +15,7 @@ from kio.schema.errors import ErrorCode
 
 import lakelog
 from lakelog.catalog import read_topic
+from lakelog.host import THIS_HOST
 from lakelog.maintenance import SealSettings, maintain
 from lakelog.model import Record
 from lakelog.pipeline import CompactSettings, VerifyNamespace, compact_partition
@@ -40,7 +41,7 @@ from tests.golden.namespaces.life import HOUR_MS, small_limits
 from tests.golden.namespaces.members import commit, join_classic
 from tests.unit.broker.site import Client, connect
 
-VERIFY = VerifyNamespace(source=StoreSpec("memory:"), records=True)
+VERIFY = VerifyNamespace(host=THIS_HOST, source=StoreSpec("memory:"), records=True)
 SERVED = ("topics", "partitions", "groups")
 FINISHED_BY_THE_KEEPER = {"loaded-0": 6, "loaded-1": 6}
 """Records of a bulk write that was decided for: they are part of the log as soon as it is kept."""

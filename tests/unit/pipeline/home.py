@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from lakelog.catalog import Topic, create_topic, make_namespace
-from lakelog.host import SystemClock, new_id
+from lakelog.host import THIS_HOST, SystemClock, new_id
 from lakelog.journal import Lane, append, new_run
 from lakelog.log import Chunk, read, store_now
 from lakelog.maintenance import sweep_partition
@@ -91,7 +91,7 @@ class Home:
         ]
 
     def seal(self, **settings: Any) -> Seal:
-        return Seal(target=StoreSpec(self.url), backlog_ms=0, **settings)
+        return Seal(host=THIS_HOST, target=StoreSpec(self.url), backlog_ms=0, **settings)
 
     def sweep(self, topic: Topic) -> None:
         """Sweep as if two graces had passed."""

@@ -9,7 +9,7 @@ from random import Random  # noqa: TID251 (seeded)
 
 import pytest
 
-from lakelog.host import new_id
+from lakelog.host import THIS_HOST, new_id
 from lakelog.journal import append, new_append
 from lakelog.manifests import change_manifest, changes
 from lakelog.model import Record
@@ -51,7 +51,7 @@ def clean_all(crowd: ShuffledCompaction) -> list[CompactedSegment]:
 class CrowdedShop(Shop):
     @property
     def job(self) -> Compact:
-        return Compact(target=StoreSpec(self.url), always=True, settings=SMALL)
+        return Compact(host=THIS_HOST, target=StoreSpec(self.url), always=True, settings=SMALL)
 
     def unit(self) -> CompactUnit:
         (unit,) = plan_job(self.job)[0].units

@@ -11,7 +11,7 @@ from lakelog.catalog import Topic, make_namespace, read_topic
 from lakelog.errors import ConflictError, InvalidInputError, NotFoundError
 from lakelog.formats.batches import frames
 from lakelog.formats.kafkalog import AbortedTxn, encode_txn_index
-from lakelog.host import SystemClock, new_id
+from lakelog.host import THIS_HOST, SystemClock, new_id
 from lakelog.journal import Lane, Stored, append, new_append
 from lakelog.log import Chunk, open_survey, read, store_now
 from lakelog.maintenance import SealSettings, maintain, sweep_partition
@@ -50,12 +50,17 @@ class Place:
         return run(flow, self.perform)
 
     def job(self, **settings: Any) -> Import:
-        return Import(source=StoreSpec(str(self.kafka)), target=StoreSpec(self.url), **settings)
+        return Import(
+            host=THIS_HOST,
+            source=StoreSpec(str(self.kafka)),
+            target=StoreSpec(self.url),
+            **settings,
+        )
 
     def same(self) -> Report:
         return run_here(
             Compare(
-                source=StoreSpec(str(self.kafka)), layout="kafka",
+                host=THIS_HOST, source=StoreSpec(str(self.kafka)), layout="kafka",
                 against=StoreSpec(self.url), against_layout="lakelog",
             )
         )  # fmt: skip

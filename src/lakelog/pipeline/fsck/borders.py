@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 from lakelog.catalog import Topic
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
-from lakelog.host import SystemClock, new_id
 from lakelog.journal import (
     Fold,
     Head,
@@ -46,6 +45,7 @@ from lakelog.names import (
 from lakelog.pipeline.frame import Finding, FindingCollector, Result
 from lakelog.pipeline.fsck.cells import read_topics
 from lakelog.pipeline.fsck.chains import lane_subject, read_head
+from lakelog.ports import Host
 from lakelog.store import AT_ONCE, CELL_BYTES_MAX, Get, Work, fetch_many, list_objects
 
 __all__ = ["Border", "borders_of", "check_border"]
@@ -92,11 +92,11 @@ def borders_of(lane: int, rules: Rules, wheres: Sequence[PartitionPath]) -> Iter
         )
 
 
-def check_border(unit: Border) -> Work[Result]:
+def check_border(unit: Border, host: Host) -> Work[Result]:
     """Check that history and journal meet in every partition."""
     subject = lane_subject(unit.lane, 0, head_key(unit.lane))
     notes = FindingCollector()
-    lane = new_lane(unit.lane, unit.rules, SystemClock(), new_id)
+    lane = new_lane(unit.lane, unit.rules, *host)
     try:
         begins = yield from _begins(unit, lane, notes)
         if begins is None:
@@ -118,9 +118,8 @@ def check_border(unit: Border) -> Work[Result]:
                     notes.add(Finding(TOPICS_PREFIX.rstrip("/"), 0, 0, what))
     except (CorruptError, UnsupportedError, NotFoundError) as error:
         # What cannot be read here is told where it is judged: by stretches, and by the lane.
-        lost = FindingCollector()
-        lost.add(Finding(getattr(error, "where", "") or subject.object, 0, 0, str(error)))
-        return subject.result("unjudged", lost)
+        key = getattr(error, "where", "") or subject.object
+        return subject.result("unjudged", FindingCollector(Finding(key, 0, 0, str(error))))
     return subject.result("damaged" if notes.count else "good", notes)
 
 

@@ -25,11 +25,11 @@ from lakelog.names import (
     group_shard_key,
     topic_key,
 )
-from lakelog.pipeline.frame import Finding, FindingCollector, Result
-from lakelog.pipeline.fsck.census import Subject
+from lakelog.pipeline.frame import Finding, FindingCollector, Result, Subject
 from lakelog.store import CELL_BYTES_MAX, Get, Work, ask
 
 __all__ = [
+    "CLUSTER",
     "Shards",
     "Topics",
     "check_shards",
@@ -38,7 +38,7 @@ __all__ = [
     "read_topics",
 ]
 
-_CLUSTER = Subject(CLUSTER_KEY, -1, 0, CLUSTER_KEY)
+CLUSTER = Subject(CLUSTER_KEY, -1, 0, CLUSTER_KEY)
 
 
 def look_at_namespace() -> Work[Namespace | Result]:
@@ -50,9 +50,8 @@ def look_at_namespace() -> Work[Namespace | Result]:
     try:
         return (yield from open_namespace())
     except (CorruptError, UnsupportedError) as error:
-        notes = FindingCollector()
-        notes.add(Finding(CLUSTER_KEY, error.at, 0, f"{error.what}; nothing else was verified"))
-        return _CLUSTER.result("damaged", notes)
+        finding = Finding(CLUSTER_KEY, error.at, 0, f"{error.what}; nothing else was verified")
+        return CLUSTER.result("damaged", FindingCollector(finding))
 
 
 def look_at_claim() -> Work[Result | None]:
@@ -60,9 +59,9 @@ def look_at_claim() -> Work[Result | None]:
     try:
         yield from is_pipeline_claimed(0)
     except (CorruptError, UnsupportedError) as error:
-        notes = FindingCollector()
-        notes.add(Finding(PIPELINE_KEY, error.at, 0, f"{error.what}; it may be deleted"))
-        return Subject(PIPELINE_KEY, -1, 0, PIPELINE_KEY).result("damaged", notes)
+        finding = Finding(PIPELINE_KEY, error.at, 0, f"{error.what}; it may be deleted")
+        subject = Subject(PIPELINE_KEY, -1, 0, PIPELINE_KEY)
+        return subject.result("damaged", FindingCollector(finding))
     return None
 
 
@@ -112,10 +111,7 @@ def _read_topic(name: str, lanes: int, topics: Topics) -> Work[None]:
 
 
 def _bad_topic(name: str, *findings: Finding) -> Result:
-    notes = FindingCollector()
-    for finding in findings:
-        notes.add(finding)
-    return Subject(name, -1, 0, topic_key(name)).result("damaged", notes)
+    return Subject(name, -1, 0, topic_key(name)).result("damaged", FindingCollector(*findings))
 
 
 # ---------------------------------------------------------------------------- groups

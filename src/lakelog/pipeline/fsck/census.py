@@ -22,14 +22,13 @@ from lakelog.names import (
     TOPICS_PREFIX,
     is_topic_name,
 )
-from lakelog.pipeline.frame import Finding, FindingCollector, Result
+from lakelog.pipeline.frame import Finding, FindingCollector, Result, Subject
 from lakelog.store import ObjectInfo
 
 __all__ = [
     "SYSTEM_PREFIX",
     "Folder",
     "LaneFolder",
-    "Subject",
     "System",
     "folders_of",
     "strangers_in",
@@ -54,33 +53,7 @@ _SEGMENT = re.compile(r"(segment-\d{20}(?:-[0-9a-f]{32})?)\.(?:kfs|index|timeind
 _PAGE = re.compile(r"(page-[0-9a-f]{32})\.json")
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """What a result is about."""
-
-    topic: str
-    partition: int
-    base_offset: int
-    object: str
-
-    def result(
-        self, outcome: str, notes: FindingCollector, *, records: int = 0, batches: int = 0
-    ) -> Result:
-        """Return how it is, with what was noted."""
-        return Result(
-            topic=self.topic,
-            partition=self.partition,
-            base_offset=self.base_offset,
-            object=self.object,
-            outcome=outcome,
-            records=records,
-            batches=batches,
-            findings=tuple(notes.kept),
-            findings_count=notes.count,
-        )
-
-
-# ---------------------------------------------------------------------------- the house's own
+# ---------------------------------------------------------------------------- the system's own
 
 
 @dataclass(slots=True)
@@ -105,7 +78,7 @@ class LaneFolder:
 
 @dataclass(slots=True)
 class System:
-    """What lies below the house's own prefix."""
+    """What lies below the prefix of the system."""
 
     topics: list[str] = field(default_factory=list)
     lanes: dict[int, LaneFolder] = field(default_factory=dict)
@@ -115,7 +88,7 @@ class System:
 
 
 def system_of(listing: Iterable[ObjectInfo]) -> System:
-    """Sort what a listing of the house's own prefix shows."""
+    """Sort what a listing of the prefix of the system shows."""
     system = System()
     for info in listing:
         system.count += 1
@@ -190,9 +163,6 @@ def _place(info: ObjectInfo) -> tuple[str, int] | None:
 
 def strangers_in(folder: str, keys: Iterable[str]) -> Result | None:
     """Return what is to be told of objects that nobody knows; None if there are none."""
-    notes = FindingCollector()
-    for key in keys:
-        notes.add(Finding(key, 0, 0, "nobody here knows this name: it is left alone"))
-    if not notes.count:
-        return None
-    return Subject(folder, -1, 0, folder).result("stranger", notes)
+    what = "nobody here knows this name: it is left alone"
+    findings = FindingCollector(*(Finding(key, 0, 0, what) for key in keys))
+    return Subject(folder, -1, 0, folder).result("stranger", findings) if findings.count else None

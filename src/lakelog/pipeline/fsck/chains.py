@@ -38,8 +38,7 @@ from lakelog.formats.lanes import (
 )
 from lakelog.journal import HEAD_BYTES_MAX, Fold, Head, TopicIdPartition, decode_head
 from lakelog.names import LANES_PREFIX, bundle_key, checkpoint_key, head_key, staged_key
-from lakelog.pipeline.frame import Finding, FindingCollector, Result
-from lakelog.pipeline.fsck.census import Subject
+from lakelog.pipeline.frame import Finding, FindingCollector, Result, Subject
 from lakelog.records import CRC_START, HEADER_BYTES, BatchHeader, decode_header, decode_records
 from lakelog.store import Get, GetRange, Work, ask, head
 
@@ -87,7 +86,7 @@ def check_stretch(unit: BundleRange, *, records: bool) -> Work[Result]:
         while True:
             first = max(unit.first, floor)
             if first > unit.last:
-                return subject.result("gone", FindingCollector())
+                return subject.result("gone")
             walk = _Walk(unit, first, records, based=unit.based and unit.first > floor)
             yield from walk.go()
             if not walk.damage.count and not walk.missing.count:
@@ -96,9 +95,8 @@ def check_stretch(unit: BundleRange, *, records: bool) -> Work[Result]:
             if floor <= walk.lowest:
                 break
     except (NotFoundError, CorruptError, UnsupportedError) as error:
-        notes = FindingCollector()
-        notes.add(Finding(head_key(unit.lane), 0, 0, f"the head of the lane is bad: {error}"))
-        return subject.result("damaged", notes)
+        finding = Finding(head_key(unit.lane), 0, 0, f"the head of the lane is bad: {error}")
+        return subject.result("damaged", FindingCollector(finding))
     outcome, notes = "good", walk.damage
     if walk.damage.count:
         outcome = "damaged"

@@ -28,8 +28,8 @@ from lakelog.manifests import (
     read_manifest,
 )
 from lakelog.names import topic_key
-from lakelog.pipeline.frame import Finding, FindingCollector, Result
-from lakelog.pipeline.fsck.census import Folder, Subject
+from lakelog.pipeline.frame import Finding, FindingCollector, Result, Subject
+from lakelog.pipeline.fsck.census import Folder
 from lakelog.store import CELL_BYTES_MAX, Get, Work, ask, head, read_cell
 
 __all__ = ["History", "NamedSegment", "Row", "find_row_again", "look_at_folder"]

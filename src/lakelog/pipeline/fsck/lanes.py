@@ -69,8 +69,7 @@ def look_at_lane(number: int, folder: LaneFolder | None, rules: Rules) -> Work[L
         looked.results.append(subject.result("damaged", notes))
         return looked
     except (CorruptError, UnsupportedError) as error:
-        notes.add(Finding(head_key(number), error.at, 0, error.what))
-        looked.results.append(subject.result("damaged", notes))
+        looked.results.append(subject.failed(error))
         return looked
     looked.head = now
     looked.results.append(subject.result("damaged" if holes.count else "good", holes))
@@ -167,6 +166,5 @@ def _tail(lane: int, now: Head) -> Work[Result | None]:
         return None  # The head is bad by now. Whoever reads a bundle tells.
     if not flaw:
         return None
-    notes = FindingCollector()
-    notes.add(Finding(key, 0, 0, f"{flaw}: it is advisory, and renewed with the next checkpoint"))
-    return lane_subject(lane, 0, key).result("stale", notes)
+    what = f"{flaw}: it is advisory, and renewed with the next checkpoint"
+    return lane_subject(lane, 0, key).result("stale", FindingCollector(Finding(key, 0, 0, what)))

@@ -10,16 +10,15 @@ is noticed wherever it is.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from crc32c import crc32c
 
 from lakelog.errors import NotFoundError
+from lakelog.flows import through
 from lakelog.formats import EVERYTHING, NOTHING, Block, Damage, Files, Range, kafkalog, kafs
 from lakelog.formats.batches import Frame
 from lakelog.manifests import SegmentRow
-from lakelog.pipeline.frame import Finding, FindingCollector, Result
-from lakelog.pipeline.fsck.census import Subject
+from lakelog.pipeline.frame import Finding, FindingCollector, Result, Subject
 from lakelog.pipeline.fsck.histories import NamedSegment, find_row_again
 from lakelog.pipeline.output import put_once, replace_once
 from lakelog.store import GetRange, Work, ask, head
@@ -34,7 +33,7 @@ def check_segment(unit: NamedSegment, *, records: bool) -> Work[Result]:
     unit, judged = yield from _look(unit, records=records)
     subject = _subject(unit)
     if judged is None:
-        return subject.result("gone", FindingCollector())
+        return subject.result("gone")
     outcome, notes = "good", judged.damage
     if judged.damage.count or any(judged.wrong.values()):
         outcome = "damaged"
@@ -55,7 +54,7 @@ def mend_segment(unit: NamedSegment) -> Work[Result]:
     unit, judged = yield from _look(unit, records=False)
     subject = _subject(unit)
     if judged is None:
-        return subject.result("gone", FindingCollector())
+        return subject.result("gone")
     if judged.damage.count:
         return subject.result("damaged", judged.damage)
     for suffix, etag in judged.wrong.items():
@@ -65,9 +64,7 @@ def mend_segment(unit: NamedSegment) -> Work[Result]:
         else:
             yield from put_once(key, body)
     walked, outcome = judged.walked, "rebuilt" if judged.wrong else "good"
-    return subject.result(
-        outcome, FindingCollector(), records=walked.count, batches=len(walked.frames)
-    )
+    return subject.result(outcome, records=walked.count, batches=len(walked.frames))
 
 
 def _subject(unit: NamedSegment) -> Subject:
@@ -171,24 +168,24 @@ class _Walked:
             base_offset=unit.found.row.base_offset if base is None else base,
             sizes={SUFFIX: size},
         )
-        walk = kafs.FORMAT.walk(files, span=EVERYTHING if records else NOTHING)
-        answer: Any = None
         end = b""
-        while True:
-            try:
-                item = walk.send(answer)
-            except StopIteration:
-                break
-            answer = None
+
+        def take(item: Range | Block | Damage) -> Work[bytes | None]:
+            nonlocal end
             if isinstance(item, Range):
-                answer = (yield from ask(GetRange(key, item.start, item.end))).body
-                self._read(item.start, answer)
+                body = (yield from ask(GetRange(key, item.start, item.end))).body
+                self._read(item.start, body)
                 if item.end == size:
-                    end = answer
-            elif isinstance(item, Damage):
+                    end = body
+                return body
+            if isinstance(item, Damage):
                 notes.add(Finding(key, item.position, item.size, item.error.what))
             else:
                 self._saw(item)
+            return None
+
+        walk = kafs.FORMAT.walk(files, span=EVERYTHING if records else NOTHING)
+        yield from through(walk, take)
         self._read(size - len(end), end)
 
     def _read(self, start: int, body: bytes) -> None:
