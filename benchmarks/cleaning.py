@@ -14,9 +14,10 @@ import pyarrow as pa
 from benchmarks.data import Shape, columns_of, run_of
 from benchmarks.measure import arguments, closing_line, cpu_rounds
 from lakelog.records import Codec
-from lakelog.records.cleaning import Cleaned, clean
+from lakelog.records.cleaning import Cleaned
 from lakelog.records.cleaning_rules import CleaningRules
 from lakelog.records.offset_map import OffsetMap
+from tests.shorthands import clean
 
 BAR = 1_000_000
 WRITES_PER_KEY = 2

@@ -16,7 +16,7 @@ from lakelog.formats.kafkalog import encode_segment
 from lakelog.host import THIS_HOST
 from lakelog.records import Codec, rebase
 from lakelog.records.columns import arrow_schema
-from lakelog.records.encoder import encode_columns
+from tests.shorthands import encode_columns
 
 __all__ = [
     "RECORDS_PER_MS",

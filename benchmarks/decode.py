@@ -12,7 +12,8 @@ from aiokafka.record.memory_records import MemoryRecords
 from benchmarks.data import Shape, run_of
 from benchmarks.measure import arguments, closing_line, cpu_rounds, median_ratio
 from lakelog.records import Codec
-from lakelog.records.columns import COLUMNS, TYPES, decode_columns
+from lakelog.records.columns import COLUMNS, TYPES
+from tests.shorthands import decode_columns
 
 BAR = 10.0
 

@@ -13,7 +13,8 @@ from benchmarks.data import Shape, columns_of
 from benchmarks.measure import arguments, closing_line, cpu_rounds, median_ratio
 from lakelog.records import Codec, decode_batches
 from lakelog.records.columns import ROWS_MAX
-from lakelog.records.encoder import BatchEncoder, encode_columns
+from lakelog.records.encoder import BatchEncoder
+from tests.shorthands import encode_columns
 
 BAR = 15.0
 BATCH_RECORDS = 1000

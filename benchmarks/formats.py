@@ -16,10 +16,9 @@ from benchmarks.data import Shape, columns_of, run_of
 from benchmarks.measure import arguments, closing_line, cpu_rounds, median_ratio
 from lakelog.formats import FORMATS, Files, Format, buffers, drive_items
 from lakelog.formats.columns import scan_columns
-from lakelog.formats.kafs import encode_segment
 from lakelog.formats.strm import encode_segment as encode_strm
 from lakelog.records import Codec, decode_batches
-from lakelog.records.columns import decode_columns
+from tests.shorthands import decode_columns, encode_kafs
 
 BAR = 0.33
 
@@ -39,7 +38,7 @@ def main() -> None:
     made: dict[str, tuple[Format, Mapping[str, bytes]]] = {}
     for codec in (Codec.NONE, Codec.LZ4, Codec.ZSTD):
         run = run_of(Shape(records=shape.records, codec=codec), columns)
-        segment = {".kfs": encode_segment(run, created_ms=0)}
+        segment = {".kfs": encode_kafs(run, created_ms=0)}
         made[f"kafs {codec.name.lower()}"] = FORMATS["kafs"], segment
     for codec in (Codec.LZ4, Codec.ZSTD):
         segment = {".seg": encode_strm(records, topic="t", partition=0, codec=codec)}

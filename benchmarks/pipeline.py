@@ -35,7 +35,6 @@ from lakelog.journal import Lane, append, new_run, write_checkpoint
 from lakelog.maintenance import SealSettings, maintain
 from lakelog.model import Rules
 from lakelog.pipeline.jobs import compact_job, seal_job
-from lakelog.records.encoder import encode_columns
 from lakelog.spark.jobs import run_job
 from lakelog.store import (
     Get,
@@ -48,6 +47,7 @@ from lakelog.store import (
 )
 from tests.parts.seaweedfs import SeaweedFS, running_seaweedfs
 from tests.parts.spark import running_spark
+from tests.shorthands import encode_columns
 
 BARS = {"seal": 0.6, "compact": 3.0, "growth": 11.0}
 RULES = Rules(lanes=2)

@@ -13,25 +13,20 @@ from random import Random  # noqa: TID251 (seeded)
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from lakelog.formats.batches import frames
+from lakelog.formats.batches import BatchSegment, frames
 from lakelog.formats.contract import Block, Files, buffers, run, walk_blocks
 from lakelog.formats.kafkalog import (
     FORMAT,
     LEADER_EPOCHS_NAME,
     METADATA_NAME,
     EpochStart,
-    KafkaSegment,
     ProducerState,
     decode_leader_epochs,
     decode_metadata,
     decode_snapshot,
     decode_txn_index,
     encode_indexes,
-    encode_leader_epochs,
-    encode_metadata,
     encode_segment,
-    encode_txn_index,
-    fold_producers,
 )
 from lakelog.model import Record
 from lakelog.records import BatchHeader, Codec, decode_batches
@@ -43,6 +38,12 @@ from tests.e2e.oracle.workload import (
     PARTITIONS,
     TRAFFIC,
     Traffic,
+)
+from tests.kafka_files import (
+    encode_leader_epochs,
+    encode_metadata,
+    encode_txn_index,
+    fold_producers,
 )
 from tests.parts.kafka import Kafka, read_all, tool
 from tests.patience import in_time
@@ -220,7 +221,7 @@ class Looked:
     """A segment as it is looked up in, and all that is in it."""
 
     files: Files
-    opened: KafkaSegment
+    opened: BatchSegment
     records: list[Record]
 
 

@@ -14,7 +14,8 @@ from random import Random  # noqa: TID251 (seeded)
 import pyarrow as pa
 import pytest
 
-from lakelog.records import hash_keys, murmur2, partition_of
+from lakelog.records import hash_keys
+from tests.murmur2 import murmur2, partition_of
 from tests.parts.archives import quick_kafka
 from tests.parts.jars import compiled
 from tests.parts.jvm import java

@@ -10,12 +10,13 @@ from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats import FORMATS, Files, Format, drive_items
 from lakelog.formats.columns import scan_columns
 from lakelog.model import Record
-from lakelog.records.columns import COLUMNS, arrow_schema, decode_columns
+from lakelog.records.columns import COLUMNS, arrow_schema
 from tests.fuzz.batches import DECOMPRESSED_BYTES_MAX, plain_outcome
 from tests.fuzz.formats import BASE_OFFSET, unpack
 from tests.fuzz.reseal import reseal_run
 from tests.fuzz.targets import Target
 from tests.segments import walk_files
+from tests.shorthands import decode_columns
 
 __all__ = ["TARGETS"]
 

@@ -20,11 +20,19 @@ from lakelog.formats.batches import Frame, frames
 from lakelog.model import Header, Record, TimestampType
 from lakelog.records import Codec, NewBatch, compress, encode_batch
 from lakelog.wire import APIS
+from tests import rustlog_files
 from tests.fuzz.formats import ACTIVE, BASE_OFFSET, LIE, RESEAL, pack
 from tests.fuzz.lanes import MISSING_MAX
 from tests.fuzz.targets import CORPUS, TARGETS
 from tests.fuzz.wire import CONTROL
 from tests.golden.lanes.make import goldens
+from tests.kafka_files import (
+    encode_leader_epochs,
+    encode_metadata,
+    encode_snapshot,
+    encode_txn_index,
+)
+from tests.shorthands import encode_kafs
 
 NOON = 1_700_000_000_000
 
@@ -74,8 +82,8 @@ def _side_files() -> dict[str, bytes]:
     )
     producer = kafkalog.ProducerState(producer_id=1, epoch=0, last_sequence=4, last_offset=998)
     return {
-        ".txnindex": kafkalog.encode_txn_index([aborted]),
-        ".snapshot": kafkalog.encode_snapshot([producer]),
+        ".txnindex": encode_txn_index([aborted]),
+        ".snapshot": encode_snapshot([producer]),
     }
 
 
@@ -86,7 +94,7 @@ def _segments(fmt: Format) -> Iterator[tuple[str, Mapping[str, bytes]]]:
         case "kafs":
             run = _run()
             placed = [Frame(kafs.HEADER_BYTES + at, header) for at, header in frames(run)]
-            segment = kafs.encode_segment(run, created_ms=NOON)
+            segment = encode_kafs(run, created_ms=NOON)
             yield "pieces", {".kfs": segment, ".index": kafs.encode_index(placed, interval=1)}
         case "strm":
             yield "pieces", {".seg": strm.encode_segment(RECORDS, block_bytes=1)}
@@ -122,11 +130,11 @@ def _sides() -> Iterator[tuple[str, str, bytes]]:
         yield f"kafka-{name}", "odd", b"\0" + log[f".{name}"] + b"\1"
     yield "kafka-snapshot", "one", b"\1" + log[".snapshot"]
     epochs = (kafkalog.EpochStart(0, 0), kafkalog.EpochStart(3, 1042))
-    yield "kafka-leader-epochs", "two", b"\0" + kafkalog.encode_leader_epochs(epochs)
-    yield "kafka-metadata", "one", b"\0" + kafkalog.encode_metadata(UUID(int=1 << 100))
+    yield "kafka-leader-epochs", "two", b"\0" + encode_leader_epochs(epochs)
+    yield "kafka-metadata", "one", b"\0" + encode_metadata(UUID(int=1 << 100))
     yield "rustlog-index", "three", b"\x0e" + _rust_log(1)[".index"]
     checkpoint = rustlog.CleanerCheckpoint(last_cleaned_offset=5, retention_horizon_ms=NOON)
-    yield "rustlog-checkpoint", "json", b"\0" + rustlog.encode_checkpoint(checkpoint)
+    yield "rustlog-checkpoint", "json", b"\0" + rustlog_files.encode_checkpoint(checkpoint)
     yield "rustlog-checkpoint", "binary", b"\0" + struct.pack(">QQ", 5, NOON)
     segment = strm.encode_segment(RECORDS, block_bytes=1)
     (at,) = struct.unpack_from(">Q", segment, len(segment) - 32)

@@ -8,8 +8,15 @@ from itertools import pairwise
 
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats import kafkalog, kafs, rustlog, strm
+from tests import rustlog_files
 from tests.fuzz.reseal import reseal_snapshot
 from tests.fuzz.targets import Target
+from tests.kafka_files import (
+    encode_leader_epochs,
+    encode_metadata,
+    encode_snapshot,
+    encode_txn_index,
+)
 
 __all__ = ["BASE_OFFSET", "TARGETS"]
 
@@ -41,24 +48,24 @@ def _kafka_timeindex(_: int, data: bytes) -> None:
 
 def _kafka_txnindex(_: int, data: bytes) -> None:
     aborted = kafkalog.decode_txn_index(data, base_offset=BASE_OFFSET)
-    assert kafkalog.encode_txn_index(aborted) == data
+    assert encode_txn_index(aborted) == data
 
 
 def _kafka_snapshot(told: int, data: bytes) -> None:
     data = reseal_snapshot(data) if told & 1 else data
     states = kafkalog.decode_snapshot(data, next_offset=BASE_OFFSET)
-    again = kafkalog.decode_snapshot(kafkalog.encode_snapshot(states), next_offset=BASE_OFFSET)
+    again = kafkalog.decode_snapshot(encode_snapshot(states), next_offset=BASE_OFFSET)
     assert list(again) == sorted(states, key=lambda state: state.producer_id)
 
 
 def _kafka_leader_epochs(_: int, data: bytes) -> None:
     epochs = kafkalog.decode_leader_epochs(data)
-    assert kafkalog.decode_leader_epochs(kafkalog.encode_leader_epochs(epochs)) == epochs
+    assert kafkalog.decode_leader_epochs(encode_leader_epochs(epochs)) == epochs
 
 
 def _kafka_metadata(_: int, data: bytes) -> None:
     topic_id = kafkalog.decode_metadata(data)
-    assert kafkalog.decode_metadata(kafkalog.encode_metadata(topic_id)) == topic_id
+    assert kafkalog.decode_metadata(encode_metadata(topic_id)) == topic_id
 
 
 def _rustlog_index(told: int, data: bytes) -> None:
@@ -71,7 +78,7 @@ def _rustlog_index(told: int, data: bytes) -> None:
 
 def _rustlog_checkpoint(_: int, data: bytes) -> None:
     checkpoint = rustlog.decode_checkpoint(data)
-    assert rustlog.decode_checkpoint(rustlog.encode_checkpoint(checkpoint)) == checkpoint
+    assert rustlog.decode_checkpoint(rustlog_files.encode_checkpoint(checkpoint)) == checkpoint
 
 
 def _strm_header(_: int, data: bytes) -> None:

@@ -65,7 +65,7 @@ def _produce(data: bytes) -> None:
     records = [part for topic in request.topics for _, part in topic.partitions if part is not None]
     assert sum(map(len, records)) <= len(body)
     start = int(api.key).to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(4) + b"\xff\xff"
-    frame = memoryview(start + (b"\0" if api.is_flexible(version) else b"") + body)
+    frame = memoryview(start + (b"\0" if version >= api.flexible_from else b"") + body)
     shape = shape_of(frame, decode_request_header(frame), request)
     if shape is not None:
         found = match_produce(shape, frame)

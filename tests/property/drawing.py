@@ -17,6 +17,8 @@ from lakelog.formats import FORMATS, Format, kafkalog, kafs, rustlog, strm
 from lakelog.formats.batches import Frame, frames
 from lakelog.model import Header, Record
 from lakelog.records import Codec, NewBatch, encode_batch
+from tests.kafka_files import encode_snapshot, encode_txn_index
+from tests.shorthands import encode_kafs
 from tests.strategies import base_offsets, records
 
 __all__ = ["Drawn", "Piece", "carried_records", "fit", "segments"]
@@ -148,7 +150,7 @@ def _draw_kafs(layout: _Choices, fmt: Format, codec: Codec, groups: _Groups) -> 
     run = b"".join(data for data, _ in batches)
     placed = [Frame(kafs.HEADER_BYTES + at, header) for at, header in frames(run)]
     files = {
-        ".kfs": kafs.encode_segment(run, created_ms=layout.below(1 << 12)),
+        ".kfs": encode_kafs(run, created_ms=layout.below(1 << 12)),
         ".index": kafs.encode_index(placed, interval=1 + layout.below(4)),
     }
     return Drawn(
@@ -171,13 +173,13 @@ def _draw_kafkalog(layout: _Choices, fmt: Format, codec: Codec, groups: _Groups)
             )
             for number, at in enumerate(range(base, base + 1 + layout.below(3)))
         ]
-        files[".txnindex"] = kafkalog.encode_txn_index(aborted)
+        files[".txnindex"] = encode_txn_index(aborted)
     if layout.below(2):
         producers = [
             kafkalog.ProducerState(producer_id=number, epoch=number, last_offset=base - 1)
             for number in range(layout.below(4))
         ]
-        files[".snapshot"] = kafkalog.encode_snapshot(producers)
+        files[".snapshot"] = encode_snapshot(producers)
     return Drawn(fmt=fmt, base_offset=base, files=files, pieces=_placed(0, batches))
 
 

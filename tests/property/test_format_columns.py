@@ -26,6 +26,7 @@ from lakelog.model import Record
 from lakelog.records import Codec, NewBatch, encode_batch
 from lakelog.records.columns import COLUMNS, arrow_schema
 from tests.property.test_record_batches import arrow_row
+from tests.shorthands import encode_kafs
 from tests.strategies import records
 from tests.unit.formats.forged_strm import block, forge
 
@@ -112,7 +113,7 @@ def segment_of(fmt: Format, found: list[Record], data: st.DataObject) -> dict[st
         case "kafs":
             run = b"".join(encode_batch(NewBatch(records=part, codec=codec)) for part in parts)
             placed = (Frame(32 + at, header) for at, header in frames(run))
-            segment = kafs.encode_segment(run, created_ms=0)
+            segment = encode_kafs(run, created_ms=0)
             return {".kfs": segment, ".index": kafs.encode_index(placed, interval=size)}
         case "kafkalog":
             run = b"".join(encode_batch(NewBatch(records=part, codec=codec)) for part in parts)

@@ -25,8 +25,8 @@ from lakelog.formats import Files, kafkalog, kafs, kernels, kernels_encode, rust
 from lakelog.formats import run as drive
 from lakelog.formats.batches import Frame
 from lakelog.formats.kafkalog.index import read_side_file
-from lakelog.formats.kafkalog.producers import ProducerState, encode_snapshot
-from lakelog.formats.kafkalog.transactions import AbortedTxn, encode_txn_index
+from lakelog.formats.kafkalog.producers import ProducerState
+from lakelog.formats.kafkalog.transactions import AbortedTxn
 from lakelog.formats.kafs.index import read_index
 from lakelog.formats.lanes import (
     BUNDLE_BYTES_MAX,
@@ -79,10 +79,12 @@ from lakelog.records import (
     encode_batch,
     header,
 )
-from lakelog.records.encoder import encode_columns
 from lakelog.store import CELL_BYTES_MAX, MemoryStore, PutIfAbsent, change_cell, read_cell, run
 from lakelog.store import working as operations
+from tests import rustlog_files
+from tests.kafka_files import encode_snapshot, encode_txn_index
 from tests.segments import Store
+from tests.shorthands import encode_columns
 
 ID, WRITE = b"t" * 16, b"w" * 16
 LIFTED = 1 << 40
@@ -359,17 +361,17 @@ LIMITS = (
         write=lambda count: encode_snapshot(
             [ProducerState(producer_id=at, epoch=0) for at in range(count)]
         ),
-        read=read_side(".snapshot"), last=3, also=(f"{F}.kafkalog.producers",),
+        read=read_side(".snapshot"), last=3,
     ),
     Limit(
         name=f"{F}.kafkalog.index.INDEX_BYTES_MAX", case="transactions",
         most=len(encode_txn_index([ABORTED] * 3)),
         write=lambda count: encode_txn_index([ABORTED] * count),
-        read=read_side(".txnindex"), last=3, also=(f"{F}.kafkalog.transactions",),
+        read=read_side(".txnindex"), last=3,
     ),
     Limit(
         name=f"{F}.rustlog.layout.PAYLOAD_BYTES_MAX", most=100,
-        write=log_of, read=lambda data: rustlog_layout.build_index(data, 0), last=100,
+        write=log_of, read=lambda data: rustlog_files.build_index(data, 0), last=100,
     ),
     Limit(
         name=f"{F}.rustlog.layout.INDEX_BYTES_MAX", most=3 * rustlog_layout.ENTRY.size,
@@ -377,8 +379,8 @@ LIMITS = (
     ),
     Limit(
         name=f"{F}.rustlog.checkpoint.CHECKPOINT_BYTES_MAX",
-        most=len(rustlog.encode_checkpoint(state("x" * 30))),
-        write=lambda size: rustlog.encode_checkpoint(state("x" * size)),
+        most=len(rustlog_files.encode_checkpoint(state("x" * 30))),
+        write=lambda size: rustlog_files.encode_checkpoint(state("x" * size)),
         read=rustlog.decode_checkpoint, last=30,
     ),
     Limit(
@@ -506,8 +508,7 @@ OTHERS = {
     "records.varint._VARINT_BYTES_MAX": "a bound that is derived",
     "records.varint._VARLONG_BYTES_MAX": "a bound that is derived",
     "records.bodies._RUN_BYTES_MAX": "bytes at a time: the caller cuts",
-    "records.columns._RUN_BYTES_MAX": "bytes at a time: the caller cuts",
-    "records.columns.BYTES_MAX": "how large an Arrow batch becomes",
+    "records.filling.BYTES_MAX": "how large an Arrow batch becomes",
     "records.memory._KEPT_BYTES_MAX": "memory that is used again",
     "records.offset_map._MEMORY_BYTES_MAX": "memory of a map",
     "records.compression._ZSTD_WINDOW_BYTES_MAX": "of others' frames; ours are below it",

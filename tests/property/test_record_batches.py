@@ -22,8 +22,8 @@ from lakelog.records import (
     encode_batch,
     rebase,
 )
-from lakelog.records.columns import COLUMNS, arrow_schema, decode_columns
-from lakelog.records.encoder import encode_columns
+from lakelog.records.columns import COLUMNS, arrow_schema
+from tests.shorthands import decode_columns, encode_columns
 from tests.strategies import base_offsets, new_batches
 
 every_codec = pytest.mark.parametrize("codec", Codec, ids=lambda codec: codec.name.lower())

@@ -30,7 +30,8 @@ from lakelog.records import (
     encode_batch,
 )
 from lakelog.records.cleaning_rules import last_batches
-from lakelog.records.repacking import Repacked, Repacker, Shape, repack
+from lakelog.records.repacking import Repacked, Repacker, Shape
+from tests.shorthands import repack
 from tests.strategies import headers, new_batches, nullable
 
 TIME = 1_600_000_000_000

@@ -14,18 +14,12 @@ from hypothesis import strategies as st
 from lakelog.catalog import Topic
 from lakelog.log import Driver, Identity, Staged
 from lakelog.names import staged_key
-from lakelog.records import (
-    Codec,
-    decode_batches,
-    hash_keys,
-    murmur2,
-    partition_of,
-    sort_rows,
-)
+from lakelog.records import Codec, decode_batches, hash_keys, sort_rows
 from lakelog.spark.sink.options import WriteOptions
 from lakelog.spark.sink.placing import RowPartitioner, target_of
 from lakelog.spark.sink.tasks import TaskWriter
 from lakelog.store import Get, MemoryStore
+from tests.murmur2 import murmur2, partition_of
 
 FIRST = 3
 """The partition that a task begins with."""

@@ -18,6 +18,7 @@ from lakelog.records import Codec
 from lakelog.records.columns import arrow_schema
 from tests.property.drawing import Drawn, segments
 from tests.property.test_record_batches import arrow_row
+from tests.shorthands import encode_kafs
 from tests.strategies import records
 
 COPIES_MAX = 12
@@ -186,7 +187,7 @@ def test_batches_are_kept_byte_for_byte(name: str, data: st.DataObject) -> None:
     newest = max(0, *(header.max_timestamp for _, header in frames(run)))
     placed = [Frame(kafs.HEADER_BYTES + at, header) for at, header in frames(run)]
     assert as_kafs == {
-        ".kfs": kafs.encode_segment(
+        ".kfs": encode_kafs(
             run, base_offset=base, created_ms=newest if created is None else created
         ),
         ".index": kafs.encode_index(placed),

@@ -17,10 +17,8 @@ import pyarrow as pa
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.flows import Items, asked_for
 from lakelog.formats import kernels as k
-from lakelog.formats.batches import Run, find_offset, first_batch, pieces
+from lakelog.formats.batches import BatchSegment, Run, find_offset, first_batch, pieces
 from lakelog.formats.contract import Files, Format, Range, Ranged, Window
-from lakelog.formats.kafkalog import KafkaSegment
-from lakelog.formats.kafs import KafsSegment
 from lakelog.formats.rustlog import RustLogSegment
 from lakelog.formats.rustlog.layout import (
     PAYLOAD_BYTES_MAX,
@@ -97,7 +95,7 @@ def _scan_batches(
 ) -> Scan:
     decoder = BatchDecoder(columns, **settings)
     segment = yield from fmt.open(files)
-    assert isinstance(segment, KafsSegment | KafkaSegment)
+    assert isinstance(segment, BatchSegment)
     run: Run = segment.run
     at = segment.start(part.low) if part.low > segment.base_offset else run.start
     end = yield from _end_of_part(segment, run, part)
@@ -131,7 +129,7 @@ def _decode_run(decoder: BatchDecoder, run: Run, at: int, part: _Part) -> Scan:
             return
 
 
-def _end_of_part(segment: KafsSegment | KafkaSegment, run: Run, part: _Part) -> Ranged[int]:
+def _end_of_part(segment: BatchSegment, run: Run, part: _Part) -> Ranged[int]:
     """Return where the first batch behind the part begins, or one behind that."""
     ends_within = segment.start(part.high) < segment.start(OFFSET_MAX)
     if ends_within and part.piece_bytes > SEEK_BYTES:

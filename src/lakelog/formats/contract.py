@@ -37,6 +37,7 @@ __all__ = [
     "Files",
     "Format",
     "Found",
+    "IndexEntry",
     "Range",
     "Ranged",
     "Segment",
@@ -45,10 +46,14 @@ __all__ = [
     "Walker",
     "Window",
     "buffers",
+    "damage_or",
     "decode",
     "drive_items",
     "fetch",
+    "fetch_file",
+    "offset_stem",
     "run",
+    "stem_offset",
     "walk_blocks",
 ]
 
@@ -67,10 +72,15 @@ Span = tuple[int, int]
 EVERYTHING: Span = (0, 1 << 63)
 NOTHING: Span = (0, 0)
 
+OFFSET_MAX = (1 << 63) - 2
+"""The last offset that a record can have: the one behind it must fit 63 bits as well."""
+
+_STEM_DIGITS = 20
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A wish for bytes ``[start, end)`` of one file; the answer is shorter only where it ends."""
+    """A request for bytes ``[start, end)`` of a file; the answer is shorter only where it ends."""
 
     suffix: str
     start: int
@@ -133,6 +143,14 @@ class Damage:
     """The header, where it could be read and only what follows it is bad."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexEntry:
+    """Where a block or a record begins, and the offset of its first record."""
+
+    offset: int
+    position: int
+
+
 Found = Block | Damage
 Walk = Generator[Range | Found, Any, None]
 
@@ -179,6 +197,19 @@ class Carries:
     codecs: frozenset[Codec] = field(default_factory=lambda: frozenset(Codec))
 
 
+def offset_stem(base_offset: int) -> str:
+    """Return the name that files have after an offset: twenty digits."""
+    return f"{base_offset:0{_STEM_DIGITS}d}"
+
+
+def stem_offset(stem: str) -> int | None:
+    """Return the offset of which ``stem`` is the name; None: it is another kind of name."""
+    if len(stem) != _STEM_DIGITS or not (stem.isascii() and stem.isdecimal()):
+        return None
+    offset = int(stem)
+    return offset if offset <= OFFSET_MAX else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
     """One segment format: a row of FORMATS."""
@@ -200,10 +231,10 @@ class Format:
     """Whether records are under a checksum at all. If not, a reader that finds nothing wrong has
     verified nothing."""
 
-    file_stem: Callable[[int], str]
+    file_stem: Callable[[int], str] = offset_stem
     """Base offset -> file name without its suffix."""
 
-    base_offset: Callable[[str], int | None]
+    base_offset: Callable[[str], int | None] = stem_offset
     """File name without its suffix -> base offset; None when it is not a name of this format."""
 
     sniff: Callable[[bytes, int], bool]
@@ -220,9 +251,37 @@ class Format:
 
 
 def fetch(suffix: str, start: int, end: int) -> Ranged[bytes]:
-    """Ask for a range: ``data = yield from fetch(".kfs", 0, 32)``."""
-    data: bytes = yield Range(suffix, start, end)
+    """Ask for a range: ``data = yield from fetch(".kfs", 0, 32)``.
+
+    An empty one is not asked for: a store refuses it.
+    """
+    data: bytes = (yield Range(suffix, start, end)) if start < end else b""
     return data
+
+
+def fetch_file(files: Files, suffix: str, bytes_max: int) -> Ranged[bytes | None]:
+    """Return a side file whole, or None when there is none.
+
+    Raises:
+        UnsupportedError: it has more than ``bytes_max`` bytes.
+    """
+    size = files.sizes.get(suffix)
+    if size is None:
+        return None
+    if size > bytes_max:
+        raise UnsupportedError(
+            f"{size} bytes are over the limit of {bytes_max}", at=0, where=suffix
+        )
+    return (yield from fetch(suffix, 0, size))
+
+
+def damage_or(flow: Ranged[T]) -> Generator[Range | Found, Any, T | None]:
+    """Return what a part of a walk finds; None, and a Damage on the way, when it fails."""
+    try:
+        return (yield from flow)
+    except (CorruptError, UnsupportedError) as error:
+        yield Damage(error=error, position=error.at)
+        return None
 
 
 class Window:
@@ -286,8 +345,8 @@ def walk_blocks(walk: Walk, give: Callable[[Range], bytes]) -> Iterator[Block | 
 def buffers(files: Mapping[str, Bytes]) -> Callable[[Range], bytes]:
     """Bytes from memory: what tests, and readers of small files, drive a flow with."""
 
-    def give(wish: Range) -> bytes:
-        return bytes(memoryview(files[wish.suffix])[wish.start : wish.end])
+    def give(range_: Range) -> bytes:
+        return bytes(memoryview(files[range_.suffix])[range_.start : range_.end])
 
     return give
 

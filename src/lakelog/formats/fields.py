@@ -47,8 +47,11 @@ def decode_fields(
     """
     fields: dict[str, Any] = json.loads(bytes(data))
     if fields["format"] != format_:
-        what = f"format {fields['format']!r}, this reader knows {format_}; use a newer one"
-        raise UnsupportedError(what, at=0, where=where)
+        raise UnsupportedError(
+            f"format {fields['format']!r}, this reader knows {format_}; use a newer one",
+            at=0,
+            where=where,
+        )
     if known is not None:
         check_fields(fields, (*known, "format"), where=where)
     return fields

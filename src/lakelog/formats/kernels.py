@@ -7,10 +7,6 @@ looks wrong, so that the plain reader can say what it is.
 from numba import njit, types
 
 from lakelog.records.kernels.fields import (
-    A_KINDS,
-    A_NOTES,
-    A_OFFSETS,
-    A_TIMES,
     BAD,
     DONE,
     FULL,
@@ -20,10 +16,6 @@ from lakelog.records.kernels.fields import (
     L_OFFSET_TO,
     L_ROWS_MAX,
     L_TIMES,
-    N_HEADED_ROWS,
-    N_HEADER_KEY_BYTES,
-    N_HEADER_VALUE_BYTES,
-    N_HEADERS,
     N_KEY_BYTES,
     N_KEYS,
     N_ROWS,
@@ -31,15 +23,17 @@ from lakelog.records.kernels.fields import (
     N_VALUE_BYTES,
     N_VALUES,
     TIME_OVERFLOW,
+    arrays_of,
     is_absurd,
     note,
 )
 from lakelog.records.kernels.primitives import (
+    I64,
+    I64S,
+    READ_I64S,
     check_headers,
     i32,
-    i32_pointer,
     i64,
-    i64_pointer,
     skip_field,
     u8_pointer,
     varlong,
@@ -47,7 +41,7 @@ from lakelog.records.kernels.primitives import (
 
 __all__ = ["parse_rustlog", "parse_strm"]
 
-BUILT_FROM = "e400799878e0"
+BUILT_FROM = "601da93e7fb1"
 """Digest of what is compiled in from other files; see ``records.kernels.decode``."""
 
 # What ``parse_strm`` is told of a block and its segment.
@@ -58,20 +52,16 @@ _OFFSET_MAX = (1 << 63) - 2
 _PAYLOAD_BYTES_MAX = 10 * 1024 * 1024
 _ROW_BYTES = 20
 
-_READ_I64 = types.Array(types.int64, 1, "C", readonly=True)
-_I64, _I = types.int64[::1], types.int64
 
-
-@njit(types.int64(_I, _READ_I64, _READ_I64, _I64, _READ_I64, _I64), cache=True, nogil=True)
+@njit(I64(I64, READ_I64S, READ_I64S, I64S, READ_I64S, I64S), cache=True, nogil=True)
 def parse_strm(address, block, limits, cursor, arrays, sums):
     """Note the records of one block, decompressed at ``address``, from the cursor on.
 
     The cursor holds the record, the byte position, the last offset delta, the first record's time,
     and the least time a record may have.
     """
-    b, notes = u8_pointer(address), i32_pointer(arrays[A_NOTES])
-    offsets, times = i64_pointer(arrays[A_OFFSETS]), i64_pointer(arrays[A_TIMES])
-    kinds = i32_pointer(arrays[A_KINDS])
+    b = u8_pointer(address)
+    offsets, times, kinds, notes = arrays_of(arrays)
     rows_max, bytes_max, held = limits[L_ROWS_MAX], limits[L_BYTES_MAX], limits[L_HELD]
     row = taken = types.int64(0)
     end, base_offset = block[B_END], block[B_BASE_OFFSET]
@@ -126,12 +116,11 @@ def parse_strm(address, block, limits, cursor, arrays, sums):
             offsets[row] = offset
             times[row] = time * 1000
             kinds[row] = 0
-            note(notes, row, key, key_length, value, value_length, headers, header_count)
-            if header_count:
-                sums[N_HEADERS] += header_count
-                sums[N_HEADER_KEY_BYTES] += header_key_bytes
-                sums[N_HEADER_VALUE_BYTES] += header_value_bytes
-                sums[N_HEADED_ROWS] += 1
+            fields = key, key_length, value, value_length
+            note(
+                notes, sums, row, fields,
+                (headers, header_count, header_key_bytes, header_value_bytes),
+            )  # fmt: skip
             row += 1
             taken += q - p
             sums[N_KEY_BYTES] += max(key_length, 0)
@@ -147,7 +136,7 @@ def parse_strm(address, block, limits, cursor, arrays, sums):
     return status
 
 
-@njit(types.int64(_I, _I, _I, _READ_I64, _I64, _READ_I64, _I64), cache=True, nogil=True)
+@njit(I64(I64, I64, I64, READ_I64S, I64S, READ_I64S, I64S), cache=True, nogil=True)
 def parse_rustlog(address, end, stop, limits, cursor, arrays, sums):
     """Note the whole records in ``[0, end)`` that begin before ``stop``.
 
@@ -155,9 +144,8 @@ def parse_rustlog(address, end, stop, limits, cursor, arrays, sums):
 
     Ends with DONE at the first record that is not all there: more bytes may bring the rest of it.
     """
-    b, notes = u8_pointer(address), i32_pointer(arrays[A_NOTES])
-    offsets, times = i64_pointer(arrays[A_OFFSETS]), i64_pointer(arrays[A_TIMES])
-    kinds = i32_pointer(arrays[A_KINDS])
+    b = u8_pointer(address)
+    offsets, times, kinds, notes = arrays_of(arrays)
     rows_max, bytes_max, held = limits[L_ROWS_MAX], limits[L_BYTES_MAX], limits[L_HELD]
     row = taken = types.int64(0)
     p, offset_min = cursor[0], cursor[1]
@@ -184,7 +172,7 @@ def parse_rustlog(address, end, stop, limits, cursor, arrays, sums):
             offsets[row] = offset
             times[row] = millis * 1000
             kinds[row] = 0
-            note(notes, row, 0, -1, p + _ROW_BYTES, length, 0, 0)
+            note(notes, sums, row, (0, -1, p + _ROW_BYTES, length), (0, 0, 0, 0))
             row += 1
             taken += length
         offset_min = offset + 1

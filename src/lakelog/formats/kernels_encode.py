@@ -13,6 +13,9 @@ from numba import njit, types
 
 from lakelog.records.kernels.fields import BAD, DONE, FULL
 from lakelog.records.kernels.primitives import (
+    I64,
+    I64S,
+    READ_I64S,
     copy,
     i32_pointer,
     i64_pointer,
@@ -37,26 +40,22 @@ from lakelog.records.kernels.source import (
     E_VALUE_BIT,
     E_VALUE_NULLS,
     S_HEADER_KEY_ENDS,
-    S_HEADER_KEYS,
-    S_HEADER_VALUE_BITS,
     S_HEADER_VALUE_ENDS,
-    S_HEADER_VALUES,
-    S_KEY_BITS,
     S_KEY_ENDS,
-    S_KEYS,
     S_LIST_BITS,
     S_LISTS,
     S_OFFSETS,
     S_TIMESTAMPS,
-    S_VALUE_BITS,
     S_VALUE_ENDS,
-    S_VALUES,
+    bytes_column,
+    header_bytes,
     length_of,
+    put_headers,
 )
 
 __all__ = ["encode_rustlog", "encode_strm", "widen_strm"]
 
-BUILT_FROM = "e400799878e0"
+BUILT_FROM = "601da93e7fb1"
 """Digest of what is compiled in from other files; see ``records.kernels.decode``."""
 
 CUT, HEADED = 10, 11
@@ -73,9 +72,6 @@ STRM_WIDTH = 10
 R_ROW, R_AT, R_INDEX_AT, R_COUNT, R_TIME = 0, 1, 2, 3, 4
 RUSTLOG_WIDTH = 5
 
-_READ_I64 = types.Array(types.int64, 1, "C", readonly=True)
-_I64, _I = types.int64[::1], types.int64
-
 _FRAME_BYTES_MAX = 10 + 10 + 5 + 5 + 5  # Of a record, around its key, value and headers.
 _HEADER_FRAME_BYTES_MAX = 5 + 5
 _FRAME_BYTES_ESTIMATED, _HEADER_FRAME_BYTES_ESTIMATED = 10, 4  # Which decide where a block ends.
@@ -84,18 +80,16 @@ _ROW_BYTES, _ENTRY_BYTES = 20, 16
 _INDEX_INTERVAL = 100
 
 
-@njit(types.int64(_READ_I64, _READ_I64, _I, _I, _I64), cache=True, nogil=True)
+@njit(I64(READ_I64S, READ_I64S, I64, I64, I64S), cache=True, nogil=True)
 def encode_strm(plan, source, address, room, state):
     """Write records of one block, uncompressed, behind those that are at ``address`` already."""
     out = u8_pointer(address)
     timestamps, offsets = i64_pointer(source[S_TIMESTAMPS]), i64_pointer(source[S_OFFSETS])
-    key_ends, keys = i32_pointer(source[S_KEY_ENDS]), u8_pointer(source[S_KEYS])
-    value_ends, values = i32_pointer(source[S_VALUE_ENDS]), u8_pointer(source[S_VALUES])
-    key_bits, value_bits = u8_pointer(source[S_KEY_BITS]), u8_pointer(source[S_VALUE_BITS])
+    key_ends, keys, key_bits = bytes_column(source, S_KEY_ENDS)
+    value_ends, values, value_bits = bytes_column(source, S_VALUE_ENDS)
     lists, list_bits = i32_pointer(source[S_LISTS]), u8_pointer(source[S_LIST_BITS])
-    name_ends, names = i32_pointer(source[S_HEADER_KEY_ENDS]), u8_pointer(source[S_HEADER_KEYS])
-    item_ends = i32_pointer(source[S_HEADER_VALUE_ENDS])
-    items, item_bits = u8_pointer(source[S_HEADER_VALUES]), u8_pointer(source[S_HEADER_VALUE_BITS])
+    name_ends, names, _no_bits = bytes_column(source, S_HEADER_KEY_ENDS)
+    item_ends, items, item_bits = bytes_column(source, S_HEADER_VALUE_ENDS)
     key_nulls, key_bit = plan[E_KEY_NULLS], plan[E_KEY_BIT]
     value_nulls, value_bit = plan[E_VALUE_NULLS], plan[E_VALUE_BIT]
     item_nulls, item_bit = plan[E_HEADER_VALUE_NULLS], plan[E_HEADER_VALUE_BIT]
@@ -111,9 +105,9 @@ def encode_strm(plan, source, address, room, state):
         first = last = types.int64(0)
         if has_headers and not is_null(list_bits, plan[E_LIST_NULLS], row + plan[E_LIST_BIT]):
             first, last = types.int64(lists[row]), types.int64(lists[row + 1])
-            for h in range(first, last):
-                bytes_held += types.int64(name_ends[h + 1]) - types.int64(name_ends[h])
-                bytes_held += max(length_of(item_ends, item_bits, item_nulls, item_bit, h), 0)
+            bytes_held += header_bytes(
+                first, last, name_ends, item_ends, item_bits, item_nulls, item_bit
+            )
         if last > first and not headed:
             status = HEADED
             break
@@ -136,12 +130,10 @@ def encode_strm(plan, source, address, room, state):
         p = put_field(out, p, keys, types.int64(key_ends[row]), key_length)
         p = put_field(out, p, values, types.int64(value_ends[row]), value_length)
         if headed:
-            p = put_varint(out, p, last - first)
-            for h in range(first, last):
-                length = types.int64(name_ends[h + 1]) - types.int64(name_ends[h])
-                p = put_field(out, p, names, types.int64(name_ends[h]), length)
-                length = length_of(item_ends, item_bits, item_nulls, item_bit, h)
-                p = put_field(out, p, items, types.int64(item_ends[h]), length)
+            p = put_headers(
+                out, p, first, last, name_ends, names,
+                item_ends, items, item_bits, item_nulls, item_bit,
+            )  # fmt: skip
         min_time, max_time = min(min_time, time), max(max_time, time)
         tombstones |= value_length  # Negative from the first null on.
         size += estimate + bytes_held
@@ -153,7 +145,7 @@ def encode_strm(plan, source, address, room, state):
     return status
 
 
-@njit(types.int64(_I, _I, _I), cache=True, nogil=True)
+@njit(I64(I64, I64, I64), cache=True, nogil=True)
 def widen_strm(address, end, to):
     """Copy the records in ``[0, end)`` to ``to``, each with a count of no headers; return its end.
 
@@ -174,7 +166,7 @@ def widen_strm(address, end, to):
     return p
 
 
-@njit(types.int64(_READ_I64, _READ_I64, _I, _I, _I, _I64), cache=True, nogil=True)
+@njit(I64(READ_I64S, READ_I64S, I64, I64, I64, I64S), cache=True, nogil=True)
 def encode_rustlog(plan, source, address, room, index_address, state):
     """Write records behind those of the log at ``address``, and their entries of the index.
 
@@ -182,9 +174,8 @@ def encode_rustlog(plan, source, address, room, index_address, state):
     """
     out, index = u8_pointer(address), u8_pointer(index_address)
     timestamps, offsets = i64_pointer(source[S_TIMESTAMPS]), i64_pointer(source[S_OFFSETS])
-    key_ends, key_bits = i32_pointer(source[S_KEY_ENDS]), u8_pointer(source[S_KEY_BITS])
-    value_ends, values = i32_pointer(source[S_VALUE_ENDS]), u8_pointer(source[S_VALUES])
-    value_bits = u8_pointer(source[S_VALUE_BITS])
+    key_ends, _keys, key_bits = bytes_column(source, S_KEY_ENDS)
+    value_ends, values, value_bits = bytes_column(source, S_VALUE_ENDS)
     lists, list_bits = i32_pointer(source[S_LISTS]), u8_pointer(source[S_LIST_BITS])
     row, p, q = state[R_ROW], state[R_AT], state[R_INDEX_AT]
     status = DONE

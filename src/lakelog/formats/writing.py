@@ -22,8 +22,6 @@ from lakelog.formats import kafkalog, kafs
 from lakelog.formats.batches import Frame, frames
 from lakelog.formats.contract import Bytes, Format
 from lakelog.formats.growing import Growing, SegmentFiles
-from lakelog.formats.kafkalog.index import INDEX_SUFFIX as LOG_INDEX_SUFFIX
-from lakelog.formats.kafkalog.index import TIME_INDEX_SUFFIX
 from lakelog.formats.kafs.index import INDEX_SUFFIX
 from lakelog.formats.rustlog.writer import RustLogWriter
 from lakelog.formats.strm.writer import StrmWriter
@@ -143,11 +141,6 @@ def segment_of_batches(
         raise InvalidInputError(f"a {fmt.title} holds no record batches; decode and write them")
     head_bytes, seal = _SEALS[fmt.name]
     placed = [Frame(head_bytes + at, header) for at, header in frames(batches)]
-    if placed and placed[0].header.base_offset < base_offset:
-        raise InvalidInputError(
-            f"the batches begin at {placed[0].header.base_offset}, below base offset "
-            f"{base_offset}; name the segment after its first batch"
-        )
     file = Growing(base_offset, head_bytes=head_bytes)
     file.grow(head_bytes + len(batches) + kafs.FOOTER_BYTES)
     file.append(batches)
@@ -155,41 +148,23 @@ def segment_of_batches(
 
 
 def _seal_kafs(file: Growing, placed: list[Frame], created_ms: int | None) -> SegmentFiles:
-    if not placed:
-        raise InvalidInputError("a KAFS segment holds at least one record; write none without")
-    if file.size > kafs.SEGMENT_BYTES_MAX - kafs.FOOTER_BYTES:
-        raise InvalidInputError(f"{file.size} bytes do not fit one KAFS segment; end it earlier")
     if created_ms is None:
-        created_ms = max(0, *(header.max_timestamp for _, header in placed))
-    head = kafs.Head(
-        base_offset=_base_offset(file, placed),
-        count=sum(header.count for _, header in placed),
+        created_ms = max([0, *(header.max_timestamp for _, header in placed)])
+    head, footer = kafs.encode_ends(
+        placed,
+        file.size,
+        crc32c(file.view()[kafs.HEADER_BYTES :]),
         created_ms=created_ms,
+        base_offset=file.base_offset,
     )
-    footer = kafs.Footer(
-        crc=crc32c(file.view()[kafs.HEADER_BYTES :]),
-        last_offset=placed[-1].header.next_offset - 1,
-    )
-    file.view()[: kafs.HEADER_BYTES] = kafs.encode_head(head)
-    file.append(kafs.encode_footer(footer))
+    file.view()[: kafs.HEADER_BYTES] = head
+    file.append(footer)
     return {kafs.FORMAT.suffix: file.buffer(), INDEX_SUFFIX: kafs.encode_index(placed)}
 
 
 def _seal_kafkalog(file: Growing, placed: list[Frame], _created_ms: int | None) -> SegmentFiles:
-    if file.size > kafkalog.LOG_BYTES_MAX:
-        raise InvalidInputError(f"{file.size} bytes do not fit one Kafka log; end it earlier")
-    base = _base_offset(file, placed)
-    offsets, times = kafkalog.encode_indexes(placed, base_offset=base)
-    return {
-        kafkalog.FORMAT.suffix: file.buffer(),
-        LOG_INDEX_SUFFIX: offsets,
-        TIME_INDEX_SUFFIX: times,
-    }
-
-
-def _base_offset(file: Growing, placed: list[Frame]) -> int:
-    first = placed[0].header.base_offset if placed else 0
-    return first if file.base_offset is None else file.base_offset
+    indexes = kafkalog.encode_side_files(placed, file.size, base_offset=file.base_offset)
+    return {kafkalog.FORMAT.suffix: file.buffer(), **indexes}
 
 
 _SEALS: dict[str, tuple[int, Callable[[Growing, list[Frame], int | None], SegmentFiles]]] = {

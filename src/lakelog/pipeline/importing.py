@@ -28,7 +28,7 @@ from lakelog.errors import (
     InvalidInputError,
     UnsupportedError,
 )
-from lakelog.formats import batches, kafkalog
+from lakelog.formats import batches
 from lakelog.manifests import read_manifest
 from lakelog.pipeline.adopting import (
     Importing,
@@ -154,7 +154,7 @@ class Import(TransferJob):
         taken = SegmentTaker(where, low, self.segment_bytes)
         try:
             opened = yield from feed(segment, segment.fmt.open(segment.files))
-            assert isinstance(opened, kafkalog.KafkaSegment)
+            assert isinstance(opened, batches.BatchSegment)
             chosen = Chosen(unit)
             yield from feed(
                 segment,

@@ -15,9 +15,7 @@ import pyarrow as pa
 
 from lakelog.errors import InvalidInputError
 from lakelog.formats import FORMATS
-from lakelog.formats.batches import pieces
-from lakelog.formats.kafkalog import KafkaSegment
-from lakelog.formats.kafs import KafsSegment
+from lakelog.formats.batches import BatchSegment, pieces
 from lakelog.formats.writing import SegmentWriter, new_segment, segment_of_batches
 from lakelog.pipeline.frame import TARGET, Step, at_store
 from lakelog.pipeline.listing import feed
@@ -139,9 +137,8 @@ class BatchTarget(Target):
     def copy(self, segment: SegmentRef) -> Step[None]:
         """Take every batch of a segment in."""
         opened = yield from feed(segment, segment.fmt.open(segment.files))
-        assert isinstance(opened, KafkaSegment | KafsSegment)
-        if isinstance(opened, KafsSegment):
-            self._created_ms = opened.head.created_ms
+        assert isinstance(opened, BatchSegment)
+        self._created_ms = opened.created_ms
         self._wanted = segment.offset_min, segment.next_offset_max
         yield from feed(segment, pieces(opened.run, bytes_max=_PIECE_BYTES), self._take)
 

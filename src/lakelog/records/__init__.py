@@ -1,6 +1,6 @@
 """Kafka record batches: the unit of the wire, the journal and the segment.
 
-header       the 61 bytes that place and describe a batch
+header       the 61 bytes that place and describe a batch; the frames of a run
 batch        the plain codec, batch <-> records, and the judge of all others
 compression  the five codecs, each behind a cap
 scanning     looking for times and keys, without making records
@@ -30,6 +30,9 @@ from lakelog.records.header import (
     CODEC_MASK,
     CRC_START,
     HEADER_BYTES,
+    I32_MAX,
+    I64_MAX,
+    I64_MIN,
     LENGTH_END,
     MAGIC,
     MAGIC_AT,
@@ -37,13 +40,25 @@ from lakelog.records.header import (
     RECORD_BYTES_MIN,
     START_BYTES,
     BatchHeader,
+    Frame,
+    check_crc,
+    check_fits,
     decode_header,
+    frames,
     placed_start,
     rebase,
 )
-from lakelog.records.partitioning import hash_keys, murmur2, partition_of, sort_rows
+from lakelog.records.partitioning import hash_keys, sort_rows
 from lakelog.records.scanning import FoundRecord, Scan, finish, first_not_older, without_keys
-from lakelog.records.varint import decode_varint, decode_varlong, encode_varint
+from lakelog.records.varint import (
+    decode_field,
+    decode_headers,
+    decode_varint,
+    decode_varlong,
+    encode_field,
+    encode_headers,
+    encode_varint,
+)
 
 __all__ = [
     "BATCH_BYTES_MAX",
@@ -51,6 +66,9 @@ __all__ = [
     "CRC_START",
     "DECOMPRESSED_BYTES_MAX",
     "HEADER_BYTES",
+    "I32_MAX",
+    "I64_MAX",
+    "I64_MIN",
     "LENGTH_END",
     "MAGIC",
     "MAGIC_AT",
@@ -62,24 +80,30 @@ __all__ = [
     "BatchHeader",
     "Codec",
     "FoundRecord",
+    "Frame",
     "NewBatch",
     "Scan",
+    "check_crc",
+    "check_fits",
     "compress",
     "compressor",
     "decode_batch",
     "decode_batches",
+    "decode_field",
     "decode_header",
+    "decode_headers",
     "decode_records",
     "decode_varint",
     "decode_varlong",
     "decompress",
     "encode_batch",
+    "encode_field",
+    "encode_headers",
     "encode_varint",
     "finish",
     "first_not_older",
+    "frames",
     "hash_keys",
-    "murmur2",
-    "partition_of",
     "placed_start",
     "rebase",
     "sort_rows",

@@ -25,28 +25,36 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from crc32c import crc32c
-
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.model import Header, Record, TimestampType
+from lakelog.model import Record, TimestampType
 from lakelog.records.compression import DECOMPRESSED_BYTES_MAX, Codec, compress, decompress
 from lakelog.records.header import (
     BATCH_BYTES_MAX,
     CONTROL_BIT,
-    CRC_START,
     DELETE_HORIZON_BIT,
-    HEADER,
     HEADER_BYTES,
-    LENGTH_END,
+    I64_MAX,
+    I64_MIN,
     MAGIC,
     OFFSET_MAX,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
     Bytes,
+    check_crc,
+    check_fits,
     decode_header,
+    encode_header,
 )
-from lakelog.records.varint import decode_varint, decode_varlong, encode_varint
+from lakelog.records.varint import (
+    decode_field,
+    decode_headers,
+    decode_varint,
+    decode_varlong,
+    encode_field,
+    encode_headers,
+    encode_varint,
+)
 
 __all__ = [
     "Batch",
@@ -57,8 +65,6 @@ __all__ = [
     "decode_records",
     "encode_batch",
 ]
-
-I64_MIN, I64_MAX = -(1 << 63), (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,14 +113,9 @@ def decode_batch(
     # Some buffers (Arrow's) call their bytes signed; read them as what they are.
     data = memoryview(data).cast("B")
     header = decode_header(data, at, where=where, size_max=size_max)
-    if header.size > len(data) - at:
-        raise CorruptError(
-            f"a batch of {header.size} bytes, {len(data) - at} left", at=at, where=where
-        )
+    check_fits(header, len(data) - at, at=at, where=where)
     body = data[at : at + header.size]
-    found = crc32c(body[CRC_START:])
-    if found != header.crc:
-        raise CorruptError(f"CRC-32C is {found}, the batch says {header.crc}", at=at, where=where)
+    check_crc(header, body, at=at, where=where)
     records = decode_records(
         header, body[HEADER_BYTES:], at=at, where=where, size_max=decompressed_bytes_max
     )
@@ -152,15 +153,13 @@ def decode_records(
     # are given as the batch's own position.
     plain = header.codec is Codec.NONE
     try:
-        raw = memoryview(decompress(header.codec, body, size_max=size_max))
-        records = tuple(_each_record(header, raw))
+        return tuple(_each_record(header, decompress(header.codec, body, size_max=size_max)))
     except (CorruptError, UnsupportedError) as error:
         inside = HEADER_BYTES + error.at if plain else 0
         raise type(error)(error.what, at=at + inside, where=where) from error
-    return records
 
 
-def _each_record(header: BatchHeader, raw: memoryview) -> Iterator[Record]:
+def _each_record(header: BatchHeader, raw: bytes) -> Iterator[Record]:
     """Yield the records in ``raw``; errors carry positions within it."""
     at, last_delta = 0, -1
     append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -172,9 +171,9 @@ def _each_record(header: BatchHeader, raw: memoryview) -> Iterator[Record]:
         end = at + length
         timestamp_delta, at = decode_varlong(raw, at + 1, end)
         offset_delta, at = decode_varint(raw, at, end)
-        key, at = _nullable_bytes(raw, at, end)
-        value, at = _nullable_bytes(raw, at, end)
-        headers, at = _headers(raw, at, end)
+        key, at = decode_field(raw, at, end)
+        value, at = decode_field(raw, at, end)
+        headers, at = decode_headers(raw, at, end)
         if at != end:
             raise CorruptError(f"{end - at} bytes behind a record's headers", at=at)
         if not last_delta < offset_delta <= header.last_offset_delta:
@@ -196,31 +195,6 @@ def _each_record(header: BatchHeader, raw: memoryview) -> Iterator[Record]:
         )
     if at != len(raw):
         raise CorruptError(f"{len(raw) - at} bytes behind the last record", at=at)
-
-
-def _nullable_bytes(raw: memoryview, at: int, end: int) -> tuple[bytes | None, int]:
-    length, at = decode_varint(raw, at, end)
-    if length == -1:
-        return None, at
-    if not 0 <= length <= end - at:
-        raise CorruptError(f"a field of {length} bytes, {end - at} left in its record", at=at)
-    return bytes(raw[at : at + length]), at + length
-
-
-def _headers(raw: memoryview, at: int, end: int) -> tuple[tuple[Header, ...], int]:
-    count, at = decode_varint(raw, at, end)
-    # A header takes two bytes at least, so a count cannot make us build more than was sent.
-    if not 0 <= count <= (end - at) // 2:
-        raise CorruptError(f"{count} headers in {end - at} bytes", at=at)
-    headers = []
-    for _ in range(count):
-        start = at
-        key, at = _nullable_bytes(raw, at, end)
-        if key is None:
-            raise CorruptError("a header without a key", at=start)
-        value, at = _nullable_bytes(raw, at, end)
-        headers.append(Header(key.decode("utf-8", "surrogateescape"), value))
-    return tuple(headers), at
 
 
 def check_batch_size(raw: int, size: int) -> None:
@@ -263,26 +237,22 @@ def encode_batch(batch: NewBatch) -> bytes:
     if records:
         body = compress(batch.codec, body, level=batch.level)
     check_batch_size(raw, HEADER_BYTES + len(body))
-    head = bytearray(
-        HEADER.pack(
-            base,
-            HEADER_BYTES - LENGTH_END + len(body),
-            batch.leader_epoch,
-            MAGIC,
-            0,
-            _attributes(batch),
-            next_offset - 1 - base,
-            base_time,
-            max(timestamps, default=-1),
-            batch.producer_id,
-            batch.producer_epoch,
-            batch.base_sequence,
-            len(records),
-        )
+    header = BatchHeader(
+        base_offset=base,
+        length=0,
+        leader_epoch=batch.leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=_attributes(batch),
+        last_offset_delta=next_offset - 1 - base,
+        base_timestamp=base_time,
+        max_timestamp=max(timestamps, default=-1),
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        count=len(records),
     )
-    crc = crc32c(body, crc32c(head[CRC_START:]))
-    head[CRC_START - 4 : CRC_START] = crc.to_bytes(4, "big")
-    return bytes(head) + body
+    return bytes(encode_header(header, body)) + body
 
 
 def _offset_range(batch: NewBatch) -> tuple[int, int]:
@@ -314,18 +284,9 @@ def _encode_record(record: Record, base_offset: int, base_timestamp: int) -> byt
         b"\0",
         encode_varint(record.timestamp - base_timestamp),
         encode_varint(record.offset - base_offset),
-        *_field(record.key),
-        *_field(record.value),
-        encode_varint(len(record.headers)),
+        *encode_field(record.key),
+        *encode_field(record.value),
+        *encode_headers(record.headers),
     ]
-    for key, value in record.headers:
-        parts += _field(key.encode("utf-8", "surrogateescape"))
-        parts += _field(value)
     body = b"".join(parts)
     return encode_varint(len(body)) + body
-
-
-def _field(value: bytes | None) -> tuple[bytes, bytes]:
-    if value is None:
-        return encode_varint(-1), b""
-    return encode_varint(len(value)), value

@@ -10,10 +10,9 @@ Kernels do not judge. What they stop at, the plain codec reads again, and raises
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 from crc32c import crc32c
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
@@ -26,16 +25,15 @@ from lakelog.records.header import (
     RECORD_BYTES_MIN,
     Bytes,
 )
-from lakelog.records.kernels import decode as k
-from lakelog.records.kernels.fields import BAD
+from lakelog.records.kernels import fields as k
+from lakelog.records.kernels.decode import scan_batches
+from lakelog.records.memory import Array
 
-__all__ = ["Array", "Bodies", "Group"]
+__all__ = ["Bodies", "Group"]
 
 _TABLE_ROWS = 4096
 _GROUP_BYTES = 1024 * 1024
 _RUN_BYTES_MAX = (1 << 31) - 1
-
-Array = npt.NDArray[Any]
 
 
 class Group(NamedTuple):
@@ -57,16 +55,18 @@ class Bodies:
         self,
         run: Bytes,
         *,
+        at: int = 0,
         where: str = "",
         batch_bytes_max: int = BATCH_BYTES_MAX,
         decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
     ) -> None:
+        """``at`` is where the run stands in its file, which errors name ``where``."""
         self.view = memoryview(run).cast("B")
         if len(self.view) > _RUN_BYTES_MAX:
             raise InvalidInputError(
                 f"a run of {len(self.view)} bytes; give at most {_RUN_BYTES_MAX} at a time"
             )
-        self.where = where
+        self.at, self.where = at, where
         self._batch_bytes_max = batch_bytes_max
         self._decompressed_bytes_max = decompressed_bytes_max
 
@@ -80,12 +80,12 @@ class Bodies:
         table, out = np.empty((_TABLE_ROWS, k.TABLE_WIDTH), np.int64), np.zeros(2, np.int64)
         position = 0
         while position < len(data):
-            status = k.scan_batches(
+            status = scan_batches(
                 data.ctypes.data, position, len(data), self._batch_bytes_max, table, out
             )
             count, position = int(out[0]), int(out[1])
             yield from self._groups(data, table[:count])
-            if status == BAD:
+            if status == k.BAD:
                 self.judge(position)
 
     def _groups(self, data: Array, table: Array) -> Iterator[Group]:
@@ -137,5 +137,8 @@ class Bodies:
                 decompressed_bytes_max=self._decompressed_bytes_max,
             )
         except (CorruptError, UnsupportedError) as error:
-            raise type(error)(error.what, at=position + error.at, where=error.where) from error
-        raise AssertionError(f"the compiled and the plain codec disagree at byte {position}")
+            at = self.at + position + error.at
+            raise type(error)(error.what, at=at, where=error.where) from error
+        raise AssertionError(
+            f"the compiled and the plain codec disagree at byte {self.at + position}"
+        )

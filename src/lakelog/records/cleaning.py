@@ -21,32 +21,28 @@ would leave while older records are there to come back.
 from dataclasses import dataclass
 
 import numpy as np
-from crc32c import crc32c
 
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.records.batch import decode_batch
-from lakelog.records.bodies import Array, Bodies, Group
+from lakelog.records.bodies import Bodies, Group
 from lakelog.records.cleaning_rules import CleaningRules, Transactions, Weight
 from lakelog.records.compression import Codec, compressor
 from lakelog.records.header import (
     BATCH_BYTES_MAX,
     CONTROL_BIT,
-    CRC_START,
-    HEADER,
-    HEADER_BYTES,
-    LENGTH_END,
     TRANSACTIONAL_BIT,
     BatchHeader,
     Bytes,
     decode_header,
+    encode_header,
 )
 from lakelog.records.kernels import clean as k
-from lakelog.records.kernels.decode import T_BODY, T_BODY_END, T_COUNT, T_POSITION
-from lakelog.records.kernels.fields import DONE
+from lakelog.records.kernels.fields import DONE, T_BODY, T_BODY_END, T_COUNT, T_POSITION
 from lakelog.records.kernels.rewrite import write_kept
+from lakelog.records.memory import Array
 from lakelog.records.offset_map import OffsetMap
 
-__all__ = ["Cleaned", "Cleaner", "clean"]
+__all__ = ["Cleaned", "Cleaner"]
 
 _SPECIAL = TRANSACTIONAL_BIT | CONTROL_BIT
 _GROWTH_BYTES = 16  # By how much a record may grow: its time and its length in their longest forms.
@@ -66,15 +62,6 @@ class Cleaned:
     """Records without a value that stay for now."""
     next_horizon: int | None
     """When the first of them, or the first marker, may go."""
-
-    @property
-    def records_dropped(self) -> int:
-        return self.records_read - self.records_kept
-
-
-def clean(run: Bytes, newest: OffsetMap, rules: CleaningRules, *, where: str = "") -> Cleaned:
-    """Return what is left of one run; a log of several is cleaned by one ``Cleaner``."""
-    return Cleaner(newest, rules).clean(run, where=where)
 
 
 class Cleaner:
@@ -123,7 +110,8 @@ class Cleaner:
             if after is None or after is header:
                 out.add(header, after, weight, as_it_is if after else b"")
                 continue
-            head, body = self._seal(after, next(new_bodies) if after.count else b"")
+            body = self._compressed(after, next(new_bodies) if after.count else b"")
+            head = encode_header(after, body)
             if len(head) + len(body) > self._batch_bytes_max:
                 out.add(header, header, weight, as_it_is)  # A horizon makes records longer.
             else:
@@ -194,20 +182,16 @@ class Cleaner:
         )  # fmt: skip
         if status != DONE:
             at = int(table[int(np.argmin(ends)), T_POSITION])
-            what = "timestamps of a batch lie further than 64 bits apart; leave this log as it is"
-            raise UnsupportedError(what, at=at, where=bodies.where)
+            raise UnsupportedError(
+                "timestamps of a batch lie further than 64 bits apart; leave this log as it is",
+                at=at,
+                where=bodies.where,
+            )
         view, stops = memoryview(self._memory.data), ends.tolist()
         return [view[start:stop] for start, stop in zip([0, *stops], stops, strict=False)]
 
-    def _seal(self, header: BatchHeader, body: Bytes) -> tuple[bytearray, Bytes]:
-        """Compress a body and write the header for it: its length and CRC follow from the body."""
-        if body and header.codec:
-            body = self._compress[header.codec](body)
-        length = HEADER_BYTES - LENGTH_END + len(body)
-        head = bytearray(HEADER.pack(header[0], length, *header[2:4], 0, *header[5:]))
-        crc = crc32c(body, crc32c(head[CRC_START:]))
-        head[CRC_START - 4 : CRC_START] = crc.to_bytes(4, "big")
-        return head, body
+    def _compressed(self, header: BatchHeader, body: Bytes) -> Bytes:
+        return self._compress[header.codec](body) if body and header.codec else body
 
 
 class _Left:

@@ -20,11 +20,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lakelog.errors import InvalidInputError
-from lakelog.records.header import CODEC_MASK, DELETE_HORIZON_BIT, BatchHeader
+from lakelog.records.header import CODEC_MASK, DELETE_HORIZON_BIT, I64_MAX, I64_MIN, BatchHeader
 
 __all__ = ["CleaningRules", "LastBatch", "Transactions", "Weight", "last_batches"]
-
-I64_MAX = (1 << 63) - 1
 
 _MARKER_KEY = struct.Struct(">hh")
 _ABORT, _COMMIT = 0, 1
@@ -139,7 +137,7 @@ class Transactions:
 
 
 def last_batches(
-    headers: Iterable[BatchHeader], *, active_since_ms: int = -(1 << 63)
+    headers: Iterable[BatchHeader], *, active_since_ms: int = I64_MIN
 ) -> dict[int, LastBatch]:
     """Return the last batch of every producer of a log, given all its headers in order.
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from crc32c import crc32c
 
@@ -24,9 +23,9 @@ from lakelog.records.header import CRC_START, HEADER_BYTES, LENGTH_END, OFFSET_M
 from lakelog.records.kernels import encode as k
 from lakelog.records.kernels import source as s
 from lakelog.records.kernels.fields import FULL, TIME_OVERFLOW
-from lakelog.records.memory import Pool
+from lakelog.records.memory import Array, Pool
 
-__all__ = ["BatchEncoder", "Source", "encode_columns"]
+__all__ = ["BatchEncoder", "Source"]
 
 RECORDS_MAX = 10_000
 BATCH_BYTES = 1024 * 1024
@@ -36,8 +35,6 @@ _NOTHING = pa.py_buffer(bytes(8))
 _ROOM_PER_ROW = 16
 _TABLE_ROWS = 1024
 _U32 = struct.Struct(">I")
-
-Array = npt.NDArray[Any]
 
 
 class BatchEncoder:
@@ -113,13 +110,6 @@ class BatchEncoder:
             _U32.pack_into(head, CRC_START - 4, crc32c(body, crc32c(head[CRC_START:])))
             yield bytes(head)
             yield body
-
-
-def encode_columns(
-    columns: pa.RecordBatch, *, base_offset: int | None = None, **settings: Any
-) -> pa.Buffer:
-    """Return ``columns`` as a run of record batches; settings are those of BatchEncoder."""
-    return BatchEncoder(**settings).encode(columns, base_offset=base_offset)
 
 
 def _sign(out: pa.Buffer, batches: list[list[int]]) -> None:

@@ -6,47 +6,99 @@ which costs address space and no memory: what is not touched is not there.
 """
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import pairwise
-from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from lakelog.errors import InvalidInputError
+from lakelog.records.header import OFFSET_MAX
 from lakelog.records.kernels import fields as f
 from lakelog.records.kernels.gather import gather_bytes, gather_headers
-from lakelog.records.schema import HEADER_TYPE, TYPES
+from lakelog.records.memory import Array, Pool
+from lakelog.records.schema import COLUMNS, HEADER_TYPE, TYPES, arrow_schema
 
-__all__ = ["TURN_ROWS", "Filling", "ParserFrame"]
+__all__ = ["BYTES_MAX", "ROWS_MAX", "Columns"]
 
+ROWS_MAX = 65_536
+BYTES_MAX = 16 * 1024 * 1024
 TURN_ROWS = 16384
 
-Array = npt.NDArray[Any]
 Lend = Callable[[int], pa.Buffer]
 
 
-class ParserFrame(Protocol):
-    """Where a parser and a filling meet: what the one reads and writes, and the other sets."""
+class Columns:
+    """Makes Arrow batches out of what parsers note: what these read and write, and where to."""
 
-    schema: pa.Schema
-    limits: Array
-    arrays: Array
-    sums: Array
-    notes: pa.Buffer
+    def __init__(
+        self,
+        columns: Iterable[str] = COLUMNS,
+        *,
+        rows_max: int = ROWS_MAX,
+        bytes_max: int = BYTES_MAX,
+        offset_from: int = 0,
+        offset_to: int = OFFSET_MAX,
+        control: bool = False,
+    ) -> None:
+        if rows_max < 1 or bytes_max < 1:
+            raise InvalidInputError("rows_max and bytes_max must be at least 1")
+        self.schema = arrow_schema(columns)
+        self._rows_max, self._bytes_max = rows_max, bytes_max
+        self.limits = np.zeros(f.LIMITS, np.int64)
+        self.limits[f.L_OFFSET_FROM], self.limits[f.L_OFFSET_TO] = offset_from, offset_to
+        self.limits[f.L_CONTROL] = control
+        self.limits[f.L_TIMES] = "timestamp" in self.schema.names
+        self.arrays = np.zeros(f.ARRAYS, np.int64)
+        self.sums = np.zeros(f.SUMS, np.int64)
+        self._pool = Pool()
+        self.notes = self._pool.lend(TURN_ROWS * 4 * f.NOTE_WIDTH)
+        self._room = rows_max
+        self._filling: _Filling | None = None
+
+    def expect(self, rows: int) -> None:
+        """Prepare for so many records: batches will be of about the same size."""
+        self._room = max(1, -(-rows // max(1, -(-rows // self._rows_max))))
+
+    def collect(
+        self, parse: Callable[[], int], address: int, largest: int
+    ) -> Generator[pa.RecordBatch, None, int]:
+        """Call a parser until it has ended, and yield the batches that become full.
+
+        What it notes lies at ``address``, in pieces (batches, blocks) of ``largest`` bytes at the
+        most. Returns what it ended with.
+        """
+        while True:
+            if self._filling is None:
+                room, bytes_room = self._room, max(self._bytes_max, largest)
+                self._filling = _Filling(self, self._pool.lend, room, self._bytes_max, bytes_room)
+            filling = self._filling
+            turn = filling.begin_turn()
+            status = parse()
+            filling.end_turn(address)
+            if status != f.FULL:
+                return status
+            if int(self.sums[f.N_ROWS]) < turn or filling.rows == filling.room:
+                yield from self.flush()
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Yield what has been collected so far, if there is anything."""
+        filling, self._filling = self._filling, None
+        if filling is not None and filling.rows:
+            yield filling.batch()
 
 
-class Filling:
+class _Filling:
     """One Arrow batch on its way: buffers that are filled turn by turn."""
 
     def __init__(
-        self, desk: ParserFrame, lend: Lend, room: int, bytes_max: int, bytes_room: int
+        self, columns: Columns, lend: Lend, room: int, bytes_max: int, bytes_room: int
     ) -> None:
         self.room = room
         self.rows = 0
-        self._desk, self._lend = desk, lend
+        self._columns, self._lend = columns, lend
         self._taken, self._bytes_max = 0, bytes_max
-        names = desk.schema.names
+        names = columns.schema.names
         self._arrays = {name: lend(room * _WIDTHS[name]) for name in _WIDTHS}
         self._bytes = {
             name: _BytesColumn(lend, field, total, sign, room, bytes_room)
@@ -58,25 +110,25 @@ class Filling:
 
     def begin_turn(self) -> int:
         """Tell the parser where to write, and how much; return how many records that is."""
-        desk, limits, rows = self._desk, self._desk.limits, self.rows
+        columns, limits, rows = self._columns, self._columns.limits, self.rows
         turn = min(TURN_ROWS, self.room - rows)
         limits[f.L_ROWS_MAX], limits[f.L_HELD] = turn, rows
         limits[f.L_BYTES_MAX] = self._bytes_max - self._taken
         for at, name in enumerate(_WIDTHS):
-            desk.arrays[at] = self._arrays[name].address + rows * _WIDTHS[name]
-        desk.arrays[f.A_NOTES] = desk.notes.address
-        desk.sums[:] = 0
+            columns.arrays[at] = self._arrays[name].address + rows * _WIDTHS[name]
+        columns.arrays[f.A_NOTES] = columns.notes.address
+        columns.sums[:] = 0
         return turn
 
     def end_turn(self, address: int) -> None:
         """Copy what the parser noted."""
-        sums, notes = self._desk.sums, self._desk.notes.address
+        sums, notes = self._columns.sums, self._columns.notes.address
         rows = int(sums[f.N_ROWS])
         if not rows:
             return
         for column in self._bytes.values():
             column.gather(address, notes, self.rows, rows, sums)
-        if sums[f.N_HEADED_ROWS] and "headers" in self._desk.schema.names:
+        if sums[f.N_HEADED_ROWS] and "headers" in self._columns.schema.names:
             self._headers.append(_gather_headers(self._lend, address, notes, sums))
         else:
             self._headers.append(rows)
@@ -84,7 +136,7 @@ class Filling:
         self._taken += int(sums[f.N_TAKEN])
 
     def batch(self) -> pa.RecordBatch:
-        schema = self._desk.schema
+        schema = self._columns.schema
         return pa.RecordBatch.from_arrays([self._column(n) for n in schema.names], schema=schema)
 
     def _column(self, name: str) -> pa.Array:

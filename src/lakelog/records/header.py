@@ -26,7 +26,10 @@ so neither does a reader. Specification: docs/reference/formats/record-batch.md
 """
 
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
+
+from crc32c import crc32c
 
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.model import TimestampType
@@ -37,7 +40,12 @@ __all__ = [
     "HEADER_BYTES",
     "RECORD_BYTES_MIN",
     "BatchHeader",
+    "Frame",
+    "check_crc",
+    "check_fits",
     "decode_header",
+    "encode_header",
+    "frames",
     "placed_start",
     "rebase",
 ]
@@ -62,7 +70,9 @@ CONTROL_BIT = 0x20
 DELETE_HORIZON_BIT = 0x40
 KNOWN_BITS = 0x7F
 
-OFFSET_MAX = (1 << 63) - 1
+I32_MAX = (1 << 31) - 1
+I64_MIN, I64_MAX = -(1 << 63), (1 << 63) - 1
+OFFSET_MAX = I64_MAX
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 _unpack = HEADER.unpack_from
@@ -169,21 +179,27 @@ def _refusal(data: Bytes, at: int, where: str, size_max: int) -> CorruptError | 
         )
     header = BatchHeader._make(HEADER.unpack_from(data, at))
     if header.length < _LENGTH_MIN:
-        what = f"batch length {header.length}, a header has more"
-        return CorruptError(what, at=at + 8, where=where)
+        return CorruptError(
+            f"batch length {header.length}, a header has more", at=at + 8, where=where
+        )
     if header.size > size_max:
-        what = f"a batch of {header.size} bytes is over the limit of {size_max}"
-        return UnsupportedError(what, at=at + 8, where=where)
+        return UnsupportedError(
+            f"a batch of {header.size} bytes is over the limit of {size_max}",
+            at=at + 8,
+            where=where,
+        )
     if header.attributes not in _ATTRIBUTES:
-        what = f"batch attributes {header.attributes:#06x}"
-        return UnsupportedError(what, at=at + 21, where=where)
+        return UnsupportedError(
+            f"batch attributes {header.attributes:#06x}", at=at + 21, where=where
+        )
     if header.base_offset < 0:
         return CorruptError(f"base offset {header.base_offset} is negative", at=at, where=where)
     last_delta = header.last_offset_delta
     if not 0 <= last_delta <= OFFSET_MAX - 1 - header.base_offset:
         return CorruptError(f"last offset delta {last_delta}", at=at + 23, where=where)
-    what = f"{header.count} records in {last_delta + 1} offsets"
-    return CorruptError(what, at=at + 57, where=where)
+    return CorruptError(
+        f"{header.count} records in {last_delta + 1} offsets", at=at + 57, where=where
+    )
 
 
 def _other_magic(magic: int, at: int, where: str) -> UnsupportedError:
@@ -195,6 +211,74 @@ def _other_magic(magic: int, at: int, where: str) -> UnsupportedError:
     else:
         what = f"magic {magic}, this reader knows {MAGIC}"
     return UnsupportedError(what, at=at + MAGIC_AT, where=where)
+
+
+class Frame(NamedTuple):
+    """Where a batch begins, and its header."""
+
+    position: int
+    header: BatchHeader
+
+
+def frames(
+    data: Bytes, *, after: int | None = 0, crc: bool = True, where: str = ""
+) -> Iterator[Frame]:
+    """Yield the batches that fill ``data`` exactly.
+
+    With ``crc``, each has a good one. Offsets rise from batch to batch, and none lies below
+    ``after``; None: their order is not looked at.
+
+    Raises:
+        CorruptError: not such a run.
+        UnsupportedError: a batch this reader cannot read.
+    """
+    view = memoryview(data).cast("B")
+    at = 0
+    while at < len(view):
+        header = decode_header(view, at, where=where)
+        check_fits(header, len(view) - at, at=at, where=where)
+        if crc:
+            check_crc(header, view[at : at + header.size], at=at, where=where)
+        if after is not None:
+            if header.base_offset < after:
+                raise CorruptError(
+                    f"base offset {header.base_offset}, the batch before ends at {after}",
+                    at=at,
+                    where=where,
+                )
+            after = header.next_offset
+        yield Frame(at, header)
+        at += header.size
+
+
+def check_fits(header: BatchHeader, left: int, *, at: int, where: str) -> None:
+    """Check that ``left`` bytes are enough for the batch at ``at``.
+
+    Raises:
+        CorruptError: they are not.
+    """
+    if header.size > left:
+        raise CorruptError(f"a batch of {header.size} bytes, {left} left", at=at, where=where)
+
+
+def check_crc(header: BatchHeader, batch: memoryview, *, at: int, where: str) -> None:
+    """Check that a whole batch, which stands at ``at``, has the CRC that its header says.
+
+    Raises:
+        CorruptError: it has another.
+    """
+    found = crc32c(batch[CRC_START:])
+    if found != header.crc:
+        raise CorruptError(f"CRC-32C is {found}, the batch says {header.crc}", at=at, where=where)
+
+
+def encode_header(header: BatchHeader, body: Bytes) -> bytearray:
+    """Return the bytes of a header; its length and its CRC are those that ``body`` gives it."""
+    length = HEADER_BYTES - LENGTH_END + len(body)
+    head = bytearray(HEADER.pack(header[0], length, *header[2:4], 0, *header[5:]))
+    crc = crc32c(body, crc32c(head[CRC_START:]))
+    head[CRC_START - 4 : CRC_START] = crc.to_bytes(4, "big")
+    return head
 
 
 def placed_start(base_offset: int, size: int, leader_epoch: int) -> bytes:

@@ -8,9 +8,14 @@ deletes the lease, and the lease gives its block back.
 A pool keeps no more than ``kept_bytes_max`` of idle memory, and belongs to one decoder or encoder.
 """
 
+from typing import Any
+
+import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["Pool"]
+__all__ = ["Array", "Pool"]
+
+Array = npt.NDArray[Any]
 
 _KEPT_BYTES_MAX = 64 * 1024 * 1024
 _LEAST = 1024

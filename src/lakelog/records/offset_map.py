@@ -22,11 +22,11 @@ from hashlib import blake2b
 import numpy as np
 
 from lakelog.errors import InvalidInputError
-from lakelog.records.bodies import Array, Bodies
+from lakelog.records.bodies import Bodies
 from lakelog.records.header import Bytes
 from lakelog.records.kernels import clean as k
-from lakelog.records.kernels.decode import T_POSITION
-from lakelog.records.kernels.fields import BAD, DONE, FULL
+from lakelog.records.kernels.fields import BAD, DONE, FULL, T_POSITION
+from lakelog.records.memory import Array
 
 __all__ = ["BYTES_PER_KEY", "MEMORY_BYTES", "Noted", "OffsetMap"]
 

@@ -1,10 +1,9 @@
-"""Which partition a record goes to: what Kafka's clients agree on, so that a key has one home.
+"""Which partition a record goes to: what Kafka's clients agree on, so that a key has one partition.
 
     a key      murmur2 of its bytes, the sign bit cleared, modulo the number of partitions
     no key     any: whoever writes fills a batch of one partition, then one of the next
 
-``murmur2`` is written to be read, and is the judge of the compiled one. ``hash_keys`` and
-``sort_rows`` bring NumPy, Arrow and LLVM, which are loaded when they are called first.
+Both functions bring NumPy, Arrow and LLVM, which are loaded when they are called first.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -16,35 +15,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-__all__ = ["hash_keys", "murmur2", "partition_of", "sort_rows"]
-
-_SEED = 0x9747B28C
-_M = 0x5BD1E995
-_LOW = 0xFFFFFFFF
-_POSITIVE = 0x7FFFFFFF
-
-
-def murmur2(data: bytes) -> int:
-    """Return the hash of a key in 32 bits, as Java's client has it; there it is signed."""
-    h = _SEED ^ len(data)
-    whole = len(data) & ~3
-    for at in range(0, whole, 4):
-        k = int.from_bytes(data[at : at + 4], "little") * _M & _LOW
-        k = (k ^ k >> 24) * _M & _LOW
-        h = h * _M & _LOW ^ k
-    if whole < len(data):
-        h = (h ^ int.from_bytes(data[whole:], "little")) * _M & _LOW
-    h = (h ^ h >> 13) * _M & _LOW
-    return h ^ h >> 15
-
-
-def partition_of(key: bytes, partitions: int) -> int:
-    """Return the partition that every client of Kafka with murmur2 chooses for a key."""
-    return (murmur2(key) & _POSITIVE) % partitions
+__all__ = ["hash_keys", "sort_rows"]
 
 
 def hash_keys(keys: "pa.Array") -> "npt.NDArray[np.int32]":
-    """Return ``murmur2`` of each key without its sign bit, and -1 where there is none.
+    """Return Java's murmur2 of each key without its sign bit, and -1 where there is none.
 
     Raises:
         InvalidInputError: it is no column of bytes.

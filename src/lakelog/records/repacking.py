@@ -24,13 +24,11 @@ half the size is left alone. So repacking twice is repacking once, and the secon
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from crc32c import crc32c
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.records.bodies import Array
 from lakelog.records.compression import DECOMPRESSED_BYTES_MAX, Codec, compressor, decompress
 from lakelog.records.header import (
     BATCH_BYTES_MAX,
@@ -38,22 +36,21 @@ from lakelog.records.header import (
     CONTROL_BIT,
     CRC_START,
     DELETE_HORIZON_BIT,
-    HEADER,
     HEADER_BYTES,
-    LENGTH_END,
+    I32_MAX,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
     Bytes,
-    decode_header,
+    Frame,
+    encode_header,
+    frames,
 )
 from lakelog.records.kernels import repack as k
 from lakelog.records.kernels.fields import DONE
+from lakelog.records.memory import Array
 
-__all__ = ["Repacked", "Repacker", "Shape", "may_join", "repack"]
-
-_I32_MAX = (1 << 31) - 1
-_SEQUENCE_MASK = 0x7FFFFFFF
+__all__ = ["Repacked", "Repacker", "Shape", "may_join"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,16 +98,6 @@ class Repacked:
     records: int
 
 
-class _Placed(NamedTuple):
-    at: int
-    header: BatchHeader
-
-
-def repack(run: Bytes, shape: Shape, *, where: str = "") -> Repacked:
-    """Return one run repacked; several of a kind are repacked by one ``Repacker``."""
-    return Repacker(shape).repack(run, where=where)
-
-
 def may_join(one: BatchHeader, two: BatchHeader) -> bool:
     """Whether the header of one batch can say what those of two neighbours say."""
     bits = one.attributes
@@ -128,7 +115,7 @@ def may_join(one: BatchHeader, two: BatchHeader) -> bool:
         return False
     if one.producer_id < 0:
         return one.base_sequence == two.base_sequence == -1 and not bits & TRANSACTIONAL_BIT
-    goes_on = (one.last_sequence + 1) & _SEQUENCE_MASK == two.base_sequence
+    goes_on = (one.last_sequence + 1) & I32_MAX == two.base_sequence
     return one.base_sequence >= 0 and goes_on and one.next_offset == two.base_offset
 
 
@@ -150,16 +137,16 @@ class Repacker:
         """
         view = memoryview(run).cast("B")
         out = _Made(view)
-        for chain in self._chains(_placed(view, where)):
+        for chain in self._chains(frames(view, after=None, crc=False, where=where)):
             if len(chain) == 1 and self._is_done(chain[0].header):
                 out.leave(chain)
             else:
                 self._fill(chain, out)
         return out.total()
 
-    def _chains(self, placed: Iterator[_Placed]) -> Iterator[list[_Placed]]:
+    def _chains(self, placed: Iterator[Frame]) -> Iterator[list[Frame]]:
         """Yield neighbours that may be joined, as far as headers tell."""
-        chain: list[_Placed] = []
+        chain: list[Frame] = []
         ends_here = False
         for one in placed:
             is_large = self._is_large(one.header)
@@ -180,9 +167,9 @@ class Repacker:
         """Whether a batch without neighbours is what it should be, or must not be touched."""
         return header.codec is self._shape.codec or header.is_control or not header.count
 
-    def _fill(self, chain: list[_Placed], out: "_Made") -> None:
+    def _fill(self, chain: list[Frame], out: "_Made") -> None:
         """Make packs of a chain."""
-        pack: list[_Placed] = []
+        pack: list[Frame] = []
         count = end = 0
         for one in chain:
             header, records = one.header, _open(out.view, one, self._shape)
@@ -210,7 +197,7 @@ class Repacker:
 
     def _add(self, first: BatchHeader, header: BatchHeader, records: Array, end: int) -> int:
         """Write records behind those of a pack; return where they end, -1 if they do not fit."""
-        if header.next_offset - 1 - first.base_offset > _I32_MAX:
+        if header.next_offset - 1 - first.base_offset > I32_MAX:
             return -1
         return int(
             k.move_records(
@@ -219,7 +206,7 @@ class Repacker:
             )
         )  # fmt: skip
 
-    def _close(self, pack: list[_Placed], records: memoryview, out: "_Made") -> None:
+    def _close(self, pack: list[Frame], records: memoryview, out: "_Made") -> None:
         """Turn a pack into a batch, unless that would be worse than what is there."""
         headers, codec = [one.header for one in pack], self._shape.codec
         first = headers[0]
@@ -234,31 +221,15 @@ class Repacker:
             out.leave(pack)
             return
         header = first._replace(
-            length=size - LENGTH_END,
-            crc=0,
             attributes=first.attributes & ~CODEC_MASK | codec,
             last_offset_delta=headers[-1].next_offset - 1 - first.base_offset,
             max_timestamp=max(header.max_timestamp for header in headers),
             count=sum(header.count for header in headers),
         )
-        head = bytearray(HEADER.pack(*header))
-        crc = crc32c(body, crc32c(head[CRC_START:]))
-        head[CRC_START - 4 : CRC_START] = crc.to_bytes(4, "big")
-        out.put(pack, head, body)
+        out.put(pack, encode_header(header, body), body)
 
 
-def _placed(view: memoryview, where: str) -> Iterator[_Placed]:
-    at = 0
-    while at < len(view):
-        header = decode_header(view, at, where=where)
-        left = len(view) - at
-        if header.size > left:
-            raise CorruptError(f"a batch of {header.size} bytes, {left} left", at=at, where=where)
-        yield _Placed(at, header)
-        at += header.size
-
-
-def _open(view: memoryview, one: _Placed, shape: Shape) -> Array | None:
+def _open(view: memoryview, one: Frame, shape: Shape) -> Array | None:
     """Return the records of a batch, unpacked and checked; None if the plain codec refuses it."""
     at, header = one
     end = at + header.size
@@ -283,21 +254,21 @@ class _Made:
         self._pieces: list[Bytes] = []
         self._read = self._made = self._left = self._records = 0
 
-    def leave(self, pack: list[_Placed], *, unread: int = 0) -> None:
+    def leave(self, pack: list[Frame], *, unread: int = 0) -> None:
         """Take batches that follow one another as they are."""
         last = pack[-1]
-        self._pieces.append(self.view[pack[0].at : last.at + last.header.size])
+        self._pieces.append(self.view[pack[0].position : last.position + last.header.size])
         self._made += len(pack)
         self._left += unread
         self._count(pack)
 
-    def put(self, pack: list[_Placed], *pieces: Bytes) -> None:
+    def put(self, pack: list[Frame], *pieces: Bytes) -> None:
         """Take a batch in place of others."""
         self._pieces += pieces
         self._made += 1
         self._count(pack)
 
-    def _count(self, pack: list[_Placed]) -> None:
+    def _count(self, pack: list[Frame]) -> None:
         self._read += len(pack)
         self._records += sum(one.header.count for one in pack)
 

@@ -20,8 +20,6 @@ what it passes over, the bytes of keys, values and headers.
 from collections.abc import Callable, Generator, Iterator
 from typing import NamedTuple, TypeVar
 
-from crc32c import crc32c
-
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.model import TimestampType
 from lakelog.records.compression import (
@@ -30,7 +28,7 @@ from lakelog.records.compression import (
     decompress_pieces,
     window_bytes,
 )
-from lakelog.records.header import CRC_START, HEADER_BYTES, BatchHeader, Bytes, decode_header
+from lakelog.records.header import HEADER_BYTES, I64_MAX, I64_MIN, BatchHeader, Bytes, frames
 from lakelog.records.varint import decode_varint, decode_varlong
 
 __all__ = ["FoundRecord", "Scan", "finish", "first_not_older", "without_keys"]
@@ -47,7 +45,6 @@ TURN_RECORDS = 4_096
 _PIECE_COST = 256  # A piece costs something, however small it is; so does a batch.
 _ZEROS = bytes(26)
 """As many as the fields of a record that are read can take."""
-_I64_MIN, _I64_MAX = -(1 << 63), (1 << 63) - 1
 
 
 class FoundRecord(NamedTuple):
@@ -86,7 +83,7 @@ def first_not_older(
             continue
         # All records of a batch that was stamped by the log have its newest time.
         append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
-        least = _I64_MIN if append_time else timestamp - header.base_timestamp
+        least = I64_MIN if append_time else timestamp - header.base_timestamp
         scan = _matching(header, body, _Wanted(offset - header.base_offset, least), at, where)
         for found in scan:
             if isinstance(found, int):
@@ -124,23 +121,13 @@ def without_keys(data: Bytes, most: int, *, where: str = "") -> Scan[list[int]]:
 def _batches(data: Bytes, where: str) -> Iterator[tuple[BatchHeader | None, int, memoryview]]:
     """Yield batches, their CRC checked, and now and then none: it is the turn of others."""
     view = memoryview(data).cast("B")
-    at = cost = 0
-    while at < len(view):
-        header = decode_header(view, at, where=where)
-        end = at + header.size
-        if end > len(view):
-            what = f"a batch of {header.size} bytes, {len(view) - at} left"
-            raise CorruptError(what, at=at, where=where)
-        found = crc32c(view[at + CRC_START : end])
-        if found != header.crc:
-            what = f"CRC-32C is {found}, the batch says {header.crc}"
-            raise CorruptError(what, at=at, where=where)
-        yield header, at, view[at + HEADER_BYTES : end]
+    cost = 0
+    for at, header in frames(view, after=None, where=where):
+        yield header, at, view[at + HEADER_BYTES : at + header.size]
         cost += _PIECE_COST + header.size // 16  # A checksum is fast.
         if cost >= TURN_BYTES:
             cost = 0
             yield None, at, view[:0]
-        at = end
 
 
 class _Wanted(NamedTuple):
@@ -154,7 +141,7 @@ class _Wanted(NamedTuple):
     """And that have no key."""
 
 
-_KEYLESS = _Wanted(0, _I64_MIN, is_keyless=True)
+_KEYLESS = _Wanted(0, I64_MIN, is_keyless=True)
 
 _Match = tuple[int, int, int]
 """Which record of its batch it is, its offset delta and its time delta."""
@@ -180,7 +167,7 @@ def _matching(
 def _walk(header: BatchHeader, body: memoryview, wanted: _Wanted) -> Iterator[_Match | int]:
     least_delta, least_time, is_keyless = wanted
     highest, last_delta = header.last_offset_delta, -1
-    time_min, time_max = _I64_MIN - header.base_timestamp, _I64_MAX - header.base_timestamp
+    time_min, time_max = I64_MIN - header.base_timestamp, I64_MAX - header.base_timestamp
     stream = _Stream(header.codec, body)
     data, at, enough = b"", 0, -1
     for number in range(header.count):
@@ -193,14 +180,20 @@ def _walk(header: BatchHeader, body: memoryview, wanted: _Wanted) -> Iterator[_M
         start = at
         length, time_delta, delta, key_bytes, at, end = _fields(data, at)
         if length < 1 or at > end or not -1 <= key_bytes <= end - at:
-            what = f"a record of {length} bytes with a key of {key_bytes}: it does not fit"
-            raise CorruptError(what, at=stream.passed + start)
+            raise CorruptError(
+                f"a record of {length} bytes with a key of {key_bytes}: it does not fit",
+                at=stream.passed + start,
+            )
         if not last_delta < delta <= highest:
-            what = f"offset delta {delta} after {last_delta}, the batch's last is {highest}"
-            raise CorruptError(what, at=stream.passed + start)
+            raise CorruptError(
+                f"offset delta {delta} after {last_delta}, the batch's last is {highest}",
+                at=stream.passed + start,
+            )
         if not time_min <= time_delta <= time_max:
-            what = f"timestamp {header.base_timestamp + time_delta} does not fit 64 bits"
-            raise CorruptError(what, at=stream.passed + start)
+            raise CorruptError(
+                f"timestamp {header.base_timestamp + time_delta} does not fit 64 bits",
+                at=stream.passed + start,
+            )
         last_delta, at = delta, end
         if is_keyless:
             is_wanted = key_bytes < 0
@@ -217,8 +210,10 @@ def _walk(header: BatchHeader, body: memoryview, wanted: _Wanted) -> Iterator[_M
             yield stream.held
     left = len(stream.data) - len(_ZEROS) - at
     if left:
-        what = f"{left} bytes behind the last record" if left > 0 else "a record is cut short"
-        raise CorruptError(what, at=stream.passed + at)
+        raise CorruptError(
+            f"{left} bytes behind the last record" if left > 0 else "a record is cut short",
+            at=stream.passed + at,
+        )
 
 
 class _Stream:

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from lakelog.records.bodies import Array
 from lakelog.records.kernels.clean import SLOT_WIDTH
+from lakelog.records.memory import Array
 
 __all__ = ["buckets_for", "outdating", "scatter"]
 

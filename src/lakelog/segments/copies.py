@@ -241,7 +241,7 @@ def _last_position(files: Files) -> Ranged[int]:
 def _last_header(log: Files, at: int) -> Ranged[BatchHeader | None]:
     """Return the header of the last good batch from ``at`` on, or None."""
     opened = yield from kafkalog.FORMAT.open(log)
-    assert isinstance(opened, kafkalog.KafkaSegment)
+    assert isinstance(opened, batches.BatchSegment)
     feed = batches.pieces(opened.run, at=at, bytes_max=_PIECE_BYTES)
     last: BatchHeader | None = None
     found = Items(feed, Range, asked_for)

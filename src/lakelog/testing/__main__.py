@@ -112,7 +112,7 @@ def main(seeds: str, bug: str, workers: int, seconds: float, at_least: int, as_j
     rare = [] if bug else [
         name
         for name in (*KINDS, *WAYS)
-        if total.faults[name] + total.notes[name] < at_least
+        if total.faults[name] + total.ways[name] < at_least
     ]  # fmt: skip
     if as_json:
         click.echo(json.dumps(_fields(total, found, rare, took)))
@@ -132,7 +132,7 @@ def _fields(total: Report, found: _Found | None, rare: list[str], took: float) -
         "unknown": total.unknown,
         "reads": total.reads,
         "faults": dict(total.faults),
-        "ways": dict(total.notes),
+        "ways": dict(total.ways),
         "rare": rare,
         "found": None if found is None else {"seed": found.seed, "what": found.what},
     }
@@ -144,7 +144,7 @@ def _print(total: Report, found: _Found | None, rare: list[str], took: float, bu
         f"{total.bundles} bundles, {total.acks} acknowledged, {total.unknown} unknown, "
         f"{total.reads} reads"
     )
-    for title, counts, names in (("fault", total.faults, KINDS), ("way", total.notes, ())):
+    for title, counts, names in (("fault", total.faults, KINDS), ("way", total.ways, ())):
         for name in names or sorted(counts):
             click.echo(f"  {title:5} {name:26} {counts[name]:>10}")
     if found is not None:

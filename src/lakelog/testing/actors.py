@@ -47,7 +47,7 @@ def reader(town: Town, process: Process) -> Work[None]:
         found = yield from town.judged(
             read(lane, where, offset, size, known), topic, place, offset, asked
         )
-        town.note(lane)
+        town.count_ways(lane)
         if found is None:
             continue
         last = seen.get(place, Bounds(0, 0))
@@ -81,7 +81,7 @@ def keeper(town: Town, process: Process) -> Work[None]:
         except LakelogError as error:
             expected(error)
             town.count("keeper failed")
-        town.note(lane)
+        town.count_ways(lane)
 
 
 def admin(town: Town, process: Process) -> Work[None]:
@@ -99,7 +99,7 @@ def admin(town: Town, process: Process) -> Work[None]:
                 yield from _make_anew(town, lane, topic)
         except LakelogError as error:
             expected(error)
-        town.note(lane)
+        town.count_ways(lane)
 
 
 def _delete_records(town: Town, topic: Topic) -> Work[None]:

@@ -41,6 +41,8 @@ HANGS_UP = 0.7
 class Producer:
     """A client that sends one batch at a time."""
 
+    pause_ms_max = 6_000
+
     def __init__(self, town: Town, number: int, *, idempotent: bool) -> None:
         self.town = town
         self.number = number
@@ -98,7 +100,7 @@ class Producer:
 
     def pause(self) -> None:
         self.sent = None
-        delay_ms = self.town.world.some(50, 6_000)
+        delay_ms = self.town.world.some(50, self.pause_ms_max)
         self.town.world.at(delay_ms, lambda: None if self.done else self.next_batch())
 
     def answer(self, try_: int, request: Append, outcome: Outcome) -> None:
@@ -137,6 +139,8 @@ class Stranger(Producer):
     between, and store the batch twice.
     """
 
+    pause_ms_max = 300
+
     def __init__(self, town: Town, topic: Topic) -> None:
         super().__init__(town, 1_000_000, idempotent=True)
         self.topic = topic
@@ -149,11 +153,6 @@ class Stranger(Producer):
         self.send()
         self.try_ += 1
         self.pause()
-
-    def pause(self) -> None:
-        self.sent = None
-        delay_ms = self.town.world.some(50, 300)
-        self.town.world.at(delay_ms, lambda: None if self.done else self.next_batch())
 
     def answer(self, try_: int, request: Append, outcome: Outcome) -> None:
         """Take no notice."""
@@ -206,7 +205,7 @@ class Broker:
             self.taken = taken = self.not_late()
             done = yield from flush(lane, [request for _, _, request in taken])
             self.taken = []
-            town.note(lane)
+            town.count_ways(lane)
             for (producer, try_, request), outcome in zip(taken, done.outcomes, strict=True):
                 self.answer(producer, try_, request, outcome)
             if lane.snapshot and lane.snapshot.due and town.random.random() < 0.8:

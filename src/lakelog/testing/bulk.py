@@ -57,7 +57,7 @@ def driver(town: Town, query: Query, process: Process) -> Work[None]:
             _judge(town, query.rows[number], number)
             query.next = max(query.next, number + 1)
             town.count("bulk committed" if done.is_mine else "bulk committed before")
-        town.note(lanes[0])
+        town.count_ways(lanes[0])
 
 
 def _write(town: Town, lanes: dict[int, Lane], query: Query, number: int) -> Work[Committed]:

@@ -32,10 +32,14 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import wraps
 from random import Random  # noqa: TID251 (seeded)
-from typing import NoReturn
+from typing import Concatenate, NoReturn, ParamSpec, TypeVar
 
 __all__ = ["DiskProcess", "Gone", "SimulatedDisk"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 EPOCH_NS = 1_700_000_000_000_000_000
 TICK_NS = 4_000_000
@@ -226,6 +230,19 @@ class SimulatedDisk:
         return [one.lock for one in opened if one.node is node and one is not but and one.lock]
 
 
+def _system_call(
+    call: Callable[Concatenate["DiskProcess", P], T],
+) -> Callable[Concatenate["DiskProcess", P], T]:
+    """Let the disk see a call before it happens; a dead process makes none."""
+
+    @wraps(call)
+    def checked(process: "DiskProcess", *args: P.args, **named: P.kwargs) -> T:
+        process.begin_call(call.__name__)
+        return call(process, *args, **named)
+
+    return checked
+
+
 class DiskProcess:
     """The system calls of one process, by the names of ``lakelog.store.system``."""
 
@@ -242,8 +259,8 @@ class DiskProcess:
         self.is_alive = False
         self.opened.clear()
 
+    @_system_call
     def end(self, sentence: str) -> NoReturn:
-        self._call("end")
         self.said = sentence
         self.kill()
         raise Gone(sentence)
@@ -251,7 +268,12 @@ class DiskProcess:
     def now_ns(self) -> int:
         return self._disk.now_ns()
 
-    def _call(self, name: str) -> None:
+    def begin_call(self, name: str) -> None:
+        """Count a system call, and tell the disk of it.
+
+        Raises:
+            Gone: the process is dead, or dies now.
+        """
         if self.is_alive:
             self._disk.calls += 1
             self._disk.before(name)
@@ -272,6 +294,13 @@ class DiskProcess:
             raise _error(errno.ENOTDIR)
         return node, name, node.names.get(name)
 
+    def _existing(self, path: str, dir_fd: int | None) -> tuple[_Node, str, _Node]:
+        """Return the same of a name that stands for something."""
+        folder, name, node = self._find(path, dir_fd)
+        if node is None:
+            raise _error(errno.ENOENT)
+        return folder, name, node
+
     def _step(self, node: _Node, part: str) -> _Node:
         if not node.is_folder:
             raise _error(errno.ENOTDIR)
@@ -283,8 +312,8 @@ class DiskProcess:
         folder.rename(name, node)
         folder.mtime_ns = self._disk.now_ns()
 
+    @_system_call
     def open(self, path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
-        self._call("open")
         folder, name, node = self._find(path, dir_fd)
         if node is None:
             if not flags & os.O_CREAT:
@@ -299,6 +328,7 @@ class DiskProcess:
         self.opened[self._next] = _Opened(node)
         return self._next
 
+    @_system_call
     def link(
         self,
         src: str,
@@ -308,87 +338,79 @@ class DiskProcess:
         dst_dir_fd: int,
         follow_symlinks: bool,  # noqa: ARG002 (there are no links to follow)
     ) -> None:
-        self._call("link")
-        _, _, node = self._find(src, src_dir_fd)
+        _, _, node = self._existing(src, src_dir_fd)
         folder, name, taken = self._find(dst, dst_dir_fd)
-        if node is None or taken is not None:
-            raise _error(errno.ENOENT if node is None else errno.EEXIST)
+        if taken is not None:
+            raise _error(errno.EEXIST)
         self._changed(folder, name, node)
 
+    @_system_call
     def rename(self, src: str, dst: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
-        self._call("rename")
-        before, old, node = self._find(src, src_dir_fd)
+        before, old, node = self._existing(src, src_dir_fd)
         folder, name, _ = self._find(dst, dst_dir_fd)
-        if node is None:
-            raise _error(errno.ENOENT)
         self._changed(before, old, None)
         self._changed(folder, name, node)
 
+    @_system_call
     def unlink(self, path: str, *, dir_fd: int | None = None) -> None:
-        self._call("unlink")
-        folder, name, node = self._find(path, dir_fd)
-        if node is None:
-            raise _error(errno.ENOENT)
+        folder, name, _ = self._existing(path, dir_fd)
         self._changed(folder, name, None)
 
+    @_system_call
     def mkdir(self, path: str, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
-        self._call("mkdir")
         folder, name, node = self._find(path, dir_fd)
         if node is not None:
             raise _error(errno.EEXIST)
         self._changed(folder, name, self._disk.make(stat.S_IFDIR | mode, folder))
 
+    @_system_call
     @contextmanager
     def scandir(self, path: int, /) -> Iterator[Iterator[_Entry]]:
-        self._call("scandir")
         names = self.opened[path].node.names
         yield iter([_Entry(name, node) for name, node in names.items()])
 
+    @_system_call
     def stat(self, path: str, *, dir_fd: int | None, follow_symlinks: bool) -> _Status:  # noqa: ARG002
-        self._call("stat")
-        _, _, node = self._find(path, dir_fd)
-        if node is None:
-            raise _error(errno.ENOENT)
-        return _status(node)
+        return _status(self._existing(path, dir_fd)[2])
 
     # ------------------------------------------------------------------------ files
 
+    @_system_call
     def close(self, fd: int, /) -> None:
-        self._call("close")
         del self.opened[fd]
 
+    @_system_call
     def fstat(self, fd: int, /) -> _Status:
-        self._call("fstat")
         return _status(self.opened[fd].node)
 
+    @_system_call
     def pread(self, fd: int, length: int, offset: int, /) -> bytes:
-        self._call("pread")
         return bytes(self.opened[fd].node.body[offset : offset + length])
 
+    @_system_call
     def writev(self, fd: int, buffers: Sequence[memoryview], /) -> int:
         """Write behind what is there: nobody here writes anywhere else."""
-        self._call("writev")
         node, data = self.opened[fd].node, b"".join(buffers)
         node.body += data
         node.dirty, node.mtime_ns = True, self._disk.now_ns()
         return len(data)
 
+    @_system_call
     def fsync(self, fd: int, /) -> None:
-        self._call("fsync")
         self._disk.fsync(self.opened[fd].node)
 
+    @_system_call
     def fchmod(self, fd: int, mode: int, /) -> None:
-        self._call("fchmod")
         node = self.opened[fd].node
         node.mode = stat.S_IFMT(node.mode) | mode
 
+    @_system_call
     def utime(self, path: int, *, ns: tuple[int, int]) -> None:
-        self._call("utime")
         self.opened[path].node.mtime_ns = ns[1]
 
+    @_system_call
     def flock(self, fd: int, operation: int, /) -> None:
         """Lock; where a real process would wait, say that it would wait for ever."""
-        self._call("flock")
         mine = self.opened[fd]
         wanted = operation & ~fcntl.LOCK_NB
         held = self._disk.locks(mine.node, mine)

@@ -80,9 +80,6 @@ class Keyed:
         log = self.logs.setdefault(place, {})
         log.update(enumerate(self.sent[crc], offset))
 
-    def is_keyed(self, crc: int) -> bool:
-        return crc in self.sent
-
     # ------------------------------------------------------------------------ judging
 
     def judge_segment(self, place: TopicIdPartition, name: str, run: bytes) -> str:
@@ -97,7 +94,15 @@ class Keyed:
         held: Records = {}
         for name in names:
             held |= self.segments[name]
-        return self.judge_all(place, held, start, end)
+        log = self.logs.get(place, {})
+        left = _newest(held, start, end)
+        for key, at in _newest(log, start, end).items():
+            found = left.get(key)
+            if log[at].value is not None and found != at:
+                return f"lost write: {log[at]} at {at}, the newest of its key; left is {found}"
+            if log[at].value is None and found not in (at, None):
+                return f"no way back: {key!r} was deleted at {at}, and {found} is left"
+        return ""
 
     def judge_chunk(self, place: TopicIdPartition, body: bytes, offset: int, next_: int) -> str:
         """Return what is wrong with what stands between two offsets."""
@@ -115,20 +120,6 @@ class Keyed:
     def judge_found(self, place: TopicIdPartition, body: bytes) -> str:
         """Return which record was never written where it is found."""
         return self._invented(place, _read(body))
-
-    def judge_all(
-        self, place: TopicIdPartition, held: Mapping[int, Kept], start: int, end: int
-    ) -> str:
-        """Return what is wrong with all that is left between two offsets."""
-        log = self.logs.get(place, {})
-        left = _newest(held, start, end)
-        for key, at in _newest(log, start, end).items():
-            found = left.get(key)
-            if log[at].value is not None and found != at:
-                return f"lost write: {log[at]} at {at}, the newest of its key; left is {found}"
-            if log[at].value is None and found not in (at, None):
-                return f"no way back: {key!r} was deleted at {at}, and {found} is left"
-        return ""
 
     def _invented(self, place: TopicIdPartition, held: Mapping[int, Kept]) -> str:
         log = self.logs.get(place, {})

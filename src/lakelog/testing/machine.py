@@ -52,17 +52,6 @@ _NAMING = ("link", "rename", "unlink")
 """Calls after which a name is there, and not on the disk: every second blow falls just here."""
 
 
-class _Disk(SimulatedDisk):
-    """A disk whose clock is the town's."""
-
-    def __init__(self, random: Random, now_ms: Callable[[], int]) -> None:
-        self._now_ms = now_ms
-        super().__init__(random)
-
-    def now_ns(self) -> int:
-        return self._now_ms() * 1_000_000
-
-
 class DiskView:
     """What is seen of the objects on a disk by somebody who touches nothing."""
 
@@ -115,7 +104,7 @@ class Machine:
     """One machine with one disk."""
 
     def __init__(self, random: Random, now_ms: Callable[[], int]) -> None:
-        self.disk = _Disk(random, now_ms)
+        self.disk = SimulatedDisk(random, clock_ns=lambda: now_ms() * 1_000_000)
         self.view = DiskView(self.disk)
         self.was_cut = False
         """Whether the power was cut during the last operation."""

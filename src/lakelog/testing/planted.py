@@ -5,8 +5,8 @@ here is one that somebody has made, in this design or in one like it. They are p
 by replacing a small function for the time of a run: the product has no switch for them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -47,11 +47,9 @@ _STAGED = "lakelog.maintenance.bulk_writes"
 _COMPACTING = "lakelog.pipeline.compacting"
 
 
-@contextmanager
-def planted(name: str) -> Iterator[None]:
+def planted(name: str) -> AbstractContextManager[None]:
     """Plant a bug while this lasts; the empty name plants none."""
-    with patched(BUGS[name].places if name else ()):
-        yield
+    return patched(BUGS[name].places if name else ())
 
 
 # ---------------------------------------------------------------------------- append
@@ -251,11 +249,9 @@ def _nothing(*_: object) -> None:
     return None
 
 
-def _never(*_: object) -> bool:
+def _no(*_: object) -> bool:
     return False
 
-
-_no: Callable[..., bool] = _never
 
 BUGS: dict[str, Bug] = {
     "skip-w4": Bug(

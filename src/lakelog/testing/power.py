@@ -7,7 +7,7 @@ below the floor is in one of them.
 
 from lakelog.errors import LakelogError, NotFoundError
 from lakelog.formats.lanes import decode_directory
-from lakelog.journal import Fold, decode_head
+from lakelog.journal import decode_head
 from lakelog.manifests import decode_manifest
 from lakelog.names import bundle_key, head_key
 from lakelog.testing.truth import Anomaly, Truth, must
@@ -26,10 +26,8 @@ def recover(truth: Truth) -> None:
 def _recover(truth: Truth) -> None:
     floor = decode_head(truth.read(head_key(0)), 0).floor
     left = _left(truth, floor)
-    bundles, rows, truth.bundles, truth.rows = truth.bundles, truth.rows, [], []
-    truth.fold, truth.folds = Fold(lane=0, every=truth.rules.checkpoint_every), {}
-    truth.logs, truth.places, truth.keyed.logs = {}, {}, {}
-    truth.deleted, truth.staged = set(), {}
+    bundles, rows = truth.bundles, truth.rows
+    truth.forget_bundles()
     for bundle, some in zip(bundles[:left], rows[:left], strict=True):
         truth.take(bundle, some)
     for crc, told in truth.told.items():
@@ -66,7 +64,7 @@ def _recover_manifests(truth: Truth) -> None:
         except NotFoundError:
             del truth.manifests[key]
             continue
-        rows = [*truth.paged(prefix, now), *now.segments]
+        rows = truth.segments(prefix, now)
         for row in rows:
             truth.judge_segment(prefix, (now.topic, now.partition), row)
         for name in {row.name for row in rows} | {page.name for page in now.pages}:

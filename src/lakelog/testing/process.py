@@ -113,7 +113,7 @@ class Process:
             world.at(self._awake_at - world.now, lambda: self._step(mine, answer))
             return
         try:
-            wish = flow.throw(answer) if isinstance(answer, LakelogError) else flow.send(answer)
+            request = flow.throw(answer) if isinstance(answer, LakelogError) else flow.send(answer)
         except StopIteration:
             self._flows.remove(flow)
             return
@@ -122,17 +122,17 @@ class Process:
         except (AssertionError, LakelogError) as error:
             # Anything else is a mistake of the simulator, or of a bug that was planted badly.
             raise Anomaly(f"{self.name} died of {error!r}") from error
-        match wish:
+        match request:
             case Wait():
-                world.at(wish.ms, lambda: self._step(mine, None))
+                world.at(request.ms, lambda: self._step(mine, None))
             case Many():
-                self._ask_many(wish, mine)
+                self._ask_many(request, mine)
             case _:
-                self._ask(wish, mine, lambda found: self._step(mine, found))
+                self._ask(request, mine, lambda found: self._step(mine, found))
 
-    def _ask_many(self, wish: Many, mine: _Mine) -> None:
-        answers: list[Any] = [None] * len(wish.ops)
-        left = [len(wish.ops)]
+    def _ask_many(self, request: Many, mine: _Mine) -> None:
+        answers: list[Any] = [None] * len(request.ops)
+        left = [len(request.ops)]
 
         def take(at: int, answer: Any) -> None:
             answers[at] = answer
@@ -140,9 +140,9 @@ class Process:
             if not left[0]:
                 self._step(mine, tuple(answers))
 
-        for at, op in enumerate(wish.ops):
+        for at, op in enumerate(request.ops):
             self._ask(op, mine, lambda answer, at=at: take(at, answer))  # type: ignore[misc]
-        if not wish.ops:
+        if not request.ops:
             self._step(mine, ())
 
     def _ask(self, op: Op, mine: _Mine, done: Callable[[Any], None], tries: int = 0) -> None:
@@ -158,10 +158,9 @@ class Process:
             return
         if fault == "pause":
             sleep_ms = world.long_ms() if random.random() < 0.7 else world.some(0, 5_000)
-            self.asleep_ms += sleep_ms
+            self._sleep(sleep_ms)
             if random.random() < 0.6:
                 there += sleep_ms  # Before it sends: the dangerous place.
-            self._awake_at = max(self._awake_at, world.now + sleep_ms)
         if fault == "clock":
             self._jump_ms = random.choice((-1, 1)) * world.some(YEAR_MS, 80 * YEAR_MS)
             self._right_at = world.now + world.some(1_000, 40_000)
@@ -232,10 +231,12 @@ class Process:
         surprise = isinstance(answer, Exists | NotFoundError) and not world.healed
         if surprise and world.random.random() < SURPRISE:
             world.counts["pause"] += 1
-            sleep_ms = world.long_ms()
-            self.asleep_ms += sleep_ms
-            self._awake_at = max(self._awake_at, world.now + sleep_ms)
+            self._sleep(world.long_ms())
         world.at(back_ms, lambda: tell(answer))
+
+    def _sleep(self, ms: int) -> None:
+        self.asleep_ms += ms
+        self._awake_at = max(self._awake_at, self.world.now + ms)
 
     def _again(
         self, op: Op, mine: _Mine, done: Callable[[Any], None], tries: int

@@ -5,7 +5,7 @@ megabytes would never be met. They are replaced while a seed runs; nothing else 
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -46,9 +46,6 @@ def patched(places: Places) -> Iterator[None]:
             setattr(target, attribute, value)
 
 
-@contextmanager
-def scaled(*, forgetful: bool, greedy: bool) -> Iterator[None]:
+def scaled(*, forgetful: bool, greedy: bool) -> AbstractContextManager[None]:
     """Let limits be those of a town while this lasts."""
-    places = (*ALWAYS, *(FORGETFUL if forgetful else ()), *(GREEDY if greedy else ()))
-    with patched(places):
-        yield
+    return patched((*ALWAYS, *(FORGETFUL if forgetful else ()), *(GREEDY if greedy else ())))

@@ -15,10 +15,10 @@ from lakelog.errors import LakelogError
 from lakelog.journal import flush
 from lakelog.log import OutOfRange, read
 from lakelog.maintenance import SealSettings, maintain
-from lakelog.manifests import decode_manifest, decode_page
+from lakelog.manifests import decode_manifest
 from lakelog.model import Rules
 from lakelog.names import STAGED_PREFIX, seq_of
-from lakelog.store import Get, ListPage, Op, Wait, Work, run, working
+from lakelog.store import ListPage, Op, Wait, Work, run, working
 from lakelog.testing.actors import admin, keeper, reader
 from lakelog.testing.brokers import Broker, Producer, Stranger
 from lakelog.testing.bulk import Query, driver
@@ -55,7 +55,7 @@ class Report:
     unknown: int = 0
     bundles: int = 0
     minutes: float = 0.0
-    notes: Counter[str] = field(default_factory=Counter)
+    ways: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: "Report") -> None:
@@ -65,7 +65,7 @@ class Report:
         self.unknown += other.unknown
         self.bundles += other.bundles
         self.minutes += other.minutes
-        self.notes.update(other.notes)
+        self.ways.update(other.ways)
         self.faults.update(other.faults)
 
 
@@ -86,7 +86,7 @@ def simulate(seed: int, *, live_ms: int = 55_000, faults: Faults | None = None) 
         unknown=town.unknown,
         bundles=len(town.truth.bundles),
         minutes=world.now / 60_000,
-        notes=Counter(town.notes),
+        ways=town.ways,
         faults=world.counts,
     )
 
@@ -133,25 +133,22 @@ def _found(world: World, rules: Rules) -> Town:
     perform = working(_performing(world))
     run(make_namespace(world.ids(), rules), perform)
     world.watch, world.after_cut = truth.watch, lambda: recover(truth)
+
+    def make_topic(name: str, partitions: int, configs: dict[str, str]) -> Topic:
+        topic_id, now_ms = world.ids(), world.store_ms()
+        made = create_topic(
+            name, topic_id=topic_id, partitions=partitions, lanes=1, now_ms=now_ms, configs=configs
+        )
+        return run(made, perform)
+
     for name, partitions, configs in (
         ("a", 2, {"retention.ms": "60000"}),
         ("b", 1, {"retention.bytes": "800", "retention.ms": "-1"}),
         ("c", 1, COMPACTED),
     ):
-        made = create_topic(
-            name,
-            topic_id=world.ids(),
-            partitions=partitions,
-            lanes=1,
-            now_ms=world.store_ms(),
-            configs=configs,
-        )
-        town.topics[name] = run(made, perform)
+        town.topics[name] = make_topic(name, partitions, configs)
     if world.is_greedy:
-        made = create_topic(
-            "g", topic_id=world.ids(), partitions=1, lanes=1, now_ms=world.store_ms(), configs={}
-        )
-        town.strangers = [Stranger(town, run(made, perform))]
+        town.strangers = [Stranger(town, make_topic("g", 1, {}))]
     town.favourite = world.random.choice(("", *town.topics))
     if town.favourite:
         _settle_in(town, town.topics[town.favourite])
@@ -249,7 +246,7 @@ def _inspect(town: Town, process: Process) -> Work[None]:
         for what, error in kept.failures.items():
             raise Anomaly(f"{what} cannot be kept: {error}") from error
         yield Wait(2 * town.rules.grace_ms)
-    town.note(lane)
+    town.count_ways(lane)
     lane = town.lane(process)
     for topic in (yield from list_topics()):
         if topic.deleted:
@@ -278,10 +275,8 @@ def _check_leaks(town: Town) -> None:
     for key, manifest in town.truth.manifests.items():
         prefix = key.removesuffix("manifest")
         named |= {prefix + name for name in manifest.names()}
-        for page in manifest.pages:
-            rows = decode_page(store.perform(Get(f"{prefix}{page.name}.json")).body)
-            named |= {prefix + row.name for row in rows}
-        if decode_manifest(store.perform(Get(key)).body) != manifest:
+        named |= {prefix + row.name for row in town.truth.segments(prefix, manifest)}
+        if decode_manifest(town.truth.read(key)) != manifest:
             raise Anomaly(f"{key} is not what was written last")
     after, more = "", True
     while more:

@@ -1,6 +1,7 @@
 """A town: everybody, what they share, and what every one of them does alike."""
 
 import struct
+from collections import Counter
 from dataclasses import dataclass, field
 from random import Random  # noqa: TID251 (seeded)
 from typing import TYPE_CHECKING
@@ -57,7 +58,8 @@ class Town:
     acks: int = 0
     reads: int = 0
     unknown: int = 0
-    notes: dict[str, int] = field(default_factory=dict)
+    ways: Counter[str] = field(default_factory=Counter)
+    """What happened, and how often."""
     favourite: str = ""
     is_forgetful: bool = False
     """Whether lanes forget soon: then clients give up sooner, as they do in the large."""
@@ -70,15 +72,14 @@ class Town:
         """Return a lane of which a process knows nothing yet."""
         return new_lane(0, self.rules, process, self.world.ids, time=StoreTime())
 
-    def note(self, lane: Lane) -> None:
-        """Count which ways were taken."""
-        for name, count in lane.notes.items():
-            self.count(name, count)
+    def count_ways(self, lane: Lane) -> None:
+        """Count which ways a lane has gone since it was asked last."""
+        self.ways.update(lane.notes)
         lane.notes.clear()
 
     def count(self, what: str, times: int = 1) -> None:
         """Count something that happened."""
-        self.notes[what] = self.notes.get(what, 0) + times
+        self.ways[what] += times
 
     def batch(self, topic: Topic, partition: int, producer: tuple[int, int, int] = PLAIN) -> Append:
         """Return a batch that nobody has sent yet."""
@@ -111,7 +112,9 @@ class Town:
         try:
             found = yield from flow
         except NotFoundError:
-            if not (topic.id in self.truth.deleted or topic.deleted or _is_gone(self.truth, place)):
+            manifest = self.truth.manifest_of(place)
+            is_gone = manifest is not None and manifest.deleted
+            if not (topic.id in self.truth.deleted or topic.deleted or is_gone):
                 raise Anomaly(f"J6: {place} unknown") from None
             return None
         except LakelogError as error:
@@ -131,14 +134,6 @@ class Town:
 def is_compacted(topic: Topic) -> bool:
     """Say whether records may go when newer ones of their keys are there."""
     return "compact" in cleanup_policy(topic.configs)
-
-
-def _is_gone(truth: Truth, place: tuple[bytes, int]) -> bool:
-    return any(
-        manifest.deleted
-        for manifest in truth.manifests.values()
-        if (manifest.topic, manifest.partition) == place
-    )
 
 
 def expected(error: LakelogError) -> None:

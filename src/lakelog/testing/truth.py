@@ -18,13 +18,13 @@ those of compacted topics hold what ``keyed`` lets them.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 from lakelog.errors import NotFoundError
-from lakelog.formats import batches
+from lakelog.formats import kafs
 from lakelog.formats.lanes import (
     BatchRow,
     Bundle,
@@ -49,7 +49,7 @@ from lakelog.log import Bounds, Chunk, OutOfRange
 from lakelog.manifests import Manifest, SegmentRow, decode_manifest, decode_page
 from lakelog.model import Rules
 from lakelog.names import seq_of, staged_key
-from lakelog.records import decode_header
+from lakelog.records import Frame, frames
 from lakelog.store import (
     Created,
     Delete,
@@ -93,7 +93,22 @@ class Truth:
         self.rules = rules
         self._now_ms = now_ms
         self._began_ms = now_ms()
-        self.fold = Fold(lane=0, every=rules.checkpoint_every)
+        self.keyed = Keyed()
+        self.forget_bundles()
+        self.floor = 0
+        self.floors: list[tuple[int, int]] = [(0, 0)]
+        self.manifests: dict[str, Manifest] = {}
+        self.starts: dict[TopicIdPartition, int] = {}
+        self.left: dict[str, int] = {}
+        """When segments and pages left their manifests: for a grace they may still be read."""
+        self.told: dict[int, tuple[TopicIdPartition, int]] = {}
+        """Batches that somebody was told are in the log, and where."""
+        self.strange: set[bytes] = set()
+        """Topics whose producers are forgotten because there are too many of them."""
+
+    def forget_bundles(self) -> None:
+        """Begin with no bundle, and with nothing that follows from bundles."""
+        self.fold = Fold(lane=0, every=self.rules.checkpoint_every)
         self.folds: dict[int, Checkpoint] = {}
         self.bundles: list[Bundle] = []
         self.rows: list[list[tuple[TopicIdPartition, BatchRow]]] = []
@@ -101,20 +116,10 @@ class Truth:
         self.logs: dict[TopicIdPartition, list[Entry]] = {}
         self.places: dict[int, tuple[TopicIdPartition, int]] = {}
         """Where each batch is, by its CRC, which is unique here."""
-        self.floor = 0
-        self.floors: list[tuple[int, int]] = [(0, 0)]
-        self.manifests: dict[str, Manifest] = {}
-        self.starts: dict[TopicIdPartition, int] = {}
         self.deleted: set[bytes] = set()
-        self.left: dict[str, int] = {}
-        """When segments and pages left their manifests: for a grace they may still be read."""
-        self.told: dict[int, tuple[TopicIdPartition, int]] = {}
-        """Batches that somebody was told are in the log, and where."""
-        self.strange: set[bytes] = set()
-        """Topics whose producers are forgotten because there are too many of them."""
-        self.keyed = Keyed()
         self.staged: dict[str, int] = {}
         """Objects that bundles point at, and the last of these bundles."""
+        self.keyed.logs = {}
 
     # ------------------------------------------------------------------------ watching
 
@@ -176,7 +181,7 @@ class Truth:
             ends[place] = next_ = offset + row.last_offset_delta + 1
             self.logs.setdefault(place, []).append(Entry(offset, next_, row.crc, bundle.epoch))
             self.places[row.crc] = place, offset
-            if self.keyed.is_keyed(row.crc):
+            if row.crc in self.keyed.sent:
                 self.keyed.store(place, offset, row.crc)
             if row.producer_id >= 0:
                 seen = self.fold.producer(place, row.producer_id)
@@ -196,7 +201,7 @@ class Truth:
             return ()
         key = _staged_key(bundle, slice_)
         try:
-            body = self._store.perform(Get(key)).body
+            body = self.read(key)
         except NotFoundError as error:
             raise Anomaly(
                 f"{key}: bundle {bundle.seq} points at it, and it is not there"
@@ -230,12 +235,12 @@ class Truth:
     def is_sealed(self, place: TopicIdPartition, next_offset: int) -> bool:
         if place[0] in self.deleted:
             return True
-        manifest = self._manifest_of(place)
+        manifest = self.manifest_of(place)
         if manifest is None:
             return False
         return manifest.deleted or next_offset <= max(manifest.sealed_end, manifest.log_start)
 
-    def _manifest_of(self, place: TopicIdPartition) -> Manifest | None:
+    def manifest_of(self, place: TopicIdPartition) -> Manifest | None:
         for manifest in self.manifests.values():
             if (manifest.topic, manifest.partition) == place:
                 return manifest
@@ -255,9 +260,8 @@ class Truth:
         must(now.sealed_end <= end, f"{key}: sealed to {now.sealed_end}, log ends at {end}")
         must(now.log_start <= end, f"{key}: starts at {now.log_start}, log ends at {end}")
         prefix = key.removesuffix("manifest")
-        rows = [*self.paged(prefix, now), *now.segments]
-        known = {row.name for row in before.segments} if before else set()
-        known |= {row.name for row in self.paged(prefix, before)} if before else set()
+        rows = self.segments(prefix, now)
+        known = {row.name for row in self.segments(prefix, before)} if before else set()
         for row in rows:
             if row.name not in known:
                 self.judge_segment(prefix, place, row)
@@ -279,28 +283,23 @@ class Truth:
         self.starts[place] = now.log_start
         self.manifests[key] = now
 
-    def paged(self, prefix: str, manifest: Manifest) -> list[SegmentRow]:
-        return [
-            row
-            for page in manifest.pages
-            for row in decode_page(self._store.perform(Get(f"{prefix}{page.name}.json")).body)
-        ]
+    def segments(self, prefix: str, manifest: Manifest) -> list[SegmentRow]:
+        """Return the rows of a manifest, those of its pages first."""
+        pages = [decode_page(self.read(f"{prefix}{page.name}.json")) for page in manifest.pages]
+        return [*chain.from_iterable(pages), *manifest.segments]
 
     def judge_segment(self, prefix: str, place: TopicIdPartition, row: SegmentRow) -> None:
         try:
-            body = self._store.perform(Get(f"{prefix}{row.name}.kfs")).body
+            body = self.read(f"{prefix}{row.name}.kfs")
         except NotFoundError as error:
             raise Anomaly(f"{prefix}{row.name}: named, and not there") from error
+        run = body[kafs.HEADER_BYTES : -kafs.FOOTER_BYTES]
         if place in self.keyed.logs:
-            flaw = self.keyed.judge_segment(place, prefix + row.name, body[32:-16])
+            flaw = self.keyed.judge_segment(place, prefix + row.name, run)
             must(not flaw, f"{prefix}{row.name}: {flaw}")
             return
-        found = [
-            Entry(header.base_offset, header.next_offset, header.crc, header.leader_epoch)
-            for _, header in batches.frames(body[32:-16])
-        ]
         must(
-            found == self.between(place, row.base_offset, row.next_offset),
+            _entries(frames(run)) == self.between(place, row.base_offset, row.next_offset),
             f"{prefix}{row.name}: it holds what the log never held",
         )
 
@@ -310,28 +309,20 @@ class Truth:
         return body
 
     def _delete(self, key: str) -> None:
-        seq = seq_of(key)
-        if seq is not None and "/lanes/" in key:
+        seq = seq_of(key) if "/lanes/" in key else self.staged.get(key)
+        if seq is not None:
             now = self._now_ms()
             old = [floor for floor, since in self.floors if now - since >= self.rules.grace_ms]
-            must(seq < max(old, default=0), f"J4: {key} deleted, old floors {old}")
-            return
-        if key in self.staged:
-            now = self._now_ms()
-            old = [floor for floor, since in self.floors if now - since >= self.rules.grace_ms]
-            seq = self.staged[key]
-            must(seq < max(old, default=0), f"J4: {key} deleted, {seq} points at it")
+            must(seq < max(old, default=0), f"J4: {key} of bundle {seq} deleted, old floors {old}")
             return
         left_ms = self._now_ms() - self.left.get(key.partition(".")[0], -self.rules.grace_ms)
         must(left_ms >= self.rules.grace_ms, f"{key}: deleted {left_ms} ms after it was dropped")
         prefix, _, name = key.rpartition("/")
         manifest = self.manifests.get(prefix + "/manifest")
         if manifest is not None and not manifest.deleted:
-            rows = {row.name for row in manifest.segments} | {row.name for row in manifest.pages}
-            for page in manifest.pages:
-                body = self._store.perform(Get(f"{prefix}/{page.name}.json")).body
-                rows |= {row.name for row in decode_page(body)}
-            must(name.partition(".")[0] not in rows, f"{key}: deleted, and named by its manifest")
+            named = {row.name for row in self.segments(prefix + "/", manifest)}
+            named |= {page.name for page in manifest.pages}
+            must(name.partition(".")[0] not in named, f"{key}: deleted, and named by its manifest")
 
     # ------------------------------------------------------------------------ asking
 
@@ -382,13 +373,7 @@ class Truth:
             flaw = self.keyed.judge_chunk(place, found.body, offset, found.next_offset)
             must(not flaw, f"{place[1]}/{offset}: {flaw}")
             return
-        at, entries = 0, []
-        while at < len(found.body):
-            header = decode_header(found.body, at)
-            entries.append(
-                Entry(header.base_offset, header.next_offset, header.crc, header.leader_epoch)
-            )
-            at += header.size
+        entries = _entries(frames(found.body, after=None, crc=False))
         if not entries:
             must(offset >= asked.end, f"J6: nothing at {offset}, and the end was {asked.end}")
             return
@@ -396,6 +381,13 @@ class Truth:
         must(first.base_offset <= offset < first.next_offset, f"skip: {first} for {offset}")
         truth = self.between(place, first.base_offset, last.next_offset)
         must(entries == truth, f"read {entries[:3]} at {place[1]}/{offset}, log holds {truth[:3]}")
+
+
+def _entries(found: Iterable[Frame]) -> list[Entry]:
+    return [
+        Entry(header.base_offset, header.next_offset, header.crc, header.leader_epoch)
+        for _, header in found
+    ]
 
 
 def _staged_key(bundle: Bundle, slice_: Slice) -> str:

@@ -78,9 +78,6 @@ class Api(NamedTuple):
     elements_max: int = ELEMENTS_MAX
     """See ``ELEMENTS_MAX``."""
 
-    def is_flexible(self, version: int) -> bool:
-        return version >= self.flexible_from
-
 
 _TABLE = (
     Api(ApiKey.PRODUCE, "Produce", 3, 13, 9, "no transactions; 0 to 2 are advertised and refused"),

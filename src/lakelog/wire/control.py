@@ -112,7 +112,9 @@ def _fields(kind: type) -> tuple[_Field, ...]:
         nested = _nested(hints[one.name])
         wire = one.metadata.get("kafka_type", "")
         absent = None if NoneType in get_args(hints[one.name]) else _EMPTY.get(wire)
-        default = _default(nested, wire, absent) if one.default is MISSING else one.default
+        default = one.default
+        if default is MISSING:
+            default = () if nested or not wire else absent
         rows.append(_Field(one.name, nested, wire, default, absent))
     return tuple(rows)
 
@@ -124,10 +126,6 @@ def _nested(hint: Any) -> type | None:
 
 
 _EMPTY = {"string": "", "bytes": b"", "error_code": ErrorCode.none, "timedelta_i32": timedelta(0)}
-
-
-def _default(nested: type | None, wire: str, absent: Any) -> Any:
-    return () if nested or not wire else absent
 
 
 def _build(kind: type, given: Mapping[str, Any]) -> Any:
@@ -183,9 +181,10 @@ class _Step(NamedTuple):
     """-1: it may be absent. kio lets arrays be, also those that may not."""
 
 
-_SIZES = {"bool": 1, "int8": 1, "int16": 2, "uint16": 2, "error_code": 2, "int32": 4, "uint32": 4}
-_SIZES |= {"timedelta_i32": 4, "timedelta_i64": 8, "datetime_i64": 8, "int64": 8, "float64": 8}
-_SIZES["uuid"] = 16
+_SIZES = {
+    "bool": 1, "int8": 1, "int16": 2, "uint16": 2, "error_code": 2, "int32": 4, "uint32": 4,
+    "timedelta_i32": 4, "timedelta_i64": 8, "datetime_i64": 8, "int64": 8, "float64": 8, "uuid": 16,
+}  # fmt: skip
 
 _ABSENT = 0x80
 """From here on a signed byte is below zero, which says that nothing follows."""
@@ -204,7 +203,8 @@ def _steps(kind: Any) -> tuple[_Step, ...]:
         nested, wire = _nested(hints[one.name]), one.metadata.get("kafka_type", "")
         least = -1 if NoneType in get_args(hints[one.name]) else 0
         if _is_array(hints[one.name]):
-            element = _steps(nested) if nested else _plain_steps(wire)
+            plain = _Step(_SIZES[wire], "") if wire in _SIZES else _Step(0, wire)
+            element = _steps(nested) if nested else (plain,)
             steps.append(_Step(fixed, "array", element, least))
         elif wire in _SIZES:
             fixed += _SIZES[wire]
@@ -220,10 +220,6 @@ def _steps(kind: Any) -> tuple[_Step, ...]:
     elif fixed:
         steps.append(_Step(fixed, ""))
     return tuple(steps)
-
-
-def _plain_steps(wire: str) -> tuple[_Step, ...]:
-    return (_Step(_SIZES[wire], "") if wire in _SIZES else _Step(0, wire),)
 
 
 def _is_array(hint: Any) -> bool:

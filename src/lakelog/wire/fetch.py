@@ -19,6 +19,7 @@ from lakelog.wire.apis import APIS, ApiKey
 from lakelog.wire.frames import (
     Elements,
     read_string,
+    read_topic,
     read_uvarint,
     skip_tags,
     write_count,
@@ -149,13 +150,13 @@ def decode_fetch(frame: memoryview, at: int, version: int) -> FetchRequest:
 def _topics(
     frame: memoryview, at: int, version: int, elements: Elements
 ) -> tuple[list[FetchTopic], int]:
-    flexible = version >= FLEXIBLE_FROM
+    flexible, by_id = version >= FLEXIBLE_FROM, version >= IDS_FROM
     topics: list[FetchTopic] = []
-    count, at = _count(frame, at, elements, flexible=flexible)
+    count, at = elements.read(frame, at, flexible=flexible)
     for _ in range(count):
-        name, topic_id, at = _topic_name(frame, at, version)
+        name, topic_id, at = read_topic(frame, at, by_id=by_id, flexible=flexible)
         partitions: list[FetchPartition] = []
-        inner, at = _count(frame, at, elements, flexible=flexible)
+        inner, at = elements.read(frame, at, flexible=flexible)
         for _ in range(inner):
             epoch = last = -1
             if version >= 12:
@@ -180,27 +181,18 @@ def _topics(
 def _forgotten(
     frame: memoryview, at: int, version: int, elements: Elements
 ) -> tuple[list[tuple[str, bytes, list[int]]], int]:
-    flexible = version >= FLEXIBLE_FROM
+    flexible, by_id = version >= FLEXIBLE_FROM, version >= IDS_FROM
     forgotten: list[tuple[str, bytes, list[int]]] = []
-    count, at = _count(frame, at, elements, flexible=flexible)
+    count, at = elements.read(frame, at, flexible=flexible)
     for _ in range(count):
-        name, topic_id, at = _topic_name(frame, at, version)
-        inner, at = _count(frame, at, elements, flexible=flexible)
+        name, topic_id, at = read_topic(frame, at, by_id=by_id, flexible=flexible)
+        inner, at = elements.read(frame, at, flexible=flexible)
         indexes = struct.unpack_from(f">{max(inner, 0)}i", frame, at)
         at += 4 * max(inner, 0)
         if flexible:
             at = skip_tags(frame, at)
         forgotten.append((name, topic_id, list(indexes)))
     return forgotten, at
-
-
-def _topic_name(frame: memoryview, at: int, version: int) -> tuple[str, bytes, int]:
-    if version >= IDS_FROM:
-        if at + 16 > len(frame):
-            raise CorruptError("an id of a topic is cut short", at=at)
-        return "", bytes(frame[at : at + 16]), at + 16
-    name, at = read_string(frame, at, flexible=version >= FLEXIBLE_FROM)
-    return name or "", b"", at
 
 
 def _replica_tag(frame: memoryview, at: int) -> tuple[int, int]:
@@ -215,16 +207,6 @@ def _replica_tag(frame: memoryview, at: int) -> tuple[int, int]:
             replica_id = _REPLICA.unpack_from(frame, at)[0]
         at += size
     return replica_id, end
-
-
-def _count(frame: memoryview, at: int, elements: Elements, *, flexible: bool) -> tuple[int, int]:
-    if flexible:
-        count, at = read_uvarint(frame, at)
-        count -= 1
-    else:
-        (count,) = _I32.unpack_from(frame, at)
-        at += 4
-    return elements.count(count, at, len(frame)), at
 
 
 def encode_fetch_response(

@@ -24,6 +24,7 @@ __all__ = [
     "RequestHeader",
     "decode_request_header",
     "read_string",
+    "read_topic",
     "read_uvarint",
     "response_start",
     "skip_tags",
@@ -122,20 +123,38 @@ class Elements:
     def __init__(self, most: int) -> None:
         self._left = self._most = most
 
-    def count(self, count: int, at: int, end: int) -> int:
-        """Return the length of an array behind which so many bytes are; an element takes one at
-        least.
+    def read(self, view: memoryview, at: int, *, flexible: bool) -> tuple[int, int]:
+        """Return the length of the array at ``at``, -1 for an absent one, and where it ends.
 
         Raises:
-            CorruptError: there cannot be so many, or there are more than are taken.
+            CorruptError: there cannot be so many elements, for each takes a byte at least; or there
+                are more than are taken.
         """
-        if not -1 <= count <= end - at:
-            raise CorruptError(f"{count} elements in {end - at} bytes", at=at)
+        if flexible:
+            count, at = read_uvarint(view, at)
+            count -= 1
+        else:
+            (count,) = _I32.unpack_from(view, at)
+            at += 4
+        if not -1 <= count <= len(view) - at:
+            raise CorruptError(f"{count} elements in {len(view) - at} bytes", at=at)
         if count > self._left:
-            what = f"more than {self._most} topics and partitions: send fewer at once"
-            raise CorruptError(what, at=at)
-        self._left -= max(count, 0)
-        return count
+            raise CorruptError(
+                f"more than {self._most} topics and partitions: send fewer at once", at=at
+            )
+        if count > 0:
+            self._left -= count
+        return count, at
+
+
+def read_topic(view: memoryview, at: int, *, by_id: bool, flexible: bool) -> tuple[str, bytes, int]:
+    """Return the name of a topic or its id, the other being empty, and where it ends."""
+    if by_id:
+        if at + 16 > len(view):
+            raise CorruptError("an id of a topic is cut short", at=at)
+        return "", bytes(view[at : at + 16]), at + 16
+    name, at = read_string(view, at, flexible=flexible)
+    return name or "", b"", at
 
 
 def skip_tags(view: memoryview | bytes, at: int) -> int:

@@ -16,6 +16,7 @@ from lakelog.wire.apis import APIS, ApiKey
 from lakelog.wire.frames import (
     Elements,
     read_string,
+    read_topic,
     read_uvarint,
     skip_tags,
     write_count,
@@ -78,83 +79,45 @@ def decode_produce(frame: memoryview, at: int, version: int) -> ProduceRequest:
     Raises:
         CorruptError: this is no such request.
     """
-    end = len(frame)
+    flexible, by_id, end = version >= FLEXIBLE_FROM, version >= IDS_FROM, len(frame)
+    topics: list[ProduceTopic] = []
+    elements = Elements(_ELEMENTS_MAX)
     try:
-        if version >= FLEXIBLE_FROM:
-            request, at = _flexible(frame, at, end, ids=version >= IDS_FROM)
-        else:
-            request, at = _plain(frame, at, end)
+        transactional_id, at = read_string(frame, at, flexible=flexible)
+        acks, timeout_ms = _ACKS.unpack_from(frame, at)
+        count, at = elements.read(frame, at + _ACKS.size, flexible=flexible)
+        for _ in range(count):
+            name, topic_id, at = read_topic(frame, at, by_id=by_id, flexible=flexible)
+            partitions: list[tuple[int, memoryview | None]] = []
+            count, at = elements.read(frame, at, flexible=flexible)
+            for _ in range(count):
+                if flexible:
+                    (index,) = _I32.unpack_from(frame, at)
+                    size, at = read_uvarint(frame, at + 4)
+                    size -= 1
+                else:
+                    index, size = _PARTITION.unpack_from(frame, at)
+                    at += _PARTITION.size
+                records: memoryview | None = None
+                if size >= 0:
+                    if at + size > end:
+                        raise CorruptError(f"records of {size} bytes", at=at)
+                    records = frame[at : at + size]
+                    at += size
+                partitions.append((index, records))
+                # No tags are the rule, and looked for in place.
+                if flexible:
+                    at = skip_tags(frame, at) if frame[at] else at + 1
+            if flexible:
+                at = skip_tags(frame, at) if frame[at] else at + 1
+            topics.append(ProduceTopic(name, topic_id, partitions))
+        if flexible:
+            at = skip_tags(frame, at) if frame[at] else at + 1
     except (struct.error, IndexError) as error:
         raise CorruptError("a request to produce is cut short", at=at) from error
     if at != end:
         raise CorruptError(f"{end - at} bytes behind a request to produce", at=at)
-    return request
-
-
-def _flexible(frame: memoryview, at: int, end: int, *, ids: bool) -> tuple[ProduceRequest, int]:
-    """Versions 9 and later. Lengths below 128 and no tags are the rule, and looked for in place."""
-    transactional_id: str | None = None
-    if frame[at]:
-        transactional_id, at = read_string(frame, at, flexible=True)
-    else:
-        at += 1
-    acks, timeout_ms = _ACKS.unpack_from(frame, at)
-    topics: list[ProduceTopic] = []
-    elements = Elements(_ELEMENTS_MAX)
-    count, at = read_uvarint(frame, at + 6)
-    for _ in range(elements.count(count - 1, at, end)):
-        name: str | None = ""
-        topic_id = b""
-        if ids:
-            topic_id = bytes(frame[at : at + 16])
-            at += 16
-        else:
-            name, at = read_string(frame, at, flexible=True)
-        partitions: list[tuple[int, memoryview | None]] = []
-        count, at = read_uvarint(frame, at)
-        for _ in range(elements.count(count - 1, at, end)):
-            (index,) = _I32.unpack_from(frame, at)
-            size, at = read_uvarint(frame, at + 4)
-            if size:
-                next_at = at + size - 1
-                if next_at > end:
-                    raise CorruptError(f"records of {size - 1} bytes", at=at)
-                partitions.append((index, frame[at:next_at]))
-                at = next_at
-            else:
-                partitions.append((index, None))
-            at = skip_tags(frame, at) if frame[at] else at + 1
-        at = skip_tags(frame, at) if frame[at] else at + 1
-        topics.append(ProduceTopic(name or "", topic_id, partitions))
-    at = skip_tags(frame, at) if frame[at] else at + 1
-    return ProduceRequest(transactional_id, acks, timeout_ms, topics), at
-
-
-def _plain(frame: memoryview, at: int, end: int) -> tuple[ProduceRequest, int]:
-    """Versions 3 to 8."""
-    transactional_id, at = read_string(frame, at, flexible=False)
-    acks, timeout_ms = _ACKS.unpack_from(frame, at)
-    topics: list[ProduceTopic] = []
-    elements = Elements(_ELEMENTS_MAX)
-    (count,) = _I32.unpack_from(frame, at + 6)
-    at += 10
-    for _ in range(elements.count(count, at, end)):
-        name, at = read_string(frame, at, flexible=False)
-        partitions: list[tuple[int, memoryview | None]] = []
-        (count,) = _I32.unpack_from(frame, at)
-        at += 4
-        for _ in range(elements.count(count, at, end)):
-            index, size = _PARTITION.unpack_from(frame, at)
-            at += 8
-            if size < 0:
-                partitions.append((index, None))
-                continue
-            if at + size > end:
-                raise CorruptError(f"records of {size} bytes", at=at)
-            partitions.append((index, frame[at : at + size]))
-            at += size
-        topics.append(ProduceTopic(name or "", b"", partitions))
-    return ProduceRequest(transactional_id, acks, timeout_ms, topics), at
+    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
 
 def encode_produce_response(

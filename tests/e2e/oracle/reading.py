@@ -12,19 +12,14 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from lakelog.formats.batches import Frame, Piece, frames, pieces
+from lakelog.formats.batches import BatchSegment, Frame, Piece, frames, pieces
 from lakelog.formats.contract import Damage, Files, Range, drive_items, run, walk_blocks
-from lakelog.formats.kafkalog import (
-    FORMAT,
-    KafkaSegment,
-    LogDirectory,
-    parse_directory_name,
-    plan_directory,
-)
+from lakelog.formats.kafkalog import FORMAT, parse_directory_name
 from lakelog.model import Record
 from lakelog.records import HEADER_BYTES, Batch, BatchHeader, decode_records
-from lakelog.records.columns import decode_columns
+from tests.kafka_files import LogDirectory, plan_directory
 from tests.parts import kafka
+from tests.shorthands import decode_columns
 
 __all__ = ["Partition", "Row", "difference", "java_rows"]
 
@@ -64,9 +59,9 @@ class Partition:
 
         return give
 
-    def open(self, files: Files) -> KafkaSegment:
+    def open(self, files: Files) -> BatchSegment:
         segment = run(FORMAT.open(files), self.give(files))
-        assert isinstance(segment, KafkaSegment)
+        assert isinstance(segment, BatchSegment)
         return segment
 
     def blocks(self, files: Files) -> Iterator[tuple[BatchHeader, tuple[Record, ...]]]:

@@ -19,11 +19,7 @@ from lakelog.formats.kafkalog import (
     ProducerState,
     decode_leader_epochs,
     decode_metadata,
-    encode_leader_epochs,
-    encode_metadata,
     encode_segment,
-    encode_snapshot,
-    fold_producers,
 )
 from lakelog.model import Header, Record
 from lakelog.records import Codec, NewBatch, encode_batch
@@ -31,6 +27,7 @@ from lakelog.records.columns import arrow_schema
 from lakelog.records.encoder import BatchEncoder
 from tests.e2e.oracle.reading import Partition, Row
 from tests.e2e.oracle.workload import records as messages
+from tests.kafka_files import encode_leader_epochs, encode_metadata, encode_snapshot, fold_producers
 
 __all__ = ["Replaced", "replace_segments"]
 

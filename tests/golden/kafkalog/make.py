@@ -1,4 +1,4 @@
-"""Makes the golden Kafka log directory: ``python tests/golden/kafkalog/make.py``.
+"""Makes the golden Kafka log directory: ``python -m tests.golden.kafkalog.make``.
 
 Every file here must decode for ever to the records below. Files are added, never changed.
 """
@@ -6,17 +6,16 @@ Every file here must decode for ever to the records below. Files are added, neve
 from pathlib import Path
 from uuid import UUID
 
-from lakelog.formats.kafkalog import (
-    EpochStart,
+from lakelog.formats.kafkalog import EpochStart, encode_segment
+from lakelog.model import Record
+from lakelog.records import Codec, NewBatch, decode_batches, encode_batch
+from tests.kafka_files import (
     encode_leader_epochs,
     encode_metadata,
-    encode_segment,
     encode_snapshot,
     encode_txn_index,
     fold_producers,
 )
-from lakelog.model import Record
-from lakelog.records import Codec, NewBatch, decode_batches, encode_batch
 
 HERE = Path(__file__).parent
 DIRECTORY = "cars-0"

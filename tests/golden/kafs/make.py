@@ -1,4 +1,4 @@
-"""Makes the golden KAFS segments: ``python tests/golden/kafs/make.py``.
+"""Makes the golden KAFS segments: ``python -m tests.golden.kafs.make``.
 
 Every file here must decode for ever to the records below. Files are added, never changed.
 """
@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lakelog.formats.batches import Frame, frames
-from lakelog.formats.kafs import FORMAT, HEADER_BYTES, encode_index, encode_segment
+from lakelog.formats.kafs import FORMAT, HEADER_BYTES, encode_index
 from lakelog.model import Header, Record, TimestampType
 from lakelog.records import Codec, NewBatch, encode_batch
+from tests.shorthands import encode_kafs
 
 HERE = Path(__file__).parent
 NOON = 1_700_000_000_000
@@ -78,7 +79,7 @@ def _of_batches(
         base_offset=base_offset,
         records=tuple(record for batch in batches for record in batch.records),
         files={
-            ".kfs": encode_segment(run, created_ms=NOON, base_offset=base_offset),
+            ".kfs": encode_kafs(run, created_ms=NOON, base_offset=base_offset),
             ".index": encode_index(placed, interval=interval),
         },
     )

@@ -1,4 +1,4 @@
-"""Makes the golden RustLog files: ``python tests/golden/rustlog/make.py``.
+"""Makes the golden RustLog files: ``python -m tests.golden.rustlog.make``.
 
 Every file here must decode for ever to the records below. Files are added, never changed.
 """
@@ -6,12 +6,8 @@ Every file here must decode for ever to the records below. Files are added, neve
 import struct
 from pathlib import Path
 
-from lakelog.formats.rustlog import (
-    CleanerCheckpoint,
-    LogRecord,
-    encode_checkpoint,
-    encode_log,
-)
+from lakelog.formats.rustlog import CleanerCheckpoint, LogRecord, encode_log
+from tests.rustlog_files import encode_checkpoint
 
 HERE = Path(__file__).parent
 NOON_US = 1_700_000_000_000_000

@@ -352,7 +352,7 @@ async def test_a_claim_of_many_elements_allocates_no_room_for_them() -> None:
         for api in APIS.values():
             for version in range(api.min_version, api.max_version + 1):
                 client = await connect(running)
-                tags = b"\0" if api.is_flexible(version) else b""
+                tags = b"\0" if version >= api.flexible_from else b""
                 for claim in (b"\x7f\xff\xff\xff" * 5, b"\xff\xff\xff\xff\x07" * 4):
                     head = struct.pack(">hhih", int(api.key), version, 1, -1)
                     client.writer.write(frame(head, tags, claim))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.formats.kafkalog import AbortedTxn, ProducerState, encode_snapshot, encode_txn_index
+from lakelog.formats.kafkalog import AbortedTxn, ProducerState
+from tests.kafka_files import encode_snapshot, encode_txn_index
 from tests.unit.cli.making import run
 
 BASE = 100

@@ -301,7 +301,7 @@ def test_a_large_batch_is_skipped_without_being_read() -> None:
     [
         (A + flipped(B, 70) + C, "CRC-32C"),
         (A + b"\x07" * 100, "magic 7"),
-        (A + B[:-1], "ends behind the run"),
+        (A + B[:-1], " left"),
         (B + A, "the batch before ends at 6"),
     ],
     ids=["crc", "magic", "cut", "order"],

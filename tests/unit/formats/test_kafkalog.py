@@ -9,7 +9,7 @@ import pytest
 from crc32c import crc32c
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.formats.batches import frames
+from lakelog.formats.batches import BatchSegment, frames
 from lakelog.formats.contract import (
     Block,
     Damage,
@@ -25,7 +25,6 @@ from lakelog.formats.contract import (
 from lakelog.formats.kafkalog import (
     FORMAT,
     INDEX_BYTES_MAX,
-    KafkaSegment,
     ProducerState,
     decode_leader_epochs,
     decode_metadata,
@@ -34,9 +33,6 @@ from lakelog.formats.kafkalog import (
     decode_time_index,
     decode_txn_index,
     encode_segment,
-    encode_snapshot,
-    encode_txn_index,
-    plan_directory,
     segment,
 )
 from lakelog.formats.kafkalog.transactions import AbortedTxn
@@ -52,6 +48,7 @@ from tests.golden.kafkalog.make import (
     directory,
     run,
 )
+from tests.kafka_files import encode_snapshot, encode_txn_index, plan_directory
 
 PAGE = Path(__file__).parents[3] / "docs/reference/formats/kafka-log-directory.md"
 BASE = 1000
@@ -91,9 +88,9 @@ def offsets(files: dict[str, bytes], base: int = BASE, **more: Any) -> list[int]
     return [r.offset for item in found if isinstance(item, Block) for r in item.records]
 
 
-def opened(files: dict[str, bytes], base: int = BASE, **more: Any) -> KafkaSegment:
+def opened(files: dict[str, bytes], base: int = BASE, **more: Any) -> BatchSegment:
     found = drive(FORMAT.open(files_of(files, base, **more)), buffers(files))
-    assert isinstance(found, KafkaSegment)
+    assert isinstance(found, BatchSegment)
     return found
 
 

@@ -19,16 +19,18 @@ from lakelog.formats.kafkalog import (
     decode_snapshot,
     decode_txn_index,
     directory_name,
+    parse_directory_name,
+)
+from lakelog.model import Record
+from lakelog.records import Batch, NewBatch, decode_batch, encode_batch
+from tests.kafka_files import (
     encode_leader_epochs,
     encode_metadata,
     encode_snapshot,
     encode_txn_index,
     fold_producers,
-    parse_directory_name,
     plan_directory,
 )
-from lakelog.model import Record
-from lakelog.records import Batch, NewBatch, decode_batch, encode_batch
 from tests.patience import in_time
 
 # ---------------------------------------------------------------------------- planning

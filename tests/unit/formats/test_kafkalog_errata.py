@@ -13,14 +13,12 @@ from lakelog.formats.kafkalog import (
     decode_leader_epochs,
     decode_offset_index,
     decode_time_index,
-    encode_leader_epochs,
     encode_segment,
-    encode_snapshot,
-    plan_directory,
 )
 from lakelog.model import Record
 from lakelog.records import NewBatch, encode_batch
 from tests.golden.kafkalog.make import DUMPED, run
+from tests.kafka_files import encode_leader_epochs, encode_snapshot, plan_directory
 
 LOG = run(DUMPED)
 

@@ -25,11 +25,8 @@ from lakelog.formats.rustlog import (
     CleanerCheckpoint,
     LogRecord,
     RustLogSegment,
-    build_index,
     decode_checkpoint,
     decode_index,
-    decode_log,
-    encode_checkpoint,
     encode_log,
     open_segment,
     partition_path,
@@ -37,6 +34,7 @@ from lakelog.formats.rustlog import (
 from lakelog.model import Header, Record
 from lakelog.records import Codec
 from tests.golden.rustlog import make as golden
+from tests.rustlog_files import build_index, decode_log, encode_checkpoint
 
 ROOT = Path(__file__).parents[3]
 NOON = 1_700_000_000_000

@@ -39,9 +39,10 @@ from lakelog.records import (
     decode_header,
     encode_batch,
 )
-from lakelog.records.repacking import Shape, repack
+from lakelog.records.repacking import Shape
 from lakelog.segments import Selection
 from lakelog.store import Delete, GetRange, PutIfAbsent, working
+from tests.shorthands import encode_kafs, repack
 from tests.unit.log.site import GRACE_MS, Perform, Site, counting
 
 SMALL = SealSettings(segment_bytes=300)
@@ -378,7 +379,7 @@ def test_segments_that_share_an_object_are_read_from_their_place(site: Site, top
         run_of(NewBatch(records=[record(0), record(1)])),
         run_of(NewBatch(records=[record(2)])),
     )
-    parts = [kafs.encode_segment(first, created_ms=0), kafs.encode_segment(last, created_ms=0)]
+    parts = [encode_kafs(first, created_ms=0), encode_kafs(last, created_ms=0)]
     site.perform(PutIfAbsent(f"{where.prefix}shared.kfs", b"".join(parts)))
     size = len(parts[0])
     rows = (
@@ -455,7 +456,7 @@ def replaced(
     site: Site, where: PartitionPath, batches: bytes, *, records: int, next_offset: int
 ) -> None:
     """Let the history of a partition be one segment that no sealer would have written."""
-    segment = kafs.encode_segment(batches, created_ms=0, base_offset=0)
+    segment = encode_kafs(batches, created_ms=0, base_offset=0)
     site.perform(PutIfAbsent(f"{where.prefix}segment-{0:020}.kfs", segment))
     row = SegmentRow(f"segment-{0:020}", 0, next_offset, 0, len(segment), records, 0, 0, 0, 0, 1, 0)
     flow = change_manifest(

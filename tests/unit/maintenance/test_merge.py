@@ -16,8 +16,9 @@ from lakelog.maintenance.merge import Repack
 from lakelog.manifests import Manifest, PartitionPath, SegmentRow
 from lakelog.model import Record
 from lakelog.records import Codec, decode_batches, decode_header
-from lakelog.records.repacking import Shape, repack
+from lakelog.records.repacking import Shape
 from lakelog.store import Get, GetRange, PutIfAbsent, PutIfMatch, Work
+from tests.shorthands import repack
 from tests.unit.log.site import (
     GRACE_MS,
     Paused,

@@ -10,7 +10,7 @@ import pytest
 from lakelog.catalog import Topic, make_namespace, read_topic
 from lakelog.errors import ConflictError, InvalidInputError, NotFoundError
 from lakelog.formats.batches import frames
-from lakelog.formats.kafkalog import AbortedTxn, encode_txn_index
+from lakelog.formats.kafkalog import AbortedTxn
 from lakelog.host import THIS_HOST, SystemClock, new_id
 from lakelog.journal import Lane, Stored, append, new_append
 from lakelog.log import Chunk, open_survey, read, store_now
@@ -33,6 +33,7 @@ from lakelog.pipeline import (
 from lakelog.records import BatchHeader, Codec, NewBatch, decode_header, encode_batch, rebase
 from lakelog.segments import Selection
 from lakelog.store import LocalStore, StoreSpec, Work, run, working
+from tests.kafka_files import encode_txn_index
 from tests.stores import make_records, write_partition
 
 RULES = Rules(lanes=2, grace_ms=60_000, checkpoint_every=4)

@@ -5,7 +5,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidInputError
-from lakelog.records import hash_keys, murmur2, partition_of, sort_rows
+from lakelog.records import hash_keys, sort_rows
+from tests.murmur2 import murmur2, partition_of
 
 KNOWN = {
     b"21": -973932308,

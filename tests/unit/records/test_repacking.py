@@ -20,7 +20,8 @@ from lakelog.records import (
     encode_varint,
 )
 from lakelog.records.kernels.repack import move_records
-from lakelog.records.repacking import Repacked, Repacker, Shape, repack
+from lakelog.records.repacking import Repacked, Repacker, Shape
+from tests.shorthands import repack
 
 TIME = 1_700_000_000_000
 SEQUENCES = 1 << 31

@@ -11,6 +11,7 @@ from lakelog.segments.mend import read_split
 from lakelog.segments.scan import ScanRequest, plan_scan
 from lakelog.segments.segments import SegmentRef
 from lakelog.store import MemoryStore, PutIfAbsent
+from tests.kafka_files import encode_leader_epochs
 
 __all__ = ["batch", "log_of", "offsets_and_values", "put_copy"]
 
@@ -48,7 +49,7 @@ def put_copy(
         for suffix, data in files.items():
             store.perform(PutIfAbsent(f"{directory}/{start:020}{suffix}", data))
     if epochs is not None:
-        made = kafkalog.encode_leader_epochs([kafkalog.EpochStart(*one) for one in epochs])
+        made = encode_leader_epochs([kafkalog.EpochStart(*one) for one in epochs])
         store.perform(PutIfAbsent(f"{directory}/leader-epoch-checkpoint", made))
 
 

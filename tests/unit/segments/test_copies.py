@@ -11,6 +11,7 @@ from lakelog.formats import kafkalog
 from lakelog.segments import OffsetSpec, Selection, find_logs
 from lakelog.segments.copies import decode_log_starts
 from lakelog.store import GetRange, MemoryStore, Meter, PutIfAbsent, metered
+from tests.kafka_files import encode_metadata
 from tests.unit.segments.brokers import (
     batch,
     log_of,
@@ -129,7 +130,7 @@ def test_directories_of_a_topic_and_of_one_deleted_before_are_refused() -> None:
     store = MemoryStore()
     for number in (1, 2):
         put_copy(store, f"b{number}/t-0", [(0, 0)])
-        metadata = kafkalog.encode_metadata(UUID(int=number))
+        metadata = encode_metadata(UUID(int=number))
         store.perform(PutIfAbsent(f"b{number}/t-0/partition.metadata", metadata))
     with pytest.raises(InvalidInputError, match="b1/t-0 and b2/t-0 belong to different topics"):
         log_of(store)

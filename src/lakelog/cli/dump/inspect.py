@@ -23,7 +23,7 @@ from lakelog.cli.dump.recognize import SegmentFile
 from lakelog.cli.dump.summary import TOTAL, Summary, title
 from lakelog.cli.report import Report
 from lakelog.errors import CorruptError, UnsupportedError
-from lakelog.formats import FORMATS, Range, kafkalog, kafs, run, strm
+from lakelog.formats import FORMATS, Range, batches, run, strm
 
 __all__ = ["inspect"]
 
@@ -99,7 +99,7 @@ def _look_at_index(opened: OpenSegment, summary: Summary) -> None:
             head = opened.give(Range(row.suffix, 0, _STRM_HEADER_BYTES))
             summary.codecs.add(strm.decode_header(head).codec.name.lower())
         segment = run(row.open(opened.files), opened.give)
-        if isinstance(segment, kafkalog.KafkaSegment | kafs.KafsSegment):
+        if isinstance(segment, batches.BatchSegment):
             summary.index_entries = 0 if segment.index is None else len(segment.index)
         elif isinstance(segment, strm.StrmSegment):
             summary.index_entries = len(segment.entries)

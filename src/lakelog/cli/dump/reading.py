@@ -22,8 +22,6 @@ from lakelog.formats import (
     Range,
     Walk,
     batches,
-    kafkalog,
-    kafs,
     run,
     walk_blocks,
 )
@@ -109,7 +107,7 @@ def _run_from(opened: OpenSegment, offset: int) -> batches.Run | None:
     """Return the batches from ``offset`` on; None when they are not to be found without a walk."""
     try:
         segment = run(opened.file.format.open(opened.files), opened.give)
-        assert isinstance(segment, kafkalog.KafkaSegment | kafs.KafsSegment)
+        assert isinstance(segment, batches.BatchSegment)
         whole, at = segment.run, segment.start(offset)
         first = decode_header(opened.give(Range(whole.suffix, at, at + HEADER_BYTES)))
         # An index may lie. One that leads too far back only costs time.

@@ -2,20 +2,15 @@
 
 run      reading a run: look up, hand out in pieces, find the next batch behind damage
 walk     every batch of a run, in order, on behind damage; with records or without
-check    holding an index against the batches it speaks of
-encode   framing a run at hand, and writing records as one
+index    looking up in an index, and holding it against the batches it speaks of
+segment  an opened segment
+encode   records as a run
 """
 
-from lakelog.formats.batches.check import IndexCheck, IndexEntry, Told, follow
-from lakelog.formats.batches.encode import (
-    BATCH_BYTES_GOAL,
-    BATCH_RECORDS_MAX,
-    encode_run,
-    frames,
-)
+from lakelog.formats.batches.encode import BATCH_BYTES_GOAL, BATCH_RECORDS_MAX, encode_run
+from lakelog.formats.batches.index import BatchEntry, IndexCheck, OffsetIndex, Told, follow
 from lakelog.formats.batches.run import (
     SEARCH_BYTES_MAX,
-    Frame,
     Piece,
     Run,
     find_offset,
@@ -24,18 +19,23 @@ from lakelog.formats.batches.run import (
     pieces,
     read_records,
 )
+from lakelog.formats.batches.segment import BatchSegment, base_offset_of
 from lakelog.formats.batches.walk import walk_run
+from lakelog.records import Frame, frames
 
 __all__ = [
     "BATCH_BYTES_GOAL",
     "BATCH_RECORDS_MAX",
     "SEARCH_BYTES_MAX",
+    "BatchEntry",
+    "BatchSegment",
     "Frame",
     "IndexCheck",
-    "IndexEntry",
+    "OffsetIndex",
     "Piece",
     "Run",
     "Told",
+    "base_offset_of",
     "encode_run",
     "find_offset",
     "find_time",

@@ -34,13 +34,15 @@ from lakelog.records import (
     MAGIC,
     MAGIC_AT,
     BatchHeader,
+    Frame,
+    check_crc,
+    check_fits,
     decode_header,
     decode_records,
 )
 
 __all__ = [
     "SEARCH_BYTES_MAX",
-    "Frame",
     "Piece",
     "Reader",
     "Run",
@@ -82,13 +84,6 @@ class Run:
     """Whether a writer may be at work, so that what follows the last whole batch is no damage."""
 
 
-class Frame(NamedTuple):
-    """Where a batch begins, and its header."""
-
-    position: int
-    header: BatchHeader
-
-
 class Piece(NamedTuple):
     """Whole batches, one behind the other, as they stand in the file."""
 
@@ -115,13 +110,9 @@ class Reader:
 
     def body(self, at: int, header: BatchHeader) -> Ranged[memoryview]:
         """Return the bytes of the batch at ``at``, whose CRC is right."""
-        left = self.run.end - at
-        if header.size > left:
-            raise self.corrupt(f"a batch of {header.size} bytes, {left} left", at)
+        check_fits(header, self.run.end - at, at=at, where=self.run.suffix)
         data = yield from self.window.read(at, at + header.size)
-        found = crc32c(data[CRC_START:])
-        if found != header.crc:
-            raise self.corrupt(f"CRC-32C is {found}, the batch says {header.crc}", at)
+        check_crc(header, data, at=at, where=self.run.suffix)
         return data
 
     def next(self, at: int) -> Ranged[BatchHeader | None]:
@@ -130,8 +121,7 @@ class Reader:
             return None
         try:
             header = yield from self.header(at)
-            if header.size > self.run.end - at:
-                raise self.corrupt(f"a batch of {header.size} bytes ends behind the run", at)
+            check_fits(header, self.run.end - at, at=at, where=self.run.suffix)
         except (CorruptError, UnsupportedError) as error:
             if (yield from self.ends_at(at, error)):
                 return None

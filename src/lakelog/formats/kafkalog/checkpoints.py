@@ -17,13 +17,13 @@ Specification: docs/reference/formats/kafka-log-directory.md
 """
 
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Sequence
+from base64 import urlsafe_b64decode
 from typing import NamedTuple
 from uuid import UUID
 
-from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
+from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats.contract import Bytes
+from lakelog.records import I32_MAX, I64_MAX
 
 __all__ = [
     "LEADER_EPOCHS_NAME",
@@ -31,16 +31,12 @@ __all__ = [
     "EpochStart",
     "decode_leader_epochs",
     "decode_metadata",
-    "encode_leader_epochs",
-    "encode_metadata",
 ]
 
 LEADER_EPOCHS_NAME = "leader-epoch-checkpoint"
 METADATA_NAME = "partition.metadata"
 VERSION = 0
 
-_I32_MAX = (1 << 31) - 1
-_I64_MAX = (1 << 63) - 1
 _NUMBER = re.compile(rb"[0-9]{1,19}")
 _PAIR = re.compile(rb"([0-9]{1,19})[ \t]+([0-9]{1,19})")
 _METADATA = re.compile(rb"version:\s+([0-9]{1,9})\r?\ntopic_id:\s+([0-9A-Za-z_-]{22})\s*")
@@ -51,21 +47,6 @@ class EpochStart(NamedTuple):
 
     epoch: int
     start_offset: int
-
-
-def encode_leader_epochs(epochs: Sequence[EpochStart]) -> bytes:
-    """Return the text of a leader epoch checkpoint.
-
-    Raises:
-        InvalidInputError: epochs or offsets that do not rise.
-    """
-    lines = [f"{VERSION}", f"{len(epochs)}", *(f"{epoch} {start}" for epoch, start in epochs)]
-    data = "".join(f"{line}\n" for line in lines).encode()
-    try:
-        decode_leader_epochs(data)
-    except CorruptError as error:
-        raise InvalidInputError(error.what) from error
-    return data
 
 
 def decode_leader_epochs(data: Bytes) -> tuple[EpochStart, ...]:
@@ -81,8 +62,9 @@ def decode_leader_epochs(data: Bytes) -> tuple[EpochStart, ...]:
     if _NUMBER.fullmatch(lines[0]) is None:
         raise _bad(f"version {lines[0][:40]!r}", 0)
     if int(lines[0]) != VERSION:
-        what = f"version {int(lines[0])}, this reader knows {VERSION}"
-        raise UnsupportedError(what, at=0, where=LEADER_EPOCHS_NAME)
+        raise UnsupportedError(
+            f"version {int(lines[0])}, this reader knows {VERSION}", at=0, where=LEADER_EPOCHS_NAME
+        )
     if len(lines) < 2 or _NUMBER.fullmatch(lines[1]) is None:
         raise _bad("no count on the second line", 0)
     if int(lines[1]) != len(lines) - 2:
@@ -95,9 +77,9 @@ def decode_leader_epochs(data: Bytes) -> tuple[EpochStart, ...]:
         if pair is None:
             raise _bad(f"{line[:40]!r} is not an epoch and an offset", at)
         entry = EpochStart(int(pair[1]), int(pair[2]))
-        if not (last.epoch < entry.epoch <= _I32_MAX):
+        if not (last.epoch < entry.epoch <= I32_MAX):
             raise _bad(f"epoch {entry.epoch} behind {last.epoch}", at)
-        if not (last.start_offset < entry.start_offset <= _I64_MAX):
+        if not (last.start_offset < entry.start_offset <= I64_MAX):
             raise _bad(f"start offset {entry.start_offset} behind {last.start_offset}", at)
         epochs.append(entry)
         last = entry
@@ -107,18 +89,6 @@ def decode_leader_epochs(data: Bytes) -> tuple[EpochStart, ...]:
 
 def _bad(what: str, at: int) -> CorruptError:
     return CorruptError(what, at=at, where=LEADER_EPOCHS_NAME)
-
-
-def encode_metadata(topic_id: UUID) -> bytes:
-    """Return the text of a partition.metadata.
-
-    Raises:
-        InvalidInputError: the id is all zero, which stands for none.
-    """
-    if topic_id.int == 0:
-        raise InvalidInputError("the topic id is all zero")
-    text = urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
-    return f"version: {VERSION}\ntopic_id: {text}".encode()
 
 
 def decode_metadata(data: Bytes) -> UUID:
@@ -132,8 +102,9 @@ def decode_metadata(data: Bytes) -> UUID:
     if found is None:
         raise CorruptError("not a version and a topic id", at=0, where=METADATA_NAME)
     if int(found[1]) != VERSION:
-        what = f"version {int(found[1])}, this reader knows {VERSION}"
-        raise UnsupportedError(what, at=0, where=METADATA_NAME)
+        raise UnsupportedError(
+            f"version {int(found[1])}, this reader knows {VERSION}", at=0, where=METADATA_NAME
+        )
     # 22 letters are 132 bits: 16 bytes, and 4 bits that say nothing.
     topic_id = UUID(bytes=urlsafe_b64decode(found[2] + b"=="))
     if topic_id.int == 0:

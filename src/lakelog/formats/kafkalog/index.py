@@ -23,22 +23,22 @@ Specification: docs/reference/formats/kafka-log-directory.md
 """
 
 import struct
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.formats.batches import Frame, IndexEntry, Told
-from lakelog.formats.contract import Bytes, Damage, Files, Found, Ranged, fetch
+from lakelog.errors import CorruptError, InvalidInputError
+from lakelog.formats.batches import Frame, OffsetIndex, Told
+from lakelog.formats.contract import Bytes, Damage, Files, Found, Ranged, fetch_file
 from lakelog.formats.limits import fitting
+from lakelog.records import I32_MAX
 
 __all__ = [
     "INDEX_BYTES_MAX",
     "INDEX_INTERVAL_BYTES",
     "INDEX_SUFFIX",
     "TIME_INDEX_SUFFIX",
-    "OffsetIndex",
     "TimeCheck",
     "TimeEntry",
     "TimeIndex",
@@ -61,9 +61,7 @@ NO_TIMESTAMP = -1
 
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
-_I32 = struct.Struct(">i")
 _I64 = struct.Struct(">q")
-_I32_MAX = (1 << 31) - 1
 _OFFSET_END = 1 << 64  # Above every offset there can be.
 
 
@@ -73,41 +71,6 @@ class TimeEntry(NamedTuple):
     at: int
     timestamp: int
     offset: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetIndex:
-    """An offset index, kept as its bytes, without the unused rest."""
-
-    base_offset: int
-    data: bytes
-
-    def __len__(self) -> int:
-        return len(self.data) // _OFFSET_ENTRY.size
-
-    def __iter__(self) -> Iterator[IndexEntry]:
-        for number, (relative, position) in enumerate(_OFFSET_ENTRY.iter_unpack(self.data)):
-            at = number * _OFFSET_ENTRY.size
-            yield IndexEntry(at, self.base_offset + relative, position)
-
-    def position(self, offset: int) -> int:
-        """Return where to begin looking for ``offset``."""
-        relative = offset - self.base_offset
-        number = bisect_right(range(len(self)), relative, key=self._relative) - 1
-        return self._position(number) if number >= 0 else 0
-
-    def position_at(self, position: int) -> int:
-        """Return the last position of an entry that is not behind ``position``, or 0."""
-        number = bisect_right(range(len(self)), position, key=self._position) - 1
-        return self._position(number) if number >= 0 else 0
-
-    def _relative(self, number: int) -> int:
-        relative: int = _I32.unpack_from(self.data, number * _OFFSET_ENTRY.size)[0]
-        return relative
-
-    def _position(self, number: int) -> int:
-        position: int = _OFFSET_ENTRY.unpack_from(self.data, number * _OFFSET_ENTRY.size)[1]
-        return position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,14 +124,14 @@ def encode_indexes(
         last_offset = header.next_offset - 1
         if header.max_timestamp > latest:
             latest, latest_offset = header.max_timestamp, last_offset
-        if since > interval_bytes and last_offset - base_offset <= _I32_MAX:
+        if since > interval_bytes and last_offset - base_offset <= I32_MAX:
             offsets += _OFFSET_ENTRY.pack(last_offset - base_offset, position)
             if latest > last_written:
                 times += _TIME_ENTRY.pack(latest, latest_offset - base_offset)
                 last_written = latest
             since = 0
         since += header.size
-    if latest > last_written and latest_offset - base_offset <= _I32_MAX:
+    if latest > last_written and latest_offset - base_offset <= I32_MAX:
         times += _TIME_ENTRY.pack(latest, latest_offset - base_offset)
     advice = "use a longer interval"
     fitting(offsets, INDEX_BYTES_MAX, "an offset index", advice)
@@ -187,11 +150,7 @@ def decode_offset_index(data: Bytes, *, base_offset: int) -> OffsetIndex:
     """
     used = _used(data, _OFFSET_ENTRY.size, INDEX_SUFFIX)
     index = OffsetIndex(base_offset=base_offset, data=used)
-    last = IndexEntry(0, base_offset - 1, 0)
-    for entry in index:
-        if entry.offset <= last.offset or entry.position <= last.position:
-            raise _unordered(entry.at, entry[1:], last[1:], INDEX_SUFFIX)
-        last = entry
+    index.check_order(1, INDEX_SUFFIX)
     return index
 
 
@@ -206,7 +165,9 @@ def decode_time_index(data: Bytes, *, base_offset: int) -> TimeIndex:
     last = TimeEntry(0, NO_TIMESTAMP, base_offset)
     for entry in index:
         if entry.timestamp <= last.timestamp or entry.offset < last.offset:
-            raise _unordered(entry.at, entry[1:], last[1:], TIME_INDEX_SUFFIX)
+            raise CorruptError(
+                f"entry {entry[1:]} behind {last[1:]}", at=entry.at, where=TIME_INDEX_SUFFIX
+            )
         last = entry
     return index
 
@@ -217,27 +178,19 @@ def read_side_file(files: Files, suffix: str) -> Ranged[bytes | None]:
     Raises:
         UnsupportedError: it is too large.
     """
-    size = files.sizes.get(suffix)
-    if size is None:
-        return None
-    if size > INDEX_BYTES_MAX:
-        what = f"{size} bytes are over the limit of {INDEX_BYTES_MAX}"
-        raise UnsupportedError(what, at=0, where=suffix)
-    # A store refuses an empty range.
-    return (yield from fetch(suffix, 0, size)) if size else b""
+    return (yield from fetch_file(files, suffix, INDEX_BYTES_MAX))
 
 
 def _used(data: Bytes, entry_bytes: int, where: str) -> bytes:
     """Return the entries in use: what stands before a tail of zeros."""
     if len(data) % entry_bytes:
-        what = f"{len(data)} bytes are not a multiple of {entry_bytes}"
-        raise CorruptError(what, at=len(data) - len(data) % entry_bytes, where=where)
+        raise CorruptError(
+            f"{len(data)} bytes are not a multiple of {entry_bytes}",
+            at=len(data) - len(data) % entry_bytes,
+            where=where,
+        )
     used = -(-len(bytes(data).rstrip(b"\0")) // entry_bytes)
     return bytes(memoryview(data)[: used * entry_bytes])
-
-
-def _unordered(at: int, entry: object, last: object, where: str) -> CorruptError:
-    return CorruptError(f"entry {entry} behind {last}", at=at, where=where)
 
 
 class TimeCheck:
@@ -287,6 +240,9 @@ class TimeCheck:
 
     def _lie(self, entry: TimeEntry, why: str) -> Damage:
         self._entries, self._entry = iter(()), None
-        what = f"time {entry.timestamp} -> offset {entry.offset}: {why}"
-        error = CorruptError(what, at=entry.at, where=TIME_INDEX_SUFFIX)
+        error = CorruptError(
+            f"time {entry.timestamp} -> offset {entry.offset}: {why}",
+            at=entry.at,
+            where=TIME_INDEX_SUFFIX,
+        )
         return Damage(error=error, position=entry.at)

@@ -17,76 +17,72 @@ Specification: docs/reference/formats/kafka-log-directory.md
 
 import re
 import struct
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
+from lakelog.errors import InvalidInputError
 from lakelog.formats.batches import (
+    BatchSegment,
+    Frame,
     IndexCheck,
     Run,
+    base_offset_of,
     encode_run,
-    find_time,
     follow,
     frames,
-    read_records,
     walk_run,
 )
 from lakelog.formats.contract import (
     EVERYTHING,
     Bytes,
     Carries,
-    Damage,
     Files,
     Format,
-    Found,
-    Range,
     Ranged,
     Segment,
     Span,
     Walk,
+    damage_or,
 )
 from lakelog.formats.kafkalog.index import (
     INDEX_INTERVAL_BYTES,
     INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
-    OffsetIndex,
     TimeCheck,
-    TimeIndex,
     decode_offset_index,
     decode_time_index,
     encode_indexes,
     read_side_file,
 )
-from lakelog.formats.kafkalog.producers import SNAPSHOT_SUFFIX, decode_snapshot
+from lakelog.formats.kafkalog.producers import SNAPSHOT_SUFFIX, ProducerState, decode_snapshot
 from lakelog.formats.kafkalog.transactions import TXN_INDEX_SUFFIX, decode_txn_index
 from lakelog.model import Record
-from lakelog.records import HEADER_BYTES, BatchHeader, Codec
+from lakelog.records import HEADER_BYTES, I32_MAX, LENGTH_END, MAGIC, BatchHeader, Codec
 
 __all__ = [
     "FORMAT",
     "LOG_BYTES_MAX",
     "LOG_SUFFIX",
-    "KafkaSegment",
+    "directory_name",
     "encode",
     "encode_segment",
+    "encode_side_files",
     "open_segment",
+    "parse_directory_name",
     "walk",
 ]
 
 T = TypeVar("T")
 
 LOG_SUFFIX = ".log"
-LOG_BYTES_MAX = (1 << 31) - 1
+LOG_BYTES_MAX = I32_MAX
 """A position is an i32."""
 
-_STEM = re.compile(r"[0-9]{20}")
-_I64_MAX = (1 << 63) - 1
+_DIRECTORY = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
 _FIRST = struct.Struct(">qi4xb")
 _SPAN = 1 << 31
-_LENGTH_MIN = HEADER_BYTES - 12
-_MAGIC = 2
+_LENGTH_MIN = HEADER_BYTES - LENGTH_END
 
 
 def encode_segment(
@@ -103,15 +99,29 @@ def encode_segment(
         CorruptError, UnsupportedError: ``batches`` is not a run of good batches.
         InvalidInputError: it is too large, or begins below ``base_offset``.
     """
-    if len(batches) > LOG_BYTES_MAX:
-        raise InvalidInputError(f"{len(batches)} bytes of batches do not fit one segment")
-    placed = list(frames(batches))
-    first = placed[0].header.base_offset if placed else 0
-    base = first if base_offset is None else base_offset
-    if placed and base > first:
-        raise InvalidInputError(f"the batches begin at {first}, below {base}")
+    indexes = encode_side_files(
+        list(frames(batches)), len(batches), base_offset=base_offset, interval_bytes=interval_bytes
+    )
+    return {LOG_SUFFIX: bytes(batches), **indexes}
+
+
+def encode_side_files(
+    placed: Sequence[Frame],
+    size: int,
+    *,
+    base_offset: int | None = None,
+    interval_bytes: int = INDEX_INTERVAL_BYTES,
+) -> dict[str, bytes]:
+    """Return the indexes of a log of ``size`` bytes that holds these batches.
+
+    Raises:
+        InvalidInputError: it is too large, or begins below ``base_offset``.
+    """
+    if size > LOG_BYTES_MAX:
+        raise InvalidInputError(f"{size} bytes do not fit one Kafka log; end it earlier")
+    base = base_offset_of(placed, base_offset)
     offsets, times = encode_indexes(placed, base_offset=base, interval_bytes=interval_bytes)
-    return {LOG_SUFFIX: bytes(batches), INDEX_SUFFIX: offsets, TIME_INDEX_SUFFIX: times}
+    return {INDEX_SUFFIX: offsets, TIME_INDEX_SUFFIX: times}
 
 
 def encode(records: Sequence[Record], codec: Codec) -> dict[str, bytes]:
@@ -119,47 +129,14 @@ def encode(records: Sequence[Record], codec: Codec) -> dict[str, bytes]:
     return encode_segment(encode_run(records, codec))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaSegment:
-    """An opened segment."""
-
-    base_offset: int
-    run: Run
-    index: OffsetIndex | None
-    times: TimeIndex | None
-
-    def start(self, offset: int) -> int:
-        """Return where the index says to begin looking for ``offset``; no bytes are read."""
-        return 0 if self.index is None else self.index.position(offset)
-
-    def start_at(self, position: int) -> int:
-        """Return where some batch begins that is not behind ``position``: the nearest known."""
-        return 0 if self.index is None else self.index.position_at(position)
-
-    def read_from(self, offset: int, limit: int) -> Ranged[tuple[Record, ...]]:
-        """Return at most ``limit`` records from the first one at or after ``offset``."""
-        return read_records(self.run, self.start(offset), offset, limit)
-
-    def offset_at(self, timestamp: int) -> Ranged[int | None]:
-        """Return the first offset whose record is not older, or None."""
-        at = 0 if self.times is None else self.start(self.times.offset(timestamp))
-        return find_time(self.run, at, timestamp)
-
-
 def open_segment(files: Files) -> Ranged[Segment]:
     """Read the indexes.
 
     A damaged index raises. Indexes are advisory: leave one out of ``files`` to do without.
     """
-    base = files.base_offset
-    offsets = yield from read_side_file(files, INDEX_SUFFIX)
-    times = yield from read_side_file(files, TIME_INDEX_SUFFIX)
-    return KafkaSegment(
-        base_offset=base,
-        run=_run(files),
-        index=None if offsets is None else decode_offset_index(offsets, base_offset=base),
-        times=None if times is None else decode_time_index(times, base_offset=base),
-    )
+    index = yield from _read_side(files, INDEX_SUFFIX, decode_offset_index)
+    times = yield from _read_side(files, TIME_INDEX_SUFFIX, decode_time_index)
+    return BatchSegment(base_offset=files.base_offset, run=_run(files), index=index, times=times)
 
 
 def walk(files: Files, *, span: Span = EVERYTHING) -> Walk:
@@ -167,15 +144,10 @@ def walk(files: Files, *, span: Span = EVERYTHING) -> Walk:
 
     Records are read of batches that begin in ``span``.
     """
-    base = files.base_offset
-    offsets = yield from _side(
-        files, INDEX_SUFFIX, lambda d: decode_offset_index(d, base_offset=base)
-    )
-    times = yield from _side(
-        files, TIME_INDEX_SUFFIX, lambda d: decode_time_index(d, base_offset=base)
-    )
-    yield from _side(files, TXN_INDEX_SUFFIX, lambda d: decode_txn_index(d, base_offset=base))
-    yield from _side(files, SNAPSHOT_SUFFIX, lambda d: decode_snapshot(d, next_offset=base))
+    offsets = yield from damage_or(_read_side(files, INDEX_SUFFIX, decode_offset_index))
+    times = yield from damage_or(_read_side(files, TIME_INDEX_SUFFIX, decode_time_index))
+    yield from damage_or(_read_side(files, TXN_INDEX_SUFFIX, decode_txn_index))
+    yield from damage_or(_read_side(files, SNAPSHOT_SUFFIX, _decode_snapshot))
     index_check = IndexCheck(INDEX_SUFFIX, offsets or (), _within)
     time_check = TimeCheck(times or ())
     note = partial(follow, checks=(index_check, time_check))
@@ -196,16 +168,14 @@ def _run(files: Files) -> Run:
     )
 
 
-def _side(
-    files: Files, suffix: str, decode: Callable[[bytes], T]
-) -> Generator[Range | Found, Any, T | None]:
-    """Return what a side file holds; None, and a Damage on the way, when it is bad."""
-    try:
-        data = yield from read_side_file(files, suffix)
-        return None if data is None else decode(data)
-    except (CorruptError, UnsupportedError) as error:
-        yield Damage(error=error, position=error.at)
-        return None
+def _read_side(files: Files, suffix: str, decode: Callable[..., T]) -> Ranged[T | None]:
+    """Return what a side file holds, or None when there is none."""
+    data = yield from read_side_file(files, suffix)
+    return None if data is None else decode(data, base_offset=files.base_offset)
+
+
+def _decode_snapshot(data: bytes, *, base_offset: int) -> tuple[ProducerState, ...]:
+    return decode_snapshot(data, next_offset=base_offset)
 
 
 def _within(header: BatchHeader, offset: int) -> bool:
@@ -214,17 +184,30 @@ def _within(header: BatchHeader, offset: int) -> bool:
     return header.base_offset <= offset
 
 
-# ---------------------------------------------------------------------------- the row
+# ---------------------------------------------------------------------------- names
 
 
-def _file_stem(base_offset: int) -> str:
-    return f"{base_offset:020}"
+def directory_name(topic: str, partition: int) -> str:
+    """Return the name of a partition's directory.
+
+    Raises:
+        InvalidInputError: no Kafka topic or partition is called so.
+    """
+    name = f"{topic}-{partition}"
+    if parse_directory_name(name) != (topic, partition):
+        raise InvalidInputError(f"topic {topic!r}, partition {partition}")
+    return name
 
 
-def _base_offset(stem: str) -> int | None:
-    if _STEM.fullmatch(stem) is None or int(stem) > _I64_MAX:
+def parse_directory_name(name: str) -> tuple[str, int] | None:
+    """Return topic and partition, or None when the directory holds no partition."""
+    found = _DIRECTORY.fullmatch(name)
+    if found is None or found[1] in (".", "..") or int(found[2]) > I32_MAX:
         return None
-    return int(stem)
+    return found[1], int(found[2])
+
+
+# ---------------------------------------------------------------------------- the row
 
 
 def _sniff(data: bytes, base_offset: int) -> bool:
@@ -234,7 +217,7 @@ def _sniff(data: bytes, base_offset: int) -> bool:
     if len(data) < _FIRST.size:
         return False
     first, length, magic = _FIRST.unpack_from(data)
-    if magic != _MAGIC or length < _LENGTH_MIN:
+    if magic != MAGIC or length < _LENGTH_MIN:
         return False
     # Compaction may have taken the first batches, but what is left is within reach of the index.
     ahead: int = first - base_offset
@@ -249,8 +232,6 @@ FORMAT = Format(
     carries=Carries(),
     sealed=False,
     checksums=True,
-    file_stem=_file_stem,
-    base_offset=_base_offset,
     sniff=_sniff,
     encode=encode,
     walk=walk,

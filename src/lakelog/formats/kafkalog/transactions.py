@@ -13,15 +13,12 @@ earlier ones. Specification: docs/reference/formats/kafka-log-directory.md
 """
 
 import struct
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats.contract import Bytes
-from lakelog.formats.kafkalog.index import INDEX_BYTES_MAX
-from lakelog.formats.limits import fitting
 
-__all__ = ["TXN_INDEX_SUFFIX", "AbortedTxn", "decode_txn_index", "encode_txn_index"]
+__all__ = ["TXN_INDEX_SUFFIX", "AbortedTxn", "decode_txn_index"]
 
 TXN_INDEX_SUFFIX = ".txnindex"
 VERSION = 0
@@ -37,25 +34,6 @@ class AbortedTxn:
     first_offset: int
     last_offset: int
     last_stable_offset: int
-
-
-def encode_txn_index(aborted: Iterable[AbortedTxn]) -> bytes:
-    """Return the bytes of a transaction index; ``aborted`` is in order of last offset.
-
-    Raises:
-        InvalidInputError: there are more than are read.
-    """
-    data = b"".join(
-        _ENTRY.pack(
-            VERSION,
-            txn.producer_id,
-            txn.first_offset,
-            txn.last_offset,
-            txn.last_stable_offset,
-        )
-        for txn in aborted
-    )
-    return fitting(data, INDEX_BYTES_MAX, "a transaction index", "use smaller segments")
 
 
 def decode_txn_index(data: Bytes, *, base_offset: int) -> tuple[AbortedTxn, ...]:
@@ -75,11 +53,15 @@ def decode_txn_index(data: Bytes, *, base_offset: int) -> tuple[AbortedTxn, ...]
         version, producer_id, first, last, stable = fields
         at = number * _ENTRY.size
         if version != VERSION:
-            what = f"version {version}, this reader knows {VERSION}"
-            raise UnsupportedError(what, at=at, where=TXN_INDEX_SUFFIX)
+            raise UnsupportedError(
+                f"version {version}, this reader knows {VERSION}", at=at, where=TXN_INDEX_SUFFIX
+            )
         if last < due or not 0 <= first <= last:
-            what = f"offsets {first} to {last} where {due} or more is due"
-            raise CorruptError(what, at=at, where=TXN_INDEX_SUFFIX)
+            raise CorruptError(
+                f"offsets {first} to {last} where {due} or more is due",
+                at=at,
+                where=TXN_INDEX_SUFFIX,
+            )
         due = last + 1
         aborted.append(
             AbortedTxn(

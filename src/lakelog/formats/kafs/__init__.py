@@ -7,7 +7,6 @@ index     offsets to positions
 from lakelog.formats.kafs.index import (
     INDEX_BYTES_MAX,
     INDEX_INTERVAL,
-    Index,
     decode_index,
     encode_index,
 )
@@ -18,12 +17,11 @@ from lakelog.formats.kafs.segment import (
     SEGMENT_BYTES_MAX,
     Footer,
     Head,
-    KafsSegment,
     decode_footer,
     decode_head,
+    encode_ends,
     encode_footer,
     encode_head,
-    encode_segment,
     wrap,
 )
 
@@ -36,14 +34,12 @@ __all__ = [
     "SEGMENT_BYTES_MAX",
     "Footer",
     "Head",
-    "Index",
-    "KafsSegment",
     "decode_footer",
     "decode_head",
     "decode_index",
+    "encode_ends",
     "encode_footer",
     "encode_head",
     "encode_index",
-    "encode_segment",
     "wrap",
 ]

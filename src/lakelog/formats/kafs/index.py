@@ -17,19 +17,17 @@ index is advisory: it can be rebuilt from its segment, and is never needed to re
 """
 
 import struct
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.formats.batches import Frame, IndexEntry
-from lakelog.formats.contract import Bytes, Files, Ranged, fetch
+from lakelog.formats.batches import Frame, OffsetIndex
+from lakelog.formats.contract import Bytes, Files, Ranged, fetch_file
+from lakelog.records import I32_MAX
 
 __all__ = [
     "INDEX_BYTES_MAX",
     "INDEX_INTERVAL",
     "INDEX_SUFFIX",
-    "Index",
     "decode_index",
     "encode_index",
     "read_index",
@@ -49,42 +47,6 @@ FIRST_POSITION = 32  # Behind the header of the segment.
 
 _INDEX_HEAD = struct.Struct(">4sHii2s")
 _ENTRY = struct.Struct(">qi")
-_OFFSET = struct.Struct(">q")
-_I32_MAX = (1 << 31) - 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Index:
-    """A sparse index, kept as its bytes: millions of entries are not worth an object each."""
-
-    interval: int
-    data: bytes
-    """The entries."""
-
-    def __len__(self) -> int:
-        return len(self.data) // _ENTRY.size
-
-    def __iter__(self) -> Iterator[IndexEntry]:
-        for number, (offset, position) in enumerate(_ENTRY.iter_unpack(self.data)):
-            yield IndexEntry(_INDEX_HEAD.size + number * _ENTRY.size, offset, position)
-
-    def position(self, offset: int) -> int:
-        """Return where to begin looking for ``offset``."""
-        number = bisect_right(range(len(self)), offset, key=self._offset) - 1
-        return self._position(number) if number >= 0 else FIRST_POSITION
-
-    def position_at(self, position: int) -> int:
-        """Return the last position of an entry that is not behind ``position``, or the first."""
-        number = bisect_right(range(len(self)), position, key=self._position) - 1
-        return self._position(number) if number >= 0 else FIRST_POSITION
-
-    def _position(self, number: int) -> int:
-        position: int = _ENTRY.unpack_from(self.data, number * _ENTRY.size)[1]
-        return position
-
-    def _offset(self, number: int) -> int:
-        offset: int = _OFFSET.unpack_from(self.data, number * _ENTRY.size)[0]
-        return offset
 
 
 def encode_index(batches: Iterable[Frame], *, interval: int = INDEX_INTERVAL) -> bytes:
@@ -96,7 +58,7 @@ def encode_index(batches: Iterable[Frame], *, interval: int = INDEX_INTERVAL) ->
     Raises:
         InvalidInputError: the interval is not positive, or the index would be too large to read.
     """
-    if not 0 < interval <= _I32_MAX:
+    if not 0 < interval <= I32_MAX:
         raise InvalidInputError(f"an entry every {interval} records")
     entries = bytearray()
     since = interval
@@ -111,7 +73,7 @@ def encode_index(batches: Iterable[Frame], *, interval: int = INDEX_INTERVAL) ->
     return _INDEX_HEAD.pack(INDEX_MAGIC, VERSION, count, interval, bytes(2)) + entries
 
 
-def decode_index(data: Bytes) -> Index:
+def decode_index(data: Bytes) -> OffsetIndex:
     """Return the index. Whether it fits its segment is for a walk to say.
 
     Raises:
@@ -131,29 +93,22 @@ def decode_index(data: Bytes) -> Index:
         raise CorruptError(f"an entry every {interval} records", at=10, where=INDEX_SUFFIX)
     if any(reserved):
         raise UnsupportedError(f"reserved bytes {reserved.hex()}", at=14, where=INDEX_SUFFIX)
-    index = Index(interval=interval, data=bytes(memoryview(data)[_INDEX_HEAD.size :]))
-    last_offset, last_position = -1, FIRST_POSITION - 1
-    for number, (offset, position) in enumerate(_ENTRY.iter_unpack(index.data)):
-        if offset <= last_offset or position <= last_position:
-            at = _INDEX_HEAD.size + number * _ENTRY.size
-            what = f"offset {offset} -> position {position} behind {last_offset} -> {last_position}"
-            raise CorruptError(what, at=at, where=INDEX_SUFFIX)
-        last_offset, last_position = offset, position
+    index = OffsetIndex(
+        data=bytes(memoryview(data)[_INDEX_HEAD.size :]),
+        entry=_ENTRY,
+        entries_at=_INDEX_HEAD.size,
+        first_position=FIRST_POSITION,
+    )
+    index.check_order(FIRST_POSITION, INDEX_SUFFIX)
     return index
 
 
-def read_index(files: Files) -> Ranged[Index | None]:
+def read_index(files: Files) -> Ranged[OffsetIndex | None]:
     """Return the index that lies beside a segment, if one does.
 
     Raises:
         UnsupportedError: another version, or too large.
         CorruptError: no version wrote this.
     """
-    size = files.sizes.get(INDEX_SUFFIX)
-    if size is None:
-        return None
-    if size > INDEX_BYTES_MAX:
-        what = f"{size} bytes are over the limit of {INDEX_BYTES_MAX}"
-        raise UnsupportedError(what, at=0, where=INDEX_SUFFIX)
-    # A store refuses an empty range.
-    return decode_index((yield from fetch(INDEX_SUFFIX, 0, size)) if size else b"")
+    data = yield from fetch_file(files, INDEX_SUFFIX, INDEX_BYTES_MAX)
+    return None if data is None else decode_index(data)

@@ -32,14 +32,14 @@ from crc32c import crc32c
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats.batches import (
+    BatchSegment,
     Frame,
     IndexCheck,
     Run,
+    base_offset_of,
     encode_run,
-    find_time,
     follow,
     frames,
-    read_records,
     walk_run,
 )
 from lakelog.formats.contract import (
@@ -55,11 +55,12 @@ from lakelog.formats.contract import (
     Segment,
     Span,
     Walk,
+    damage_or,
     fetch,
 )
-from lakelog.formats.kafs.index import INDEX_SUFFIX, Index, encode_index, read_index
+from lakelog.formats.kafs.index import INDEX_SUFFIX, encode_index, read_index
 from lakelog.model import Record
-from lakelog.records import BatchHeader, Codec
+from lakelog.records import I32_MAX, I64_MAX, BatchHeader, Codec
 
 __all__ = [
     "FOOTER_BYTES",
@@ -68,13 +69,12 @@ __all__ = [
     "SEGMENT_BYTES_MAX",
     "Footer",
     "Head",
-    "KafsSegment",
     "decode_footer",
     "decode_head",
     "encode",
+    "encode_ends",
     "encode_footer",
     "encode_head",
-    "encode_segment",
     "open_segment",
     "walk",
     "wrap",
@@ -87,13 +87,11 @@ VERSION = 1
 
 HEADER_BYTES = 32
 FOOTER_BYTES = 16
-SEGMENT_BYTES_MAX = (1 << 31) - 1
+SEGMENT_BYTES_MAX = I32_MAX
 """An index position is an i32."""
 
 _HEAD = struct.Struct(">4sHHqiq4s")
 _FOOTER = struct.Struct(">Iq4s")
-_I32_MAX = (1 << 31) - 1
-_I64_MAX = (1 << 63) - 1
 _STEM = re.compile(r"segment-([0-9]{20})(-[0-9A-Za-z]+)*")
 
 
@@ -123,9 +121,9 @@ def encode_head(head: Head) -> bytes:
     Raises:
         InvalidInputError: a field is out of range.
     """
-    if not (0 <= head.base_offset <= _I64_MAX and 0 <= head.count <= _I32_MAX):
+    if not (0 <= head.base_offset <= I64_MAX and 0 <= head.count <= I32_MAX):
         raise InvalidInputError(f"{head.count} records from offset {head.base_offset}")
-    if not 0 <= head.created_ms <= _I64_MAX:
+    if not 0 <= head.created_ms <= I64_MAX:
         raise InvalidInputError(f"a segment created at {head.created_ms}")
     return _HEAD.pack(MAGIC, VERSION, 0, head.base_offset, head.count, head.created_ms, bytes(4))
 
@@ -133,11 +131,6 @@ def encode_head(head: Head) -> bytes:
 def encode_footer(footer: Footer) -> bytes:
     """Return the 16 bytes behind the batches."""
     return _FOOTER.pack(footer.crc, footer.last_offset, FOOTER_MAGIC)
-
-
-def encode_segment(batches: Bytes, *, created_ms: int, base_offset: int | None = None) -> bytes:
-    """Return the segment that holds a run of batches, in one piece: see ``wrap``."""
-    return b"".join(wrap([batches], created_ms=created_ms, base_offset=base_offset)[0])
 
 
 def wrap(
@@ -159,18 +152,29 @@ def wrap(
         placed += (Frame(at + start, header) for start, header in frames(run, after=next_offset))
         next_offset = placed[-1].header.next_offset if placed else 0
         at, crc = at + len(run), crc32c(run, crc)
+    ends = encode_ends(placed, at, crc, created_ms=created_ms, base_offset=base_offset)
+    return (ends[0], *runs, ends[1]), placed
+
+
+def encode_ends(
+    placed: Sequence[Frame], end: int, crc: int, *, created_ms: int, base_offset: int | None
+) -> tuple[bytes, bytes]:
+    """Return the header and the footer around batches that end at ``end`` and have this CRC.
+
+    Raises:
+        InvalidInputError: there are none, they are too large, or begin below ``base_offset``.
+    """
     if not placed:
-        raise InvalidInputError("a segment holds at least one batch")
-    if at > SEGMENT_BYTES_MAX - FOOTER_BYTES:
-        raise InvalidInputError(f"{at - HEADER_BYTES} bytes of batches do not fit one segment")
-    first = placed[0].header.base_offset
-    base = first if base_offset is None else base_offset
-    if base > first:
-        raise InvalidInputError(f"the batches begin at {first}, below {base}")
-    count = sum(header.count for _, header in placed)
-    head = encode_head(Head(base_offset=base, count=count, created_ms=created_ms))
-    footer = encode_footer(Footer(crc=crc, last_offset=next_offset - 1))
-    return (head, *runs, footer), placed
+        raise InvalidInputError("a KAFS segment holds at least one batch: there is none")
+    if end > SEGMENT_BYTES_MAX - FOOTER_BYTES:
+        raise InvalidInputError(f"{end} bytes do not fit one KAFS segment; end it earlier")
+    head = Head(
+        base_offset=base_offset_of(placed, base_offset),
+        count=sum(header.count for _, header in placed),
+        created_ms=created_ms,
+    )
+    footer = Footer(crc=crc, last_offset=placed[-1].header.next_offset - 1)
+    return encode_head(head), encode_footer(footer)
 
 
 def encode(records: Sequence[Record], codec: Codec) -> dict[str, bytes]:
@@ -225,71 +229,42 @@ def decode_footer(data: Bytes, *, at: int) -> Footer:
     return Footer(crc=crc, last_offset=last_offset)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KafsSegment:
-    """An opened segment."""
-
-    head: Head
-    footer: Footer
-    run: Run
-    index: Index | None
-
-    @property
-    def base_offset(self) -> int:
-        return self.head.base_offset
-
-    @property
-    def next_offset(self) -> int:
-        return self.footer.last_offset + 1
-
-    def start(self, offset: int) -> int:
-        """Return where the index says to begin looking for ``offset``; no bytes are read."""
-        return HEADER_BYTES if self.index is None else self.index.position(offset)
-
-    def start_at(self, position: int) -> int:
-        """Return where some batch begins that is not behind ``position``: the nearest known."""
-        return HEADER_BYTES if self.index is None else self.index.position_at(position)
-
-    def read_from(self, offset: int, limit: int) -> Ranged[tuple[Record, ...]]:
-        """Return at most ``limit`` records from the first one at or after ``offset``."""
-        return read_records(self.run, self.start(offset), offset, limit)
-
-    def offset_at(self, timestamp: int) -> Ranged[int | None]:
-        """Return the first offset whose record is not older: a scan, for want of a time index."""
-        return find_time(self.run, self.run.start, timestamp)
-
-
 def open_segment(files: Files) -> Ranged[Segment]:
     """Read header, footer and index: three small ranges.
 
     A damaged index raises, too. It is advisory: leave it out of ``files`` to do without.
     """
     size = files.sizes.get(SUFFIX, 0)
-    head = decode_head((yield from _bytes(0, min(size, HEADER_BYTES))))
+    head = decode_head((yield from fetch(SUFFIX, 0, min(size, HEADER_BYTES))))
     _check_name(head, files)
     at = max(size - FOOTER_BYTES, HEADER_BYTES)
-    footer = decode_footer((yield from _bytes(at, size)), at=at)
+    footer = yield from _read_footer(at, size)
     if footer.last_offset < head.base_offset:
         raise _other_end(footer, head.base_offset, at)
     index = yield from read_index(files)
     run = Run(suffix=SUFFIX, start=HEADER_BYTES, end=at, base_offset=head.base_offset)
-    return KafsSegment(head=head, footer=footer, run=run, index=index)
+    return BatchSegment(
+        base_offset=head.base_offset, run=run, index=index, created_ms=head.created_ms
+    )
 
 
-def _bytes(start: int, end: int) -> Ranged[bytes]:
-    """Ask for bytes of the segment, but never for none: a store refuses an empty range."""
-    return (yield from fetch(SUFFIX, start, end)) if start < end else b""
+def _read_footer(at: int, size: int) -> Ranged[Footer]:
+    return decode_footer((yield from fetch(SUFFIX, at, size)), at=at)
 
 
 def _check_name(head: Head, files: Files) -> None:
     if head.base_offset != files.base_offset:
-        what = f"base offset {head.base_offset}, the name says {files.base_offset}"
-        raise CorruptError(what, at=8, where=SUFFIX)
+        raise CorruptError(
+            f"base offset {head.base_offset}, the name says {files.base_offset}", at=8, where=SUFFIX
+        )
 
 
 def _other_end(footer: Footer, next_offset: int, at: int) -> CorruptError:
-    what = f"last offset {footer.last_offset}, the batches end at {next_offset - 1}"
-    return CorruptError(what, at=at + 4, where=SUFFIX)
+    return CorruptError(
+        f"last offset {footer.last_offset}, the batches end at {next_offset - 1}",
+        at=at + 4,
+        where=SUFFIX,
+    )
 
 
 class _Sum:
@@ -316,11 +291,15 @@ class _Sum:
             yield CorruptError("no batches", at=HEADER_BYTES, where=SUFFIX)
             return
         if self.crc != footer.crc:
-            what = f"CRC-32C of the batches is {self.crc}, the footer says {footer.crc}"
-            yield CorruptError(what, at=at, where=SUFFIX)
+            yield CorruptError(
+                f"CRC-32C of the batches is {self.crc}, the footer says {footer.crc}",
+                at=at,
+                where=SUFFIX,
+            )
         if head is not None and self.count != head.count:
-            what = f"{self.count} records, the header says {head.count}"
-            yield CorruptError(what, at=16, where=SUFFIX)
+            yield CorruptError(
+                f"{self.count} records, the header says {head.count}", at=16, where=SUFFIX
+            )
         if footer.last_offset != self.last.next_offset - 1:
             yield _other_end(footer, self.last.next_offset, at)
 
@@ -333,10 +312,8 @@ def walk(files: Files, *, span: Span = EVERYTHING) -> Walk:
     """
     size = files.sizes.get(SUFFIX, 0)
     head: Head | None = None
-    footer: Footer | None = None
-    index: Index | None = None
     try:
-        head = decode_head((yield from _bytes(0, min(size, HEADER_BYTES))))
+        head = decode_head((yield from fetch(SUFFIX, 0, min(size, HEADER_BYTES))))
         _check_name(head, files)
     except UnsupportedError as error:
         # Another version may lay out everything else in another way.
@@ -345,15 +322,10 @@ def walk(files: Files, *, span: Span = EVERYTHING) -> Walk:
     except CorruptError as error:
         yield Damage(error=error, position=error.at)
     end = max(size - FOOTER_BYTES, HEADER_BYTES)
-    try:
-        footer = decode_footer((yield from _bytes(end, size)), at=end)
-    except CorruptError as error:
-        yield Damage(error=error, position=error.at)
+    footer = yield from damage_or(_read_footer(end, size))
+    if footer is None:
         end = max(size, HEADER_BYTES)
-    try:
-        index = yield from read_index(files)
-    except (CorruptError, UnsupportedError) as error:
-        yield Damage(error=error, position=error.at)
+    index = yield from damage_or(read_index(files))
     total = _Sum()
     check = IndexCheck(
         INDEX_SUFFIX, index or (), lambda header, offset: header.base_offset == offset
@@ -381,7 +353,7 @@ def _file_stem(base_offset: int) -> str:
 def _base_offset(stem: str) -> int | None:
     # A rewritten segment carries the id of the write that made it behind its base offset.
     found = _STEM.fullmatch(stem)
-    if found is None or int(found[1]) > _I64_MAX:
+    if found is None or int(found[1]) > I64_MAX:
         return None
     return int(found[1])
 

@@ -207,38 +207,51 @@ def decode_bundle(data: Bytes) -> tuple[Bundle, memoryview]:
     bundle = _decode(position, directory)
     payload = memoryview(data)[LEAD_BYTES:position]
     if crc32c(payload) != crc:
-        what = "the payload does not match its CRC"
-        raise CorruptError(what, at=len(data) - FOOTER_BYTES + 8, where=BUNDLE_SUFFIX)
+        raise CorruptError(
+            "the payload does not match its CRC",
+            at=len(data) - FOOTER_BYTES + 8,
+            where=BUNDLE_SUFFIX,
+        )
     return bundle, payload
 
 
 def _check_sizes(payload: int, directory: int) -> None:
     """Check that a bundle is no larger than one that ``bundle_pieces`` makes."""
     if payload > PAYLOAD_BYTES_MAX or directory > DIRECTORY_BYTES_MAX:
-        what = (
+        raise UnsupportedError(
             f"a bundle of {payload} bytes and {directory} about them, over the limits of "
-            f"{PAYLOAD_BYTES_MAX} and {DIRECTORY_BYTES_MAX}"
+            f"{PAYLOAD_BYTES_MAX} and {DIRECTORY_BYTES_MAX}",
+            at=LEAD_BYTES + payload,
+            where=BUNDLE_SUFFIX,
         )
-        raise UnsupportedError(what, at=LEAD_BYTES + payload, where=BUNDLE_SUFFIX)
 
 
 def _decode(position: int, directory: memoryview) -> Bundle:
     if len(directory) < _HEAD.size:
-        what = f"a directory of {len(directory)} bytes, its head has {_HEAD.size}"
-        raise CorruptError(what, at=position, where=BUNDLE_SUFFIX)
+        raise CorruptError(
+            f"a directory of {len(directory)} bytes, its head has {_HEAD.size}",
+            at=position,
+            where=BUNDLE_SUFFIX,
+        )
     (
         lane, flags, seq, created_ms, checkpoint, epoch, writer, nonce, previous,
         slices, batches, events, reserved,
     ) = _HEAD.unpack_from(directory)  # fmt: skip
     if flags > BULK or reserved:
-        what = f"flags {flags:#x} and {reserved:#x}; use a newer reader"
-        raise UnsupportedError(what, at=position + 4, where=BUNDLE_SUFFIX)
+        raise UnsupportedError(
+            f"flags {flags:#x} and {reserved:#x}; use a newer reader",
+            at=position + 4,
+            where=BUNDLE_SUFFIX,
+        )
     ends = [_HEAD.size]
     for row, count in ((SLICE, slices), (BATCH, batches), (EVENT, events)):
         ends.append(ends[-1] + row.size * count)
     if ends[-1] != len(directory):
-        what = f"tables of {ends[-1]} bytes in a directory of {len(directory)}"
-        raise CorruptError(what, at=position + 84, where=BUNDLE_SUFFIX)
+        raise CorruptError(
+            f"tables of {ends[-1]} bytes in a directory of {len(directory)}",
+            at=position + 84,
+            where=BUNDLE_SUFFIX,
+        )
     bundle = Bundle(
         lane=lane,
         seq=seq,
@@ -260,8 +273,9 @@ def _decode(position: int, directory: memoryview) -> Bundle:
 def _event(row: tuple[int, bytes, bytes, int], position: int) -> Event:
     kind, id_, query, number = row
     if kind not in _KINDS:
-        what = f"an event of kind {kind}; use a newer reader"
-        raise UnsupportedError(what, at=position, where=BUNDLE_SUFFIX)
+        raise UnsupportedError(
+            f"an event of kind {kind}; use a newer reader", at=position, where=BUNDLE_SUFFIX
+        )
     return Event(EventKind(kind), id_, query, number)
 
 

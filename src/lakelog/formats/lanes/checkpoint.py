@@ -201,8 +201,11 @@ def decode_checkpoint(data: Bytes, places: Sequence[tuple[bytes, int]] | None = 
         UnsupportedError: a later version made it, or it is over the limit.
     """
     if len(data) > CHECKPOINT_BYTES_MAX:
-        what = f"a checkpoint of {len(data)} bytes is over the limit of {CHECKPOINT_BYTES_MAX}"
-        raise UnsupportedError(what, at=0, where=CHECKPOINT_SUFFIX)
+        raise UnsupportedError(
+            f"a checkpoint of {len(data)} bytes is over the limit of {CHECKPOINT_BYTES_MAX}",
+            at=0,
+            where=CHECKPOINT_SUFFIX,
+        )
     _FRAME.check_lead(data)
     position, directory, payload_crc = _FRAME.open(data, len(data))
     if position != LEAD_BYTES or payload_crc or len(directory) < _HEAD.size:
@@ -212,8 +215,11 @@ def decode_checkpoint(data: Bytes, places: Sequence[tuple[bytes, int]] | None = 
         ends, producers, writes, marks, roll, reserved,
     ) = _HEAD.unpack_from(directory)  # fmt: skip
     if reserved:
-        what = f"reserved bytes hold {reserved:#x}; use a newer reader"
-        raise UnsupportedError(what, at=LEAD_BYTES + 84, where=CHECKPOINT_SUFFIX)
+        raise UnsupportedError(
+            f"reserved bytes hold {reserved:#x}; use a newer reader",
+            at=LEAD_BYTES + 84,
+            where=CHECKPOINT_SUFFIX,
+        )
     at = [_HEAD.size]
     for row, count in zip(_ROWS, (ends, producers, writes, marks, roll), strict=True):
         at.append(at[-1] + row.size * count)

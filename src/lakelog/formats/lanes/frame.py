@@ -84,8 +84,11 @@ class Frame:
         if magic != self.magic:
             raise CorruptError(f"magic {magic!r}, not {self.magic!r}", at=0, where=self.where)
         if version != VERSION:
-            what = f"version {version}, this reader knows {VERSION}; use a newer one"
-            raise UnsupportedError(what, at=4, where=self.where)
+            raise UnsupportedError(
+                f"version {version}, this reader knows {VERSION}; use a newer one",
+                at=4,
+                where=self.where,
+            )
         if reserved:
             raise CorruptError(f"reserved bytes hold {reserved:#x}", at=6, where=self.where)
 
@@ -112,6 +115,9 @@ class Frame:
         _, payload_crc, crc, _, _ = _FOOTER.unpack(footer)
         directory = view[begin : len(view) - FOOTER_BYTES]
         if crc32c(footer[:_FOOTER_CRC_AT], crc32c(directory)) != crc:
-            what = "the directory does not match its CRC"
-            raise CorruptError(what, at=size - FOOTER_BYTES + _FOOTER_CRC_AT, where=self.where)
+            raise CorruptError(
+                "the directory does not match its CRC",
+                at=size - FOOTER_BYTES + _FOOTER_CRC_AT,
+                where=self.where,
+            )
         return position, directory, payload_crc

@@ -23,16 +23,13 @@ from lakelog.formats.rustlog.checkpoint import (
     CHECKPOINT_NAME,
     CleanerCheckpoint,
     decode_checkpoint,
-    encode_checkpoint,
 )
 from lakelog.formats.rustlog.layout import (
     INDEX_INTERVAL,
     PAYLOAD_BYTES_MAX,
     IndexEntry,
     LogRecord,
-    build_index,
     decode_index,
-    decode_log,
     encode_index,
     encode_log,
 )
@@ -49,11 +46,8 @@ __all__ = [
     "IndexEntry",
     "LogRecord",
     "RustLogSegment",
-    "build_index",
     "decode_checkpoint",
     "decode_index",
-    "decode_log",
-    "encode_checkpoint",
     "encode_index",
     "encode_log",
     "open_segment",

@@ -12,7 +12,7 @@ the file's name. Times should not go down, but a wall clock does: a writer lifts
 one before it, a reader takes what it finds.
 
 Entries of the index stand for records 0, 100, 200... of the file. The index holds nothing that the
-log does not: ``build_index`` makes it again, always the same.
+log does not: it can be made again, always the same.
 
 Code that goes by the name of RustLog writes records without the timestamp, 12 bytes of header
 instead of 20. The files say nowhere which of the two they are, so ``looks_untimed`` judges by how
@@ -20,12 +20,12 @@ the first few read.
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.formats.contract import Bytes
+from lakelog.formats.contract import OFFSET_MAX, Bytes, IndexEntry
 from lakelog.formats.limits import B, fitting
 
 __all__ = [
@@ -34,9 +34,7 @@ __all__ = [
     "IndexEntry",
     "LogRecord",
     "RecordHeader",
-    "build_index",
     "decode_index",
-    "decode_log",
     "decode_record_header",
     "encode_index",
     "encode_log",
@@ -58,7 +56,6 @@ INDEX_INTERVAL = 100
 INDEX_BYTES_MAX = 64 * 1024 * 1024
 """The largest index that is opened: 400 million records."""
 
-OFFSET_MAX = (1 << 63) - 2  # The offset behind it must fit 63 bits as well.
 U64_MAX = (1 << 64) - 1
 
 RECORD = struct.Struct(">IQQ")
@@ -73,14 +70,6 @@ class LogRecord:
     offset: int
     timestamp_us: int
     payload: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexEntry:
-    """Where one record begins."""
-
-    offset: int
-    position: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,16 +164,6 @@ def decode_record_header(head: Bytes, *, at: int, room: int, offset_min: int) ->
     return RecordHeader(length=length, offset=offset, timestamp_us=timestamp_us)
 
 
-def decode_log(data: Bytes, *, base_offset: int = 0, active: bool = False) -> tuple[LogRecord, ...]:
-    """Return the records of a log; with ``active``, all before an incomplete last one.
-
-    Raises:
-        CorruptError: no correct writer made these bytes, or some are missing.
-        UnsupportedError: a payload over the limit, or a log without timestamps.
-    """
-    return tuple(record for _, record in _each_record(memoryview(data), base_offset, active))
-
-
 def encode_index(entries: Iterable[IndexEntry]) -> bytes:
     """Return an index of these entries.
 
@@ -201,41 +180,6 @@ def fitting_index(index: B) -> B:
         InvalidInputError: it is too large.
     """
     return fitting(index, INDEX_BYTES_MAX, "an index", "use smaller segments, or a longer interval")
-
-
-def build_index(data: Bytes, base_offset: int, *, index_interval: int = INDEX_INTERVAL) -> bytes:
-    """Return the index of a log, as the log's writer would have made it.
-
-    An incomplete last record is left out, for a log whose index is lost often has one.
-
-    Raises:
-        CorruptError: no correct writer made these bytes.
-        UnsupportedError: a payload over the limit, or a log without timestamps.
-        InvalidInputError: it would not be read.
-    """
-    index = bytearray()
-    records = _each_record(memoryview(data), base_offset, active=True)
-    for number, (position, record) in enumerate(records):
-        if number % index_interval == 0:
-            index += ENTRY.pack(record.offset, position)
-    return bytes(fitting_index(index))
-
-
-def _each_record(
-    data: memoryview, base_offset: int, active: bool
-) -> Iterator[tuple[int, LogRecord]]:
-    refuse_untimed(data, base_offset)
-    at, offset_min = 0, base_offset
-    while at < len(data):
-        room = len(data) - at
-        head = data[at : at + RECORD.size]
-        if active and is_torn(head, room):
-            return
-        header = decode_record_header(head, at=at, room=room, offset_min=offset_min)
-        payload = bytes(data[at + RECORD.size : at + header.size])
-        yield at, LogRecord(offset=header.offset, timestamp_us=header.timestamp_us, payload=payload)
-        at += header.size
-        offset_min = header.offset + 1
 
 
 # ---------------------------------------------------------------------------- index

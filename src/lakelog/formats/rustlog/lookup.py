@@ -10,8 +10,8 @@ The index knows no times, and times may go down: a lookup by time reads headers 
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from lakelog.errors import CorruptError, UnsupportedError
-from lakelog.formats.contract import Files, Ranged, Window, fetch
+from lakelog.errors import CorruptError
+from lakelog.formats.contract import Files, Ranged, Window, fetch, fetch_file
 from lakelog.formats.rustlog.layout import (
     ENTRY,
     INDEX_BYTES_MAX,
@@ -45,17 +45,8 @@ def open_segment(files: Files) -> Ranged["RustLogSegment"]:
     if LOG_SUFFIX not in files.sizes:
         raise CorruptError("there is no log", at=0, where=LOG_SUFFIX)
     size = files.sizes[LOG_SUFFIX]
-    if size:
-        head = yield from fetch(LOG_SUFFIX, 0, min(size, SNIFF_BYTES))
-        refuse_untimed(head, files.base_offset)
-    index_size = files.sizes.get(INDEX_SUFFIX, 0)
-    if index_size > INDEX_BYTES_MAX:
-        raise UnsupportedError(
-            f"an index of {index_size} bytes is over the limit of {INDEX_BYTES_MAX}",
-            at=0,
-            where=INDEX_SUFFIX,
-        )
-    index = (yield from fetch(INDEX_SUFFIX, 0, index_size)) if index_size else b""
+    refuse_untimed((yield from fetch(LOG_SUFFIX, 0, min(size, SNIFF_BYTES))), files.base_offset)
+    index = (yield from fetch_file(files, INDEX_SUFFIX, INDEX_BYTES_MAX)) or b""
     entries = decode_index(index, base_offset=files.base_offset, log_size=size, active=files.active)
     return RustLogSegment(
         base_offset=files.base_offset, size=size, active=files.active, entries=entries

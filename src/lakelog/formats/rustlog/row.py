@@ -7,7 +7,6 @@ from lakelog.formats.contract import Carries, Format
 from lakelog.formats.rustlog.layout import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
-    OFFSET_MAX,
     PAYLOAD_BYTES_MAX,
     RECORD,
     LogRecord,
@@ -20,8 +19,6 @@ from lakelog.records import Codec
 
 __all__ = ["FORMAT", "partition_path"]
 
-_STEM_DIGITS = 20
-
 
 def partition_path(topic: str, partition: int) -> str:
     """Return the directory of a partition, below the data directory.
@@ -32,17 +29,6 @@ def partition_path(topic: str, partition: int) -> str:
     if topic in ("", ".", "..") or "/" in topic or "\0" in topic:
         raise InvalidInputError(f"{topic!r} cannot be the name of a directory")
     return f"topics/{topic}/partitions/{partition}"
-
-
-def _file_stem(base_offset: int) -> str:
-    return f"{base_offset:0{_STEM_DIGITS}d}"
-
-
-def _base_offset(stem: str) -> int | None:
-    if len(stem) != _STEM_DIGITS or not (stem.isascii() and stem.isdecimal()):
-        return None
-    offset = int(stem)
-    return offset if offset <= OFFSET_MAX else None
 
 
 def _sniff(head: bytes, base_offset: int) -> bool:
@@ -89,8 +75,6 @@ FORMAT = Format(
     ),
     sealed=False,
     checksums=False,
-    file_stem=_file_stem,
-    base_offset=_base_offset,
     sniff=_sniff,
     encode=_encode,
     walk=walk,

@@ -17,6 +17,7 @@ from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats.contract import (
     CHUNK_BYTES,
     EVERYTHING,
+    OFFSET_MAX,
     SWEEP_BYTES,
     Block,
     Damage,
@@ -30,7 +31,6 @@ from lakelog.formats.rustlog.layout import (
     ENTRY,
     INDEX_SUFFIX,
     LOG_SUFFIX,
-    OFFSET_MAX,
     PAYLOAD_BYTES_MAX,
     RECORD,
     SNIFF_BYTES,
@@ -163,8 +163,9 @@ class _Walker:
     def _read_record(self, start: int, header: RecordHeader) -> Ranged[Block]:
         data = yield from self.log.read(start, start + header.size)
         if len(data) < header.size:
-            what = f"the file ends here, not at {self.size}"
-            raise CorruptError(what, at=start + len(data), where=LOG_SUFFIX)
+            raise CorruptError(
+                f"the file ends here, not at {self.size}", at=start + len(data), where=LOG_SUFFIX
+            )
         records: tuple[Record, ...] = ()
         if self.span[0] <= start < self.span[1]:
             records = (to_record(header, bytes(data[RECORD.size :])),)

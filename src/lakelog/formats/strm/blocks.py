@@ -31,14 +31,11 @@ from zlib import crc32
 import lz4.block
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.formats.contract import Bytes
+from lakelog.formats.contract import OFFSET_MAX, Bytes
 from lakelog.formats.strm.layout import (
     BLOCK,
     BLOCK_BYTES_MAX,
     COMPRESSED_BYTES_MAX,
-    I64_MAX,
-    I64_MIN,
-    OFFSET_MAX,
     SUFFIX,
     BlockHeader,
     SegmentHeader,
@@ -46,11 +43,16 @@ from lakelog.formats.strm.layout import (
 )
 from lakelog.model import Header, Record
 from lakelog.records import (
+    I64_MAX,
+    I64_MIN,
     Codec,
     compressor,
-    decode_varint,
+    decode_field,
+    decode_headers,
     decode_varlong,
     decompress,
+    encode_field,
+    encode_headers,
     encode_varint,
 )
 
@@ -172,14 +174,14 @@ def _each_record(block: RawBlock, header: SegmentHeader) -> Iterator[Record]:
     headers: tuple[Header, ...] = ()
     for _ in range(block.count):
         start = at
-        delta, at = _varint(raw, at, end)
-        timestamp, at = _varint(raw, at, end)
-        key, at = _nullable(raw, at, end)
-        value, at = _nullable(raw, at, end)
+        delta, at = decode_varlong(raw, at, end)
+        timestamp, at = decode_varlong(raw, at, end)
+        key, at = decode_field(raw, at, end)
+        value, at = decode_field(raw, at, end)
         if value is None and not has_tombstones:
             raise CorruptError("a null value, but the flags say there is none", at=start)
         if has_headers:
-            headers, at = _headers(raw, at, end)
+            headers, at = decode_headers(raw, at, end)
         if last < 0:
             if delta != 0:
                 raise CorruptError(f"the first offset delta is {delta}, not 0", at=start)
@@ -223,47 +225,6 @@ def check_times(records: Sequence[Record], header: SegmentHeader, *, position: i
             )
 
 
-def _varint(raw: bytes, at: int, end: int) -> tuple[int, int]:
-    # Nearly all numbers in a block take one byte.
-    if at < end and (byte := raw[at]) < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at + 1
-    return decode_varlong(raw, at, end)
-
-
-def _length(raw: bytes, at: int, end: int) -> tuple[int, int]:
-    # Lengths and counts fit 32 bits, for a block does; they are read no wider.
-    if at < end and (byte := raw[at]) < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at + 1
-    return decode_varint(raw, at, end)
-
-
-def _nullable(raw: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    start = at
-    length, at = _length(raw, at, end)
-    if length == -1:
-        return None, at
-    if not 0 <= length <= end - at:
-        raise CorruptError(f"a field of {length} bytes, {end - at} left in its block", at=start)
-    return raw[at : at + length], at + length
-
-
-def _headers(raw: bytes, at: int, end: int) -> tuple[tuple[Header, ...], int]:
-    start = at
-    count, at = _length(raw, at, end)
-    # A header takes two bytes at least, so a count cannot make us build more than was sent.
-    if not 0 <= count <= (end - at) // 2:
-        raise CorruptError(f"{count} headers in {end - at} bytes", at=start)
-    headers = []
-    for _ in range(count):
-        start = at
-        key, at = _nullable(raw, at, end)
-        if key is None:
-            raise CorruptError("a header without a key", at=start)
-        value, at = _nullable(raw, at, end)
-        headers.append(Header(key.decode("utf-8", "surrogateescape"), value))
-    return tuple(headers), at
-
-
 # ---------------------------------------------------------------------------- records -> bytes
 
 
@@ -278,13 +239,10 @@ def encode_block(records: Sequence[Record], codec: Codec, *, has_headers: bool) 
     for number, record in enumerate(records):
         parts.append(encode_varint(record.offset - base))
         parts.append(encode_varint(record.timestamp - origin if number else origin))
-        parts += _field(record.key)
-        parts += _field(record.value)
+        parts += encode_field(record.key)
+        parts += encode_field(record.value)
         if has_headers:
-            parts.append(encode_varint(len(record.headers)))
-            for key, value in record.headers:
-                parts += _field(key.encode("utf-8", "surrogateescape"))
-                parts += _field(value)
+            parts += encode_headers(record.headers)
     raw, squeeze = b"".join(parts), block_compressor(codec)
     return b"".join(seal_block(raw, squeeze, count=len(records), base_offset=base))
 
@@ -332,9 +290,3 @@ def _compress_lz4(raw: Bytes, *, level: int) -> bytes:
         pace = {"mode": "high_compression", "compression": level}
     done: bytes = lz4.block.compress(raw, store_size=True, **pace)
     return done
-
-
-def _field(value: bytes | None) -> tuple[bytes, bytes]:
-    if value is None:
-        return encode_varint(-1), b""
-    return encode_varint(len(value)), value

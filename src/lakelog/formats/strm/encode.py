@@ -11,16 +11,14 @@ from itertools import pairwise
 from zlib import crc32
 
 from lakelog.errors import InvalidInputError
+from lakelog.formats.contract import OFFSET_MAX
 from lakelog.formats.strm.blocks import encode_block
 from lakelog.formats.strm.layout import (
     CODECS,
     EXTENDED_VERSION,
     HEADER,
     HEADERS_BIT,
-    I64_MAX,
-    I64_MIN,
     INDEX_ENTRIES_MAX,
-    OFFSET_MAX,
     PLAIN_VERSION,
     TOMBSTONES_BIT,
     Footer,
@@ -31,7 +29,7 @@ from lakelog.formats.strm.layout import (
     topic_hash,
 )
 from lakelog.model import Record
-from lakelog.records import Codec
+from lakelog.records import I64_MAX, I64_MIN, Codec
 
 __all__ = [
     "BLOCK_TARGET_BYTES",

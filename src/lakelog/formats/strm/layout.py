@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lakelog.errors import CorruptError, UnsupportedError
-from lakelog.formats.contract import Bytes
+from lakelog.formats.contract import OFFSET_MAX, Bytes, IndexEntry
 from lakelog.records import Codec
 
 __all__ = [
@@ -79,8 +79,6 @@ KNOWN_BITS = {
     EXTENDED_VERSION: CODEC_MASK | TOMBSTONES_BIT | HEADERS_BIT,
 }
 
-OFFSET_MAX = (1 << 63) - 2  # The offset behind it must fit 63 bits as well.
-I64_MIN, I64_MAX = -(1 << 63), (1 << 63) - 1
 
 HEADER = struct.Struct(">4sHHQIqqIqqq")
 BLOCK = struct.Struct(">IIII")
@@ -292,14 +290,6 @@ def decode_block_header(data: Bytes, *, at: int, room: int) -> BlockHeader:
 
 
 # ---------------------------------------------------------------------------- index
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexEntry:
-    """Where a block begins, and the offset of its first record."""
-
-    offset: int
-    position: int
 
 
 def encode_index(entries: list[IndexEntry]) -> bytes:

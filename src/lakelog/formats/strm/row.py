@@ -4,26 +4,13 @@ from collections.abc import Sequence
 
 from lakelog.formats.contract import Carries, Format
 from lakelog.formats.strm.encode import encode_segment
-from lakelog.formats.strm.layout import CODECS, MAGIC, OFFSET_MAX, SUFFIX
+from lakelog.formats.strm.layout import CODECS, MAGIC, SUFFIX
 from lakelog.formats.strm.lookup import open_segment
 from lakelog.formats.strm.walk import walk
 from lakelog.model import Record
 from lakelog.records import Codec
 
 __all__ = ["FORMAT"]
-
-_STEM_DIGITS = 20
-
-
-def _file_stem(base_offset: int) -> str:
-    return f"{base_offset:0{_STEM_DIGITS}d}"
-
-
-def _base_offset(stem: str) -> int | None:
-    if len(stem) != _STEM_DIGITS or not (stem.isascii() and stem.isdecimal()):
-        return None
-    offset = int(stem)
-    return offset if offset <= OFFSET_MAX else None
 
 
 def _sniff(head: bytes, _base_offset: int) -> bool:
@@ -44,8 +31,6 @@ FORMAT = Format(
     default_codec=Codec.LZ4,
     sealed=True,
     checksums=True,
-    file_stem=_file_stem,
-    base_offset=_base_offset,
     sniff=_sniff,
     encode=_encode,
     walk=walk,

@@ -153,8 +153,13 @@ class _Walker:
             else:
                 yield self._damage(fault)
         if header.is_readable and header.base_offset != self.base_offset:
-            what = f"base offset {header.base_offset}, the name says {self.base_offset}"
-            yield self._damage(CorruptError(what, at=20, where=SUFFIX))
+            yield self._damage(
+                CorruptError(
+                    f"base offset {header.base_offset}, the name says {self.base_offset}",
+                    at=20,
+                    where=SUFFIX,
+                )
+            )
         self.next_offset = header.base_offset
         return header.is_readable
 
@@ -195,14 +200,21 @@ class _Walker:
         if base is None:
             base = self.next_offset
             if self.entries:
-                what = "the index does not know of the block that begins here"
-                yield self._damage(CorruptError(what, at=start, where=SUFFIX))
+                yield self._damage(
+                    CorruptError(
+                        "the index does not know of the block that begins here",
+                        at=start,
+                        where=SUFFIX,
+                    )
+                )
         if base is None:
-            what = "the offsets of this block cannot be told without the index"
-            raise CorruptError(what, at=start, where=SUFFIX)
+            raise CorruptError(
+                "the offsets of this block cannot be told without the index", at=start, where=SUFFIX
+            )
         if base <= self.last_offset:
-            what = f"a block with offset {base} after {self.last_offset}"
-            raise CorruptError(what, at=start, where=SUFFIX)
+            raise CorruptError(
+                f"a block with offset {base} after {self.last_offset}", at=start, where=SUFFIX
+            )
         self.is_exact = self.span[0] <= start < self.span[1]
         if not self.is_exact:
             count = check_block(data, position=start, room=room).count
@@ -253,16 +265,31 @@ class _Walker:
         if self.has_lost:
             return
         if self.entries and self.entries[0].offset != header.base_offset:
-            what = f"base offset {header.base_offset}, the index says {self.entries[0].offset}"
-            yield self._damage(CorruptError(what, at=20, where=SUFFIX))
+            yield self._damage(
+                CorruptError(
+                    f"base offset {header.base_offset}, the index says {self.entries[0].offset}",
+                    at=20,
+                    where=SUFFIX,
+                )
+            )
         # The least that the last offset can be is also what it is, if none is missing.
         is_known = self.is_exact or header.is_dense or self.last_offset > header.max_offset
         if is_known and self.last_offset != header.max_offset:
-            what = f"last offset {header.max_offset}, the last record has {self.last_offset}"
-            yield self._damage(CorruptError(what, at=28, where=SUFFIX))
+            yield self._damage(
+                CorruptError(
+                    f"last offset {header.max_offset}, the last record has {self.last_offset}",
+                    at=28,
+                    where=SUFFIX,
+                )
+            )
         if self.count != header.count:
-            what = f"{header.count} records are promised, {self.count} are there"
-            yield self._damage(CorruptError(what, at=36, where=SUFFIX))
+            yield self._damage(
+                CorruptError(
+                    f"{header.count} records are promised, {self.count} are there",
+                    at=36,
+                    where=SUFFIX,
+                )
+            )
 
     def _add_to_crc(self, end: int) -> _Step[None]:
         while self.crc_at < end:
@@ -278,5 +305,10 @@ class _Walker:
         at = self.size - CRC_BYTES_BEHIND
         yield from self._add_to_crc(at)
         if self.crc != self.footer.crc:
-            what = f"CRC-32 of the file is {self.crc}, the footer says {self.footer.crc}"
-            yield self._damage(CorruptError(what, at=at, where=SUFFIX))
+            yield self._damage(
+                CorruptError(
+                    f"CRC-32 of the file is {self.crc}, the footer says {self.footer.crc}",
+                    at=at,
+                    where=SUFFIX,
+                )
+            )

@@ -24,14 +24,12 @@ from lakelog.formats.strm.encode import (
 )
 from lakelog.formats.strm.layout import (
     HEADER,
-    I64_MAX,
-    I64_MIN,
     SUFFIX,
     IndexEntry,
     SegmentHeader,
     topic_hash,
 )
-from lakelog.records import Codec
+from lakelog.records import I64_MAX, I64_MIN, Codec
 from lakelog.records.encoder import Source
 from lakelog.records.kernels.fields import DONE, FULL
 from lakelog.records.kernels.source import E_BYTES_MAX
@@ -135,7 +133,7 @@ class StrmWriter(Growing):
 
     def finish(self) -> SegmentFiles:
         if not self.count:
-            raise InvalidInputError("an STRM segment holds at least one record; write none without")
+            raise InvalidInputError("an STRM segment holds at least one record: there is none")
         if self.base_offset not in (None, self.first):
             raise InvalidInputError(
                 f"an STRM segment begins at its first record, {self.first}; leave out base_offset "

@@ -21,8 +21,25 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.extending import intrinsic
 
-from lakelog.records.kernels.fields import BAD, DONE, FULL
+from lakelog.records.kernels.fields import (
+    BAD,
+    DONE,
+    FULL,
+    T_ATTRIBUTES,
+    T_BASE_OFFSET,
+    T_BASE_TIME,
+    T_BODY,
+    T_BODY_END,
+    T_COUNT,
+    T_LAST_DELTA,
+    T_MAX_TIME,
+)
 from lakelog.records.kernels.primitives import (
+    I64,
+    I64S,
+    READ_I64S,
+    READ_TABLE,
+    TABLE,
     byte,
     i64_pointer,
     read_record,
@@ -31,12 +48,8 @@ from lakelog.records.kernels.primitives import (
 
 __all__ = ["find_key", "note_keys", "put_slots", "weigh_records"]
 
-BUILT_FROM = "e400799878e0"
+BUILT_FROM = "601da93e7fb1"
 """Digest of what is compiled into these kernels from other files; see ``decode``."""
-
-# Columns of a table of batches, as ``decode.scan_batches`` fills it.
-T_BASE_OFFSET, T_ATTRIBUTES, T_BASE_TIME, T_MAX_TIME = 2, 3, 4, 5
-T_COUNT, T_LAST_DELTA, T_BODY, T_BODY_END = 6, 7, 9, 10
 
 # A map, in one array: the points of the hash, the slots and where they are, what is in them, and
 # the offset before which everything is noted.
@@ -63,11 +76,6 @@ _PRIME = (1 << 61) - 1
 _WORD_BYTES = 7
 _WORD_MASK = (1 << 56) - 1
 _APPEND_TIME, _CONTROL, _HORIZON = 0x08, 0x20, 0x40
-
-_READ_I64 = types.Array(types.int64, 1, "C", readonly=True)
-_READ_TABLE = types.Array(types.int64, 2, "C", readonly=True)
-_I64, _TABLE = types.int64[::1], types.int64[:, ::1]
-_I, _STATUS = types.int64, types.int64
 
 
 @intrinsic
@@ -178,7 +186,7 @@ def _put(table, slots, slot, h1, h2, next_offset, keys, keys_max):
     return keys
 
 
-@njit(_STATUS(_I, _READ_TABLE, _I64, _I, _I64, _I64), cache=True, nogil=True)
+@njit(I64(I64, READ_TABLE, I64S, I64, I64S, I64S), cache=True, nogil=True)
 def note_keys(address, batches, the_map, offset_from, scratch, out):
     """Note the keys of ``batches`` from ``offset_from`` on, whose bodies lie at ``address``.
 
@@ -200,9 +208,10 @@ def note_keys(address, batches, the_map, offset_from, scratch, out):
         while record < count and status == DONE:
             n = types.int64(0)
             while n < BLOCK and record < count:
-                stop, _rest, last, _time, key, length, _value = read_record(
+                place, fields, _headers = read_record(
                     b, p, end, last, last_delta, batches[index, T_BASE_TIME]
                 )
+                (stop, last, _time), (key, length, _value, _value_length) = place, fields
                 if stop < 0:
                     status = BAD
                     break
@@ -234,7 +243,7 @@ def note_keys(address, batches, the_map, offset_from, scratch, out):
     return status
 
 
-@njit(_STATUS(_READ_TABLE, _I64), cache=True, nogil=True)
+@njit(I64(READ_TABLE, I64S), cache=True, nogil=True)
 def put_slots(filled, the_map):
     """Put slots of another map with the same points into this one; FULL if they do not fit."""
     table, slots = i64_pointer(the_map[M_ADDRESS]), the_map[M_SLOTS]
@@ -249,7 +258,7 @@ def put_slots(filled, the_map):
     return DONE
 
 
-@njit(_I(_I, _I, _READ_I64), cache=True, nogil=True)
+@njit(I64(I64, I64, READ_I64S), cache=True, nogil=True)
 def find_key(address, length, the_map):
     """The offset of one key, -1 if it is not there; two bytes behind the key can be read."""
     b, slots = u8_pointer(address), the_map[M_SLOTS]
@@ -270,7 +279,7 @@ def _verdict(order, is_noted, key_length, value_length, keep_dead):
     return _ASK
 
 
-@njit(_STATUS(_I, _READ_TABLE, _READ_I64, _READ_I64, _I, _I, _TABLE, _I64), cache=True, nogil=True)
+@njit(I64(I64, READ_TABLE, READ_I64S, READ_I64S, I64, I64, TABLE, I64S), cache=True, nogil=True)
 def weigh_records(address, batches, orders, the_map, now, keep_address, weights, scratch):
     """Say of each record whether it is kept, a byte each; leave a row of ``weights`` per batch.
 
@@ -293,9 +302,8 @@ def weigh_records(address, batches, orders, the_map, now, keep_address, weights,
         while record < count:
             n = min(BLOCK, count - record)
             for i in range(n):
-                p, _rest, last, time, key, length, value_length = read_record(
-                    b, p, end, last, last_delta, base_time
-                )
+                place, fields, _headers = read_record(b, p, end, last, last_delta, base_time)
+                (p, last, time), (key, length, _value, value_length) = place, fields
                 if p < 0:
                     return BAD
                 at, offset = BLOCK_WIDTH * i, base + last

@@ -11,10 +11,6 @@ byte position and the last offset delta.
 from numba import njit, types
 
 from lakelog.records.kernels.fields import (
-    A_KINDS,
-    A_NOTES,
-    A_OFFSETS,
-    A_TIMES,
     BAD,
     DONE,
     FULL,
@@ -25,54 +21,52 @@ from lakelog.records.kernels.fields import (
     L_OFFSET_TO,
     L_ROWS_MAX,
     L_TIMES,
-    N_HEADED_ROWS,
-    N_HEADER_KEY_BYTES,
-    N_HEADER_VALUE_BYTES,
-    N_HEADERS,
     N_KEY_BYTES,
     N_KEYS,
     N_ROWS,
     N_TAKEN,
     N_VALUE_BYTES,
     N_VALUES,
+    T_ATTRIBUTES,
+    T_BASE_OFFSET,
+    T_BASE_TIME,
+    T_BODY,
+    T_BODY_END,
+    T_COUNT,
+    T_CRC,
+    T_LAST_DELTA,
+    T_MAX_TIME,
+    T_POSITION,
+    T_SIZE,
     TIME_OVERFLOW,
+    arrays_of,
     is_absurd,
     note,
 )
 from lakelog.records.kernels.primitives import (
+    I64,
+    I64S,
+    READ_I64S,
+    READ_TABLE,
+    TABLE,
     byte,
-    check_headers,
     i32,
-    i32_pointer,
     i64,
-    i64_pointer,
-    skip_field,
+    read_record,
     u8_pointer,
-    varint,
-    varlong,
 )
 
 __all__ = ["parse_batches", "scan_batches"]
 
-BUILT_FROM = "e400799878e0"
+BUILT_FROM = "601da93e7fb1"
 """Digest of what is compiled into these kernels from other files. The kernel cache knows a kernel
 by the text of its own file alone, so that text must change when those do; a test compares."""
-
-# Columns of the table that ``scan_batches`` fills, a row per batch.
-T_POSITION, T_SIZE, T_BASE_OFFSET, T_ATTRIBUTES, T_BASE_TIME = 0, 1, 2, 3, 4
-T_MAX_TIME, T_COUNT, T_LAST_DELTA, T_CRC, T_BODY, T_BODY_END = 5, 6, 7, 8, 9, 10
-TABLE_WIDTH = 11
 
 _HEADER_BYTES = 61
 _I64_MAX = (1 << 63) - 1
 
-_READ_I64 = types.Array(types.int64, 1, "C", readonly=True)
-_READ_TABLE = types.Array(types.int64, 2, "C", readonly=True)
-_I64, _TABLE = types.int64[::1], types.int64[:, ::1]
-_I, _STATUS = types.int64, types.int64
 
-
-@njit(_STATUS(_I, _I, _I, _I, _TABLE, _I64), cache=True, nogil=True)
+@njit(I64(I64, I64, I64, I64, TABLE, I64S), cache=True, nogil=True)
 def scan_batches(address, start, end, size_max, table, out):
     """Fill a row of ``table`` per batch header from ``start`` on; the bodies stay unread.
 
@@ -118,16 +112,11 @@ def scan_batches(address, start, end, size_max, table, out):
     return status
 
 
-@njit(
-    _STATUS(_I, _READ_TABLE, _READ_I64, _I64, _READ_I64, _I64),
-    cache=True,
-    nogil=True,
-)
+@njit(I64(I64, READ_TABLE, READ_I64S, I64S, READ_I64S, I64S), cache=True, nogil=True)
 def parse_batches(address, table, limits, cursor, arrays, sums):
     """Note the records of the batches in ``table``, whose bodies lie at ``address``."""
     b = u8_pointer(address)
-    offsets, times = i64_pointer(arrays[A_OFFSETS]), i64_pointer(arrays[A_TIMES])
-    kinds, notes = i32_pointer(arrays[A_KINDS]), i32_pointer(arrays[A_NOTES])
+    offsets, times, kinds, notes = arrays_of(arrays)
     rows_max, bytes_max, held = limits[L_ROWS_MAX], limits[L_BYTES_MAX], limits[L_HELD]
     offset_from, offset_to, want_times = limits[L_OFFSET_FROM], limits[L_OFFSET_TO], limits[L_TIMES]
     index, record, p, last = cursor[0], cursor[1], cursor[2], cursor[3]
@@ -145,36 +134,14 @@ def parse_batches(address, table, limits, cursor, arrays, sums):
         first_row = row
         while record < count:
             status = BAD
-            length, q = varint(b, p, end)
-            if q < 0 or length < 1 or length > end - q:
-                break
-            stop = q + length
-            time_delta, q = varlong(b, q + 1, stop)
-            if q < 0:
-                break
-            delta, q = varint(b, q, stop)
-            if q < 0 or delta <= last or delta > last_delta:
-                break
-            key_length, key, q = skip_field(b, q, stop)
-            if q < 0:
-                break
-            value_length, value, q = skip_field(b, q, stop)
-            if q < 0:
-                break
-            headers = q
-            header_count = header_key_bytes = header_value_bytes = types.int64(0)
-            if q == stop - 1 and b[q] == 0:
-                q = stop
-            else:
-                header_count, header_key_bytes, header_value_bytes, q = check_headers(b, q, stop)
-            time = base_time + time_delta
-            overflow = ((base_time ^ time) & (time_delta ^ time)) < 0
-            if q != stop or overflow:
+            place, fields, headers = read_record(b, p, end, last, last_delta, base_time)
+            stop, delta, time = place
+            if stop < 0:
                 break
             status = DONE
             offset = base_offset + delta
             if wanted and offset_from <= offset < offset_to:
-                if row == rows_max or (row + held > 0 and taken + length > bytes_max):
+                if row == rows_max or (row + held > 0 and taken + stop - p > bytes_max):
                     status = FULL
                     break
                 if append_time:
@@ -184,18 +151,13 @@ def parse_batches(address, table, limits, cursor, arrays, sums):
                     break
                 offsets[row] = offset
                 times[row] = time * 1000
-                note(notes, row, key, key_length, value, value_length, headers, header_count)
-                if header_count:
-                    sums[N_HEADERS] += header_count
-                    sums[N_HEADER_KEY_BYTES] += header_key_bytes
-                    sums[N_HEADER_VALUE_BYTES] += header_value_bytes
-                    sums[N_HEADED_ROWS] += 1
+                note(notes, sums, row, fields, headers)
                 row += 1
-                taken += length
-                key_bytes += max(key_length, 0)
-                value_bytes += max(value_length, 0)
-                keys |= key_length
-                values |= value_length
+                taken += stop - p
+                key_bytes += max(fields[1], 0)
+                value_bytes += max(fields[3], 0)
+                keys |= fields[1]
+                values |= fields[3]
             last = delta
             p = stop
             record += 1

@@ -8,6 +8,10 @@ from numba import njit, types
 
 from lakelog.records.kernels.fields import DONE, FULL, TIME_OVERFLOW
 from lakelog.records.kernels.primitives import (
+    I64,
+    I64S,
+    READ_I64S,
+    TABLE,
     i32_pointer,
     i64_pointer,
     is_null,
@@ -16,6 +20,7 @@ from lakelog.records.kernels.primitives import (
     put_int,
     put_varint,
     u8_pointer,
+    varint_size,
 )
 from lakelog.records.kernels.source import (
     E_BASE_OFFSET,
@@ -36,56 +41,31 @@ from lakelog.records.kernels.source import (
     E_VALUE_BIT,
     E_VALUE_NULLS,
     S_HEADER_KEY_ENDS,
-    S_HEADER_KEYS,
-    S_HEADER_VALUE_BITS,
     S_HEADER_VALUE_ENDS,
-    S_HEADER_VALUES,
-    S_KEY_BITS,
     S_KEY_ENDS,
-    S_KEYS,
     S_LIST_BITS,
     S_LISTS,
     S_OFFSETS,
     S_TIMESTAMP_TYPES,
     S_TIMESTAMPS,
-    S_VALUE_BITS,
     S_VALUE_ENDS,
-    S_VALUES,
+    bytes_column,
+    header_bytes,
     length_of,
+    put_headers,
 )
 
 __all__ = ["encode_batches"]
 
-BUILT_FROM = "e400799878e0"
+BUILT_FROM = "601da93e7fb1"
 """Digest of what is compiled into these kernels from other files; see ``decode``."""
 
-_READ_I64 = types.Array(types.int64, 1, "C", readonly=True)
-_I64, _TABLE = types.int64[::1], types.int64[:, ::1]
 _HEADER_BYTES = 61
 _FRAME_BYTES_MAX = 5 + 1 + 10 + 5 + 5 + 5 + 5  # Of a record, around its key, value and headers.
 _HEADER_FRAME_BYTES_MAX = 5 + 5
 
 
-@njit(forceinline=True)
-def _size(value):
-    """Bytes of a varint. Most take one or two, and those are found without a loop."""
-    u = types.uint64((value << 1) ^ (value >> 63))
-    if u < types.uint64(0x80):
-        return 1
-    if u < types.uint64(0x4000):
-        return 2
-    n = 3
-    while u >= types.uint64(0x200000):
-        u >>= types.uint64(7)
-        n += 1
-    return n
-
-
-@njit(
-    types.int64(_READ_I64, _READ_I64, types.int64, types.int64, _TABLE, _I64),
-    cache=True,
-    nogil=True,
-)
+@njit(I64(READ_I64S, READ_I64S, I64, I64, TABLE, I64S), cache=True, nogil=True)
 def encode_batches(plan, source, address, room, table, cursor):
     """Write whole batches, uncompressed and without their CRC, from the cursor's row on.
 
@@ -97,17 +77,11 @@ def encode_batches(plan, source, address, room, table, cursor):
     out = u8_pointer(address)
     timestamps, offsets = i64_pointer(source[S_TIMESTAMPS]), i64_pointer(source[S_OFFSETS])
     timestamp_types = i32_pointer(source[S_TIMESTAMP_TYPES])
-    key_ends, keys = i32_pointer(source[S_KEY_ENDS]), u8_pointer(source[S_KEYS])
-    value_ends, values = i32_pointer(source[S_VALUE_ENDS]), u8_pointer(source[S_VALUES])
-    key_bits, value_bits = u8_pointer(source[S_KEY_BITS]), u8_pointer(source[S_VALUE_BITS])
+    key_ends, keys, key_bits = bytes_column(source, S_KEY_ENDS)
+    value_ends, values, value_bits = bytes_column(source, S_VALUE_ENDS)
     lists, list_bits = i32_pointer(source[S_LISTS]), u8_pointer(source[S_LIST_BITS])
-    header_key_ends = i32_pointer(source[S_HEADER_KEY_ENDS])
-    header_value_ends = i32_pointer(source[S_HEADER_VALUE_ENDS])
-    header_keys, header_values = (
-        u8_pointer(source[S_HEADER_KEYS]),
-        u8_pointer(source[S_HEADER_VALUES]),
-    )
-    header_value_bits = u8_pointer(source[S_HEADER_VALUE_BITS])
+    header_key_ends, header_keys, _no_bits = bytes_column(source, S_HEADER_KEY_ENDS)
+    header_value_ends, header_values, header_bits = bytes_column(source, S_HEADER_VALUE_ENDS)
     rows, records_max, bytes_max = plan[E_ROWS], plan[E_RECORDS_MAX], plan[E_BYTES_MAX]
     has_offsets, has_headers = plan[E_HAS_OFFSETS] != 0, plan[E_HAS_HEADERS] != 0
     has_types = plan[E_HAS_TYPES] != 0
@@ -149,10 +123,10 @@ def encode_batches(plan, source, address, room, table, cursor):
             if has_headers and not is_null(list_bits, list_nulls, row + list_bit):
                 header_from, header_to = types.int64(lists[row]), types.int64(lists[row + 1])
                 most += _HEADER_FRAME_BYTES_MAX * (header_to - header_from)
-                for h in range(header_from, header_to):
-                    n = length_of(header_value_ends, header_value_bits, header_nulls, header_bit, h)
-                    most += types.int64(header_key_ends[h + 1]) - types.int64(header_key_ends[h])
-                    most += max(n, 0)
+                most += header_bytes(
+                    header_from, header_to, header_key_ends,
+                    header_value_ends, header_bits, header_nulls, header_bit,
+                )  # fmt: skip
             if p + most > room:
                 status = FULL
                 break
@@ -164,14 +138,12 @@ def encode_batches(plan, source, address, room, table, cursor):
             q = put_varint(out, q, next_delta)
             q = put_field(out, q, keys, types.int64(key_ends[row]), key_length)
             q = put_field(out, q, values, types.int64(value_ends[row]), value_length)
-            q = put_varint(out, q, header_to - header_from)
-            for h in range(header_from, header_to):
-                n = types.int64(header_key_ends[h + 1]) - types.int64(header_key_ends[h])
-                q = put_field(out, q, header_keys, types.int64(header_key_ends[h]), n)
-                n = length_of(header_value_ends, header_value_bits, header_nulls, header_bit, h)
-                q = put_field(out, q, header_values, types.int64(header_value_ends[h]), n)
+            q = put_headers(
+                out, q, header_from, header_to, header_key_ends, header_keys,
+                header_value_ends, header_values, header_bits, header_nulls, header_bit,
+            )  # fmt: skip
             length = q - p - length_bytes
-            needed = _size(length)
+            needed = varint_size(length)
             if row > first and p + needed + length - start > bytes_max:
                 break
             if needed != length_bytes:

@@ -17,7 +17,9 @@ what the first has read.
 
 from numba import njit, types
 
-__all__ = ["is_absurd", "note"]
+from lakelog.records.kernels.primitives import i32_pointer, i64_pointer
+
+__all__ = ["arrays_of", "is_absurd", "note"]
 
 # What a parser ended with: everything is read; there is no room for more; something is wrong;
 # a time does not fit the microseconds of a column.
@@ -44,6 +46,11 @@ SUMS = 10
 L_ROWS_MAX, L_BYTES_MAX, L_HELD, L_OFFSET_FROM, L_OFFSET_TO, L_CONTROL, L_TIMES = range(7)
 LIMITS = 7
 
+# Columns of the table that ``decode.scan_batches`` fills, a row per batch.
+T_POSITION, T_SIZE, T_BASE_OFFSET, T_ATTRIBUTES, T_BASE_TIME = 0, 1, 2, 3, 4
+T_MAX_TIME, T_COUNT, T_LAST_DELTA, T_CRC, T_BODY, T_BODY_END = 5, 6, 7, 8, 9, 10
+TABLE_WIDTH = 11
+
 _MILLIS_MAX = ((1 << 63) - 1) // 1000
 
 
@@ -54,12 +61,29 @@ def is_absurd(millis):
 
 
 @njit(forceinline=True)
-def note(notes, row, key, key_length, value, value_length, headers, header_count):
-    """Write down where the fields of a record stand."""
+def arrays_of(arrays):
+    """The offsets, times, kinds and notes that a parser writes."""
+    offsets, times = i64_pointer(arrays[A_OFFSETS]), i64_pointer(arrays[A_TIMES])
+    return offsets, times, i32_pointer(arrays[A_KINDS]), i32_pointer(arrays[A_NOTES])
+
+
+@njit(forceinline=True)
+def note(notes, sums, row, fields, headers):
+    """Write down where the fields and the headers of a record stand, and what they come to.
+
+    Both are as ``primitives.read_record`` has them.
+    """
+    key, key_length, value, value_length = fields
+    headers_at, header_count, header_key_bytes, header_value_bytes = headers
     at = row * NOTE_WIDTH
     notes[at + NOTE_KEY] = types.int32(key)
     notes[at + NOTE_KEY_LENGTH] = types.int32(key_length)
     notes[at + NOTE_VALUE] = types.int32(value)
     notes[at + NOTE_VALUE_LENGTH] = types.int32(value_length)
-    notes[at + NOTE_HEADERS] = types.int32(headers)
+    notes[at + NOTE_HEADERS] = types.int32(headers_at)
     notes[at + NOTE_HEADER_COUNT] = types.int32(header_count)
+    if header_count:
+        sums[N_HEADERS] += header_count
+        sums[N_HEADER_KEY_BYTES] += header_key_bytes
+        sums[N_HEADER_VALUE_BYTES] += header_value_bytes
+        sums[N_HEADED_ROWS] += 1

@@ -4,6 +4,7 @@ from numba import njit, types
 
 from lakelog.records.kernels.fields import NOTE_HEADER_COUNT, NOTE_HEADERS, NOTE_WIDTH
 from lakelog.records.kernels.primitives import (
+    I64,
     clear_bit,
     copy,
     i32_pointer,
@@ -14,13 +15,11 @@ from lakelog.records.kernels.primitives import (
 
 __all__ = ["gather_bytes", "gather_headers"]
 
-BUILT_FROM = "e400799878e0"
+BUILT_FROM = "601da93e7fb1"
 """Digest of what is compiled into these kernels from other files; see ``decode``."""
 
-_I = types.int64
 
-
-@njit(types.int64(_I, _I, _I, _I, _I, _I, _I, _I, _I), cache=True, nogil=True)
+@njit(I64(I64, I64, I64, I64, I64, I64, I64, I64, I64), cache=True, nogil=True)
 def gather_bytes(
     address, rows, notes_address, field, end_address, data_address, bits, first_row, at
 ):  # fmt: skip
@@ -44,7 +43,7 @@ def gather_bytes(
     return nulls
 
 
-@njit(types.int64(_I, _I, _I, _I, _I, _I, _I, _I, _I, _I), cache=True, nogil=True)
+@njit(I64(I64, I64, I64, I64, I64, I64, I64, I64, I64, I64), cache=True, nogil=True)
 def gather_headers(
     address, rows, notes_address,
     list_address, list_bits, key_end_address, key_address, value_end_address, value_address,

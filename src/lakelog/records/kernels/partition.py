@@ -12,15 +12,15 @@ Rows are counted before they are placed, so sorting them is two passes, whatever
 
 from numba import njit, types
 
-from lakelog.records.kernels.primitives import byte, i32_pointer, u8_pointer
+from lakelog.records.kernels.primitives import I64, I64S, byte, i32_pointer, u8_pointer
 from lakelog.records.kernels.source import length_of
 
 __all__ = ["hash_keys", "sort_rows"]
 
-BUILT_FROM = "e400799878e0"
+BUILT_FROM = "601da93e7fb1"
 """Digest of what is compiled into these kernels from other files; see ``decode``."""
 
-_I32, _I64 = types.int32[::1], types.int64[::1]
+_I32 = types.int32[::1]
 _READ_I32 = types.Array(types.int32, 1, "C", readonly=True)
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
@@ -48,11 +48,7 @@ def _murmur2(keys, start, length):
     return h ^ h >> 15
 
 
-@njit(
-    types.void(types.int64, types.int64, types.int64, types.int64, types.int64, _I32),
-    cache=True,
-    nogil=True,
-)
+@njit(types.void(I64, I64, I64, I64, I64, _I32), cache=True, nogil=True)
 def hash_keys(ends_address, keys_address, bits_address, has_nulls, bit, hashes):
     """Hash every key of a column, whose buffers are given by their addresses."""
     ends, keys = i32_pointer(ends_address), u8_pointer(keys_address)
@@ -65,7 +61,7 @@ def hash_keys(ends_address, keys_address, bits_address, has_nulls, bit, hashes):
             hashes[row] = _murmur2(keys, types.int64(ends[row]), length) & 0x7FFFFFFF
 
 
-@njit(types.void(_READ_I32, _I64, _I64), cache=True, nogil=True)
+@njit(types.void(_READ_I32, I64S, I64S), cache=True, nogil=True)
 def sort_rows(places, ends, order):
     """Write rows by place into ``order``, and where each place ends there into ``ends``.
 

@@ -27,8 +27,15 @@ __all__ = [
     "skip_field",
     "u8_pointer",
     "varint",
+    "varint_size",
     "varlong",
 ]
+
+# What kernels take: a number; numbers, and such that are only read; tables of numbers, likewise.
+I64, I64S = types.int64, types.int64[::1]
+READ_I64S = types.Array(types.int64, 1, "C", readonly=True)
+TABLE = types.int64[:, ::1]
+READ_TABLE = types.Array(types.int64, 2, "C", readonly=True)
 
 
 def _pointer_to(kind):
@@ -135,21 +142,6 @@ def i64(b, p):
     return i32(b, p) << 32 | (i32(b, p + 4) & 0xFFFFFFFF)
 
 
-@njit(forceinline=True)
-def varint(b, p, end):
-    """Value and the position behind it, which is -1 when there is no 32-bit varint here."""
-    if p < end:
-        c = byte(b, p)
-        if c < 0x80:
-            return (c >> 1) ^ -(c & 1), p + 1
-        if p + 1 < end:
-            d = byte(b, p + 1)
-            if d < 0x80:
-                c = (c & 0x7F) | d << 7
-                return (c >> 1) ^ -(c & 1), p + 2
-    return _long_varint(b, p, end)
-
-
 @njit
 def _long_varint(b, p, end):
     raw = types.int64(0)
@@ -163,21 +155,6 @@ def _long_varint(b, p, end):
                 break
             return (raw >> 1) ^ -(raw & 1), p + i + 1
     return types.int64(0), types.int64(-1)
-
-
-@njit(forceinline=True)
-def varlong(b, p, end):
-    """The same for 64 bits: at most ten bytes, the tenth holding the one bit that is left."""
-    if p < end:
-        c = byte(b, p)
-        if c < 0x80:
-            return (c >> 1) ^ -(c & 1), p + 1
-        if p + 1 < end:
-            d = byte(b, p + 1)
-            if d < 0x80:
-                c = (c & 0x7F) | d << 7
-                return (c >> 1) ^ -(c & 1), p + 2
-    return _long_varlong(b, p, end)
 
 
 @njit
@@ -194,6 +171,46 @@ def _long_varlong(b, p, end):
             half = types.int64(raw >> types.uint64(1))
             return half ^ -types.int64(raw & types.uint64(1)), p + i + 1
     return types.int64(0), types.int64(-1)
+
+
+def _varint_reader(read_long):
+    """Return what reads a number: one or two bytes in place, more by ``read_long``."""
+
+    @njit(forceinline=True)
+    def read(b, p, end):
+        if p < end:
+            c = byte(b, p)
+            if c < 0x80:
+                return (c >> 1) ^ -(c & 1), p + 1
+            if p + 1 < end:
+                d = byte(b, p + 1)
+                if d < 0x80:
+                    c = (c & 0x7F) | d << 7
+                    return (c >> 1) ^ -(c & 1), p + 2
+        return read_long(b, p, end)
+
+    return read
+
+
+varint = _varint_reader(_long_varint)
+"""Value and the position behind it, which is -1 when there is no 32-bit varint here."""
+varlong = _varint_reader(_long_varlong)
+"""The same for 64 bits: at most ten bytes, the tenth holding the one bit that is left."""
+
+
+@njit(forceinline=True)
+def varint_size(value):
+    """Bytes of a varint. Most take one or two, and those are found without a loop."""
+    u = types.uint64((value << 1) ^ (value >> 63))
+    if u < types.uint64(0x80):
+        return 1
+    if u < types.uint64(0x4000):
+        return 2
+    n = 3
+    while u >= types.uint64(0x200000):
+        u >>= types.uint64(7)
+        n += 1
+    return n
 
 
 @njit(forceinline=True)
@@ -273,33 +290,36 @@ def is_null(bits, nulls, i):
 
 @njit(forceinline=True)
 def read_record(b, p, end, last, last_delta, base_time):
-    """A record, every byte of it checked.
+    """A record, every byte of it checked, in three parts.
 
-    Returns where it ends (-1: bad), where its offset delta stands, that delta, its time, where its
-    key is, and the lengths of its key and value.
+    Where it ends (-1: bad), its offset delta and its time; where its key and its value are, and
+    their lengths; where its headers are, how many, and the bytes of their keys and values.
     """
-    bad = types.int64(-1), p, last, base_time, p, p, p
+    none = types.int64(0)
+    bad = (types.int64(-1), last, base_time), (p, p, p, p), (p, none, none, none)
     length, q = varint(b, p, end)
     if q < 0 or length < 1 or length > end - q:
         return bad
     stop = q + length
-    time_delta, rest = varlong(b, q + 1, stop)
-    if rest < 0:
+    time_delta, q = varlong(b, q + 1, stop)
+    if q < 0:
         return bad
-    delta, q = varint(b, rest, stop)
+    delta, q = varint(b, q, stop)
     if q < 0 or delta <= last or delta > last_delta:
         return bad
     key_length, key, q = skip_field(b, q, stop)
     if q < 0:
         return bad
-    value_length, _value, q = skip_field(b, q, stop)
+    value_length, value, q = skip_field(b, q, stop)
     if q < 0:
         return bad
+    headers, count, key_bytes, value_bytes = q, none, none, none
     if q == stop - 1 and b[q] == 0:
         q = stop
     else:
-        _count, _key_bytes, _value_bytes, q = check_headers(b, q, stop)
+        count, key_bytes, value_bytes, q = check_headers(b, q, stop)
     time = base_time + time_delta
     if q != stop or ((base_time ^ time) & (time_delta ^ time)) < 0:
         return bad
-    return stop, rest, delta, time, key, key_length, value_length
+    fields = key, key_length, value, value_length
+    return (stop, delta, time), fields, (headers, count, key_bytes, value_bytes)

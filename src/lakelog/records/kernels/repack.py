@@ -14,48 +14,38 @@ from numba import njit, types
 
 from lakelog.records.kernels.fields import BAD, DONE
 from lakelog.records.kernels.primitives import (
+    I64,
     copy,
     put_varint,
     read_record,
     u8_pointer,
     varint,
+    varint_size,
     varlong,
 )
 
 __all__ = ["check_records", "move_records"]
 
-BUILT_FROM = "e400799878e0"
+BUILT_FROM = "601da93e7fb1"
 """Digest of what is compiled into these kernels from other files; see ``decode``."""
 
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
-_I, _STATUS = types.int64, types.int64
 
 
-@njit(forceinline=True)
-def _size(value):
-    """Bytes of a varint."""
-    u, n = types.uint64((value << 1) ^ (value >> 63)), 1
-    while u >= types.uint64(0x80):
-        u >>= types.uint64(7)
-        n += 1
-    return n
-
-
-@njit(_STATUS(_BYTES, _I, _I, _I), cache=True, nogil=True)
+@njit(I64(_BYTES, I64, I64, I64), cache=True, nogil=True)
 def check_records(records, count, last_delta, base_time):
     """DONE, if these bytes are ``count`` records of such a batch and nothing else; BAD."""
     b, end = u8_pointer(records.ctypes.data), types.int64(len(records))
     p, last = types.int64(0), types.int64(-1)
     for _ in range(count):
-        p, _rest, last, _time, _key, _length, _value = read_record(
-            b, p, end, last, last_delta, base_time
-        )
+        place, _fields, _headers = read_record(b, p, end, last, last_delta, base_time)
+        p, last, _time = place
         if p < 0:
             return BAD
     return DONE if p == end else BAD
 
 
-@njit(_I(_BYTES, _I, _I, _I, _I, _I, _I, _I), cache=True, nogil=True)
+@njit(I64(_BYTES, I64, I64, I64, I64, I64, I64, I64), cache=True, nogil=True)
 def move_records(records, count, base_time, new_time, shift, out_address, at, limit):
     """Write checked records behind ``at``, each with its offset ``shift`` further from its base.
 
@@ -73,8 +63,8 @@ def move_records(records, count, base_time, new_time, shift, out_address, at, li
         time_delta, delta = time - new_time, delta + shift
         if ((time ^ new_time) & (time ^ time_delta)) < 0:
             return types.int64(-1)
-        length = 1 + _size(time_delta) + _size(delta) + stop - rest
-        if op + _size(length) + length > limit:
+        length = 1 + varint_size(time_delta) + varint_size(delta) + stop - rest
+        if op + varint_size(length) + length > limit:
             return types.int64(-1)
         op = put_varint(out, op, length)
         out[op] = b[q]

@@ -8,35 +8,38 @@ only its length and time differ: the rest, from the offset on, is copied as one 
 
 from numba import njit, types
 
-from lakelog.records.kernels.fields import DONE, TIME_OVERFLOW
-from lakelog.records.kernels.primitives import copy, put_varint, u8_pointer, varint, varlong
+from lakelog.records.kernels.fields import (
+    DONE,
+    T_ATTRIBUTES,
+    T_BASE_TIME,
+    T_BODY,
+    T_BODY_END,
+    T_COUNT,
+    T_MAX_TIME,
+    TIME_OVERFLOW,
+)
+from lakelog.records.kernels.primitives import (
+    I64,
+    I64S,
+    READ_I64S,
+    READ_TABLE,
+    copy,
+    put_varint,
+    u8_pointer,
+    varint,
+    varint_size,
+    varlong,
+)
 
 __all__ = ["write_kept"]
 
-BUILT_FROM = "e400799878e0"
+BUILT_FROM = "601da93e7fb1"
 """Digest of what is compiled into these kernels from other files; see ``decode``."""
-
-# Columns of a table of batches, as ``decode.scan_batches`` fills it.
-T_ATTRIBUTES, T_BASE_TIME, T_MAX_TIME, T_COUNT, T_BODY, T_BODY_END = 3, 4, 5, 6, 9, 10
 
 _APPEND_TIME = 0x08
 
-_READ_I64 = types.Array(types.int64, 1, "C", readonly=True)
-_READ_TABLE = types.Array(types.int64, 2, "C", readonly=True)
-_I, _I64, _STATUS = types.int64, types.int64[::1], types.int64
 
-
-@njit(forceinline=True)
-def _size(value):
-    """Bytes of a varint."""
-    u, n = types.uint64((value << 1) ^ (value >> 63)), 1
-    while u >= types.uint64(0x80):
-        u >>= types.uint64(7)
-        n += 1
-    return n
-
-
-@njit(_STATUS(_I, _READ_TABLE, _READ_I64, _READ_I64, _I, _I, _I64), cache=True, nogil=True)
+@njit(I64(I64, READ_TABLE, READ_I64S, READ_I64S, I64, I64, I64S), cache=True, nogil=True)
 def write_kept(address, batches, base_times, firsts, keep_address, out_address, ends):
     """Write the bodies of what is kept of each batch, one behind the other; leave their ends.
 
@@ -67,7 +70,7 @@ def write_kept(address, batches, base_times, firsts, keep_address, out_address, 
                 time_delta = time - new_time
                 if ((time ^ new_time) & (time ^ time_delta)) < 0:
                     return TIME_OVERFLOW
-                op = put_varint(out, op, 1 + _size(time_delta) + stop - rest)
+                op = put_varint(out, op, 1 + varint_size(time_delta) + stop - rest)
                 out[op] = 0
                 op = put_varint(out, op + 1, time_delta)
                 copy(out, op, b, rest, stop - rest)

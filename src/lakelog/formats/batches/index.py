@@ -1,11 +1,14 @@
-"""Holding a sparse index against the batches it speaks of, while they come by.
+"""Sparse indexes of batches: looking up in one, and holding it against the batches.
 
 An index is advisory: it can be rebuilt, and records are read without it. But one that lies makes
 a reader miss records, so a walk checks each entry against the batch it points to, and reports the
 first that cannot be true.
 """
 
+import struct
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple, Protocol
 
@@ -13,10 +16,12 @@ from lakelog.errors import CorruptError
 from lakelog.formats.contract import Block, Damage, Found
 from lakelog.records import BatchHeader
 
-__all__ = ["Check", "IndexCheck", "IndexEntry", "Told", "follow"]
+__all__ = ["BatchEntry", "Check", "IndexCheck", "OffsetIndex", "Told", "follow"]
+
+_KAFKA_ENTRY = struct.Struct(">ii")
 
 
-class IndexEntry(NamedTuple):
+class BatchEntry(NamedTuple):
     """Records from ``offset`` on stand at ``position`` or behind it."""
 
     at: int
@@ -24,6 +29,65 @@ class IndexEntry(NamedTuple):
 
     offset: int
     position: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetIndex:
+    """Offsets to positions, kept as bytes: millions of entries are not worth an object each.
+
+    Without more, it is Kafka's.
+    """
+
+    data: bytes
+    """The entries."""
+    base_offset: int = 0
+    """What the offsets of the entries are counted from."""
+    entry: struct.Struct = _KAFKA_ENTRY
+    """An offset and a position."""
+    entries_at: int = 0
+    """Where in its file the entries begin."""
+    first_position: int = 0
+    """Where the first batch begins, whether or not it has an entry."""
+
+    def __len__(self) -> int:
+        return len(self.data) // self.entry.size
+
+    def __iter__(self) -> Iterator[BatchEntry]:
+        for number, (offset, position) in enumerate(self.entry.iter_unpack(self.data)):
+            at = self.entries_at + number * self.entry.size
+            yield BatchEntry(at, self.base_offset + offset, position)
+
+    def position(self, offset: int) -> int:
+        """Return where to begin looking for ``offset``."""
+        return self._last(0, offset - self.base_offset)
+
+    def position_at(self, position: int) -> int:
+        """Return the last position of an entry that is not behind ``position``, or the first."""
+        return self._last(1, position)
+
+    def _last(self, field: int, value: int) -> int:
+        """Return the position of the last entry whose field is not above a value."""
+        data, unpack, size = self.data, self.entry.unpack_from, self.entry.size
+        count = bisect_right(range(len(self)), value, key=lambda n: unpack(data, n * size)[field])
+        if count == 0:
+            return self.first_position
+        position: int = unpack(data, (count - 1) * size)[1]
+        return position
+
+    def check_order(self, position_min: int, where: str) -> None:
+        """Check that entries rise, in offset and in position.
+
+        Raises:
+            CorruptError: no correct writer made them.
+        """
+        last_offset, last_position = -1, position_min - 1
+        for number, (offset, position) in enumerate(self.entry.iter_unpack(self.data)):
+            if offset <= last_offset or position <= last_position:
+                one, other = self.base_offset + offset, self.base_offset + last_offset
+                what = f"offset {one} -> position {position} behind {other} -> {last_position}"
+                at = self.entries_at + number * self.entry.size
+                raise CorruptError(what, at=at, where=where)
+            last_offset, last_position = offset, position
 
 
 Told = tuple[int, Damage]
@@ -47,7 +111,7 @@ class IndexCheck:
     def __init__(
         self,
         where: str,
-        entries: Iterable[IndexEntry],
+        entries: Iterable[BatchEntry],
         agrees: Callable[[BatchHeader, int], bool],
     ) -> None:
         self._where = where
@@ -55,7 +119,7 @@ class IndexCheck:
         self._agrees = agrees
         self._entry = next(self._entries, None)
         self._skipped = False
-        self._last: IndexEntry | None = None
+        self._last: BatchEntry | None = None
         self._seen: BatchHeader | None = None
 
     def saw(self, found: Sequence[Found]) -> list[Told]:
@@ -75,7 +139,7 @@ class IndexCheck:
                     told.append((number, lie))
         return told
 
-    def _judge(self, entry: IndexEntry, batch: Block) -> Damage | None:
+    def _judge(self, entry: BatchEntry, batch: Block) -> Damage | None:
         """Hold an entry against the first batch that does not begin before it."""
         header = batch.header
         assert header is not None
@@ -104,10 +168,13 @@ class IndexCheck:
         elif not active and self._last is not None and self._last.offset >= next_offset:
             yield self._lie(self._last, f"the batches end at offset {next_offset}")
 
-    def _lie(self, entry: IndexEntry, why: str) -> Damage:
+    def _lie(self, entry: BatchEntry, why: str) -> Damage:
         self._entries, self._entry, self._last = iter(()), None, None
-        what = f"offset {entry.offset} -> position {entry.position}: {why}"
-        error = CorruptError(what, at=entry.at, where=self._where)
+        error = CorruptError(
+            f"offset {entry.offset} -> position {entry.position}: {why}",
+            at=entry.at,
+            where=self._where,
+        )
         return Damage(error=error, position=entry.at)
 
 

@@ -1,0 +1,90 @@
+"""RustLog's files as its program has them: what the product does not need to do."""
+
+import json
+from collections.abc import Iterator
+
+from lakelog.errors import InvalidInputError
+from lakelog.formats import Bytes
+from lakelog.formats.limits import fitting
+from lakelog.formats.rustlog import INDEX_INTERVAL, CleanerCheckpoint, LogRecord, checkpoint
+from lakelog.formats.rustlog.checkpoint import U64_MAX
+from lakelog.formats.rustlog.layout import (
+    ENTRY,
+    RECORD,
+    decode_record_header,
+    fitting_index,
+    is_torn,
+    refuse_untimed,
+)
+
+__all__ = ["build_index", "decode_log", "encode_checkpoint"]
+
+_NS_PER_S = 10**9
+
+
+def decode_log(data: Bytes, *, base_offset: int = 0, active: bool = False) -> tuple[LogRecord, ...]:
+    """Return the records of a log; with ``active``, all before an incomplete last one.
+
+    Raises:
+        CorruptError: no correct writer made these bytes, or some are missing.
+        UnsupportedError: a payload over the limit, or a log without timestamps.
+    """
+    return tuple(record for _, record in _each_record(memoryview(data), base_offset, active))
+
+
+def build_index(data: Bytes, base_offset: int, *, index_interval: int = INDEX_INTERVAL) -> bytes:
+    """Return the index of a log, as the log's writer would have made it.
+
+    An incomplete last record is left out, for a log whose index is lost often has one.
+
+    Raises:
+        CorruptError: no correct writer made these bytes.
+        UnsupportedError: a payload over the limit, or a log without timestamps.
+        InvalidInputError: it would not be read.
+    """
+    index = bytearray()
+    records = _each_record(memoryview(data), base_offset, active=True)
+    for number, (position, record) in enumerate(records):
+        if number % index_interval == 0:
+            index += ENTRY.pack(record.offset, position)
+    return bytes(fitting_index(index))
+
+
+def _each_record(
+    data: memoryview, base_offset: int, active: bool
+) -> Iterator[tuple[int, LogRecord]]:
+    refuse_untimed(data, base_offset)
+    at, offset_min = 0, base_offset
+    while at < len(data):
+        room = len(data) - at
+        head = data[at : at + RECORD.size]
+        if active and is_torn(head, room):
+            return
+        header = decode_record_header(head, at=at, room=room, offset_min=offset_min)
+        payload = bytes(data[at + RECORD.size : at + header.size])
+        yield at, LogRecord(offset=header.offset, timestamp_us=header.timestamp_us, payload=payload)
+        at += header.size
+        offset_min = header.offset + 1
+
+
+def encode_checkpoint(state: CleanerCheckpoint) -> bytes:
+    """Return the JSON form. Equal checkpoints give equal bytes.
+
+    Raises:
+        InvalidInputError: a number that does not fit 64 bits without a sign, or a compaction state
+            of more than 64 KiB.
+    """
+    seconds, nanos = divmod(state.created_at_ns, _NS_PER_S)
+    offset, horizon = state.last_cleaned_offset, state.retention_horizon_ms
+    if not all(0 <= number <= U64_MAX for number in (offset, horizon, seconds)):
+        raise InvalidInputError(f"a number does not fit 64 bits: {state}")
+    fields = {
+        "last_cleaned_offset": offset,
+        "retention_horizon_ms": horizon,
+        "compaction_state": state.compaction_state,
+        "created_at": {"secs_since_epoch": seconds, "nanos_since_epoch": nanos},
+    }
+    data = json.dumps(fields, indent=2).encode()
+    return fitting(
+        data, checkpoint.CHECKPOINT_BYTES_MAX, "a checkpoint", "use a shorter compaction state"
+    )
