@@ -15,8 +15,6 @@ from lakelog.pipeline.frame import (
     MISSING,
     SOURCE,
     UNSEALED,
-    Finding,
-    FindingCollector,
     Result,
     Step,
     Subject,
@@ -74,13 +72,7 @@ def _missing(url: str, layout: str, selection: Selection, topic: str | None, hin
         what = f"no segment{wanted} in the layout {layout} ({row.pattern}) was found below {url}"
     else:
         what = f"nothing{wanted} in the layout {layout} was found at {url}"
-    return _told(MISSING, url, f"{what}: {hint}", topic=topic or "")
-
-
-def _told(outcome: str, url: str, what: str, *, topic: str = "") -> Result:
-    """Return a result that is a sentence about all of a store."""
-    findings = FindingCollector(Finding(url, -1, 0, what))
-    return Subject(topic, -1, 0, url).result(outcome, findings)
+    return Subject(topic or "", -1, 0, url).found(MISSING, f"{what}: {hint}", at=-1)
 
 
 def _topics_there(topics: list[str]) -> str:
@@ -127,7 +119,9 @@ def unsealed_results(
     if layout != HISTORY:
         return ()
     told = run(tell_unsealed(selection, host.clock, host.ids), perform)
-    return (_told(UNSEALED, url, f"{url}: {told}: {what_next}"),) if told else ()
+    if not told:
+        return ()
+    return (Subject("", -1, 0, url).found(UNSEALED, f"{url}: {told}: {what_next}", at=-1),)
 
 
 def result_of_absent(segment: SegmentRef, subject: Subject) -> Step[Result]:
@@ -144,5 +138,5 @@ def result_of_absent(segment: SegmentRef, subject: Subject) -> Step[Result]:
         if not named:
             return subject.result("gone")
         what = "it is missing, and the manifest beside it names it: restore it"
-        return subject.result("damaged", FindingCollector(Finding(key, 0, segment.size, what)))
+        return subject.found("damaged", what, key=key, size=segment.size)
     raise NotFoundError(f"a file beside {key} has gone while it was read: try again")

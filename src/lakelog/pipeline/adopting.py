@@ -42,8 +42,6 @@ from lakelog.names import segment_stem
 from lakelog.pipeline.frame import (
     SOURCE,
     TARGET,
-    Finding,
-    FindingCollector,
     Job,
     Result,
     Step,
@@ -294,8 +292,7 @@ class Importing:
 
 
 def _refused(place: TopicPartition, what: str) -> Result:
-    name = f"{place[0]}-{place[1]}"
-    return Subject(*place, 0, name).result("refused", FindingCollector(Finding(name, 0, 0, what)))
+    return Subject(*place, 0, f"{place[0]}-{place[1]}").found("refused", what)
 
 
 def _without_open(parts: Sequence[Part], still: Mapping[int, int]) -> list[Part]:

@@ -27,7 +27,6 @@ from lakelog.pipeline.absent import missing_results
 from lakelog.pipeline.frame import (
     SOURCE,
     Connect,
-    Finding,
     FindingCollector,
     Plan,
     Result,
@@ -157,7 +156,7 @@ class Compare(SourceJob):
         try:
             count = yield from _compare(pair, left, right, findings)
         except (CorruptError, UnsupportedError) as error:
-            findings.add(Finding(error.where, error.at, 0, error.what))
+            findings.add(error.where, error.what, at=error.at)
         subject = Subject(pair.topic, pair.partition, pair.offset_from, pair.object)
         return subject.result("different" if findings.count else "good", findings, records=count)
 
@@ -276,4 +275,4 @@ def _tell(
     pair: Pair, findings: FindingCollector, batch: pa.RecordBatch, row: int, what: str
 ) -> None:
     offset = batch.column("offset")[row].as_py()
-    findings.add(Finding(pair.object, offset, 0, f"offset {offset}: {what}"))
+    findings.add(pair.object, f"offset {offset}: {what}", at=offset)

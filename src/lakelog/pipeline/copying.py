@@ -48,8 +48,6 @@ from lakelog.pipeline.frame import (
     SOURCE,
     TARGET,
     Connect,
-    Finding,
-    FindingCollector,
     Plan,
     Result,
     Step,
@@ -63,6 +61,7 @@ from lakelog.records import (
     decode_batch,
     decode_header,
     encode_batch,
+    frames,
 )
 from lakelog.segments import Selection
 from lakelog.store import Usage, Work, run
@@ -167,7 +166,8 @@ class Copy(TransferJob):
             while at < unit.next_offset:
                 chunk = yield from at_store(SOURCE, read(lane, member.where, at, CHUNK_BYTES))
                 if isinstance(chunk, OutOfRange):
-                    return _lost(subject, f"{member} begins at {chunk.bounds.log_start} by now")
+                    what = f"{member} begins at {chunk.bounds.log_start} by now: copy again"
+                    return subject.found("refused", what)
                 yield from taken.add(_between(chunk.body, at, unit.next_offset))
                 if chunk.next_offset <= at:
                     break
@@ -176,7 +176,7 @@ class Copy(TransferJob):
         except (CorruptError, UnsupportedError) as error:
             return subject.failed(error)
         except (NotFoundError, UnavailableError) as error:
-            return _lost(subject, str(error))
+            return subject.found("refused", f"{error}: copy again")
         return taken.result(
             subject,
             start=unit.log_start,
@@ -186,11 +186,6 @@ class Copy(TransferJob):
             ended=(),
             unlisted=(),
         )
-
-
-def _lost(subject: Subject, what: str) -> Result:
-    finding = Finding(subject.object, 0, 0, f"{what}: copy again")
-    return subject.result("refused", FindingCollector(finding))
 
 
 # ---------------------------------------------------------------------------- what there is to do
@@ -228,11 +223,8 @@ def _between(
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Yield batches of a range; those that reach beyond it are cut."""
     view = memoryview(body)
-    at = 0
-    while at < len(view):
-        header = decode_header(view, at)
+    for at, header in frames(view, after=None, crc=False):
         batch = view[at : at + header.size]
-        at += header.size
         if header.next_offset <= offset_from or header.base_offset >= offset_to:
             continue
         if header.base_offset >= offset_from and header.next_offset <= offset_to:

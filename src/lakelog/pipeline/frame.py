@@ -127,20 +127,18 @@ class FindingCollector:
     """Findings on their way into a Result: counted all, kept some."""
 
     def __init__(self, *findings: Finding) -> None:
-        self.kept: list[Finding] = []
-        self.count = 0
-        for finding in findings:
-            self.add(finding)
+        self.kept, self.count = list(findings[:FINDINGS_MAX]), len(findings)
 
     @property
     def is_full(self) -> bool:
         """Whether no more are kept."""
         return self.count >= FINDINGS_MAX
 
-    def add(self, finding: Finding) -> None:
+    def add(self, key: str, what: str, *, at: int = 0, size: int = 0) -> None:
+        """Take note of what is wrong with an object, where, and how many bytes are lost by it."""
+        if not self.is_full:
+            self.kept.append(Finding(key, at, size, what))
         self.count += 1
-        if len(self.kept) < FINDINGS_MAX:
-            self.kept.append(finding)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,10 +160,6 @@ class Result:
     """What the driver is to commit, as JSON; the verb knows."""
     usage: Usage = field(default_factory=Usage)
     """Filled in by whoever runs the step."""
-
-    @property
-    def is_bad(self) -> bool:
-        return self.outcome in BAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,12 +194,18 @@ class Subject:
             made=made,
         )
 
+    def found(
+        self, outcome: str, what: str, *, key: str = "", at: int = 0, size: int = 0
+    ) -> Result:
+        """Return a result with one finding: about it, or about the object ``key``."""
+        finding = Finding(key or self.object, at, size, what)
+        return self.result(outcome, FindingCollector(finding))
+
     def failed(self, error: LakelogError) -> Result:
         """Return the result of something that an error has ended: it is damaged, or refused."""
         if isinstance(error, CorruptError | UnsupportedError):
-            finding = Finding(error.where or self.object, error.at, 0, error.what)
-            return self.result("damaged", FindingCollector(finding))
-        return self.result("refused", FindingCollector(Finding(self.object, 0, 0, str(error))))
+            return self.found("damaged", error.what, key=error.where, at=error.at)
+        return self.found("refused", str(error))
 
 
 def failed(what: str, error: LakelogError, *, topic: str = "", partition: int = 0) -> Result:

@@ -16,7 +16,6 @@ from lakelog.pipeline.absent import result_of_absent
 from lakelog.pipeline.frame import (
     SOURCE,
     Connect,
-    Finding,
     FindingCollector,
     Plan,
     Result,
@@ -109,7 +108,7 @@ def _walk(
         if suffix in INDEXES[segment.format]:
             wrong.add(suffix)
         elif suffix == segment.fmt.suffix:
-            findings.add(Finding(segment.key(suffix), found.position, found.size, error.what))
+            findings.add(segment.key(suffix), error.what, at=found.position, size=found.size)
 
     # The index of RustLog names records, and only reading them tells their offsets.
     span = EVERYTHING if segment.format == "rustlog" else NOTHING

@@ -18,7 +18,7 @@ same name. Transactions run through segments, and are told apart only by who cle
 their order; a segment with any is refused, and the partition is cleaned in parts instead.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
@@ -36,7 +36,7 @@ from lakelog.pipeline.compacting import (
 )
 from lakelog.pipeline.frame import TARGET, Finding, FindingCollector, Result
 from lakelog.pipeline.run import Connections
-from lakelog.records import decode_header
+from lakelog.records import decode_header, frames
 from lakelog.records.cleaning import Cleaner
 from lakelog.records.offset_map import BYTES_PER_KEY, OffsetMap
 from lakelog.records.scattering import buckets_for, scatter
@@ -104,7 +104,8 @@ class ShuffledCompaction:
 
     def _clean(self, row: SegmentRow, outdating: Sequence[bytes]) -> Work[CompactedSegment]:
         body = yield from read_segment(self.where, row)
-        if any(_specials(body)):
+        headers = (frame.header for frame in frames(body, after=None, crc=False))
+        if any(header.is_transactional or header.is_control for header in headers):
             return CompactedSegment(is_special=True)
         newest = self._map_of(body, row)
         for slots in outdating:
@@ -132,14 +133,6 @@ class ShuffledCompaction:
 
     def _name(self, row: SegmentRow) -> str:
         return self.where.prefix + row.name
-
-
-def _specials(body: Bytes) -> Iterator[bool]:
-    at = 0
-    while at < len(body):
-        header = decode_header(body, at)
-        yield header.is_transactional or header.is_control
-        at += header.size
 
 
 # ---------------------------------------------------------------------------- the driver

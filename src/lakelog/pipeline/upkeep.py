@@ -36,6 +36,7 @@ from lakelog.model import Rules
 from lakelog.pipeline.frame import (
     TARGET,
     Connect,
+    Finding,
     FindingCollector,
     Plan,
     Result,
@@ -188,7 +189,8 @@ class Retain(TargetJob):
         topic, ids = unit.topic, self.host.ids
         subject = Subject(topic.name, unit.first, topic.incarnation, topic.path)
         now_ms = yield from at_store(TARGET, store_now(ids))
-        swept, left, findings, outcome = 0, False, FindingCollector(), ""
+        swept, left, outcome = 0, False, ""
+        findings: list[Finding] = []
         for partition in range(unit.first, unit.end):
             flow = maintain_partition(topic, partition, ids, now_ms=now_ms, grace_ms=self.grace_ms)
             done = yield from at_store(TARGET, tried(flow))
@@ -196,11 +198,12 @@ class Retain(TargetJob):
                 raise done  # The store does not answer: the task fails, and is tried again.
             if isinstance(done, LakelogError):
                 told = failed_partition(topic, topic.where(partition), done)
-                findings.add(told.findings[0])
+                findings += told.findings
                 outcome, done = told.outcome, (0, True)
             swept, left = swept + done[0], left or done[1]
         outcome = outcome or ("swept" if swept else "good")
-        return subject.result(outcome, findings, made=json.dumps([topic.id.hex(), left]))
+        made = json.dumps([topic.id.hex(), left])
+        return subject.result(outcome, FindingCollector(*findings), made=made)
 
 
 class Retaining:

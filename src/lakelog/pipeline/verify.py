@@ -29,7 +29,6 @@ from lakelog.pipeline.frame import (
     SOURCE,
     UNVERIFIABLE,
     Connect,
-    Finding,
     FindingCollector,
     Plan,
     Result,
@@ -96,7 +95,7 @@ def _walk(segment: SegmentRef, findings: FindingCollector) -> Step[tuple[int, in
         nonlocal count, batches, end
         if isinstance(found, Damage):
             key = segment.key(found.error.where or segment.fmt.suffix)
-            findings.add(Finding(key, found.position, found.size, found.error.what))
+            findings.add(key, found.error.what, at=found.position, size=found.size)
         else:
             batches += 1
             count += found.count
@@ -111,13 +110,13 @@ def _judge(segment: SegmentRef, end: int, findings: FindingCollector) -> str:
     key, next_ = segment.key(segment.fmt.suffix), segment.next_offset_max
     is_damaged = findings.count > 0
     if end > next_:
-        what = f"offsets up to {end - 1}, the next segment begins at {next_}"
-        findings.add(Finding(key, 0, 0, what))
+        findings.add(key, f"offsets up to {end - 1}, the next segment begins at {next_}")
         is_damaged = True
     has_gap = end < next_ < OFFSET_MAX and not segment.has_row and not is_damaged
     if has_gap:
-        what = f"no segment holds offsets {end} to {next_ - 1}: compacted or expired, or lost"
-        findings.add(Finding(key, 0, 0, what))
+        findings.add(
+            key, f"no segment holds offsets {end} to {next_ - 1}: compacted or expired, or lost"
+        )
     if is_damaged:
         return "damaged"
     if not segment.fmt.checksums:
@@ -130,6 +129,6 @@ def _decode(segment: SegmentRef, findings: FindingCollector) -> Step[str]:
     try:
         yield from feed(segment, read_part(whole(segment)))
     except (CorruptError, UnsupportedError) as error:
-        findings.add(Finding(error.where, error.at, 0, error.what))
+        findings.add(error.where, error.what, at=error.at)
         return "damaged"
     return ""

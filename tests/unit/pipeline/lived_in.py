@@ -27,7 +27,7 @@ from lakelog.maintenance import (
     merge_run,
 )
 from lakelog.model import Rules
-from lakelog.pipeline.frame import Finding, Plan, Result, StoreRequest
+from lakelog.pipeline.frame import BAD, Finding, Plan, Result, StoreRequest
 from lakelog.pipeline.fsck import ReindexNamespace, VerifyNamespace
 from lakelog.store import (
     Delete,
@@ -163,7 +163,7 @@ def _shard(name: str) -> int:
 
 
 def bad(results: list[Result]) -> list[Finding]:
-    return [finding for one in results if one.is_bad for finding in one.findings]
+    return [finding for one in results if one.outcome in BAD for finding in one.findings]
 
 
 def named(results: list[Result], outcome: str = "damaged") -> set[str]:

@@ -50,8 +50,8 @@ def look_at_namespace() -> Work[Namespace | Result]:
     try:
         return (yield from open_namespace())
     except (CorruptError, UnsupportedError) as error:
-        finding = Finding(CLUSTER_KEY, error.at, 0, f"{error.what}; nothing else was verified")
-        return CLUSTER.result("damaged", FindingCollector(finding))
+        what = f"{error.what}; nothing else was verified"
+        return CLUSTER.found("damaged", what, at=error.at)
 
 
 def look_at_claim() -> Work[Result | None]:
@@ -59,9 +59,8 @@ def look_at_claim() -> Work[Result | None]:
     try:
         yield from is_pipeline_claimed(0)
     except (CorruptError, UnsupportedError) as error:
-        finding = Finding(PIPELINE_KEY, error.at, 0, f"{error.what}; it may be deleted")
         subject = Subject(PIPELINE_KEY, -1, 0, PIPELINE_KEY)
-        return subject.result("damaged", FindingCollector(finding))
+        return subject.found("damaged", f"{error.what}; it may be deleted", at=error.at)
     return None
 
 
@@ -142,18 +141,22 @@ def check_shards(unit: Shards) -> Work[Result]:
             found = yield from ask(Get(key, CELL_BYTES_MAX))
             counts[number] = decode_shard(found.body, number).shards
         except NotFoundError:
-            damage.add(Finding(key, 0, 0, "it was there a moment ago: restore it"))
+            damage.add(key, "it was there a moment ago: restore it")
         except (CorruptError, UnsupportedError) as error:
-            damage.add(Finding(key, error.at, 0, error.what))
+            damage.add(key, error.what, at=error.at)
     ((most, times),) = Counter(counts.values()).most_common(1) or ((0, 0),)
     for number, count in counts.items():
         if count != most or 2 * times <= len(counts):
-            what = f"it is one of {count} shards, and of {most} by what others say"
-            damage.add(Finding(group_shard_key(number), 0, 0, what))
+            damage.add(
+                group_shard_key(number),
+                f"it is one of {count} shards, and of {most} by what others say",
+            )
     for number in range(most):
         if number not in unit.numbers:
-            what = "no broker has made it, or it is lost with the offsets of its groups"
-            missing.add(Finding(group_shard_key(number), 0, 0, what))
+            missing.add(
+                group_shard_key(number),
+                "no broker has made it, or it is lost with the offsets of its groups",
+            )
     subject = Subject(GROUPS_PREFIX.rstrip("/"), -1, 0, GROUPS_PREFIX.rstrip("/"))
     if damage.count:
         return subject.result("damaged", damage)

@@ -29,14 +29,12 @@ from typing import Any
 from lakelog.catalog import Namespace, Topic
 from lakelog.errors import NotFoundError
 from lakelog.manifests import PartitionPath
-from lakelog.names import CLUSTER_KEY, topic_key
+from lakelog.names import topic_key
 from lakelog.pipeline.absent import missing_results
 from lakelog.pipeline.frame import (
     MISSING,
     SOURCE,
     Connect,
-    Finding,
-    FindingCollector,
     Plan,
     Result,
     SourceJob,
@@ -190,8 +188,7 @@ class _Survey:
             if not self._system.count:
                 raise
             what = "it is missing, and lanes or topics are there: restore it"
-            findings = FindingCollector(Finding(CLUSTER_KEY, 0, 0, what))
-            found = CLUSTER.result("damaged", findings)
+            found = CLUSTER.found("damaged", what)
         if isinstance(found, Result):
             self._results.append(found)
             return None

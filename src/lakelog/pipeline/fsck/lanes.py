@@ -16,7 +16,7 @@ from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
 from lakelog.journal import TAIL_BYTES_MAX, Head
 from lakelog.model import Rules
 from lakelog.names import CLUSTER_KEY, bundle_key, checkpoint_key, head_key, tail_key
-from lakelog.pipeline.frame import Finding, FindingCollector, Result
+from lakelog.pipeline.frame import FindingCollector, Result
 from lakelog.pipeline.fsck.census import LaneFolder
 from lakelog.pipeline.fsck.chains import BundleRange, lane_subject, read_head
 from lakelog.store import GetRange, Work, ask, head
@@ -42,14 +42,14 @@ class LaneLook:
 def look_at_lane(number: int, folder: LaneFolder | None, rules: Rules) -> Work[LaneLook]:
     """Look at the head and the tail of a lane, and cut what was listed of it into stretches."""
     subject = lane_subject(number, 0, head_key(number))
-    looked, notes = LaneLook(), FindingCollector()
+    looked, findings = LaneLook(), FindingCollector()
     if number >= rules.lanes:
         # Somebody began to make a larger namespace; or this one had more lanes.
         outcome = "stranger" if folder is None or not folder.bundles else "damaged"
         what = f"lane {number} is there, and the namespace has {rules.lanes}"
         for key in (head_key(number), CLUSTER_KEY):
-            notes.add(Finding(key, 0, 0, what))
-        looked.results.append(subject.result(outcome, notes))
+            findings.add(key, what)
+        looked.results.append(subject.result(outcome, findings))
         return looked
     folder = folder or LaneFolder()
     try:
@@ -63,10 +63,10 @@ def look_at_lane(number: int, folder: LaneFolder | None, rules: Rules) -> Work[L
             if now.floor == seen.floor:
                 break  # It was missing while the floor vouched for it: the head-check rule.
     except NotFoundError:
-        notes.add(Finding(head_key(number), 0, 0, "it is missing, and the lane stops: restore it"))
+        findings.add(head_key(number), "it is missing, and the lane stops: restore it")
         if not folder.bundles and not folder.checkpoints:
-            notes.add(Finding(CLUSTER_KEY, 0, 0, f"it says that there is a lane {number}"))
-        looked.results.append(subject.result("damaged", notes))
+            findings.add(CLUSTER_KEY, f"it says that there is a lane {number}")
+        looked.results.append(subject.result("damaged", findings))
         return looked
     except (CorruptError, UnsupportedError) as error:
         looked.results.append(subject.failed(error))
@@ -104,8 +104,10 @@ def _filled(lane: int, runs: list[Run], holes: FindingCollector) -> Work[list[Ru
             filled[-1] = start, next_
             continue
         more = f", and so are those up to {first - 1}" if first - end > 1 else ""
-        what = f"it is missing{more}; later ones, or a checkpoint, are there: restore it"
-        holes.add(Finding(bundle_key(lane, end), 0, 0, what))
+        holes.add(
+            bundle_key(lane, end),
+            f"it is missing{more}; later ones, or a checkpoint, are there: restore it",
+        )
         filled.append((first, next_))
     return filled
 
@@ -167,4 +169,4 @@ def _tail(lane: int, now: Head) -> Work[Result | None]:
     if not flaw:
         return None
     what = f"{flaw}: it is advisory, and renewed with the next checkpoint"
-    return lane_subject(lane, 0, key).result("stale", FindingCollector(Finding(key, 0, 0, what)))
+    return lane_subject(lane, 0, key).found("stale", what)

@@ -21,7 +21,7 @@ import pyarrow as pa
 from lakelog.errors import InvalidInputError
 from lakelog.log import StagedObject
 from lakelog.model import TimestampType
-from lakelog.records import Codec, decode_header
+from lakelog.records import Codec, frames
 from lakelog.spark.sink.placing import PartitionedRows, PartitionRows
 
 if TYPE_CHECKING:
@@ -112,10 +112,5 @@ def _stamped(rows: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
 
 def _records_of_largest(body: pa.Buffer, most: int) -> int | None:
     """Return how few records make a batch larger than ``most``; None if none is."""
-    view, at, few = memoryview(body), 0, None
-    while at < len(view):
-        header = decode_header(view, at)
-        if header.size > most:
-            few = header.count if few is None else min(few, header.count)
-        at += header.size
-    return few
+    headers = (frame.header for frame in frames(memoryview(body), after=None, crc=False))
+    return min((header.count for header in headers if header.size > most), default=None)
