@@ -17,9 +17,9 @@ from lakelog.maintenance.backlog import (
     SealBatch,
     SealSettings,
     catalog_of,
-    path_of,
     plan_seal,
     read_backlog,
+    try_histories,
 )
 from lakelog.maintenance.bulk_writes import BulkWriteReport, finish_writes
 from lakelog.maintenance.merge import (
@@ -55,7 +55,7 @@ from lakelog.maintenance.seal import (
     make_seal_batch,
     seal_batch,
 )
-from lakelog.maintenance.sweep import sweep_partition
+from lakelog.maintenance.sweep import HistoryObject, history_object, sweep_partition
 from lakelog.maintenance.trim import Trimmed, reap, trim
 
 __all__ = [
@@ -63,6 +63,7 @@ __all__ = [
     "Backlog",
     "BulkWriteReport",
     "Catalog",
+    "HistoryObject",
     "MaintenanceReport",
     "MergeSettings",
     "Retention",
@@ -80,6 +81,7 @@ __all__ = [
     "finish_writes",
     "floor_unchanged",
     "forget_topics",
+    "history_object",
     "incarnations_of",
     "maintain",
     "maintain_lane",
@@ -87,7 +89,6 @@ __all__ = [
     "maintain_topics",
     "make_seal_batch",
     "merge_run",
-    "path_of",
     "plan_merge",
     "plan_retain",
     "plan_seal",
@@ -99,4 +100,5 @@ __all__ = [
     "seal_batch",
     "sweep_partition",
     "trim",
+    "try_histories",
 ]

@@ -13,10 +13,11 @@ What is sealed together are neighbouring partitions, by bytes (``plan_seal``):
 Neighbours in a directory are neighbours in the payload, so a batch is one range of every bundle.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakelog.catalog import Topic
+from lakelog.errors import LakelogError
 from lakelog.journal import (
     KnownBundle,
     Lane,
@@ -27,7 +28,7 @@ from lakelog.journal import (
     slices_of,
 )
 from lakelog.log import refresh
-from lakelog.manifests import PartitionPath
+from lakelog.manifests import Manifest, PartitionPath, try_manifests
 from lakelog.store import AT_ONCE, Work
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "path_of",
     "plan_seal",
     "read_backlog",
+    "try_histories",
 ]
 
 BUNDLES_MAX = 4096
@@ -97,6 +99,14 @@ def path_of(catalog: Catalog, place: TopicIdPartition) -> PartitionPath | None:
     """Return where the history of a partition is; None: nobody knows its topic."""
     topic = catalog.get(place[0])
     return None if topic is None else topic.where(place[1])
+
+
+def try_histories(
+    places: Iterable[TopicIdPartition], catalog: Catalog
+) -> Work[dict[PartitionPath, Manifest | LakelogError]]:
+    """Return the manifest of each partition whose topic is known, or why it cannot be read."""
+    wheres = [where for place in places if (where := path_of(catalog, place)) is not None]
+    return dict(zip(wheres, (yield from try_manifests(wheres)), strict=True))
 
 
 # ---------------------------------------------------------------------------- sharing it out

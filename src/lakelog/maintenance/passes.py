@@ -38,7 +38,7 @@ from lakelog.maintenance.backlog import (
 from lakelog.maintenance.bulk_writes import finish_writes
 from lakelog.maintenance.retain import retain_partition
 from lakelog.maintenance.seal import Sealed, seal_batch
-from lakelog.maintenance.sweep import sweep_listed, sweep_times
+from lakelog.maintenance.sweep import sweep_partition, sweep_times
 from lakelog.maintenance.trim import reap, trim
 from lakelog.manifests import read_manifest, turn_page
 from lakelog.names import is_topic_name
@@ -283,7 +283,8 @@ def maintain_partition(
     manifest = yield from retain_partition(topic, where, ids, now_ms=now_ms, manifest=manifest)
     if (yield from turn_page(where, ids(), now_ms, manifest)):
         manifest = yield from read_manifest(where)
-    swept = yield from sweep_listed(where, infos, manifest, ids, now_ms=now_ms, grace_ms=grace_ms)
+    sweeping = sweep_partition(where, infos, manifest, ids, now_ms=now_ms, grace_ms=grace_ms)
+    swept = yield from sweeping
     return swept, bool(manifest.pages or manifest.segments or manifest.dropped)
 
 

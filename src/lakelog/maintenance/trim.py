@@ -23,7 +23,6 @@ from lakelog.journal import (
     Fold,
     Lane,
     Look,
-    TopicIdPartition,
     Touch,
     append,
     encode_head,
@@ -31,8 +30,8 @@ from lakelog.journal import (
     read_checkpoint,
     write_checkpoint,
 )
-from lakelog.maintenance.backlog import Backlog, Catalog, path_of
-from lakelog.manifests import Manifest, PartitionPath, try_manifests
+from lakelog.maintenance.backlog import Backlog, Catalog, try_histories
+from lakelog.manifests import Manifest
 from lakelog.names import head_key, lane_prefix, seq_of
 from lakelog.store import (
     ListPage,
@@ -88,8 +87,13 @@ def _sealed_to(lane: Lane, backlog: Backlog, catalog: Catalog) -> Work[int]:
     fold = lane.fold
     places = dict.fromkeys(one.place for held in backlog.bundles for one in held.bundle.slices)
     left = [place for place in places if fold is None or not fold.is_deleted(place[0])]
-    wheres = [where for place in left if (where := path_of(catalog, place)) is not None]
-    manifests = yield from _readable(wheres)
+    found = yield from try_histories(left, catalog)
+    for one in found.values():
+        if isinstance(one, UnavailableError):
+            raise one
+    # What a damaged one says is not known: so nothing of its partition counts as sealed, and the
+    # floor stays before it.
+    manifests = {where.place: one for where, one in found.items() if isinstance(one, Manifest)}
     for held in backlog.bundles:
         for one in held.bundle.slices:
             if fold is not None and fold.is_deleted(one.topic):
@@ -101,20 +105,6 @@ def _sealed_to(lane: Lane, backlog: Backlog, catalog: Catalog) -> Work[int]:
             if not safe and one.next_offset > manifest.log_start:
                 return held.bundle.seq
     return backlog.floor + len(backlog.bundles)
-
-
-def _readable(wheres: list[PartitionPath]) -> Work[dict[TopicIdPartition, Manifest]]:
-    """Return the manifests that can be read. What a damaged one says is not known: so nothing of
-    its partition counts as sealed, and the floor stays before it.
-    """
-    found = yield from try_manifests(wheres)
-    manifests: dict[TopicIdPartition, Manifest] = {}
-    for where, one in zip(wheres, found, strict=True):
-        if isinstance(one, UnavailableError):
-            raise one
-        if isinstance(one, Manifest):
-            manifests[where.place] = one
-    return manifests
 
 
 def _is_worth_it(backlog: Backlog) -> bool:

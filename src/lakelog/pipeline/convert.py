@@ -14,6 +14,7 @@ A segment is held in memory while it is made, because a store takes an object wh
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from lakelog.errors import ConflictError, CorruptError, InvalidInputError, UnsupportedError
@@ -28,6 +29,7 @@ from lakelog.pipeline.frame import (
     SourceJob,
     Step,
     StoreRequest,
+    pack,
 )
 from lakelog.pipeline.losses import LossGuard
 from lakelog.pipeline.parquet import ParquetGroup
@@ -203,14 +205,8 @@ def _runs(
     found: Iterable[Any], segment_bytes: int | None
 ) -> Iterator[tuple[SegmentRef | ParquetGroup, ...]]:
     """Yield what is converted together: neighbours of a partition, up to a segment's size."""
-    held: list[SegmentRef | ParquetGroup] = []
-    size = 0
-    for piece in found:
-        same = held and (held[0].topic, held[0].partition) == (piece.topic, piece.partition)
-        if held and (not same or segment_bytes is None or size + piece.size > segment_bytes):
-            yield tuple(held)
-            held, size = [], 0
-        held.append(piece)
-        size += piece.size
-    if held:
-        yield tuple(held)
+    if segment_bytes is None:
+        yield from ((piece,) for piece in found)
+        return
+    for _, pieces in groupby(found, key=lambda piece: (piece.topic, piece.partition)):
+        yield from (task.units for task in pack(pieces, segment_bytes))

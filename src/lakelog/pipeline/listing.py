@@ -5,7 +5,7 @@ or a partition that cannot be read is a result, and stops no other.
 """
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from lakelog.catalog import Topic, news_of_topics, open_namespace
@@ -27,7 +27,6 @@ from lakelog.segments import (
 from lakelog.store import Op, run
 
 __all__ = [
-    "Listed",
     "failed_partition",
     "feed",
     "list_copies",
@@ -47,18 +46,10 @@ def list_segments(
     return [segment for segments in logs.values() for segment in segments]
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """Segments to look at, and what is known without looking at any."""
-
-    segments: list[SegmentRef]
-    results: tuple[Result, ...]
-
-
 def list_copies(
     perform: Callable[[Any], Any], url: str, layout: str, selection: Selection, *, closed: bool
-) -> Listed:
-    """Return every segment that is wanted, with all copies of it.
+) -> tuple[list[SegmentRef], tuple[Result, ...]]:
+    """Return every segment that is wanted, with all copies of it; and what is known by then.
 
     ``closed`` says that nobody writes, to the last one of a partition neither.
     """
@@ -71,7 +62,7 @@ def list_copies(
         if not found.segments:
             results.append(_without_segments(found))
     results += missing_results(url, layout, selection, topics, perform=perform)
-    return Listed(segments, tuple(results))
+    return segments, tuple(results)
 
 
 def _without_segments(directory: Directory) -> Result:

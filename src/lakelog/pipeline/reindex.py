@@ -58,10 +58,9 @@ class Reindex(SourceJob):
         fmt = layout_named(self.layout).format
         if fmt not in INDEXES:
             raise InvalidInputError(f"{self.layout} carries its index inside: use convert")
-        listed = list_copies(
+        segments, results = list_copies(
             connect(SOURCE), self.source.url, self.layout, self.selection, closed=self.closed
         )
-        segments = listed.segments
         objects, expected = expected_reads(segments)
         missing = sum(suffix not in one.sizes for one in segments for suffix in INDEXES[fmt])
         return Plan(
@@ -69,7 +68,7 @@ class Reindex(SourceJob):
             objects_read=objects,
             objects_written=missing,
             expected=expected + Usage(requests={"put": missing} if missing else {}),
-            results=listed.results,
+            results=results,
         )
 
     def step(self, segment: SegmentRef) -> Step[Result]:

@@ -38,11 +38,11 @@ from lakelog.maintenance import (
     end_lane,
     floor_unchanged,
     make_seal_batch,
-    path_of,
     plan_seal,
     read_backlog,
+    try_histories,
 )
-from lakelog.manifests import Manifest, PartitionPath, SegmentRow, try_manifests
+from lakelog.manifests import Manifest, PartitionPath, SegmentRow
 from lakelog.model import Rules
 from lakelog.pipeline.frame import (
     TARGET,
@@ -276,10 +276,11 @@ def _unsealed(
 ) -> Work[tuple[Backlog, list[tuple[PartitionPath, LakelogError]]]]:
     """Return a backlog without what manifests have already, and those that cannot be read."""
     places = sorted({one.place for held in backlog.bundles for one in held.bundle.slices})
-    wheres = [where for place in places if (where := path_of(catalog, place)) is not None]
-    found = [*zip(wheres, (yield from try_manifests(wheres)), strict=True)]
-    ends = {where.place: one.sealed_end for where, one in found if isinstance(one, Manifest)}
-    damaged = [(where, one) for where, one in found if isinstance(one, LakelogError)]
+    found = yield from try_histories(places, catalog)
+    ends = {
+        where.place: one.sealed_end for where, one in found.items() if isinstance(one, Manifest)
+    }
+    damaged = [(where, one) for where, one in found.items() if isinstance(one, LakelogError)]
     return replace(backlog, bundles=tuple(_thinned(backlog.bundles, ends))), damaged
 
 

@@ -63,14 +63,14 @@ class Verify(SourceJob):
     def plan(self, connect: Connect) -> Plan:
         """List the segments."""
         perform, url, layout = connect(SOURCE), self.source.url, self.layout
-        listed = list_copies(perform, url, layout, self.selection, closed=self.closed)
+        segments, results = list_copies(perform, url, layout, self.selection, closed=self.closed)
         unsealed = unsealed_results(url, layout, self.selection, perform, self.host, UNSEALED_NEXT)
-        objects, expected = expected_reads(listed.segments, passes=2 if self.records else 1)
+        objects, expected = expected_reads(segments, passes=2 if self.records else 1)
         return Plan(
-            units=listed.segments,
+            units=segments,
             objects_read=objects,
             expected=expected,
-            results=listed.results + unsealed,
+            results=results + unsealed,
         )
 
     def step(self, segment: SegmentRef) -> Step[Result]:

@@ -18,6 +18,7 @@ from lakelog.journal import Head as LaneHead
 from lakelog.journal import follow as real_follow
 from lakelog.journal import read_bundle as real_read_bundle
 from lakelog.log import Bounds, refresh
+from lakelog.maintenance import HistoryObject
 from lakelog.manifests import Intent, Manifest, SegmentRow, changes, read_manifest
 from lakelog.names import bundle_key, head_key
 from lakelog.store import (
@@ -289,7 +290,7 @@ BUGS: dict[str, Bug] = {
     ),
     "sweep-intent": Bug(
         "objects are swept whose writer has announced them",
-        (("lakelog.maintenance.sweep", "_is_of", _no), (_CHANGES, "cancel", _nothing)),
+        ((HistoryObject, "is_of", _no), (_CHANGES, "cancel", _nothing)),
     ),
     "ack-failed": Bug(
         "a request of a failed flush is acknowledged",

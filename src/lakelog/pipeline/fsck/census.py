@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from lakelog.maintenance import HistoryObject, history_object
 from lakelog.names import (
     BROKERS_PREFIX,
     CLUSTER_KEY,
@@ -49,8 +50,6 @@ _PASSING = (
 _LANE = re.compile(r"_lakelog/lanes/(\d{4})/(?:(head)|(tail)|(\d{20})\.(bundle|checkpoint))")
 _SHARD = re.compile(r"_lakelog/groups/(\d{2})")
 _FOLDER = re.compile(r"([a-zA-Z0-9._-]{1,249}(?:~[1-9]\d{0,9})?)/(0|[1-9]\d{0,9})/(.+)")
-_SEGMENT = re.compile(r"(segment-\d{20}(?:-[0-9a-f]{32})?)\.(?:kfs|index|timeindex)")
-_PAGE = re.compile(r"(page-[0-9a-f]{32})\.json")
 
 
 # ---------------------------------------------------------------------------- the system's own
@@ -125,8 +124,8 @@ class Folder:
 
     path: str
     partition: int
-    stems: dict[str, list[str]] = field(default_factory=dict)
-    """Segments and pages by their names without suffixes, and the ends of their keys."""
+    objects: dict[HistoryObject, list[str]] = field(default_factory=dict)
+    """Segments and pages, and the suffixes of their keys."""
     strangers: list[str] = field(default_factory=list)
 
     @property
@@ -143,8 +142,8 @@ def folders_of(listing: Iterable[ObjectInfo]) -> Iterator[Folder | str]:
         folder = Folder(*place)
         for info in infos:
             name = info.key.removeprefix(folder.prefix)
-            if found := _SEGMENT.fullmatch(name) or _PAGE.fullmatch(name):
-                folder.stems.setdefault(found[1], []).append(name.removeprefix(found[1]))
+            if (found := history_object(name)) is not None:
+                folder.objects.setdefault(found, []).append(name.removeprefix(found.stem))
             elif name != "manifest":
                 folder.strangers.append(info.key)
         yield folder

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 from lakelog.catalog import Topic, read_topic
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
+from lakelog.maintenance import HistoryObject
 from lakelog.manifests import (
-    Intent,
     Manifest,
     PageRow,
     PartitionPath,
@@ -126,14 +126,14 @@ Judged = tuple[Manifest, list[Row]]
 
 
 def _judge(folder: Folder, topic: Topic | None, findings: FindingCollector) -> Work[Judged | None]:
-    """Return a manifest and all its rows; None where there is none, or findings say what is wrong."""
+    """Return a manifest and all its rows; None: there is none, or findings say what is wrong."""
     key = f"{folder.prefix}manifest"
     cell = yield from read_cell(key)
     if cell is None:
         # Segments are written behind an intent; but for those of a topic that is being imported.
-        if folder.stems and topic is not None and topic.is_open:
+        if folder.objects and topic is not None and topic.is_open:
             findings.add(
-                key, f"it is missing, and {len(folder.stems)} objects lie beside it: restore it"
+                key, f"it is missing, and {len(folder.objects)} objects lie beside it: restore it"
             )
         return None
     try:
@@ -247,8 +247,8 @@ def _orphans(folder: Folder, manifest: Manifest, rows: Sequence[Row]) -> Work[Fi
     """Note what nobody names and nobody has announced: what a sweep removes in time."""
     named = manifest.names() | {one.row.name for one in rows}
     findings = FindingCollector()
-    for key, stem in _unnamed(folder, named):
-        if any(_is_of(stem, intent) for intent in manifest.intents):
+    for key, one in _unnamed(folder, named):
+        if any(one.is_of(intent) for intent in manifest.intents):
             continue
         try:
             yield from head(key)  # A sweep may have been faster.
@@ -258,22 +258,11 @@ def _orphans(folder: Folder, manifest: Manifest, rows: Sequence[Row]) -> Work[Fi
     return findings
 
 
-def _unnamed(folder: Folder, named: set[str]) -> Iterator[tuple[str, str]]:
-    for stem, suffixes in folder.stems.items():
-        if stem not in named:
+def _unnamed(folder: Folder, named: set[str]) -> Iterator[tuple[str, HistoryObject]]:
+    for one, suffixes in folder.objects.items():
+        if one.stem not in named:
             for suffix in suffixes:
-                yield f"{folder.prefix}{stem}{suffix}", stem
-
-
-def _is_of(stem: str, intent: Intent) -> bool:
-    """Whether an object may be one that was announced: by its writer, or by its offset."""
-    kind, _, rest = stem.partition("-")
-    first, _, write = rest.partition("-")
-    if kind == "page":
-        return first == intent.write
-    if write:
-        return write == intent.write
-    return intent.base_offset <= int(first) < intent.next_offset
+                yield f"{folder.prefix}{one.stem}{suffix}", one
 
 
 # ---------------------------------------------------------------------------- looking again

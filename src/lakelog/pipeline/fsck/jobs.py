@@ -245,7 +245,7 @@ class _Survey:
             name = found.path.partition("~")[0]
             if name not in unreadable and self._selection.wants(name, found.partition):
                 some.append(found)
-                objects += len(found.stems)
+                objects += len(found.objects)
             if len(some) >= FOLDERS_MAX or objects >= OBJECTS_MAX:
                 self._look_at_folders(some, owners)
                 some, objects = [], 0
