@@ -88,9 +88,9 @@ def _sealed_to(lane: Lane, backlog: Backlog, catalog: Catalog) -> Work[int]:
     places = dict.fromkeys(one.place for held in backlog.bundles for one in held.bundle.slices)
     left = [place for place in places if fold is None or not fold.is_deleted(place[0])]
     found = yield from try_histories(left, catalog)
-    for one in found.values():
-        if isinstance(one, UnavailableError):
-            raise one
+    for answer in found.values():
+        if isinstance(answer, UnavailableError):
+            raise answer
     # What a damaged one says is not known: so nothing of its partition counts as sealed, and the
     # floor stays before it.
     manifests = {where.place: one for where, one in found.items() if isinstance(one, Manifest)}

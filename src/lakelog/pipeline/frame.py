@@ -20,14 +20,13 @@ Result. A store that does not answer is an error: the task fails, and Spark trie
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from lakelog.errors import CorruptError, InvalidInputError, LakelogError, UnsupportedError
 from lakelog.flows import through
 from lakelog.ports import Host
 from lakelog.segments import Selection
-from lakelog.store import WORK, StoreSpec, Usage, Work
+from lakelog.store import WORK, StoreSpec, Usage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +55,6 @@ __all__ = [
     "Task",
     "Unit",
     "at_store",
-    "at_store_or_on",
     "failed",
     "pack",
 ]
@@ -93,23 +91,13 @@ Connect = Callable[[str], Callable[[Any], Any]]
 """Opens a store by its name, and returns what performs operations there."""
 
 
-def at_store(store: str, flow: Work[T]) -> Step[T]:
-    """Run a flow of store operations as a part of a step."""
-    return (yield from through(flow, partial(_request, store)))
-
-
-def at_store_or_on(flow: Generator[Any, Any, None], store: str) -> Generator[Any, Any, None]:
-    """Run a flow of store operations that gives Arrow batches on its way, which are handed on."""
+def at_store(store: str, flow: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+    """Run a flow of store operations as a part of a step; what else it yields is handed on."""
 
     def each(item: Any) -> Generator[Any, Any, Any]:
         return (yield StoreRequest(store, item) if isinstance(item, WORK) else item)
 
     return through(flow, each)
-
-
-def _request(store: str, op: Any) -> Step[Any]:
-    """Ask a store for one thing."""
-    return (yield StoreRequest(store, op))
 
 
 class Finding(NamedTuple):

@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakelog.log import Extent, LocatedRange, Survey, open_survey, sealed_ranges
 from lakelog.log.rows import read_task
 from lakelog.model import Rules
-from lakelog.pipeline.frame import StoreRequest, at_store_or_on
+from lakelog.pipeline.frame import StoreRequest, at_store
 from lakelog.ports import Host
 from lakelog.segments import Selection
 from lakelog.store import Work, run
@@ -85,4 +85,4 @@ def read_namespace(
     survey = Survey(rules=piece.rules, clock=piece.host.clock, ids=piece.host.ids)
     wanted = span._replace(base_offset=base, next_offset=next_)
     # What is gone is looked for elsewhere.
-    yield from at_store_or_on(read_task([wanted], survey.lane, columns), store)
+    yield from at_store(store, read_task([wanted], survey.lane, columns))

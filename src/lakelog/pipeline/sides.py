@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from lakelog.errors import CorruptError, InvalidInputError
 from lakelog.flows import Items, asked_for
 from lakelog.formats import FORMATS, Carries
-from lakelog.pipeline.frame import StoreRequest, Subject, at_store_or_on
+from lakelog.pipeline.frame import StoreRequest, Subject, at_store
 from lakelog.pipeline.kafka_reader import KafkaPartition, list_live, read_live
 from lakelog.pipeline.listing import list_segments, whole
 from lakelog.pipeline.namespace import LogPiece, list_namespace, read_namespace
@@ -128,7 +128,7 @@ def read_piece(
     chosen = tuple(columns)
     if isinstance(piece, SegmentRef):
         flow = read_part(whole(piece, offset_from, offset_to), chosen, **settings)
-        yield from at_store_or_on(flow, store)
+        yield from at_store(store, flow)
     elif isinstance(piece, ParquetGroup):
         yield from _within(read_group(piece, store, chosen), offset_from, offset_to)
     elif isinstance(piece, LogPiece):
