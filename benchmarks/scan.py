@@ -38,7 +38,7 @@ from benchmarks.measure import arguments, closing_line
 from benchmarks.spark import ConstantSource, Took, drain, rounds_of, write_constant
 from lakelog.formats.strm import encode_segment as encode_strm
 from lakelog.records import Codec, decode_batches
-from lakelog.segments import OffsetSpec
+from lakelog.segments import OffsetSpec, Selection
 from lakelog.segments.mend import read_split
 from lakelog.segments.scan import ScanRequest, plan_scan, scan
 from lakelog.store import LocalStore, Meter, Op, metered
@@ -100,7 +100,9 @@ class Bench:
         """The ceiling: the first batch of ours, as many rows, as many tasks."""
         file = self.scratch / f"{topic.name}.arrow"
         if not file.exists():
-            stream = scan(str(self.data), layout="kafka", topics=[topic.name], columns=COLUMNS)
+            wanted = Selection(topics=frozenset([topic.name]))
+            request = ScanRequest(layout="kafka", selection=wanted)
+            stream = scan(LocalStore(str(self.data)), request, COLUMNS)
             write_constant(file, stream.read_next_batch())
         splits = self.ours(topic).rdd.getNumPartitions()
         reader = self.spark.read.format("constant").option("file", str(file)).option("ddl", DDL)

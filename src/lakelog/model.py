@@ -1,4 +1,4 @@
-"""The nouns of the house: values that every floor above speaks of.
+"""The nouns: values that every package speaks of.
 
 Times are integers in the unit the wire uses (milliseconds since 1970, unless the name says
 otherwise); -1 means that the writer gave none. Ranges are half-open: ``base_offset`` belongs to

@@ -98,7 +98,7 @@ _SEQ = re.compile(r"(\d{20})\.(bundle|checkpoint)")
 
 
 def is_topic_name(name: str) -> bool:
-    """Say whether Kafka allows it as a name, and the house has not taken it."""
+    """Say whether Kafka allows it as a name, and it is not reserved."""
     return bool(_TOPIC.fullmatch(name)) and name not in RESERVED
 
 
@@ -106,7 +106,7 @@ def check_topic_name(name: str) -> str:
     """Return a name of a topic.
 
     Raises:
-        InvalidInputError: Kafka does not allow it, or it is taken by the house.
+        InvalidInputError: Kafka does not allow it, or it is reserved.
     """
     if name in RESERVED:
         raise InvalidInputError(f"{name!r} is reserved, and no name of a topic: choose another one")

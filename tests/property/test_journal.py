@@ -535,7 +535,7 @@ def test_every_offset_at_or_above_the_floor_is_found_and_no_other(
     missing = data.draw(st.lists(st.integers(0, len(chain.bundles)), max_size=6))
     script = stored(chain, every, missing)
     lane = script.learned()
-    top = fold.seq - len(lane.known.held)
+    top = fold.seq - len(lane.known.bundles)
     floor = data.draw(st.integers(0, max(0, top)))
     lowered(lane, floor)
     for place, end in sorted(fold.ends.items()):

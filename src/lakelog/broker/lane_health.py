@@ -34,7 +34,7 @@ class LaneHealth:
     @property
     def refused_puts(self) -> int:
         """How often the store has answered a put of a bundle with a failure, so far."""
-        return self._lane.notes["W3 unknown"]
+        return self._lane.counters["W3 unknown"]
 
     @property
     def unanswered_s(self) -> float:

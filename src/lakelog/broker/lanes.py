@@ -387,7 +387,7 @@ class LaneWriter:
         # It runs in a thread, and so it is given a value, and not the lane.
         try:
             await self._aside(store_checkpoint(self.lane.number, due))
-            self.lane.notes["checkpoint"] += 1
+            self.lane.counters["checkpoint"] += 1
             self.lane.stands(due[0].seq)
         except LakelogError as error:
             self._complain(error)

@@ -25,6 +25,7 @@ from lakelog.catalog.listing import Marks, News, list_topics, news_of_topics
 from lakelog.catalog.namespace import (
     Namespace,
     claim_pipeline,
+    has_namespace,
     is_pipeline_claimed,
     make_namespace,
     open_namespace,
@@ -66,6 +67,7 @@ __all__ = [
     "describe_configs",
     "forget_retired",
     "grow_topic",
+    "has_namespace",
     "is_pipeline_claimed",
     "list_topics",
     "make_namespace",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from lakelog.catalog.topics import Topic, decode_topic
 from lakelog.errors import CorruptError, InvalidInputError, LakelogError
 from lakelog.names import STAGING, TOPICS_PREFIX, is_topic_name, topic_key
-from lakelog.store import ObjectInfo, Work, list_objects, read_cell, together, tried
+from lakelog.store import Work, list_objects, read_cell, together, tried
 
 __all__ = ["Marks", "News", "list_topics", "news_of_topics"]
 
@@ -53,7 +53,7 @@ def news_of_topics(marks: Marks, wants: Callable[[str], bool] = lambda _: True) 
     objects = yield from list_objects(TOPICS_PREFIX)
     found = {info.key.removeprefix(TOPICS_PREFIX): info for info in objects}
     seen = {
-        name: _mark(info)
+        name: (info.etag, info.size, info.modified_ms)
         for name, info in found.items()
         if (name == STAGING or is_topic_name(name)) and wants(name)
     }
@@ -67,10 +67,6 @@ def news_of_topics(marks: Marks, wants: Callable[[str], bool] = lambda _: True) 
             news.topics[name] = topic
     marks.update({name: seen[name] for name in news.topics})
     return news
-
-
-def _mark(info: ObjectInfo) -> tuple[str, int, int]:
-    return info.etag, info.size, info.modified_ms
 
 
 def _read(name: str) -> Work[Topic]:

@@ -23,11 +23,12 @@ from lakelog.formats import Bytes, decode_fields, decoding, number
 from lakelog.journal import Head, encode_head
 from lakelog.model import Rules
 from lakelog.names import CLUSTER_KEY, PIPELINE_KEY, head_key
-from lakelog.store import Work, change_cell, put_if_absent, read_cell
+from lakelog.store import Work, change_cell, head, put_if_absent, read_cell
 
 __all__ = [
     "Namespace",
     "claim_pipeline",
+    "has_namespace",
     "is_pipeline_claimed",
     "make_namespace",
     "open_namespace",
@@ -67,6 +68,15 @@ def make_namespace(id_: bytes, rules: Rules) -> Work[Namespace]:
     if body != mine:
         raise ConflictError("there is a namespace here already: use it, or choose another folder")
     return Namespace(id=id_, rules=rules)
+
+
+def has_namespace() -> Work[bool]:
+    """Say whether there is a namespace here."""
+    try:
+        yield from head(CLUSTER_KEY)
+    except NotFoundError:
+        return False
+    return True
 
 
 def open_namespace() -> Work[Namespace]:

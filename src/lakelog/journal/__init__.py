@@ -58,6 +58,7 @@ from lakelog.journal.timekeeping import (
 from lakelog.journal.walk import (
     DIRECTORIES_AT_ONCE,
     TAIL_BYTES_MAX,
+    checkpoint_in,
     follow,
     learn,
     probe,
@@ -100,6 +101,7 @@ __all__ = [
     "Unknown",
     "append",
     "batches_of",
+    "checkpoint_in",
     "compare",
     "decode_head",
     "encode_head",

@@ -35,7 +35,7 @@ from collections.abc import Sequence
 from enum import Enum, auto
 
 from lakelog.errors import TooLargeError, UnavailableError
-from lakelog.formats.lanes import PAYLOAD_BYTES_MAX, Bundle
+from lakelog.formats.lanes import PAYLOAD_BYTES_MAX
 from lakelog.journal.draft import Draft, draft
 from lakelog.journal.fold import MEMORY_MS
 from lakelog.journal.lane import KnownBundle, Lane, floor_holds
@@ -93,7 +93,7 @@ def append(lane: Lane, requests: Sequence[Request]) -> Work[tuple[Outcome, ...]]
     most = len(left)
     while left:
         if lane.elapsed_ms(*begun) > JUDGED_MS_MAX:
-            lane.notes["too old to judge"] += 1
+            lane.counters["too old to judge"] += 1
             outcomes.update((at, Unknown()) for at, _ in left)
             break
         if not lane.is_sure:
@@ -107,7 +107,7 @@ def append(lane: Lane, requests: Sequence[Request]) -> Work[tuple[Outcome, ...]]
             now_ms=(yield from stamp(lane.time, lane.clock, lane.ids)),
         )
         fate = yield from _kept_time(lane, made)
-        lane.notes[f"fate {fate.name.lower()}"] += 1
+        lane.counters[f"fate {fate.name.lower()}"] += 1
         if fate is _Fate.TOO_LARGE or fate is _Fate.GIVEN_UP:
             most = max(len(some) // 2, 1)
             lane.payload_bytes_max = max(made.size_bytes // 2, SMALL_BYTES)
@@ -151,19 +151,19 @@ def _kept_time(lane: Lane, made: Draft) -> Work[_Fate]:
     """Store a draft, and let the lane say since when it is being stored."""
     lane.putting_since_ms = lane.clock.boot_ms()
     try:
-        return (yield from (_settle(lane, made) if made.is_empty else _store(lane, made)))
+        return (yield from (_confirm_refusals(lane, made) if made.is_empty else _store(lane, made)))
     finally:
         lane.putting_since_ms = None
 
 
-def _settle(lane: Lane, made: Draft) -> Work[_Fate]:
+def _confirm_refusals(lane: Lane, made: Draft) -> Work[_Fate]:
     """There is nothing to store: only duplicates, which are known, and refusals."""
     if not any(isinstance(outcome, Refused) for outcome in made.outcomes):
         return _Fate.STORED
     seq = lane.next_seq
     found = yield from read_bundle(lane, seq)
     if found is not None:
-        lane.notes["refusal stale"] += 1
+        lane.counters["refusal stale"] += 1
         return (yield from _follow(lane, seq, found))
     if (yield from floor_holds(lane, seq)):
         return _Fate.STORED
@@ -181,35 +181,35 @@ def _store(lane: Lane, made: Draft) -> Work[_Fate]:
         try:
             answer = yield from put_if_absent(key, body)
             if isinstance(answer, Created):
-                lane.notes["W3 created"] += 1
+                lane.counters["W3 created"] += 1
                 _let_grow(lane, made.size_bytes)
                 return (yield from _confirm(lane, KnownBundle(bundle, answer.etag, size)))
             found = yield from read_bundle(lane, seq)
         except TooLargeError:
-            lane.notes["W3 too large"] += 1
+            lane.counters["W3 too large"] += 1
             # An earlier put of it may have been taken, by a store that has changed its mind.
             return _Fate.GIVEN_UP if unanswered else _Fate.TOO_LARGE
         except UnavailableError:
-            lane.notes["W3 unknown"] += 1
+            lane.counters["W3 unknown"] += 1
             unanswered = True
             waited_ms = lane.clock.boot_ms() - since_ms
             if made.size_bytes > SMALL_BYTES and waited_ms > PATIENCE_MS:
-                lane.notes["W3 given up"] += 1
+                lane.counters["W3 given up"] += 1
                 return _Fate.GIVEN_UP
             yield Wait(delay_ms)
             delay_ms = min(2 * delay_ms, DELAY_MS_MAX)
             continue
         if found is None:
-            lane.notes["W3 exists, then absent"] += 1
+            lane.counters["W3 exists, then absent"] += 1
             yield Wait(delay_ms)
             yield from learn(lane)
             if lane.next_seq != seq:
                 return _Fate.UNKNOWN
-        elif _is_mine(found.bundle, bundle):
-            lane.notes["W3 mine"] += 1
+        elif found.bundle.nonce == bundle.nonce:
+            lane.counters["W3 mine"] += 1
             return (yield from _confirm(lane, found))
         else:
-            lane.notes["W3 another's"] += 1
+            lane.counters["W3 another's"] += 1
             fate = yield from _follow(lane, seq, found)
             return _Fate.UNKNOWN if fate is _Fate.GONE else fate
 
@@ -218,10 +218,6 @@ def _let_grow(lane: Lane, size: int) -> None:
     """A bundle as large as we dared was stored: the next one may be twice as large."""
     if 2 * size >= lane.payload_bytes_max:
         lane.payload_bytes_max = min(2 * lane.payload_bytes_max, PAYLOAD_BYTES_MAX)
-
-
-def _is_mine(found: Bundle, mine: Bundle) -> bool:
-    return found.nonce == mine.nonce
 
 
 def _follow(lane: Lane, seq: int, found: KnownBundle) -> Work[_Fate]:
@@ -234,9 +230,9 @@ def _confirm(lane: Lane, held: KnownBundle) -> Work[_Fate]:
     """W4: it was stored at this key; does the key count?"""
     seq = held.bundle.seq
     if (yield from floor_holds(lane, seq)):
-        lane.notes["W4 holds"] += 1
+        lane.counters["W4 holds"] += 1
         lane.take(held)
         return _Fate.STORED
-    lane.notes["W4 passed"] += 1
+    lane.counters["W4 passed"] += 1
     lane.forget()
     return _Fate.UNKNOWN

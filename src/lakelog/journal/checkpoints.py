@@ -31,7 +31,7 @@ def write_checkpoint(lane: Lane, due: Due | None = None) -> Work[bool]:
     if due is None:
         return False
     yield from store_checkpoint(lane.number, due)
-    lane.notes["checkpoint"] += 1
+    lane.counters["checkpoint"] += 1
     lane.stands(due[0].seq)
     return True
 

@@ -91,16 +91,16 @@ class Draft:
         return False
 
     def _append(self, request: Append) -> Outcome:
-        place, _, rows, offsets, _, _ = request
-        if place[0] not in self._alive and self._is_deleted(place[0]):
+        topic_partition, _, rows, offsets, _, _ = request
+        if topic_partition[0] not in self._alive and self._is_deleted(topic_partition[0]):
             return Refused(Refusal.TOPIC_DELETED)
-        base = self._ends.get(place)
+        base = self._ends.get(topic_partition)
         if base is None:
-            base = self._fold.end(place)
+            base = self._fold.end(topic_partition)
         row = rows[0]
         if row.producer_id >= 0:
-            key = (*place, row.producer_id)
-            seen = self._producers.get(key) or self._fold.producer(place, row.producer_id)
+            key = (*topic_partition, row.producer_id)
+            seen = self._producers.get(key) or self._fold.producer(topic_partition, row.producer_id)
             match judge(seen, row):
                 case None:
                     state = seen or ProducerState(row.producer_epoch, 0, ())
@@ -115,26 +115,26 @@ class Draft:
                         created_ms=self._created_ms,
                         duplicate=True,
                     )
-        self._ends[place] = base + offsets
-        taken = self._taken.get(place)
+        self._ends[topic_partition] = base + offsets
+        taken = self._taken.get(topic_partition)
         if taken is None:
-            self._taken[place] = [request]
+            self._taken[topic_partition] = [request]
         else:
             taken.append(request)
         fields = (base, self._seq, self._epoch, self._created_ms, False)
         return tuple.__new__(Stored, fields)
 
     def _begin(self, request: Begin) -> Outcome:
-        place, offset = request.place, request.offset
-        if self._is_deleted(place[0]):
+        topic_partition, offset = request.place, request.offset
+        if self._is_deleted(topic_partition[0]):
             return Refused(Refusal.TOPIC_DELETED)
-        end = self._ends.get(place, self._fold.end(place))
-        if end == offset and place not in self._taken:
+        end = self._ends.get(topic_partition, self._fold.end(topic_partition))
+        if end == offset and topic_partition not in self._taken:
             return Stored(offset, -1, self._epoch, self._created_ms, duplicate=True)
         if end:
             return Refused(Refusal.BEGUN)
-        self._ends[place] = offset
-        self._events.append(Event.begins(*place, offset))
+        self._ends[topic_partition] = offset
+        self._events.append(Event.begins(*topic_partition, offset))
         return self._stored(offset)
 
     def _commit(self, request: CommitWrite) -> Outcome:
@@ -175,20 +175,22 @@ class Draft:
         batches: list[BatchRow] = []
         payload: list[Bytes] = []
         at = LEAD_BYTES
-        for place, appends in sorted(self._taken.items()):
+        for topic_partition, appends in sorted(self._taken.items()):
             length = count = 0
             for append in appends:
                 payload.append(append.body)
                 batches += append.rows
                 length += len(append.body)
                 count += len(append.rows)
-            first, end = appends[0], self._ends[place]
+            first, end = appends[0], self._ends[topic_partition]
             base = end - sum([append.offsets for append in appends])
             min_ms, max_ms = first.min_timestamp, first.max_timestamp
             if len(appends) > 1:
                 min_ms = min([append.min_timestamp for append in appends])
                 max_ms = max([append.max_timestamp for append in appends])
-            slices.append(Slice(*place, count, base, end - base, at, length, min_ms, max_ms))
+            slices.append(
+                Slice(*topic_partition, count, base, end - base, at, length, min_ms, max_ms)
+            )
             at += length
         slices += self._staged
         bundle = Bundle(

@@ -2,7 +2,7 @@
 
 A lane has one put in flight. While it is, requests queue up; the next flush begins when there is
 none in flight, and either enough bytes are waiting or the oldest request has waited long enough.
-Bundles are capped, and so is the queue: what does not fit is refused at the door, before it costs
+Bundles are capped, and so is the queue: what does not fit is refused before it costs
 memory, and the client comes again later. Clients have equal parts of each bundle, as far as they
 want them.
 """
@@ -199,9 +199,5 @@ def flush(lane: Lane, requests: Sequence[Request]) -> Work[Flushed]:
     try:
         return Flushed((yield from append(lane, requests)))
     except LakelogError as error:
-        lane.notes["flush failed"] += 1
-        return Flushed(_failed(requests), error)
-
-
-def _failed(requests: Sequence[Request]) -> tuple[Outcome, ...]:
-    return tuple(Unknown() for _ in requests)
+        lane.counters["flush failed"] += 1
+        return Flushed(tuple(Unknown() for _ in requests), error)

@@ -35,7 +35,6 @@ from lakelog.formats.lanes import (
     Mark,
     Producer,
     Rolled,
-    Slice,
     Write,
 )
 from lakelog.journal.layers import Layers
@@ -103,12 +102,12 @@ class Fold:
 
     # ------------------------------------------------------------------------ asking
 
-    def end(self, place: TopicIdPartition) -> int:
+    def end(self, topic_partition: TopicIdPartition) -> int:
         """Return the offset that comes next in a partition."""
-        return self.ends.get(place, 0)
+        return self.ends.get(topic_partition, 0)
 
-    def producer(self, place: TopicIdPartition, producer_id: int) -> ProducerState | None:
-        return self.producers.get((*place, producer_id))
+    def producer(self, topic_partition: TopicIdPartition, producer_id: int) -> ProducerState | None:
+        return self.producers.get((*topic_partition, producer_id))
 
     def is_deleted(self, topic: bytes) -> bool:
         return (EventKind.TOPIC_DELETED, topic) in self.marks
@@ -146,11 +145,11 @@ class Fold:
                     return f"{event.place} begins at {event.number}, and has begun"
                 ends[event.place] = event.number
         for slice_ in bundle.slices:
-            place = slice_.place
-            end = ends.get(place, self.end(place))
+            topic_partition = slice_.place
+            end = ends.get(topic_partition, self.end(topic_partition))
             if slice_.base_offset != end:
-                return f"a slice at {slice_.base_offset} of {place}, which ends at {end}"
-            ends[place] = slice_.next_offset
+                return f"a slice at {slice_.base_offset} of {topic_partition}, which ends at {end}"
+            ends[topic_partition] = slice_.next_offset
         return ""
 
     # ------------------------------------------------------------------------ the next one
@@ -241,7 +240,7 @@ class Fold:
             for bundle in bundles
             for slice_ in bundle.slices
         ]
-        rows.sort(key=_by_offset)
+        rows.sort(key=lambda row: (*row.slice.place, row.slice.base_offset))
         return Checkpoint(
             lane=self.lane,
             seq=self.seq,
@@ -250,7 +249,9 @@ class Fold:
             nonce=self.nonce,
             leader=self.leader,
             first=bundles[0].seq if bundles else self.seq,
-            ends=tuple([End(*place, end) for place, end in sorted(self.ends.items())]),
+            ends=tuple(
+                [End(*topic_partition, end) for topic_partition, end in sorted(self.ends.items())]
+            ),
             producers=tuple(
                 [Producer(*key, *seen) for key, seen in sorted(self.producers.items())]
             ),
@@ -300,8 +301,3 @@ def _within_quota(
         kept += some[len(some) - min(share, len(some)) :]
         left -= min(share, len(some))
     return kept
-
-
-def _by_offset(rolled: Rolled) -> tuple[bytes, int, int]:
-    slice_: Slice = rolled.slice
-    return slice_.topic, slice_.partition, slice_.base_offset

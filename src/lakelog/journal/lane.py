@@ -79,16 +79,16 @@ class Snapshot:
 
     fold: Fold
     """Of all bundles so far, verified."""
-    held: tuple[KnownBundle, ...] = ()
-    """The bundles since the last one after which a checkpoint was due."""
+    bundles: tuple[KnownBundle, ...] = ()
+    """Those since the last one after which a checkpoint was due."""
     due: Due | None = None
     """The newest checkpoint that should be written; None: it is, or nobody has seen its bundles."""
 
-    def after(self, held: KnownBundle) -> "Snapshot":
+    def after(self, next_: KnownBundle) -> "Snapshot":
         """Return it with the next bundle, about which the rule has been kept."""
-        fold, bundles = self.fold.after(held.bundle), (*self.held, held)
+        fold, bundles = self.fold.after(next_.bundle), (*self.bundles, next_)
         if not fold.is_due():
-            return Snapshot(fold=fold, held=bundles, due=self.due)
+            return Snapshot(fold=fold, bundles=bundles, due=self.due)
         return Snapshot(fold=fold, due=(fold, tuple([one.bundle for one in bundles])))
 
 
@@ -119,11 +119,11 @@ class Lane:
     """Since when, by the clock that counts suspension, a bundle is put without an answer."""
     moves: int = 0
     """How often a reader found gone what it had located: its look at the lane was out of date."""
-    roll: Checkpoint | None = None
-    """The one in which something was located last: whoever reads on begins there."""
-    rolls: OrderedDict[int, Checkpoint] = field(default_factory=OrderedDict)
+    slice_index: Checkpoint | None = None
+    """The checkpoint in which something was located last: whoever reads on begins there."""
+    slice_indexes: OrderedDict[int, Checkpoint] = field(default_factory=OrderedDict)
     """Those that were used last: whoever reads many partitions goes from one to the other."""
-    notes: Counter[str] = field(default_factory=Counter)
+    counters: Counter[str] = field(default_factory=Counter)
     """How often each way was taken: for metrics, and to prove that tests take them all."""
 
     @property
@@ -162,7 +162,7 @@ class Lane:
     def moved_on(self) -> None:
         """Take note that a reader found gone what it had located, and looks again."""
         self.moves += 1
-        self.notes["read again"] += 1
+        self.counters["read again"] += 1
 
     def forget(self) -> None:
         """Be sure of nothing, so that everything is learned again."""
@@ -172,9 +172,9 @@ class Lane:
         """Know this, which is verified, and be sure of it."""
         self.snapshot, self.is_sure = snapshot, True
 
-    def take(self, held: KnownBundle) -> None:
+    def take(self, next_: KnownBundle) -> None:
         """Take in the next bundle, about which the rule has been kept."""
-        self.publish(self.known.after(held))
+        self.publish(self.known.after(next_))
 
     def stands(self, seq: int) -> None:
         """Take note that a checkpoint is there."""
@@ -218,7 +218,7 @@ def look(lane: Lane) -> Work[Look]:
     Raises:
         NotFoundError: there is none; the lane stops.
     """
-    lane.notes["head read"] += 1
+    lane.counters["head read"] += 1
     boot_ms, wall_ms = lane.clock.boot_ms(), lane.clock.now_ms()
     try:
         found = yield from ask(Get(head_key(lane.number), HEAD_BYTES_MAX))
@@ -244,6 +244,6 @@ def floor_holds(lane: Lane, seq: int) -> Work[bool]:
     if seen is not None and seen.head.floor > seq:
         return False  # Floors never go down.
     if seen is not None and lane.is_fresh(seen):
-        lane.notes["head fresh"] += 1
+        lane.counters["head fresh"] += 1
         return True
     return (yield from look(lane)).head.floor <= seq

@@ -33,15 +33,15 @@ class LocatedSlice(NamedTuple):
     seq: int
     epoch: int
     slice: Slice
-    held: KnownBundle | None = None
+    known: KnownBundle | None = None
     """The bundle, if its directory has been read."""
 
 
-def slices_of(held: KnownBundle, place: TopicIdPartition) -> Iterator[Slice]:
+def slices_of(held: KnownBundle, topic_partition: TopicIdPartition) -> Iterator[Slice]:
     """Yield the slices of one partition in a bundle."""
     slices = held.bundle.slices
-    at = bisect_left(slices, place)
-    while at < len(slices) and slices[at].place == place:
+    at = bisect_left(slices, topic_partition)
+    while at < len(slices) and slices[at].place == topic_partition:
         yield slices[at]
         at += 1
 
@@ -57,7 +57,7 @@ def batches_of(held: KnownBundle, slice_: Slice) -> tuple[BatchRow, ...]:
 
 
 def locate_run(
-    lane: Lane, place: TopicIdPartition, offset: int, size_bytes: int = 1
+    lane: Lane, topic_partition: TopicIdPartition, offset: int, size_bytes: int = 1
 ) -> Work[list[LocatedSlice]]:
     """Return the slice that holds an offset and those that follow it, up to so many bytes.
 
@@ -65,19 +65,19 @@ def locate_run(
     """
     known, seen = lane.known, lane.last_look
     assert seen is not None
-    if offset >= known.fold.end(place):
+    if offset >= known.fold.end(topic_partition):
         return []
-    found = _run(_placed(known.held, place), offset, size_bytes)
+    found = _run(_placed(known.bundles, topic_partition), offset, size_bytes)
     if found:
         return found
-    floor, top = seen.head.floor, known.fold.seq - len(known.held)
+    floor, top = seen.head.floor, known.fold.seq - len(known.bundles)
     every = lane.rules.checkpoint_every
     marks = [*range((floor // every + 1) * every - 1, top, every), top]
-    checkpoint, low = yield from _find_roll(lane, marks, place, offset)
+    checkpoint, low = yield from _find_roll(lane, marks, topic_partition, offset)
     first = max(floor, low + 1)
     if checkpoint is not None:
-        lane.roll = checkpoint
-        rows = (row for row in _rolled(checkpoint, place) if row.seq >= floor)
+        lane.slice_index = checkpoint
+        rows = (row for row in _rolled(checkpoint, topic_partition) if row.seq >= floor)
         found = _run(rows, offset, size_bytes)
         if found or checkpoint.first <= first:
             return found
@@ -85,24 +85,26 @@ def locate_run(
     for seq in range(first, last + 1, DIRECTORIES_AT_ONCE):
         some = yield from read_bundles(lane, range(seq, min(seq + DIRECTORIES_AT_ONCE, last + 1)))
         held = [one for one in some if one is not None]
-        found = _run(_placed(held, place), offset, size_bytes)
+        found = _run(_placed(held, topic_partition), offset, size_bytes)
         if found:
             return found
     return []
 
 
-def _placed(bundles: Iterable[KnownBundle], place: TopicIdPartition) -> Iterator[LocatedSlice]:
+def _placed(
+    bundles: Iterable[KnownBundle], topic_partition: TopicIdPartition
+) -> Iterator[LocatedSlice]:
     for held in bundles:
-        for one in slices_of(held, place):
+        for one in slices_of(held, topic_partition):
             yield LocatedSlice(held.bundle.seq, held.bundle.epoch, one, held)
 
 
-def _rolled(checkpoint: Checkpoint, place: TopicIdPartition) -> Iterator[LocatedSlice]:
+def _rolled(checkpoint: Checkpoint, topic_partition: TopicIdPartition) -> Iterator[LocatedSlice]:
     """Yield what the roll of a checkpoint has of a partition."""
     roll = checkpoint.roll
-    at = bisect_left(roll, place, key=lambda row: row.slice.place)
+    at = bisect_left(roll, topic_partition, key=lambda row: row.slice.place)
     # By index: a slice of the roll would copy all that stands behind it, for every read.
-    while at < len(roll) and roll[at].slice.place == place:
+    while at < len(roll) and roll[at].slice.place == topic_partition:
         seq, one, epoch = roll[at]
         yield LocatedSlice(seq, epoch, one)
         at += 1
@@ -125,27 +127,27 @@ def _run(placed: Iterable[LocatedSlice], offset: int, size_bytes: int) -> list[L
 
 
 def _find_roll(
-    lane: Lane, marks: list[int], place: TopicIdPartition, offset: int
+    lane: Lane, marks: list[int], topic_partition: TopicIdPartition, offset: int
 ) -> Work[tuple[Checkpoint | None, int]]:
     """Return the first checkpoint that ends behind ``offset``, and the seq of the mark before it.
 
     Whoever reads on finds it where they found the last one, or next to that.
     """
-    last = lane.roll
+    last = lane.slice_index
     if last is not None and last.seq in marks:
         at = marks.index(last.seq)
-        if _end(last, place) > offset:
-            if any(True for _ in _run(_rolled(last, place), offset, 1)):
+        if _end(last, topic_partition) > offset:
+            if any(True for _ in _run(_rolled(last, topic_partition), offset, 1)):
                 return last, marks[at - 1] if at else -1
         elif at + 1 < len(marks):
             checkpoint = yield from _checkpoint(lane, marks[at + 1])
-            if checkpoint is not None and _end(checkpoint, place) > offset:
+            if checkpoint is not None and _end(checkpoint, topic_partition) > offset:
                 return checkpoint, last.seq
-    return (yield from _bisect(lane, marks, place, offset))
+    return (yield from _bisect(lane, marks, topic_partition, offset))
 
 
 def _bisect(
-    lane: Lane, marks: list[int], place: TopicIdPartition, offset: int
+    lane: Lane, marks: list[int], topic_partition: TopicIdPartition, offset: int
 ) -> Work[tuple[Checkpoint | None, int]]:
     """The same, by bisecting. A checkpoint that is missing is passed over: the next one says as
     much, if less exactly.
@@ -158,7 +160,7 @@ def _bisect(
         while checkpoint is None and at + 1 < high:
             at += 1
             checkpoint = yield from _checkpoint(lane, marks[at])
-        if checkpoint is None or _end(checkpoint, place) > offset:
+        if checkpoint is None or _end(checkpoint, topic_partition) > offset:
             found, high = checkpoint or found, middle
         else:
             low = at
@@ -172,20 +174,20 @@ def _checkpoint(lane: Lane, seq: int) -> Work[Checkpoint | None]:
     that each decoded their own would do nothing else.
     """
     assert lane.last_look is not None
-    rolls, floor = lane.rolls, lane.last_look.head.floor
-    found = rolls.get(seq)
+    indexes, floor = lane.slice_indexes, lane.last_look.head.floor
+    found = indexes.get(seq)
     if found is None:
-        found = yield from read_checkpoint(lane, seq, rolls)
+        found = yield from read_checkpoint(lane, seq, indexes)
         if found is None:
             return None
-        for old in [one for one in rolls if one < floor]:
-            del rolls[old]
-        if seq not in rolls:
-            found = rolls[seq] = replace(found, producers=(), writes=(), marks=())
-        while len(rolls) > 1 and sum(map(_rows, rolls.values())) > ROWS_MAX:
-            rolls.popitem(last=False)
-    if seq in rolls:
-        rolls.move_to_end(seq)
+        for old in [one for one in indexes if one < floor]:
+            del indexes[old]
+        if seq not in indexes:
+            found = indexes[seq] = replace(found, producers=(), writes=(), marks=())
+        while len(indexes) > 1 and sum(map(_rows, indexes.values())) > ROWS_MAX:
+            indexes.popitem(last=False)
+    if seq in indexes:
+        indexes.move_to_end(seq)
     return found
 
 
@@ -193,7 +195,7 @@ def _rows(checkpoint: Checkpoint) -> int:
     return len(checkpoint.ends) + len(checkpoint.roll)
 
 
-def _end(checkpoint: Checkpoint, place: TopicIdPartition) -> int:
+def _end(checkpoint: Checkpoint, topic_partition: TopicIdPartition) -> int:
     ends = checkpoint.ends
-    at = bisect_right(ends, (*place, -1))
-    return ends[at].offset if at < len(ends) and ends[at][:2] == place else 0
+    at = bisect_right(ends, (*topic_partition, -1))
+    return ends[at].offset if at < len(ends) and ends[at][:2] == topic_partition else 0

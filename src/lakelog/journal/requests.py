@@ -12,7 +12,7 @@ that was told so must not be told later that they are absent.
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from crc32c import crc32c
 
@@ -92,10 +92,7 @@ class Begin:
 
     place: tuple[bytes, int]
     offset: int
-
-    @property
-    def is_plain(self) -> bool:
-        return False
+    is_plain: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,10 +109,7 @@ class CommitWrite:
     """When it was decided that this attempt counts, by the store's clock."""
     runs: tuple[Slice, ...]
     """Staged runs of batches, by partition, without their offsets."""
-
-    @property
-    def is_plain(self) -> bool:
-        return False
+    is_plain: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,19 +117,14 @@ class DeleteTopic:
     """The end of a topic in this lane."""
 
     topic: bytes
-
-    @property
-    def is_plain(self) -> bool:
-        return False
+    is_plain: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Touch:
     """A bundle, also when it has nothing to carry: an idle lane is trimmed behind one."""
 
-    @property
-    def is_plain(self) -> bool:
-        return False
+    is_plain: ClassVar[bool] = False
 
 
 Request = Append | Begin | CommitWrite | DeleteTopic | Touch
@@ -238,7 +227,7 @@ def _not_alone(view: memoryview, at: int, end: int) -> CorruptError | InvalidInp
     """Say what is wrong with bytes behind the one batch."""
     header = decode_header(view, at)
     if at + header.size > end:
-        return CorruptError(f"{end - at} bytes of a batch of {header.size}", at=at)
+        return CorruptError(f"a batch of {header.size} bytes, of which {end - at} came", at=at)
     return InvalidInputError(
         "a produce request has exactly one record batch for each partition: send the next one in "
         "another request"
@@ -253,7 +242,7 @@ def _checked(view: memoryview, at: int, end: int) -> BatchHeader:
     _, length, _, _, crc, attributes, last_delta, _, _, producer_id, epoch, sequence, count = header
     next_at = at + LENGTH_END + length
     if next_at > end:
-        raise CorruptError(f"{end - at} bytes of a batch of {header.size}", at=at)
+        raise CorruptError(f"a batch of {header.size} bytes, of which {end - at} came", at=at)
     if crc32c(view[at + CRC_START : next_at]) != crc:
         raise CorruptError("a batch does not match its CRC", at=at + 17)
     if attributes & _TRANSACTIONS:

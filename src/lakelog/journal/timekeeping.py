@@ -56,7 +56,7 @@ def store_now(ids: Ids) -> Work[int]:
     key = time_key(ids())
     yield from put_named(key, b"", SOON)
     info = yield from head(key)
-    with suppress(UnavailableError):  # A keeper sweeps what is left.
+    with suppress(UnavailableError):  # Maintenance sweeps what is left.
         yield from delete(key)
     return info.modified_ms
 

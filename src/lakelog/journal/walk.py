@@ -24,7 +24,7 @@ from lakelog.formats.lanes import (
     decode_checkpoint,
     decode_directory,
 )
-from lakelog.journal.fold import Fold
+from lakelog.journal.fold import Fold, TopicIdPartition
 from lakelog.journal.lane import KnownBundle, Lane, Snapshot, floor_holds, look
 from lakelog.names import bundle_key, checkpoint_key, tail_key
 from lakelog.store import (
@@ -40,6 +40,7 @@ from lakelog.store import (
 
 __all__ = [
     "DIRECTORIES_AT_ONCE",
+    "checkpoint_in",
     "follow",
     "learn",
     "probe",
@@ -97,7 +98,7 @@ def _held(lane: Lane, seq: int, end: Fetched) -> Work[KnownBundle | None]:
     with _named(end.info.key):
         bundle = decode_directory(tail, size)
     if (bundle.lane, bundle.seq) != (lane.number, seq):
-        what = f"it is bundle {bundle.seq} of lane {bundle.lane}"
+        what = f"it holds bundle {bundle.seq} of lane {bundle.lane}: restore the right one"
         raise CorruptError(what, at=start, where=end.info.key)
     return KnownBundle(bundle, end.info.etag, size)
 
@@ -124,11 +125,22 @@ def read_checkpoint(
         return None
     if known is not None and seq in known:
         return known[seq]
-    with _named(key):
-        checkpoint = decode_checkpoint(found.body)
+    return checkpoint_in(found, lane, seq)
+
+
+def checkpoint_in(
+    found: Fetched, lane: Lane, seq: int, partitions: Sequence[TopicIdPartition] | None = None
+) -> Checkpoint:
+    """Return the checkpoint that an object holds, or what it says of some partitions.
+
+    Raises:
+        CorruptError, UnsupportedError: it is none, or another one.
+    """
+    with _named(found.info.key):
+        checkpoint = decode_checkpoint(found.body, partitions)
     if (checkpoint.lane, checkpoint.seq) != (lane.number, seq):
-        what = f"it is checkpoint {checkpoint.seq} of lane {checkpoint.lane}"
-        raise CorruptError(what, at=0, where=key)
+        what = f"it holds checkpoint {checkpoint.seq} of lane {checkpoint.lane}"
+        raise CorruptError(what, at=0, where=found.info.key)
     return checkpoint
 
 
@@ -142,24 +154,24 @@ def learn(lane: Lane) -> Work[Fold]:
         NotFoundError: the head is gone, or the checkpoint that it names; the lane stops.
         CorruptError: this is not a chain.
     """
-    lane.notes["W1"] += 1
+    lane.counters["W1"] += 1
     lane.forget()
     while True:
         seen = yield from look(lane)
         begun = yield from _begin(lane, seen.head.floor, seen.head.checkpoint)
         if begun is None:
-            lane.notes["W1 checkpoint gone"] += 1
+            lane.counters["W1 checkpoint gone"] += 1
             if (yield from look(lane)).head == seen.head:
                 raise _floorless(lane, seen.head.checkpoint)
             continue
         fold, used = begun
         if not (yield from floor_holds(lane, used)):
-            lane.notes["floor passed walk"] += 1
+            lane.counters["floor passed walk"] += 1
             continue
         learned = yield from _walk(lane, Snapshot(fold=fold), used)
         if learned is not None:
             _check_grown(lane, learned)
-            lane.notes["W1 learned"] += 1
+            lane.counters["W1 learned"] += 1
             lane.publish(learned)
             lane.stands(fold.seq)
             return learned.fold
@@ -216,7 +228,7 @@ def _walk(
     width, hole, torn, ended = (1 if found else DIRECTORIES_AT_ONCE), -1, False, False
     while True:
         if not (yield from floor_holds(lane, used)):
-            lane.notes["floor passed walk"] += 1
+            lane.counters["floor passed walk"] += 1
             return None
         for held in chain:
             flaw = known.fold.flaw(held.bundle)
@@ -263,27 +275,27 @@ def _begin(lane: Lane, floor: int, stands_on: int) -> Work[tuple[Fold, int] | No
         later = hint + every
         while checkpoint is not None and (yield from _is_there(lane, later)):
             # The tail was not renewed. What it should name may stand all the same.
-            lane.notes["W1 tail stale"] += 1
+            lane.counters["W1 tail stale"] += 1
             newer = yield from read_checkpoint(lane, later)
             if newer is None:
                 break
             checkpoint, later = newer, later + every
         if checkpoint is not None:
-            lane.notes["W1 tail"] += 1
+            lane.counters["W1 tail"] += 1
             return Fold.of(checkpoint, every), checkpoint.seq
     last = yield from _last(lane, max(floor, stands_on))
     seq = (last + 1) // every * every - 1
     while seq > stands_on:
         checkpoint = yield from read_checkpoint(lane, seq)
         if checkpoint is not None:
-            lane.notes["W1 gallop"] += 1
+            lane.counters["W1 gallop"] += 1
             return Fold.of(checkpoint, every), seq
         seq -= every
     if stands_on < 0:
-        lane.notes["W1 from the first"] += 1
+        lane.counters["W1 from the first"] += 1
         return Fold(lane=lane.number, every=every), 0
     checkpoint = yield from read_checkpoint(lane, stands_on)
-    lane.notes["W1 from the floor"] += 1
+    lane.counters["W1 from the floor"] += 1
     return None if checkpoint is None else (Fold.of(checkpoint, every), stands_on)
 
 

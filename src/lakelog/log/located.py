@@ -1,37 +1,36 @@
-"""Spans: offsets of partitions, where they lie, and shares of them for tasks.
+"""Located ranges: offsets of partitions, where they lie, and tasks that read them.
 
-    wanted    partition, from, until          fixed when a read is planned
-    span      a part of one segment, or of one slice of a bundle
-    share     spans for one task, of about so many bytes
+    wanted          partition, from, until          fixed when a read is planned
+    located range   a part of one segment, or of one slice of a bundle
+    task            located ranges of about so many bytes
 
 Bytes decide how much a task reads, and offsets where it begins: a large segment is cut between two
-offsets, in proportion. Whoever reads finds the place by the index. So it is known of every span how
-many offsets it has, and a read that gives more or fewer is noticed.
+offsets, in proportion. Whoever reads finds the batch by the index. So it is known of every range
+how many offsets it has, and a read that gives more or fewer is noticed.
 
-Slices are shared out bundle by bundle, in the order in which they lie there: a task then needs one
-range of each bundle, whatever the number of partitions.
+Slices go to tasks bundle by bundle, in the order in which they lie there: a task then needs one
+range of bytes of each bundle, whatever the number of partitions.
 
-Where a span lies is how it was when it was planned. Segments are merged and bundles trimmed
+Where a range lies is how it was when it was planned. Segments are merged and bundles trimmed
 meanwhile; whoever finds it gone looks again, for the same offsets (``rows``). What could not be
-located, because the lane moved on just then, is a span that says nothing about it.
+located, because the lane moved on just then, has no location.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from typing import NamedTuple
 
-from lakelog.errors import CorruptError, InvalidInputError
+from lakelog.errors import InvalidInputError
 from lakelog.formats.lanes import (
     CHECKPOINT_BYTES_MAX,
     Bundle,
-    Checkpoint,
     Slice,
-    decode_checkpoint,
 )
 from lakelog.journal import (
     DIRECTORIES_AT_ONCE,
     Lane,
     TopicIdPartition,
+    checkpoint_in,
     floor_holds,
     read_bundles,
 )
@@ -39,7 +38,7 @@ from lakelog.log.survey import Extent, PartitionRef
 from lakelog.manifests import SegmentRow
 from lakelog.names import checkpoint_key
 from lakelog.segments import SPLIT_BYTES, equal_parts, pack
-from lakelog.store import Fetched, Get, Work, fetch_many
+from lakelog.store import Get, Work, fetch_many
 
 __all__ = [
     "LocatedRange",
@@ -72,7 +71,7 @@ class LocatedRange(NamedTuple):
     next_offset: int
     size: int
     """About how many bytes."""
-    held: SegmentRow | SliceRef | None
+    location: SegmentRow | SliceRef | None
     """None: look for it."""
 
     @property
@@ -112,14 +111,18 @@ def unsealed_ranges(
     The newest directories are in memory; older ones come from the rolls of checkpoints, from the
     newest back to the first that is needed.
     """
-    need = {member.where.place: span for member, span in wanted.items() if span[0] < span[1]}
+    need = {
+        member.where.place: (start, until)
+        for member, (start, until) in wanted.items()
+        if start < until
+    }
     found = _Found(need)
     lowest = yield from _collect(lane, found)
     gone = -1
     if lowest is not None and not (yield from floor_holds(lane, lowest)):
         assert lane.last_look is not None
         gone = lane.last_look.head.floor
-    spans: list[LocatedRange] = []
+    ranges: list[LocatedRange] = []
     seqs: list[int] = []
     # Partitions as they lie in a bundle: so it is enough to sort by bundles.
     for member in sorted(wanted, key=lambda member: member.where.place):
@@ -133,13 +136,13 @@ def unsealed_ranges(
                 size = _part(size, next_ - at, offsets)
             held = None if seq < gone or write >= 0 else piece
             # A plan of a million slices goes through here.
-            spans.append(tuple.__new__(LocatedRange, (member, at, next_, size, held)))
+            ranges.append(tuple.__new__(LocatedRange, (member, at, next_, size, held)))
             seqs.append(seq)
             at = next_
         if at < next_offset:
-            spans.append(LocatedRange(member, at, next_offset, 0, None))
+            ranges.append(LocatedRange(member, at, next_offset, 0, None))
             seqs.append(lane.next_seq)
-    return [spans[number] for number in sorted(range(len(spans)), key=seqs.__getitem__)]
+    return [ranges[number] for number in sorted(range(len(ranges)), key=seqs.__getitem__)]
 
 
 class _Found:
@@ -149,7 +152,9 @@ class _Found:
         self._need = need
         self._left = set(need)
         self._sorted: list[TopicIdPartition] = []
-        self._pieces: dict[TopicIdPartition, list[SliceRef]] = {place: [] for place in need}
+        self._pieces: dict[TopicIdPartition, list[SliceRef]] = {
+            topic_partition: [] for topic_partition in need
+        }
 
     def left(self) -> list[TopicIdPartition]:
         """Return the partitions of which more is needed, in their order."""
@@ -162,19 +167,19 @@ class _Found:
         left, need, pieces, make = self._left, self._need, self._pieces, tuple.__new__
         for seq, slice_, epoch in rows:
             topic, partition, _, base, offsets, position, length, _, _, write, _ = slice_
-            place = topic, partition
-            if place not in left:
+            topic_partition = topic, partition
+            if topic_partition not in left:
                 continue
-            base_offset, next_offset = need[place]
+            base_offset, next_offset = need[topic_partition]
             if base < next_offset and base + offsets > base_offset:
                 fields = (seq, epoch, base, offsets, position, length, write)
-                pieces[place].append(make(SliceRef, fields))
+                pieces[topic_partition].append(make(SliceRef, fields))
             if base <= base_offset:
-                left.discard(place)
+                left.discard(topic_partition)
 
-    def pieces(self, place: TopicIdPartition) -> list[SliceRef]:
+    def pieces(self, topic_partition: TopicIdPartition) -> list[SliceRef]:
         """Return what was found of a partition, in order."""
-        return self._pieces.get(place, [])[::-1]
+        return self._pieces.get(topic_partition, [])[::-1]
 
 
 def _collect(lane: Lane, found: _Found) -> Work[int | None]:
@@ -184,8 +189,8 @@ def _collect(lane: Lane, found: _Found) -> Work[int | None]:
     floor, every = seen.head.floor, lane.rules.checkpoint_every
     if not found.left():
         return None
-    top = known.fold.seq - len(known.held)
-    found.add(_newest_first([held.bundle for held in known.held], floor))
+    top = known.fold.seq - len(known.bundles)
+    found.add(_newest_first([held.bundle for held in known.bundles], floor))
     if known.due is not None and known.due[0].seq == top and found.left():
         bundles = known.due[1]
         found.add(_newest_first(bundles, floor))
@@ -202,7 +207,8 @@ def _collect(lane: Lane, found: _Found) -> Work[int | None]:
             if not found.left():
                 break
             lowest = low + 1
-            checkpoint = None if body is None else _roll(lane, mark, body, found.left())
+            left = found.left()
+            checkpoint = None if body is None else checkpoint_in(body, lane, mark, left)
             if checkpoint is not None and checkpoint.first <= low + 1:
                 found.add(row for row in reversed(checkpoint.roll) if row[0] > low)
             else:
@@ -215,15 +221,6 @@ def _newest_first(bundles: Sequence[Bundle], floor: int) -> Iterator[tuple[int, 
         if bundle.seq >= floor:
             for slice_ in reversed(bundle.slices):
                 yield bundle.seq, slice_, bundle.epoch
-
-
-def _roll(lane: Lane, seq: int, body: Fetched, places: Sequence[TopicIdPartition]) -> Checkpoint:
-    """Return what a checkpoint says of some partitions: of each, the rows in order."""
-    checkpoint = decode_checkpoint(body.body, places)
-    if (checkpoint.lane, checkpoint.seq) != (lane.number, seq):
-        what = f"it is checkpoint {checkpoint.seq} of lane {checkpoint.lane}"
-        raise CorruptError(what, at=0, where=body.info.key)
-    return checkpoint
 
 
 def _directories(lane: Lane, found: _Found, first: int, end: int) -> Work[None]:
@@ -239,56 +236,58 @@ def _part(size: int, offsets: int, of: int) -> int:
     return max(1, size * offsets // of)
 
 
-# ---------------------------------------------------------------------------- shares
+# ---------------------------------------------------------------------------- tasks
 
 
 def plan_read_tasks(
-    spans: Sequence[LocatedRange],
+    ranges: Sequence[LocatedRange],
     *,
     split_bytes: int = SPLIT_BYTES,
-    shares_min: int = 1,
+    tasks_min: int = 1,
     offsets_max: int | None = None,
 ) -> list[TaskRanges]:
-    """Share spans out, in their order: about ``split_bytes`` for a task, and no more offsets.
+    """Return tasks for ranges, in their order: of about ``split_bytes``, and no more offsets each.
 
-    There are at least ``shares_min``, where there are as many offsets; ``offsets_max`` is kept
+    There are at least ``tasks_min``, where there are as many offsets; ``offsets_max`` is kept
     exactly.
     """
     if split_bytes < 1 or (offsets_max is not None and offsets_max < 1):
-        raise InvalidInputError(f"shares of {split_bytes} bytes, {offsets_max} offsets: use 1 up")
+        raise InvalidInputError(
+            f"tasks of {split_bytes} bytes and {offsets_max} offsets: use 1 or more of each"
+        )
     most = 1 << 62 if offsets_max is None else offsets_max
-    shares = list(_pack(spans, split_bytes, most))
-    if len(shares) < shares_min:
+    tasks = list(_pack(ranges, split_bytes, most))
+    if len(tasks) < tasks_min:
         # By offsets, which are certain; bytes are only about right.
-        total = sum(span.offsets for span in spans)
-        shares = list(_pack(spans, split_bytes, min(most, max(1, total // shares_min))))
-    return shares
+        total = sum(located.offsets for located in ranges)
+        tasks = list(_pack(ranges, split_bytes, min(most, max(1, total // tasks_min))))
+    return tasks
 
 
 def _pack(
-    spans: Iterable[LocatedRange], split_bytes: int, offsets_max: int
+    ranges: Iterable[LocatedRange], split_bytes: int, offsets_max: int
 ) -> Iterator[TaskRanges]:
-    parts = chain.from_iterable(_cut(span, split_bytes, offsets_max) for span in spans)
+    parts = chain.from_iterable(_cut(located, split_bytes, offsets_max) for located in ranges)
     for some in pack(parts, split_bytes, offsets_max):
         yield tuple(_joined(some))
 
 
-def _cut(span: LocatedRange, split_bytes: int, offsets_max: int) -> Iterable[LocatedRange]:
+def _cut(located: LocatedRange, split_bytes: int, offsets_max: int) -> Iterable[LocatedRange]:
     """Return a range in pieces, equal but for one offset, none of them more than a task reads."""
-    base, size, offsets = span.base_offset, span.size, span.offsets
+    base, size, offsets = located.base_offset, located.size, located.offsets
     if size <= split_bytes and offsets <= offsets_max:
-        return (span,)
+        return (located,)
     count = min(max(-(-size // split_bytes), -(-offsets // offsets_max)), offsets)
     ends = zip(equal_parts(offsets, count), equal_parts(size, count), strict=True)
     return [
-        span._replace(base_offset=base + first, next_offset=base + end, size=to - at)
+        located._replace(base_offset=base + first, next_offset=base + end, size=to - at)
         for (first, end), (at, to) in ends
     ]
 
 
-def _joined(spans: list[LocatedRange]) -> Iterator[LocatedRange]:
+def _joined(ranges: list[LocatedRange]) -> Iterator[LocatedRange]:
     """Yield ranges for one task; the pieces of one segment or slice are one, and read once."""
-    for _, group in groupby(spans, key=lambda span: (span.member.key, id(span.held))):
+    for _, group in groupby(ranges, key=lambda located: (located.member.key, id(located.location))):
         first, *others = group
         size = first.size + sum(one.size for one in others)
         yield first._replace(next_offset=others[-1].next_offset, size=size) if others else first

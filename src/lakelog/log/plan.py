@@ -43,32 +43,32 @@ class Planned:
     cleaned_end: int = 0
 
 
-def plan_partitions(wheres: Sequence[PartitionPath]) -> Work[list[Planned]]:
+def plan_partitions(paths: Sequence[PartitionPath]) -> Work[list[Planned]]:
     """Return the history of some partitions, in their order."""
-    manifests = yield from read_manifests(wheres)
+    manifests = yield from read_manifests(paths)
     planned: list[Planned] = []
-    for where, manifest in zip(wheres, manifests, strict=True):
+    for path, manifest in zip(paths, manifests, strict=True):
         paged: list[SegmentRow] = []
         if manifest.pages:
-            manifest, paged = yield from _paged(where, manifest)
+            manifest, paged = yield from _paged(path, manifest)
         start = manifest.log_start
         rows = tuple([row for row in (*paged, *manifest.segments) if row.next_offset > start])
         planned.append(
-            Planned(where, start, manifest.sealed_end, rows, manifest.deleted, manifest.cleaned_end)
+            Planned(path, start, manifest.sealed_end, rows, manifest.deleted, manifest.cleaned_end)
         )
     return planned
 
 
-def _paged(where: PartitionPath, manifest: Manifest) -> Work[tuple[Manifest, list[SegmentRow]]]:
+def _paged(path: PartitionPath, manifest: Manifest) -> Work[tuple[Manifest, list[SegmentRow]]]:
     """Return the rows on pages, and the manifest that they belong to."""
     for _ in range(STARTS_MAX):
-        keys = [f"{where.prefix}{page.name}.json" for page in manifest.pages]
+        keys = [f"{path.prefix}{page.name}.json" for page in manifest.pages]
         pages = yield from fetch_many([Get(key, CELL_BYTES_MAX) for key in keys])
         if None not in pages:
             return manifest, [row for page in pages if page for row in decode_page(page.body)]
         # A page is gone: the manifest has moved on.
-        manifest = yield from read_manifest(where)
-    raise NotFoundError(f"{where.prefix}: pages that its manifest names are missing: verify it")
+        manifest = yield from read_manifest(path)
+    raise NotFoundError(f"{path.prefix}: pages that its manifest names are missing: verify it")
 
 
 # ---------------------------------------------------------------------------- sizes

@@ -44,7 +44,7 @@ from lakelog.manifests import (
 )
 from lakelog.names import bundle_key, staged_key
 from lakelog.records import HEADER_BYTES, decode_header
-from lakelog.store import GetRange, Wait, Work, ask, ask_all
+from lakelog.store import Fetched, GetRange, Wait, Work, ask, ask_all
 
 __all__ = [
     "Bounds",
@@ -113,17 +113,17 @@ CatchUp = Callable[[Lane], Work[None]]
 whose lanes have one driver each."""
 
 
-def bounds(lane: Lane, where: PartitionPath) -> Work[Bounds]:
-    """Return where a partition begins and ends now.
+def bounds(lane: Lane, path: PartitionPath) -> Work[Bounds]:
+    """Return path a partition begins and ends now.
 
     Raises:
         NotFoundError: its topic was deleted.
     """
-    return (yield from current(lane, where))[1]
+    return (yield from current(lane, path))[1]
 
 
 def current(
-    lane: Lane, where: PartitionPath, catch_up: CatchUp = refresh
+    lane: Lane, path: PartitionPath, catch_up: CatchUp = refresh
 ) -> Work[tuple[Manifest, Bounds]]:
     """Return the manifest of a partition and its bounds: the journal first, then the manifest.
 
@@ -132,10 +132,10 @@ def current(
     """
     yield from catch_up(lane)
     known = lane.known
-    manifest = yield from read_manifest(where)
-    if manifest.deleted or known.fold.is_deleted(where.topic):
-        raise NotFoundError(f"{where.path}/{where.partition}: the topic was deleted")
-    return manifest, _bounds(known, where, manifest)
+    manifest = yield from read_manifest(path)
+    if manifest.deleted or known.fold.is_deleted(path.topic):
+        raise NotFoundError(f"{path}: the topic was deleted")
+    return manifest, _bounds(known, path, manifest)
 
 
 @dataclass(slots=True)
@@ -154,7 +154,7 @@ class Known:
 
 def read(
     lane: Lane,
-    where: PartitionPath,
+    path: PartitionPath,
     offset: int,
     size_bytes_max: int,
     known: Known | None = None,
@@ -172,28 +172,28 @@ def read(
     for start in range(STARTS_MAX):
         manifest = known.get(lane) if known is not None and not start else None
         asked = False
-        if manifest is None or not _is_in(lane.snapshot, where, manifest, offset):
+        if manifest is None or not _is_in(lane.snapshot, path, manifest, offset):
             asked = True
             boot_ms = lane.clock.boot_ms()
-            manifest, now = yield from current(lane, where, catch_up)
+            manifest, now = yield from current(lane, path, catch_up)
             if known is not None:
                 known.manifest, known.boot_ms = manifest, boot_ms
         else:
-            now = _bounds(lane.known, where, manifest)
+            now = _bounds(lane.known, path, manifest)
         if not now.log_start <= offset <= now.end:
             return OutOfRange(now)
         found: _Run | None = None
         at = offset
         try:
             if at < manifest.sealed_end:
-                at, body = yield from _sealed(where, manifest, at, size_bytes_max)
+                at, body = yield from _sealed(path, manifest, at, size_bytes_max)
                 found = _run(body)
             if at >= manifest.sealed_end:
                 if at == now.end:
                     if not asked:
                         continue
                     return Chunk(base_offset=at, next_offset=at, bounds=now)
-                found = yield from _unsealed(lane, where, at, size_bytes_max)
+                found = yield from _unsealed(lane, path, at, size_bytes_max)
         except NotFoundError:
             found = None
         if found is not None:
@@ -202,20 +202,20 @@ def read(
         lane.moved_on()
         yield Wait(10 << min(start, 8))
     raise UnavailableError(
-        f"{where.path}/{where.partition} at {offset}: the partition changed during "
+        f"{path} at {offset}: the partition changed during "
         f"{STARTS_MAX} attempts to read it; try again"
     )
 
 
-def _is_in(known: Snapshot | None, where: PartitionPath, manifest: Manifest, offset: int) -> bool:
+def _is_in(known: Snapshot | None, path: PartitionPath, manifest: Manifest, offset: int) -> bool:
     if known is None:
         return False
-    now = _bounds(known, where, manifest)
+    now = _bounds(known, path, manifest)
     return now.log_start <= offset < now.end
 
 
-def _bounds(known: Snapshot, where: PartitionPath, manifest: Manifest) -> Bounds:
-    end = max(known.fold.end(where.place), manifest.sealed_end)
+def _bounds(known: Snapshot, path: PartitionPath, manifest: Manifest) -> Bounds:
+    end = max(known.fold.end(path.place), manifest.sealed_end)
     return Bounds(min(manifest.log_start, end), end)
 
 
@@ -239,15 +239,15 @@ def _run(body: Bytes) -> _Run | None:
 
 
 def _unsealed(
-    lane: Lane, where: PartitionPath, offset: int, size_bytes_max: int
+    lane: Lane, path: PartitionPath, offset: int, size_bytes_max: int
 ) -> Work[_Run | None]:
-    placed = yield from locate_run(lane, where.place, offset, size_bytes_max)
+    placed = yield from locate_run(lane, path.place, offset, size_bytes_max)
     if not placed:
         return None
     first = placed[0]
     if first.slice.write >= 0 or first.slice.length > size_bytes_max:
         # Not all of it, or not from there: the directory says more.
-        held = first.held or (yield from read_bundle(lane, first.seq))
+        held = first.known or (yield from read_bundle(lane, first.seq))
         if held is None:
             return None
         body = yield from read_slice(lane.number, held, first.slice, offset, size_bytes_max)
@@ -281,10 +281,8 @@ def _whole_slices(
             if found.pieces:
                 break  # What came before it is good; whoever reads on finds out.
             raise answer
-        key = answer.info.key
-        if len(answer.body) != one.slice.length:
-            raise CorruptError(f"{len(answer.body)} bytes of it", at=one.slice.position, where=key)
-        found.add(answer.body, one.slice.base_offset, one.epoch, where=key)
+        body = _all_bytes(answer, one.slice.length)
+        found.add(body, one.slice.base_offset, one.epoch, where=answer.info.key)
     return (found.base_offset, found.next_offset, found.pieces) if found.size_bytes else None
 
 
@@ -306,16 +304,14 @@ def read_slice(
     else:
         key = bundle_key(lane, held.bundle.seq)
         start, end, base = _wanted(held, slice_, offset, size_bytes_max)
-    found = yield from ask(GetRange(key, start, end))
-    if len(found.body) != end - start:
-        raise CorruptError(f"{len(found.body)} bytes of {end - start}", at=start, where=key)
-    return place_batches(found.body, base, held.bundle.epoch, where=key)
+    body = _all_bytes((yield from ask(GetRange(key, start, end))), end - start)
+    return place_batches(body, base, held.bundle.epoch, where=key)
 
 
 def _wanted(
     held: KnownBundle, slice_: Slice, offset: int, size_bytes_max: int
 ) -> tuple[int, int, int]:
-    """Return where the wanted batches begin and end, and the offset of the first."""
+    """Return path the wanted batches begin and end, and the offset of the first."""
     at, base = slice_.position, slice_.base_offset
     start, first, size = -1, base, 0
     for row in batches_of(held, slice_):
@@ -334,12 +330,12 @@ def _wanted(
 
 
 def _sealed(
-    where: PartitionPath, manifest: Manifest, offset: int, size_bytes_max: int
+    path: PartitionPath, manifest: Manifest, offset: int, size_bytes_max: int
 ) -> Work[tuple[int, Bytes]]:
-    """Return batches from ``offset`` on, or from the next segment that has any, and from where."""
+    """Return batches from ``offset`` on, or from the next segment that has any, and from path."""
     while offset < manifest.sealed_end:
-        row = yield from find_row(where, manifest, offset)
-        body = yield from _in_segment(where, row, offset, size_bytes_max)
+        row = yield from find_row(path, manifest, offset)
+        body = yield from _in_segment(path, row, offset, size_bytes_max)
         if body:
             return offset, body
         offset = row.next_offset
@@ -347,31 +343,28 @@ def _sealed(
 
 
 def _in_segment(
-    where: PartitionPath, row: SegmentRow, offset: int, size_bytes_max: int
+    path: PartitionPath, row: SegmentRow, offset: int, size_bytes_max: int
 ) -> Work[Bytes]:
     """Return batches of a segment from ``offset`` on; none, if those at its end are gone."""
-    at = yield from _position(where, row, offset)
+    at = yield from _position(path, row, offset)
     if kafs.HEADER_BYTES < at < row.length - kafs.FOOTER_BYTES:
         try:
-            body = yield from _batches(where, row, at, offset, size_bytes_max)
+            body = yield from _batches(path, row, at, offset, size_bytes_max)
             if body and decode_header(body).base_offset <= offset:
                 return body
         except (CorruptError, UnsupportedError):
             pass  # It was the index that led there. If it was not, the next try tells.
-    return (yield from _batches(where, row, kafs.HEADER_BYTES, offset, size_bytes_max))
+    return (yield from _batches(path, row, kafs.HEADER_BYTES, offset, size_bytes_max))
 
 
-def _batches(where: PartitionPath, row: SegmentRow, at: int, offset: int, most: int) -> Work[Bytes]:
+def _batches(path: PartitionPath, row: SegmentRow, at: int, offset: int, most: int) -> Work[Bytes]:
     """Return batches from the one that holds ``offset`` on; one of them begins at ``at``."""
-    key = f"{where.prefix}{row.name}{kafs.FORMAT.suffix}"
+    key = f"{path.prefix}{row.name}{kafs.FORMAT.suffix}"
     end = row.length - kafs.FOOTER_BYTES
     size = max(most, CHUNK_BYTES_MIN)
     while True:
         wanted = GetRange(key, row.position + at, row.position + min(at + size, end))
-        data = (yield from ask(wanted)).body
-        if len(data) < wanted.end - wanted.start:
-            what = f"{len(data)} bytes of {wanted.end - wanted.start}"
-            raise CorruptError(what, at=wanted.start, where=key)
+        data = _all_bytes((yield from ask(wanted)), wanted.end - wanted.start)
         skip, cut, more = _whole(data, offset, most)
         if cut > skip:
             body = share(data, skip, cut)
@@ -381,13 +374,15 @@ def _batches(where: PartitionPath, row: SegmentRow, at: int, offset: int, most: 
         if at + len(data) >= end:
             if row.records < row.next_offset - row.base_offset:
                 return b""
-            raise CorruptError(f"offset {offset} is not in it", at=at, where=key)
+            raise CorruptError(
+                f"it should hold offset {offset}, and does not: verify the topic", at=at, where=key
+            )
         at, size = at + cut, max(more, size)
 
 
-def _position(where: PartitionPath, row: SegmentRow, offset: int) -> Work[int]:
-    """Return where to begin looking. An index is advisory: without a good one, at the beginning."""
-    key = f"{where.prefix}{row.name}.index"
+def _position(path: PartitionPath, row: SegmentRow, offset: int) -> Work[int]:
+    """Return path to begin looking. An index is advisory: without a good one, at the beginning."""
+    key = f"{path.prefix}{row.name}.index"
     try:
         found = yield from ask(GetRange(key, 0, kafs.INDEX_BYTES_MAX))
         return kafs.decode_index(found.body).position(offset)
@@ -396,7 +391,7 @@ def _position(where: PartitionPath, row: SegmentRow, offset: int) -> Work[int]:
 
 
 def _whole(data: bytes, offset: int, most: int) -> tuple[int, int, int]:
-    """Return where the wanted batches begin and where the last whole one ends, and what is missing.
+    """Return path the wanted batches begin and path the last whole one ends, and what is missing.
 
     They are one, or more if they fit into ``most`` bytes. With none of them whole the third is the
     size of the one that should be asked for.
@@ -412,3 +407,11 @@ def _whole(data: bytes, offset: int, most: int) -> tuple[int, int, int]:
         if header.next_offset <= offset:
             skip = at
     return skip, at, HEADER_BYTES
+
+
+def _all_bytes(found: Fetched, length: int) -> bytes:
+    """Return what was read, which must be so many bytes."""
+    if len(found.body) != length:
+        what = f"it has {len(found.body)} of the {length} bytes that the log has there: restore it"
+        raise CorruptError(what, at=found.start, where=found.info.key)
+    return found.body

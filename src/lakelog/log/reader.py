@@ -3,7 +3,7 @@
     partitions   of the topics that are wanted, as they are now
     look         one look at each of their lanes; manifests second
     ranges       start and end of each partition: fixed from here on
-    shares       segments and slices of these ranges -> tasks, by bytes
+    tasks        segments and slices of these ranges -> tasks, by bytes
 
 Spark's source plans with it in a process of the driver, ``lakelog.scan`` in yours. No broker takes
 part, and none is asked: a record that was acknowledged is in the bucket.
@@ -176,23 +176,23 @@ class NamespaceReader:
             found[key] = readable(extent, starts[key], ends[key], losses)
         return found
 
-    def shares(
+    def tasks(
         self,
         ranges: Mapping[Key, tuple[int, int]],
         extents: Iterable[Extent],
         *,
         split_bytes: int = SPLIT_BYTES,
-        shares_min: int = 1,
+        tasks_min: int = 1,
         offsets_max: int | None = None,
     ) -> list[TaskRanges]:
         """Return the tasks that read a range of each partition."""
-        spans: list[LocatedRange] = []
+        located: list[LocatedRange] = []
         lanes: dict[int, dict[PartitionRef, tuple[int, int]]] = {}
         for extent in extents:
             member = extent.member
             low, high = ranges[member.key]
             if low < high:
-                spans += sealed_ranges(extent, low, min(high, extent.sealed_end))
+                located += sealed_ranges(extent, low, min(high, extent.sealed_end))
             if max(low, extent.sealed_end) < high:
                 lanes.setdefault(member.lane, {})[member] = max(low, extent.sealed_end), high
         flows = [
@@ -200,10 +200,10 @@ class NamespaceReader:
             for lane, wanted in sorted(lanes.items())
         ]
         for found in self._driver.run_all(flows) if flows else ():
-            spans += found
+            located += found
         return plan_read_tasks(
-            spans,
+            located,
             split_bytes=split_bytes,
-            shares_min=shares_min,
+            tasks_min=tasks_min,
             offsets_max=offsets_max,
         )

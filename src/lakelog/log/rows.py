@@ -1,13 +1,13 @@
-"""Reading shares of the log as Arrow: history and journal as one, also while they change.
+"""Reading tasks of the log as Arrow: history and journal as one, also while they change.
 
     segment   the compiled scan, from the place that the index names; whole ones without an index
     slices    a range of each bundle, many at once; then the batches of each partition
     neither   ``read``, which looks at the lane and the manifest as they are now
 
-A plan says where a span lay. If the object is gone by now, or the floor of the lane has passed the
+A plan says where a range lay. If the object is gone by now, or the floor of the lane has passed the
 bundle, the same offsets are looked for again, from the last one that was given. Nothing is skipped:
-a span has as many records as offsets, or the read fails. Only where records were compacted away, or
-say what became of a transaction, there may be fewer.
+a range has as many records as offsets, or the read fails. Only where records were compacted away,
+or say what became of a transaction, there may be fewer.
 
 What was read from bundles counts when the floor, looked at afterwards, has not passed them.
 """
@@ -48,13 +48,13 @@ Reads = Generator[Op | Many | Wait | pa.RecordBatch, Any, None]
 
 
 def read_task(
-    spans: Iterable[LocatedRange],
+    ranges: Iterable[LocatedRange],
     lanes: Callable[[int], Lane],
     columns: Iterable[str] = PLACED_COLUMNS,
     *,
     may_lose: bool = False,
 ) -> Reads:
-    """Yield the records of some spans as Arrow, and on the way the reads it takes.
+    """Yield the records of some ranges as Arrow, and on the way the reads it takes.
 
     ``lanes`` gives what this process knows of a lane, which may be nothing. With ``may_lose``
     offsets that are no longer there are passed over.
@@ -66,23 +66,23 @@ def read_task(
     reading = _Reading(lanes, tuple(columns), may_lose=may_lose)
     held: list[LocatedRange] = []
     size = 0
-    for span in spans:
-        if held and (not isinstance(span.held, SliceRef) or size >= WINDOW_BYTES):
+    for located in ranges:
+        if held and (not isinstance(located.location, SliceRef) or size >= WINDOW_BYTES):
             yield from reading.slices(held)
             held, size = [], 0
-        if isinstance(span.held, SliceRef):
-            held.append(span)
-            size += span.size
-        elif isinstance(span.held, SegmentRow):
-            yield from reading.segment(span, span.held)
+        if isinstance(located.location, SliceRef):
+            held.append(located)
+            size += located.size
+        elif isinstance(located.location, SegmentRow):
+            yield from reading.segment(located, located.location)
         else:
-            yield from reading.again(span, span.base_offset)
+            yield from reading.again(located, located.base_offset)
     if held:
         yield from reading.slices(held)
 
 
 class _Reading:
-    """What is the same for all spans of a share."""
+    """What is the same for all ranges of a task."""
 
     def __init__(
         self, lanes: Callable[[int], Lane], columns: tuple[str, ...], *, may_lose: bool
@@ -101,20 +101,20 @@ class _Reading:
 
     # ------------------------------------------------------------------------ segments
 
-    def segment(self, span: LocatedRange, row: SegmentRow) -> Reads:
+    def segment(self, located: LocatedRange, row: SegmentRow) -> Reads:
         """Read a part of a segment; what is gone is looked for again."""
-        key, index = f"{span.member.where.prefix}{row.name}", b""
-        if span.offsets < row.next_offset - row.base_offset:
+        key, index = f"{located.member.where.prefix}{row.name}", b""
+        if located.offsets < row.next_offset - row.base_offset:
             index = yield from _index(key + _INDEX)
-        at, rows = span.base_offset, 0
-        found = self._scan(row, key, index, at, span.next_offset)
+        at, rows = located.base_offset, 0
+        found = self._scan(row, key, index, at, located.next_offset)
         while True:
             try:
                 item = yield from found.next()
                 if item is None:
                     break
             except NotFoundError:
-                yield from self.again(span, at)
+                yield from self.again(located, at)
                 return
             except (CorruptError, UnsupportedError) as error:
                 if not index:
@@ -122,15 +122,16 @@ class _Reading:
                     raise type(error)(error.what, at=error.at, where=where) from error
                 # It may have been the index that led there. If not, the next try tells.
                 index = b""
-                found = self._scan(row, key, index, at, span.next_offset)
+                found = self._scan(row, key, index, at, located.next_offset)
                 continue
             at, rows = item.column("offset")[-1].as_py() + 1, rows + item.num_rows
-            yield self._place(span.member, item)
-        if rows != span.offsets and not span.member.compacted and _is_dense(row):
+            yield self._place(located.member, item)
+        is_dense = row.records == row.next_offset - row.base_offset
+        if rows != located.offsets and not located.member.compacted and is_dense:
             # Records about transactions are not given out, but have offsets.
-            rows = yield from self._count(row, key, span)
-            if rows != span.offsets:
-                raise _miscounted(span, rows, key + kafs.FORMAT.suffix)
+            rows = yield from self._count(row, key, located)
+            if rows != located.offsets:
+                raise _miscounted(located, rows, key + kafs.FORMAT.suffix)
 
     def _scan(
         self, row: SegmentRow, key: str, index: bytes, offset_from: int, offset_to: int
@@ -142,12 +143,12 @@ class _Reading:
         )
         return Items(scan, Range, partial(_bytes, key, row, index))
 
-    def _count(self, row: SegmentRow, key: str, span: LocatedRange) -> Flow[int]:
-        """Return how many records a segment has of a span, control records included."""
+    def _count(self, row: SegmentRow, key: str, located: LocatedRange) -> Flow[int]:
+        """Return how many records a segment has of a range, control records included."""
         files = Files(base_offset=row.base_offset, sizes={kafs.FORMAT.suffix: row.length})
         scan = scan_columns(
             kafs.FORMAT, files, ("offset",),
-            offset_from=span.base_offset, offset_to=span.next_offset, control=True,
+            offset_from=located.base_offset, offset_to=located.next_offset, control=True,
         )  # fmt: skip
         found, rows = Items(scan, Range, partial(_bytes, key, row, b"")), 0
         while (item := (yield from found.next())) is not None:
@@ -156,13 +157,13 @@ class _Reading:
 
     # ------------------------------------------------------------------------ slices
 
-    def slices(self, spans: list[LocatedRange]) -> Reads:
+    def slices(self, ranges: list[LocatedRange]) -> Reads:
         """Read slices of bundles, all at once, and decode them partition by partition."""
-        ops, places = _ranges(spans)
+        ops, places = _byte_ranges(ranges)
         answers = yield from ask_all(ops)
         lowest: dict[int, int] = {}
-        for span in spans:
-            number, seq = span.member.lane, _piece(span).seq
+        for located in ranges:
+            number, seq = located.member.lane, _piece(located).seq
             lowest[number] = min(seq, lowest.get(number, seq))
         floors: dict[int, int] = {}
         for number in sorted(lowest):
@@ -171,35 +172,35 @@ class _Reading:
             assert lane.last_look is not None
             floors[number] = lane.last_look.head.floor
         bodies: dict[tuple[str, int], list[tuple[LocatedRange, memoryview | None]]] = {}
-        for span, (number, start) in zip(spans, places, strict=True):
-            body = _body(span, answers[number], start, floors[span.member.lane])
-            bodies.setdefault(span.member.key, []).append((span, body))
+        for located, (number, start) in zip(ranges, places, strict=True):
+            body = _body(located, answers[number], start, floors[located.member.lane])
+            bodies.setdefault(located.member.key, []).append((located, body))
         del answers
         for group in bodies.values():
             yield from self._partition(group)
 
     def _partition(self, group: list[tuple[LocatedRange, memoryview | None]]) -> Reads:
         """Decode what was read of one partition, in the order of offsets."""
-        # All spans but the first and the last are whole slices.
+        # All ranges but the first and the last are whole slices.
         first, last = group[0][0], group[-1][0]
         decoder = BatchDecoder(
             self._columns, offset_from=first.base_offset, offset_to=last.next_offset
         )
         rows = expected = 0
-        for span, body in group:
+        for located, body in group:
             if body is None:
                 for batch in decoder.flush():
                     rows += batch.num_rows
-                    yield self._place(span.member, batch)
-                yield from self.again(span, span.base_offset)
+                    yield self._place(located.member, batch)
+                yield from self.again(located, located.base_offset)
                 continue
-            piece = _piece(span)
-            key = bundle_key(span.member.lane, piece.seq)
+            piece = _piece(located)
+            key = bundle_key(located.member.lane, piece.seq)
             run = place_batches(body, piece.base_offset, piece.epoch, where=key)
-            expected += span.offsets
+            expected += located.offsets
             for batch in decoder.feed(run, where=key):
                 rows += batch.num_rows
-                yield self._place(span.member, batch)
+                yield self._place(located.member, batch)
         for batch in decoder.flush():
             rows += batch.num_rows
             yield self._place(first.member, batch)
@@ -208,9 +209,9 @@ class _Reading:
 
     # ------------------------------------------------------------------------ again
 
-    def again(self, span: LocatedRange, at: int) -> Reads:
-        """Read a span from ``at`` on, wherever it lies now."""
-        member, until = span.member, span.next_offset
+    def again(self, located: LocatedRange, at: int) -> Reads:
+        """Read a range from ``at`` on, wherever it lies now."""
+        member, until = located.member, located.next_offset
         lane, known = self._lanes(member.lane), Known()
         while at < until:
             try:
@@ -257,13 +258,13 @@ def _bytes(key: str, row: SegmentRow, index: bytes, wanted: Range) -> Flow[bytes
     return (yield from get_range(key + wanted.suffix, start, end))
 
 
-def _ranges(spans: list[LocatedRange]) -> tuple[tuple[GetRange, ...], list[tuple[int, int]]]:
-    """Return what to ask for, and for each span in which answer it is and from where on."""
+def _byte_ranges(ranges: list[LocatedRange]) -> tuple[tuple[GetRange, ...], list[tuple[int, int]]]:
+    """Return what to ask for, and for each range in which answer it is and from where on."""
     ops: list[GetRange] = []
     places: list[tuple[int, int]] = []
-    for span in spans:
-        piece = _piece(span)
-        key = bundle_key(span.member.lane, piece.seq)
+    for located in ranges:
+        piece = _piece(located)
+        key = bundle_key(located.member.lane, piece.seq)
         start, end = piece.position, piece.position + piece.length
         last = ops[-1] if ops else None
         if last is not None and last.key == key and 0 <= start - last.end <= GAP_BYTES:
@@ -275,33 +276,31 @@ def _ranges(spans: list[LocatedRange]) -> tuple[tuple[GetRange, ...], list[tuple
 
 
 def _body(
-    span: LocatedRange, answer: Fetched | LakelogError, start: int, floor: int
+    located: LocatedRange, answer: Fetched | LakelogError, start: int, floor: int
 ) -> memoryview | None:
     """Return the bytes of a slice; None: look for it again."""
     if isinstance(answer, NotFoundError):
         return None
     if isinstance(answer, LakelogError):
         raise answer
-    piece = _piece(span)
+    piece = _piece(located)
     at = start - answer.start
     body = memoryview(answer.body)[at : at + piece.length]
     return body if len(body) == piece.length and piece.seq >= floor else None
 
 
-def _piece(span: LocatedRange) -> SliceRef:
-    assert isinstance(span.held, SliceRef)
-    return span.held
-
-
-def _is_dense(row: SegmentRow) -> bool:
-    return row.records == row.next_offset - row.base_offset
+def _piece(located: LocatedRange) -> SliceRef:
+    assert isinstance(located.location, SliceRef)
+    return located.location
 
 
 # ---------------------------------------------------------------------------- what went wrong
 
 
-def _miscounted(span: LocatedRange, rows: int, where: str) -> CorruptError:
-    what = f"{rows} records of {span.member} where offsets say {span.offsets}: verify the topic"
+def _miscounted(located: LocatedRange, rows: int, where: str) -> CorruptError:
+    what = (
+        f"{rows} records of {located.member} where offsets say {located.offsets}: verify the topic"
+    )
     return CorruptError(what, at=0, where=where)
 
 

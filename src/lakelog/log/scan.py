@@ -9,18 +9,17 @@ DuckDB, Polars and what else takes Arrow take what it returns.
 """
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import Any
 
 import pyarrow as pa
 
-from lakelog.errors import InvalidInputError, NotFoundError
+from lakelog.catalog import has_namespace
+from lakelog.errors import InvalidInputError
 from lakelog.host import SystemClock, new_id
 from lakelog.log.offset_options import Losses
 from lakelog.log.reader import Driver, NamespaceReader
 from lakelog.log.rows import read_task
-from lakelog.names import CLUSTER_KEY
 from lakelog.segments import (
     HISTORY,
     LATEST,
@@ -32,8 +31,9 @@ from lakelog.segments import (
     mode_named,
 )
 from lakelog.segments.placed import PLACED_COLUMNS, placed_schema
+from lakelog.segments.scan import ScanRequest
 from lakelog.segments.scan import scan as scan_segments
-from lakelog.store import Head, Perform, open_store, retrying
+from lakelog.store import Perform, open_store, retrying, run, working
 
 __all__ = ["scan"]
 
@@ -52,64 +52,52 @@ def scan(
     """Return the records below ``url`` as a stream of Arrow batches.
 
     ``url`` is a path, or ``s3://``, ``gs://``, ``az://``; ``store_options`` go to the store.
-    Without a ``layout`` there has to be a namespace. ``starting`` and ``ending`` are places as
-    Spark's source has them: offsets of partitions, or a time in milliseconds. With mode PERMISSIVE,
+    Without a ``layout`` there has to be a namespace. ``starting`` and ``ending`` are as Spark's
+    source has them: offsets of partitions, or a time in milliseconds. With mode PERMISSIVE,
     which is for segments, there is a last column ``_corrupt``.
 
     Raises:
         InvalidInputError: the call is wrong. The stream raises CorruptError on damage.
         NotFoundError: there is no such topic, or the offsets have expired.
     """
-    perform = retrying(open_store(url, store_options).perform)
+    store = open_store(url, store_options)
+    perform = retrying(store.perform)
     if layout is None or layout == HISTORY:
-        has_namespace = _has_namespace(perform)
-        if layout is None and not has_namespace:
+        is_namespace = run(has_namespace(), working(perform))
+        if layout is None and not is_namespace:
             raise InvalidInputError(
                 f"{url} is no namespace: say which segments are there, layout="
                 f"{' or '.join(map(repr, LAYOUTS))}"
             )
-        if layout == HISTORY and has_namespace:
+        if layout == HISTORY and is_namespace:
             warnings.warn(
                 f"{url} is a namespace, and layout={HISTORY!r} reads only what of it is sealed: "
                 "leave layout out to read all records",
                 stacklevel=3,
             )
-    if layout in (None, NAMESPACE):
-        if mode_named(mode) is not Mode.FAILFAST:
-            raise InvalidInputError("mode PERMISSIVE is for segments alone: use layout kafs")
-        selection = Selection(topics=None if topics is None else frozenset(topics))
-        until = ending or OffsetSpec(offset=LATEST)
-        return _scan_log(perform, tuple(columns), selection, starting or OffsetSpec(), until)
-    settings: dict[str, Any] = {"topics": topics, "starting": starting, "ending": ending}
-    return scan_segments(
-        url, layout=layout, columns=columns, mode=mode, store_options=store_options, **settings
+    request = ScanRequest(
+        layout=layout or NAMESPACE,
+        selection=Selection(topics=None if topics is None else frozenset(topics)),
+        starting=starting or OffsetSpec(),
+        ending=ending or OffsetSpec(offset=LATEST),
+        mode=mode_named(mode),
     )
-
-
-def _has_namespace(perform: Perform) -> bool:
-    try:
-        perform(Head(CLUSTER_KEY))
-    except NotFoundError:
-        return False
-    return True
+    if request.layout != NAMESPACE:
+        return scan_segments(store, request, columns)
+    if request.mode is not Mode.FAILFAST:
+        raise InvalidInputError("mode PERMISSIVE is for segments alone: use layout kafs")
+    return _scan_log(perform, request, tuple(columns))
 
 
 def _scan_log(
-    perform: Perform,
-    columns: tuple[str, ...],
-    selection: Selection,
-    starting: OffsetSpec,
-    ending: OffsetSpec,
+    perform: Perform, request: ScanRequest, columns: tuple[str, ...]
 ) -> pa.RecordBatchReader:
     schema = placed_schema(columns)
     log = NamespaceReader(perform, SystemClock(), new_id)
-    members = log.members(selection)
+    members = log.members(request.selection)
     log.look(members)
     extents = log.extents(members)
-    ranges = log.ranges(extents, starting, ending, Losses(fail=True))
-    spans = chain.from_iterable(log.shares(ranges, extents))
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        yield from Driver(perform).batches(read_task(spans, log.survey.lane, columns))
-
-    return pa.RecordBatchReader.from_batches(schema, batches())
+    ranges = log.ranges(extents, request.starting, request.ending, Losses(fail=True))
+    located = chain.from_iterable(log.tasks(ranges, extents))
+    batches = Driver(perform).batches(read_task(located, log.survey.lane, columns))
+    return pa.RecordBatchReader.from_batches(schema, batches)

@@ -167,7 +167,8 @@ def decode_plan(data: Bytes, write: bytes, page: int = 0) -> Page:
         what = f"a plan of {pages} pages, with {len(rows)} runs in {len(data)} bytes of this one"
         raise UnsupportedError(f"{what}, is over the limits", at=0, where=where)
     if not page < pages or not rows:
-        raise CorruptError(f"page {page} of {pages}, {len(rows)} runs", at=0, where=where)
+        what = f"it is page {page} of a plan of {pages}, with {len(rows)} runs"
+        raise CorruptError(what, at=0, where=where)
     runs = {
         lane: tuple(_run(one) for one in some)
         for lane, some in groupby(rows, key=lambda one: one.lane)
@@ -219,10 +220,10 @@ class StagedObject:
     size: int = 0
 
     def add(
-        self, place: tuple[bytes, int], body: Bytes, offsets: int, times: tuple[int, int]
+        self, topic_partition: tuple[bytes, int], body: Bytes, offsets: int, times: tuple[int, int]
     ) -> None:
         """Add a run: the batches of ``body``, and the earliest and latest time of their records."""
-        self.runs.append(Run(*place, self.size, len(body), offsets, *times))
+        self.runs.append(Run(*topic_partition, self.size, len(body), offsets, *times))
         self.pieces.append(body)
         self.size += len(body)
 
@@ -246,18 +247,18 @@ def part_number(task: int, attempt: int, window: int) -> int:
 
 
 def create_part(
-    write: bytes, lane: int, place: tuple[int, int, int], body: Body
+    write: bytes, lane: int, numbers: tuple[int, int, int], body: Body
 ) -> Work[tuple[int, int]]:
     """Create an object, under the first number from this attempt on that nobody has.
 
-    ``place`` is the task, its attempt and the window. Returns the number of the object, and the
+    ``numbers`` are the task, its attempt and the window. Returns the number of the object, and the
     attempt whose number it is.
 
     Raises:
         ConflictError: all of them are taken.
         UnavailableError: no answer, time and again: the task fails, and is tried again.
     """
-    task, first, window = place
+    task, first, window = numbers
     for attempt in range(first, ATTEMPTS):
         part = part_number(task, attempt, window)
         put = yield from put_answered(staged_key(write, lane, part), body)
@@ -276,7 +277,7 @@ class TaskParts:
         """Whose numbers are used in each lane."""
         self._windows = 0
 
-    def put(self, parcels: Mapping[int, StagedObject]) -> list[Work[list[Staged]]]:
+    def put(self, objects: Mapping[int, StagedObject]) -> list[Work[list[Staged]]]:
         """Return flows, one for each lane, that create the objects of the next window.
 
         They may run side by side, and end before the next window is put. Each returns where its
@@ -284,14 +285,14 @@ class TaskParts:
         """
         window = self._windows
         self._windows += 1
-        return [self._put(lane, window, parcel) for lane, parcel in parcels.items()]
+        return [self._put(lane, window, staged) for lane, staged in objects.items()]
 
     def announce(self) -> Work[None]:
         """Say what this is an attempt of; before the first window."""
         yield from announce_write(self._identity, self._write)
 
-    def _put(self, lane: int, window: int, parcel: StagedObject) -> Work[list[Staged]]:
-        place = self._task, self._attempts.get(lane, self._attempt), window
-        body = tuple(parcel.pieces)
-        part, self._attempts[lane] = yield from create_part(self._write, lane, place, body)
-        return [Staged(lane, run.topic, run.partition, part, *run[2:]) for run in parcel.runs]
+    def _put(self, lane: int, window: int, staged: StagedObject) -> Work[list[Staged]]:
+        numbers = self._task, self._attempts.get(lane, self._attempt), window
+        body = tuple(staged.pieces)
+        part, self._attempts[lane] = yield from create_part(self._write, lane, numbers, body)
+        return [Staged(lane, run.topic, run.partition, part, *run[2:]) for run in staged.runs]

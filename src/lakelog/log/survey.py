@@ -18,16 +18,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lakelog.catalog import Marks, Topic, cleanup_policy, news_of_topics, open_namespace, read_topic
+from lakelog.catalog import (
+    Marks,
+    Topic,
+    cleanup_policy,
+    has_namespace,
+    news_of_topics,
+    open_namespace,
+    read_topic,
+)
 from lakelog.errors import LakelogError, NotFoundError
 from lakelog.journal import Lane, new_lane, probe
 from lakelog.log.plan import plan_partitions
 from lakelog.manifests import PartitionPath, SegmentRow
 from lakelog.model import Rules
-from lakelog.names import CLUSTER_KEY
 from lakelog.ports import Clock, Ids
 from lakelog.segments import Selection
-from lakelog.store import Work, head
+from lakelog.store import Work
 
 __all__ = ["Extent", "PartitionRef", "Survey", "open_survey", "tell_unsealed"]
 
@@ -99,7 +106,7 @@ class Survey:
         if names is not None and len(names) == 1:
             yield from self._read(names[0])
         else:
-            news = yield from news_of_topics(self._marks, lambda name: _may_want(selection, name))
+            news = yield from news_of_topics(self._marks, selection.wants_some)
             for error in news.damaged.values():
                 raise error  # To leave out a topic that was asked for would be to lose records.
             self.topics |= news.topics
@@ -176,11 +183,6 @@ def _names(selection: Selection) -> list[str] | None:
     return None
 
 
-def _may_want(selection: Selection, name: str) -> bool:
-    names = _names(selection)
-    return selection.wants(name, 0) if names is None else name in names
-
-
 def _members(topic: Topic) -> Iterable[PartitionRef]:
     compacted = "compact" in cleanup_policy(topic.configs)
     for partition in range(topic.partitions):
@@ -201,9 +203,7 @@ def tell_unsealed(selection: Selection, clock: Clock, ids: Ids) -> Work[str]:
     It is empty where all is sealed, and where there is no namespace. A journal that cannot be read
     is told of as well: nobody may take that for an empty one.
     """
-    try:
-        yield from head(CLUSTER_KEY)
-    except NotFoundError:
+    if not (yield from has_namespace()):
         return ""
     try:
         extents = yield from _look_at(selection, clock, ids)

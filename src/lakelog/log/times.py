@@ -1,7 +1,7 @@
 """Finding offsets by time, in history and journal.
 
     manifest   the first segment whose newest time is late enough
-    .timeindex where to begin in it; advisory, so without one at its beginning
+    .timeindex path to begin in it; advisory, so without one at its beginning
     journal    the first slice whose newest time is late enough, by directories and rolls
     batches    from there on: the first record that is not older
 
@@ -39,7 +39,7 @@ def _look_here(scan: Scan[Found | None]) -> Work[Found | None]:
 
 def offset_at(
     lane: Lane,
-    where: PartitionPath,
+    path: PartitionPath,
     timestamp: int,
     catch_up: CatchUp = refresh,
     look: Look = _look_here,
@@ -51,64 +51,64 @@ def offset_at(
         UnavailableError: the log moved on, again and again.
     """
     for start in range(STARTS_MAX):
-        manifest, now = yield from current(lane, where, catch_up)
+        manifest, now = yield from current(lane, path, catch_up)
         try:
-            offset = yield from _sealed_from(where, manifest, timestamp)
+            offset = yield from _sealed_from(path, manifest, timestamp)
             if offset is None:
                 first = max(manifest.sealed_end, now.log_start)
-                offset = yield from _unsealed_from(lane, where, first, timestamp)
+                offset = yield from _unsealed_from(lane, path, first, timestamp)
             if offset is None:
                 return None
             first = max(offset, now.log_start)
-            return (yield from _first(lane, where, first, timestamp, catch_up, look))
+            return (yield from _first(lane, path, first, timestamp, catch_up, look))
         except NotFoundError:
             lane.moved_on()
             yield Wait(10 << min(start, 8))
     raise UnavailableError(
-        f"{where.path}/{where.partition} at {timestamp}: the partition changed during "
+        f"{path} at {timestamp}: the partition changed during "
         f"{STARTS_MAX} attempts to read it; try again"
     )
 
 
 def newest(
-    lane: Lane, where: PartitionPath, catch_up: CatchUp = refresh, look: Look = _look_here
+    lane: Lane, path: PartitionPath, catch_up: CatchUp = refresh, look: Look = _look_here
 ) -> Work[Found | None]:
     """Return the first of the records with the highest timestamp; None: there is none.
 
     What a batch says of its newest time is taken for true, as everywhere.
     """
-    manifest, now = yield from current(lane, where, catch_up)
+    manifest, now = yield from current(lane, path, catch_up)
     times = [page.max_timestamp for page in manifest.pages if page.next_offset > now.log_start]
     times += [row.max_timestamp for row in manifest.segments if row.next_offset > now.log_start]
     offset = max(manifest.sealed_end, now.log_start)
     while offset < now.end:
-        placed = yield from locate_run(lane, where.place, offset, RUN_BYTES)
+        placed = yield from locate_run(lane, path.place, offset, RUN_BYTES)
         if not placed:
-            raise UnavailableError(f"{where.path}/{where.partition} moves: retry")
+            raise UnavailableError(f"{path}: the partition changed while it was read; try again")
         times += [one.slice.max_timestamp for one in placed]
         offset = placed[-1].slice.next_offset
     if not times:
         return None
-    return (yield from offset_at(lane, where, max(times), catch_up, look))
+    return (yield from offset_at(lane, path, max(times), catch_up, look))
 
 
-def _sealed_from(where: PartitionPath, manifest: Manifest, timestamp: int) -> Work[int | None]:
+def _sealed_from(path: PartitionPath, manifest: Manifest, timestamp: int) -> Work[int | None]:
     """Return an offset of history before which no record is late enough; None: none is at all."""
     for page in manifest.pages:
         if page.max_timestamp >= timestamp and page.next_offset > manifest.log_start:
-            rows = yield from read_page(where, page)
-            return (yield from _begin(where, _late(rows, timestamp)[0], timestamp))
+            rows = yield from read_page(path, page)
+            return (yield from _begin(path, _late(rows, timestamp)[0], timestamp))
     live = [row for row in manifest.segments if row.next_offset > manifest.log_start]
     late = _late(live, timestamp)
-    return (yield from _begin(where, late[0], timestamp)) if late else None
+    return (yield from _begin(path, late[0], timestamp)) if late else None
 
 
 def _late(rows: tuple[SegmentRow, ...] | list[SegmentRow], timestamp: int) -> list[SegmentRow]:
     return [row for row in rows if row.max_timestamp >= timestamp]
 
 
-def _begin(where: PartitionPath, row: SegmentRow, timestamp: int) -> Work[int]:
-    key = f"{where.prefix}{row.name}.timeindex"
+def _begin(path: PartitionPath, row: SegmentRow, timestamp: int) -> Work[int]:
+    key = f"{path.prefix}{row.name}.timeindex"
     try:
         found = yield from ask(GetRange(key, 0, kafkalog.INDEX_BYTES_MAX))
         index = kafkalog.decode_time_index(found.body, base_offset=row.base_offset)
@@ -119,12 +119,12 @@ def _begin(where: PartitionPath, row: SegmentRow, timestamp: int) -> Work[int]:
 
 
 def _unsealed_from(
-    lane: Lane, where: PartitionPath, offset: int, timestamp: int
+    lane: Lane, path: PartitionPath, offset: int, timestamp: int
 ) -> Work[int | None]:
     """Return the first offset of a slice of the journal that is late enough; None: none is."""
-    end = lane.known.fold.end(where.place)
+    end = lane.known.fold.end(path.place)
     while offset < end:
-        placed = yield from locate_run(lane, where.place, offset, RUN_BYTES)
+        placed = yield from locate_run(lane, path.place, offset, RUN_BYTES)
         if not placed:
             raise NotFoundError(f"offset {offset} has left the journal: look again")
         for one in placed:
@@ -135,12 +135,12 @@ def _unsealed_from(
 
 
 def _first(
-    lane: Lane, where: PartitionPath, offset: int, timestamp: int, catch_up: CatchUp, look: Look
+    lane: Lane, path: PartitionPath, offset: int, timestamp: int, catch_up: CatchUp, look: Look
 ) -> Work[Found | None]:
     """Return the first record from ``offset`` on that is late enough."""
     known = Known()
     while True:
-        chunk = yield from read(lane, where, offset, CHUNK_BYTES, known, catch_up)
+        chunk = yield from read(lane, path, offset, CHUNK_BYTES, known, catch_up)
         if isinstance(chunk, OutOfRange):
             raise NotFoundError(f"offset {offset} has expired: look again")
         if not chunk.body:

@@ -13,7 +13,7 @@
                             (barred: A)
 
 Everything after the decision can be done by anybody, and twice: a lane that has the write knows it.
-A driver that died is finished by the next one of the same write, or by the keeper. Before the
+A driver that died is finished by the next one of the same write, or by maintenance. Before the
 decision nothing is to be seen; an attempt that will not be decided for is *barred* first, and swept
 afterwards, so that nobody decides for bytes that are going.
 
@@ -360,4 +360,5 @@ def _check_staged(write: bytes, plan: Mapping[int, tuple[Slice, ...]]) -> Work[N
         if isinstance(answer, NotFoundError):
             raise answer
         if answer.size < needed[key]:
-            raise CorruptError(f"{answer.size} bytes of {needed[key]}", at=0, where=key)
+            what = f"it has {answer.size} of the {needed[key]} bytes that the write has staged"
+            raise CorruptError(what, at=0, where=key)

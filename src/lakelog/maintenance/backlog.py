@@ -73,7 +73,7 @@ def read_backlog(lane: Lane, bundles_max: int) -> Work[Backlog | None]:
         some = yield from read_bundles(lane, range(seq, min(seq + AT_ONCE, end)))
         for held in some:
             if held is None or (found and held.bundle.previous != found[-1].bundle.nonce):
-                lane.notes["backlog moved"] += 1
+                lane.counters["backlog moved"] += 1
                 return None
             found.append(held)
     complete = end == fold.seq + 1
@@ -81,7 +81,7 @@ def read_backlog(lane: Lane, bundles_max: int) -> Work[Backlog | None]:
         return None
     last = yield from look(lane)  # After everything else was read: the head-check rule.
     if last.head.floor != floor:
-        lane.notes["backlog passed"] += 1
+        lane.counters["backlog passed"] += 1
         return None
     return Backlog(last, tuple(found), complete)
 

@@ -101,7 +101,7 @@ def seal_batch(
     except NotFoundError:
         return Sealed(abandoned=len(begun))  # The floor has passed. The sweep cancels the intents.
     if not (yield from floor_unchanged(lane, floor)):
-        lane.notes["seal passed"] += 1
+        lane.counters["seal passed"] += 1
         return Sealed(abandoned=len(begun))
     flows = (
         _write(lane, where, begun[where.place], mine, settings, write)
@@ -131,7 +131,7 @@ def begin_seal(
     unread = max((end for end in ends if end <= manifest.log_start), default=0)
     if unread > manifest.sealed_end:
         # Nobody may read these any more: history ends behind them, without them.
-        lane.notes["seal skips"] += 1
+        lane.counters["seal skips"] += 1
         manifest = yield from change_manifest(
             where, write + ":skip", lambda now: changes.skip(now, write + ":skip", unread)
         )
@@ -160,7 +160,7 @@ def _explain_gap(lane: Lane, where: PartitionPath, end: int, base: int) -> Work[
     manifest = yield from read_manifest(where)
     deleted = lane.known.fold.is_deleted(where.topic)
     if deleted or manifest.deleted or manifest.sealed_end != end:
-        lane.notes["seal of a deleted topic"] += 1
+        lane.counters["seal of a deleted topic"] += 1
         return
     what = f"history ends at {end}, the journal begins at {base}: run verify"
     raise CorruptError(what, at=0, where=where.prefix + "manifest")
@@ -263,9 +263,9 @@ def _write(
         done = yield from commit_seal(where, rows, write)
     except NotFoundError:
         # We slept for so long that our intent was cancelled and our objects were swept.
-        lane.notes["seal swept"] += 1
+        lane.counters["seal swept"] += 1
         return Sealed(abandoned=1)
-    lane.notes["seal abandoned" if done.abandoned else "seal committed"] += 1
+    lane.counters["seal abandoned" if done.abandoned else "seal committed"] += 1
     return done
 
 

@@ -117,7 +117,7 @@ def _is_worth_it(backlog: Backlog) -> bool:
 def _newest_checkpoint(lane: Lane) -> Due | None:
     """Return what a checkpoint of the very end is made of; None: the one that is due is that."""
     known = lane.known
-    bundles = tuple(one.bundle for one in known.held)
+    bundles = tuple(one.bundle for one in known.bundles)
     return (known.fold, bundles) if bundles else None
 
 
@@ -149,7 +149,7 @@ def _is_right(lane: Lane, backlog: Backlog, checkpoint: Checkpoint) -> Work[bool
         if base is None:
             return False
         fold = Fold.of(base, lane.rules.checkpoint_every)
-    held_here = (*backlog.bundles, *lane.known.held)
+    held_here = (*backlog.bundles, *lane.known.bundles)
     for held in held_here:
         if fold.seq < held.bundle.seq <= checkpoint.seq:
             if fold.flaw(held.bundle):
@@ -179,7 +179,7 @@ def _raise(lane: Lane, seen: Look, floor: int, checkpoint: int) -> Work[bool]:
         try:
             answer = yield from put_if_match(head_key(lane.number), body, seen.etag)
             if isinstance(answer, Replaced):
-                lane.notes["trimmed"] += 1
+                lane.counters["trimmed"] += 1
                 return True
         except UnavailableError as error:
             yield from unanswered.wait(error)

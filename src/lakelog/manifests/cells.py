@@ -59,8 +59,15 @@ class PartitionPath:
         return partition_prefix(self.path, self.partition)
 
     @property
+    def manifest_key(self) -> str:
+        return manifest_key(self.path, self.partition)
+
+    @property
     def place(self) -> tuple[bytes, int]:
         return self.topic, self.partition
+
+    def __str__(self) -> str:
+        return f"{self.path}/{self.partition}"
 
     def new(self) -> Manifest:
         """Return the manifest of an empty history."""
@@ -77,65 +84,65 @@ class PartitionPath:
         try:
             manifest = decode_manifest(body)
         except (CorruptError, UnsupportedError) as error:
-            where = manifest_key(self.path, self.partition)
-            raise type(error)(error.what, at=error.at, where=where) from error
+            raise type(error)(error.what, at=error.at, where=self.manifest_key) from error
         if (manifest.topic, manifest.partition) != self.place:
             what = f"it is of partition {manifest.partition} of topic {manifest.topic.hex()}"
-            raise CorruptError(what, at=0, where=self.prefix + "manifest")
+            raise CorruptError(what, at=0, where=self.manifest_key)
         return manifest
 
 
-def read_manifest(where: PartitionPath) -> Work[Manifest]:
+def read_manifest(path: PartitionPath) -> Work[Manifest]:
     """Return the manifest of a partition; of one that has none, that of an empty history."""
-    found = yield from read_cell(manifest_key(where.path, where.partition))
-    return where.decoded(None if found is None else found.body)
+    found = yield from read_cell(path.manifest_key)
+    return path.decoded(None if found is None else found.body)
 
 
-def read_manifests(wheres: Sequence[PartitionPath]) -> Work[list[Manifest]]:
+def read_manifests(paths: Sequence[PartitionPath]) -> Work[list[Manifest]]:
     """Return the manifests of some partitions, in their order: many are asked for at once."""
-    return (yield from together(map(read_manifest, wheres)))
+    return (yield from together(map(read_manifest, paths)))
 
 
-def try_manifests(wheres: Sequence[PartitionPath]) -> Work[list[Manifest | LakelogError]]:
+def try_manifests(paths: Sequence[PartitionPath]) -> Work[list[Manifest | LakelogError]]:
     """The same; of one that cannot be read, why: it stops no other."""
-    return (yield from together(tried(read_manifest(where)) for where in wheres))
+    return (yield from together(tried(read_manifest(path)) for path in paths))
 
 
-def change_manifest(where: PartitionPath, write: str, alter: Alter) -> Work[Manifest]:
+def change_manifest(path: PartitionPath, write: str, alter: Alter) -> Work[Manifest]:
     """Change a manifest and return it as it is then; ``alter`` returns None to leave it.
 
     ``write`` names this change among the manifest's writers.
     """
 
     def altered(body: bytes | None) -> bytes | None:
-        after = alter(where.decoded(body))
+        after = alter(path.decoded(body))
         return None if after is None else encode_manifest(after)
 
     body = yield from change_cell(
-        manifest_key(where.path, where.partition),
+        path.manifest_key,
         altered,
         lambda found: write in decode_manifest(found).writers,
     )
-    return where.decoded(body)
+    return path.decoded(body)
 
 
-def read_page(where: PartitionPath, page: PageRow) -> Work[tuple[SegmentRow, ...]]:
+def read_page(path: PartitionPath, page: PageRow) -> Work[tuple[SegmentRow, ...]]:
     """Return the rows on a page.
 
     Raises:
         NotFoundError: it is gone; the manifest that named it is old, read that again.
         CorruptError: it is another page.
     """
-    key = f"{where.prefix}{page.name}.json"
+    key = f"{path.prefix}{page.name}.json"
     found = yield from ask(Get(key, CELL_BYTES_MAX))
     rows = decode_page(found.body)
     held = (rows[0].base_offset, rows[-1].next_offset, len(rows)) if rows else (0, 0, 0)
     if held != page[1:4]:
-        raise CorruptError(f"it holds {held}, not {page[1:4]}", at=0, where=key)
+        what = f"first offset, end and rows are {held}, and its manifest says {page[1:4]}"
+        raise CorruptError(what, at=0, where=key)
     return rows
 
 
-def find_row(where: PartitionPath, manifest: Manifest, offset: int) -> Work[SegmentRow]:
+def find_row(path: PartitionPath, manifest: Manifest, offset: int) -> Work[SegmentRow]:
     """Return the row that holds ``offset``, which is before the sealed end; one page is read.
 
     Raises:
@@ -144,12 +151,12 @@ def find_row(where: PartitionPath, manifest: Manifest, offset: int) -> Work[Segm
     rows = manifest.segments
     for page in manifest.pages:
         if page.next_offset > offset:
-            rows = yield from read_page(where, page)
+            rows = yield from read_page(path, page)
             break
     return next(row for row in rows if row.next_offset > offset)
 
 
-def read_rows(where: PartitionPath, manifest: Manifest, offset: int = 0) -> Work[list[SegmentRow]]:
+def read_rows(path: PartitionPath, manifest: Manifest, offset: int = 0) -> Work[list[SegmentRow]]:
     """Return the row that holds ``offset`` and all that follow, also those on pages.
 
     Raises:
@@ -158,20 +165,20 @@ def read_rows(where: PartitionPath, manifest: Manifest, offset: int = 0) -> Work
     rows: list[SegmentRow] = []
     for page in manifest.pages:
         if page.next_offset > offset:
-            rows += yield from read_page(where, page)
+            rows += yield from read_page(path, page)
     rows += manifest.segments
     return [row for row in rows if row.next_offset > offset]
 
 
 def turn_page(
-    where: PartitionPath, write: bytes, since_ms: int, manifest: Manifest | None = None
+    path: PartitionPath, write: bytes, since_ms: int, manifest: Manifest | None = None
 ) -> Work[bool]:
     """Move older rows onto a page, if the manifest has grown long.
 
     ``manifest`` is what somebody has just read.
     """
     if manifest is None:
-        manifest = yield from read_manifest(where)
+        manifest = yield from read_manifest(path)
     if len(manifest.segments) <= ROWS_MAX or manifest.deleted:
         return False
     rows, id_ = manifest.segments[:-ROWS_GOAL], write.hex()
@@ -188,7 +195,7 @@ def turn_page(
         max(one.appended_ms for one in rows),
     )
     intent = Intent(id_, "page", row.base_offset, row.next_offset, since_ms)
-    yield from change_manifest(where, id_ + ":begin", lambda now: changes.begin(now, intent))
-    yield from put_named(f"{where.prefix}{row.name}.json", encode_page(rows))
-    after = yield from change_manifest(where, id_, lambda now: changes.page(now, id_, row, rows))
+    yield from change_manifest(path, id_ + ":begin", lambda now: changes.begin(now, intent))
+    yield from put_named(f"{path.prefix}{row.name}.json", encode_page(rows))
+    after = yield from change_manifest(path, id_, lambda now: changes.page(now, id_, row, rows))
     return row in after.pages

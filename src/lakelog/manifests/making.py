@@ -1,8 +1,8 @@
 """A segment on its way into a manifest: its bytes, its indexes, and the row that will name it.
 
-    make_segment     runs of batches -> Made: body, index, timeindex, row
-    settle_segment   the body was put: read it back, put the indexes
-    store_segment    put the body, then settle it
+    make_segment     runs of batches -> NewSegment: body, index, timeindex, row
+    finish_segment   the body was put: read it back, put the indexes
+    store_segment    put the body, then finish it
 
 A row promises bytes. So before a manifest names a segment, it is read back and compared: a store
 that lies is noticed while the source is still there.
@@ -67,7 +67,7 @@ def make_segment(
     return NewSegment(body, kafs.encode_index(placed), times, row)
 
 
-def store_segment(where: PartitionPath, made: NewSegment, name: str) -> Work[SegmentRow]:
+def store_segment(path: PartitionPath, made: NewSegment, name: str) -> Work[SegmentRow]:
     """Write a segment and its indexes under a name that only this write can have; return its row.
 
     Raises:
@@ -75,11 +75,11 @@ def store_segment(where: PartitionPath, made: NewSegment, name: str) -> Work[Seg
         NotFoundError: it is gone.
         UnavailableError: no answer, time and again.
     """
-    yield from put_named(f"{where.prefix}{name}.kfs", made.body)
-    return (yield from finish_segment(where, made, name))
+    yield from put_named(f"{path.prefix}{name}.kfs", made.body)
+    return (yield from finish_segment(path, made, name))
 
 
-def finish_segment(where: PartitionPath, made: NewSegment, name: str) -> Work[SegmentRow]:
+def finish_segment(path: PartitionPath, made: NewSegment, name: str) -> Work[SegmentRow]:
     """Read a segment back, put its indexes beside it, and return its row.
 
     Whoever reads it can do without the indexes, and reindex makes them again: one that the store
@@ -89,10 +89,11 @@ def finish_segment(where: PartitionPath, made: NewSegment, name: str) -> Work[Se
         CorruptError: what was put is not what is there.
         NotFoundError: it is gone.
     """
-    key = f"{where.prefix}{name}"
+    key = f"{path.prefix}{name}"
     found = yield from ask(Get(f"{key}.kfs", made.row.length))
     if crc32c(found.body) != made.row.crc:
-        raise CorruptError("it reads back as something else", at=0, where=f"{key}.kfs")
+        what = "it reads back as other bytes than were put: run lakelog doctor store"
+        raise CorruptError(what, at=0, where=f"{key}.kfs")
     for suffix, index in ((".index", made.index), (".timeindex", made.timeindex)):
         yield from put_advisory(f"{key}{suffix}", index)
     return made.row._replace(name=name)

@@ -245,7 +245,7 @@ def decode_page(data: Bytes) -> tuple[SegmentRow, ...]:
         fields = decode_fields(data, format_=FORMAT, where="manifest", known=("segments",))
         rows = _rows(SegmentRow, fields["segments"])
         if any(one.next_offset != two.base_offset for one, two in pairwise(rows)):
-            raise _bad("a page with a gap")
+            raise _bad("the rows of a page do not follow each other: restore it from a backup")
     return rows
 
 

@@ -2,9 +2,8 @@ r"""History: segments in a store, found, planned and read.
 
 segments   a segment in a store, a part of it, and what one task reads
 layout     names of objects -> segments of topics and partitions
-named      of these, what a manifest beside them names
 copies     directories of several brokers -> one log; where it begins, after DeleteRecords
-logs       all of that: a listing -> the log of each partition
+logs       all of that: a listing -> the log of each partition; what manifests beside segments name
 select     which partitions are wanted, from where and up to where
 times      times -> offsets
 plan       segments -> tasks, by bytes
@@ -23,8 +22,7 @@ from lakelog.segments.layout import (
     find_directories,
     layout_named,
 )
-from lakelog.segments.logs import each_directory, each_segment, find_logs
-from lakelog.segments.named import is_named, read_named
+from lakelog.segments.logs import each_directory, each_segment, find_logs, is_named, read_named
 from lakelog.segments.plan import (
     SPLIT_BYTES,
     OffsetRange,

@@ -91,11 +91,11 @@ def choose_copies(
         InvalidInputError: directories of two topics that had the same name one after the other.
     """
     chosen: dict[Partition, list[SegmentRef]] = {}
-    for place, segments in partitions.items():
+    for topic_partition, segments in partitions.items():
         # A directory is listed in one go, so two of them show at the ends.
         if segments[0].directory == segments[-1].directory:
-            log_start = starts.get((_root(segments[0].directory), *place), 0)
-            chosen[place] = _begin_at(segments, log_start)
+            log_start = starts.get((_root(segments[0].directory), *topic_partition), 0)
+            chosen[topic_partition] = _begin_at(segments, log_start)
             continue
         copies: list[Copy] = []
         for _, group in groupby(segments, key=attrgetter("directory")):
@@ -103,9 +103,9 @@ def choose_copies(
         yield from _check_topic(copies)
         best = max(copies, key=_rank)
         # A beginning behind the end of the log is from a history that did not become the log.
-        noted = (starts.get((_root(copy.directory), *place), 0) for copy in copies)
+        noted = (starts.get((_root(copy.directory), *topic_partition), 0) for copy in copies)
         log_start = max((start for start in noted if start <= best.next_offset), default=0)
-        chosen[place] = _begin_at(merge_copies(copies), log_start)
+        chosen[topic_partition] = _begin_at(merge_copies(copies), log_start)
     return chosen
 
 
@@ -276,7 +276,9 @@ def read_log_starts(roots: Iterable[str]) -> Flow[LogStarts]:
     for root in sorted(roots):
         key = f"{root}/{LOG_STARTS_NAME}" if root else LOG_STARTS_NAME
         found = decode_log_starts((yield from get(key)), where=key)
-        starts.update(((root, *place), offset) for place, offset in found.items())
+        starts.update(
+            ((root, *topic_partition), offset) for topic_partition, offset in found.items()
+        )
     return starts
 
 

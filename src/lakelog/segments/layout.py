@@ -13,7 +13,7 @@ not part of a log (files on their way out, an index without its log, other peopl
 passed over.
 
 Two segments of a partition may begin at the same offset where one replaced the other. Names do not
-tell which one counts: where a manifest lies beside them it does, see ``named``.
+tell which one counts: where a manifest lies beside them it does, see ``logs``.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -52,7 +52,7 @@ class Layout:
 
     name: str
     format: str
-    place: Callable[[str], tuple[str, int] | None]
+    partition_of: Callable[[str], tuple[str, int] | None]
     """Directory -> topic and partition, or None when it holds no partition."""
 
     directory: Callable[[str, int], str]
@@ -87,15 +87,15 @@ class Directory:
     """Why its manifest cannot be used; then there are no segments."""
 
 
-def _kafka_place(directory: str) -> tuple[str, int] | None:
+def _kafka_partition(directory: str) -> tuple[str, int] | None:
     return kafkalog.parse_directory_name(directory.rpartition("/")[2])
 
 
-def _nested_place(directory: str) -> tuple[str, int] | None:
+def _nested_partition(directory: str) -> tuple[str, int] | None:
     parts = directory.split("/")
     if len(parts) < 2 or not parts[-2]:
         return None
-    return _place(parts[-2], parts[-1])
+    return _partition(parts[-2], parts[-1])
 
 
 def _nested_directory(topic: str, partition: int) -> str:
@@ -104,14 +104,14 @@ def _nested_directory(topic: str, partition: int) -> str:
     return f"{topic}/{partition}"
 
 
-def _rustlog_place(directory: str) -> tuple[str, int] | None:
+def _rustlog_partition(directory: str) -> tuple[str, int] | None:
     parts = directory.split("/")
     if len(parts) < 3 or parts[-2] != "partitions" or not parts[-3]:
         return None
-    return _place(parts[-3], parts[-1])
+    return _partition(parts[-3], parts[-1])
 
 
-def _place(topic: str, partition: str) -> tuple[str, int] | None:
+def _partition(topic: str, partition: str) -> tuple[str, int] | None:
     if not partition.isascii() or not partition.isdigit() or str(int(partition)) != partition:
         return None
     return topic, int(partition)
@@ -123,22 +123,24 @@ LAYOUTS: dict[str, Layout] = {
         Layout(
             name="kafka",
             format="kafkalog",
-            place=_kafka_place,
+            partition_of=_kafka_partition,
             directory=kafkalog.directory_name,
             active=True,
         ),
         Layout(
             name="kafs",
             format="kafs",
-            place=_nested_place,
+            partition_of=_nested_partition,
             directory=_nested_directory,
             manifests=True,
         ),
-        Layout(name="strm", format="strm", place=_nested_place, directory=_nested_directory),
+        Layout(
+            name="strm", format="strm", partition_of=_nested_partition, directory=_nested_directory
+        ),
         Layout(
             name="rustlog",
             format="rustlog",
-            place=_rustlog_place,
+            partition_of=_rustlog_partition,
             directory=rustlog.partition_path,
             active=True,
         ),
@@ -161,17 +163,17 @@ def find_directories(layout: Layout, objects: Iterable[tuple[str, int]]) -> Iter
     """Yield the directories among ``objects`` that hold segments, or say that there are none."""
     fmt = FORMATS[layout.format]
     for path, group in groupby(objects, key=lambda item: item[0].rpartition("/")[0]):
-        place = layout.place(path)
-        if place is None:
+        topic_partition = layout.partition_of(path)
+        if topic_partition is None:
             continue
         sizes, has_manifest = _sizes(fmt, group)
         has_manifest = has_manifest and layout.manifests
-        segments = tuple(_partition_segments(layout, fmt, place, sizes))
+        segments = tuple(_partition_segments(layout, fmt, topic_partition, sizes))
         if segments or has_manifest:
             yield Directory(
                 path=path,
-                topic=place[0],
-                partition=place[1],
+                topic=topic_partition[0],
+                partition=topic_partition[1],
                 segments=segments,
                 has_manifest=has_manifest,
             )
@@ -196,7 +198,7 @@ def _sizes(
 
 
 def _partition_segments(
-    layout: Layout, fmt: Format, place: tuple[str, int], sizes: dict[str, dict[str, int]]
+    layout: Layout, fmt: Format, topic_partition: tuple[str, int], sizes: dict[str, dict[str, int]]
 ) -> Iterator[SegmentRef]:
     found = sorted(
         (base, stem)
@@ -206,8 +208,8 @@ def _partition_segments(
     for number, (base, stem) in enumerate(found):
         is_last = number + 1 == len(found)
         yield SegmentRef(
-            topic=place[0],
-            partition=place[1],
+            topic=topic_partition[0],
+            partition=topic_partition[1],
             base_offset=base,
             next_offset_max=OFFSET_MAX if is_last else found[number + 1][0],
             format=fmt.name,

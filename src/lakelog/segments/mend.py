@@ -126,7 +126,8 @@ class _Rows:
                 return
             records = tuple(record for record in records if record.offset > self._given)
             self._given = None
-        if "timestamp" in self._schema.names and not all(map(_has_fitting_time, records)):
+        fits = all(_TIME_MIN <= record.timestamp <= _TIME_MAX for record in records)
+        if "timestamp" in self._schema.names and not fits:
             self._tell(time_overflow(block.position, ""), block.position, block.size)
             return
         kind = TimestampType.CREATE_TIME if block.header is None else block.header.timestamp_type
@@ -166,10 +167,6 @@ class _Rows:
             "timestampType": timestamp_type,
             "headers": [_pair(header) for header in record.headers] or None,
         }
-
-
-def _has_fitting_time(record: Record) -> bool:
-    return _TIME_MIN <= record.timestamp <= _TIME_MAX
 
 
 def _pair(header: Header) -> dict[str, object]:

@@ -62,7 +62,7 @@ def plan_splits(
     ``whole`` no segment is cut.
     """
     if split_bytes < 1:
-        raise InvalidInputError(f"splits of {split_bytes} bytes")
+        raise InvalidInputError(f"splits of {split_bytes} bytes: use 1 or more")
     parts = (
         part
         for segment in segments

@@ -4,7 +4,7 @@ The same plan and the same reader as the Spark source has, in this process. Duck
 else takes Arrow take what it returns.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -19,10 +19,9 @@ from lakelog.segments.select import (
     Mode,
     OffsetSpec,
     Selection,
-    mode_named,
 )
 from lakelog.segments.times import resolve_offsets
-from lakelog.store import Store, open_store, retrying, run, working_by_threads
+from lakelog.store import Store, retrying, run, working_by_threads
 
 __all__ = ["ScanRequest", "plan_scan", "scan"]
 
@@ -47,7 +46,7 @@ def plan_scan(store: Store, request: ScanRequest) -> list[ReadTask]:
 
     Raises:
         InvalidInputError: an unknown layout, segments of which nothing says which one counts, or
-            places that cannot be resolved.
+            offsets that cannot be resolved.
         CorruptError, UnsupportedError: a manifest beside segments cannot be read.
     """
     perform = working_by_threads(retrying(store.perform))
@@ -64,20 +63,11 @@ def plan_scan(store: Store, request: ScanRequest) -> list[ReadTask]:
 
 
 def scan(
-    url: str,
-    *,
-    layout: str,
-    columns: Iterable[str] = PLACED_COLUMNS,
-    topics: Iterable[str] | None = None,
-    starting: OffsetSpec | None = None,
-    ending: OffsetSpec | None = None,
-    mode: str = Mode.FAILFAST,
-    store_options: Mapping[str, str] | None = None,
+    store: Store, request: ScanRequest, columns: Iterable[str] = PLACED_COLUMNS
 ) -> pa.RecordBatchReader:
-    """Return the records of segments below ``url`` as a stream of Arrow batches.
+    """Return the records of segments in a store as a stream of Arrow batches.
 
-    ``url`` is a path, or ``s3://``, ``gs://``, ``az://``; ``store_options`` go to the store. With
-    mode PERMISSIVE there is a last column ``_corrupt``: see ``mend``.
+    With mode PERMISSIVE there is a last column ``_corrupt``: see ``mend``.
 
     Raises:
         InvalidInputError: the call is wrong. The stream raises CorruptError on damage.
@@ -85,19 +75,10 @@ def scan(
     # Compiled, and whoever only plans needs none of it.
     from lakelog.segments.mend import read_split
 
-    how = mode_named(mode)
-    chosen = tuple(columns)
-    if how is Mode.PERMISSIVE and CORRUPT not in chosen:
+    mode, chosen = request.mode, tuple(columns)
+    if mode is Mode.PERMISSIVE and CORRUPT not in chosen:
         chosen += (CORRUPT,)
-    schema = placed_schema(chosen, how)
-    store = open_store(url, store_options)
-    request = ScanRequest(
-        layout=layout,
-        selection=Selection(topics=None if topics is None else frozenset(topics)),
-        starting=starting or OffsetSpec(),
-        ending=ending or OffsetSpec(offset=LATEST),
-        mode=how,
-    )
+    schema = placed_schema(chosen, mode)
     splits, perform = plan_scan(store, request), retrying(store.perform)
-    batches = (batch for split in splits for batch in read_split(split, perform, chosen, mode=how))
+    batches = (batch for split in splits for batch in read_split(split, perform, chosen, mode=mode))
     return pa.RecordBatchReader.from_batches(schema, batches)

@@ -63,9 +63,9 @@ class SegmentRef:
     def key(self, suffix: str) -> str:
         return self.stem + suffix
 
-    def read(self, wish: Range) -> Flow[bytes]:
+    def read(self, wanted: Range) -> Flow[bytes]:
         """Return bytes of one of its objects."""
-        return (yield from get_range(self.key(wish.suffix), wish.start, wish.end))
+        return (yield from get_range(self.key(wanted.suffix), wanted.start, wanted.end))
 
     def named(self, error: CorruptError | UnsupportedError) -> CorruptError | UnsupportedError:
         """Return the error of a format's reader with the key of the object it is about."""
@@ -104,7 +104,7 @@ class ReadTask:
 
 
 def through_store(segment: SegmentRef, flow: Ranged[T]) -> Flow[T]:
-    """Turn the wishes of a format's flow into reads of a segment's objects.
+    """Turn the requests of a format's flow into reads of a segment's objects.
 
     Raises:
         CorruptError, UnsupportedError: as the flow does; ``where`` is the key of the object.

@@ -16,11 +16,11 @@ from typing import Any
 import pyarrow as pa
 
 from lakelog.errors import InvalidInputError
-from lakelog.formats import NOTHING, Block, Damage, walk_blocks
+from lakelog.formats import NOTHING, Block, Damage, Range, walk_blocks
 from lakelog.model import TimestampType
 from lakelog.records import OFFSET_MAX, BatchHeader
 from lakelog.segments.segments import ReadTask, SegmentRef
-from lakelog.store import Fetched, GetRange, Perform
+from lakelog.store import Perform, run
 
 __all__ = [
     "TABLES",
@@ -127,9 +127,8 @@ def read_batches(
 
 
 def _segment_batches(segment: SegmentRef, perform: Perform) -> Iterator[Row]:
-    def give(wish: Any) -> bytes:
-        fetched: Fetched = perform(GetRange(segment.key(wish.suffix), wish.start, wish.end))
-        return fetched.body
+    def give(wanted: Range) -> bytes:
+        return run(segment.read(wanted), perform)
 
     place = segment.topic, segment.partition
     data = segment.key(segment.fmt.suffix)

@@ -1,8 +1,8 @@
 """The reader behind ``format("lakelog")`` on a namespace: the log as it is now, to its last record.
 
     driver      topics; one look at each lane; manifests; start and end of each partition: fixed
-                from here on. Segments and slices -> shares, by bytes
-    executors   each its share: where it lay when it was planned, or wherever it lies by now
+                from here on. Segments and slices -> tasks, by bytes
+    executors   each its task: where it lay when it was planned, or wherever it lies by now
 
 No broker takes part, and none is asked: a record that was acknowledged is in the bucket.
 
@@ -47,9 +47,9 @@ __all__ = [
 class ReadPartition(InputPartition):
     """One task: what it reads, and the rules of the namespace."""
 
-    def __init__(self, share: TaskRanges, rules: Rules) -> None:
-        super().__init__(share)
-        self.share, self.rules = share, rules
+    def __init__(self, task: TaskRanges, rules: Rules) -> None:
+        super().__init__(task)
+        self.task, self.rules = task, rules
 
 
 def live_log(options: ReadOptions, perform: Perform | None = None) -> NamespaceReader:
@@ -74,14 +74,14 @@ def tasks_of(
     extents: Iterable[Extent],
 ) -> list[InputPartition]:
     """Return the tasks that read a range of each partition, as large as the options say."""
-    shares = log.shares(
+    tasks = log.tasks(
         ranges,
         extents,
         split_bytes=options.split_bytes,
-        shares_min=options.min_partitions,
+        tasks_min=options.min_partitions,
         offsets_max=options.records_max,
     )
-    return [ReadPartition(share, log.survey.rules) for share in shares]
+    return [ReadPartition(task, log.survey.rules) for task in tasks]
 
 
 def read_live(
@@ -97,7 +97,7 @@ def read_live(
     disable_collector()
     store = StoreSpec(options.path, dict(options.store_options)).open()
     survey = Survey(rules=partition.rules, clock=SystemClock(), ids=new_id)
-    reads = read_task(partition.share, survey.lane, columns, may_lose=not options.fail_on_data_loss)
+    reads = read_task(partition.task, survey.lane, columns, may_lose=not options.fail_on_data_loss)
     yield from Driver(retrying(store.perform)).batches(reads)
 
 

@@ -1,4 +1,4 @@
-"""Drafts of a local store: bodies that are written aside before they get the name of an object.
+"""Drafts of a local store: bodies that are on the disk before they get the name of an object.
 
     .lakelog-staging/3f0c...    one draft, 32 hexadecimal digits
     .lakelog-staging/lock       the lock under which objects are replaced and deleted
@@ -24,7 +24,7 @@ from itertools import islice
 
 from lakelog.errors import InvalidInputError
 from lakelog.names import STAGING
-from lakelog.store.folders import READ, UNSETTLED, Folders, describe
+from lakelog.store.folders import NOT_DURABLE, READ, Folders, describe
 from lakelog.store.operations import Body, ObjectInfo
 from lakelog.store.system import Status, System, sync
 
@@ -38,7 +38,7 @@ LOOKED_AT_MAX = 10_000
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME = re.compile(r"[0-9a-f]{32}")
-_ASIDE = STAGING + "/"
+_FOLDER = STAGING + "/"
 _LOCK = "lock"
 _PIECES_MAX = 512  # Of one system call; Linux takes twice as many.
 
@@ -47,7 +47,7 @@ _PIECES_MAX = 512  # Of one system call; Linux takes twice as many.
 class Draft:
     """A body that is on the disk, and no object yet."""
 
-    aside: int
+    folder: int
     """The folder it is in."""
     name: str
     handle: int
@@ -66,18 +66,18 @@ class Drafts:
 
     @contextlib.contextmanager
     def write(self, body: Body, *, after_ns: int | None = None) -> Iterator[Draft]:
-        """Write a body aside and sync it; afterwards the draft is gone, whatever became of it.
+        """Write a body to a draft and sync it; afterwards the draft is gone, whatever became of it.
 
         Args:
             body: of the object.
             after_ns: the object will be younger than this.
         """
         system = self._system
-        self._folders.make(_ASIDE)
+        self._folders.make(_FOLDER)
         self._sweep()
         name = secrets.token_hex(16)
-        with self._folders.open(_ASIDE) as aside:
-            handle = system.open(name, _CREATE, 0o666 | UNSETTLED, dir_fd=aside)
+        with self._folders.open(_FOLDER) as folder:
+            handle = system.open(name, _CREATE, 0o666 | NOT_DURABLE, dir_fd=folder)
             try:
                 try:
                     system.flock(handle, fcntl.LOCK_SH)
@@ -85,11 +85,11 @@ class Drafts:
                     made_ns = system.fstat(handle).st_mtime_ns
                     if after_ns is not None and made_ns <= after_ns:
                         system.utime(handle, ns=(made_ns, after_ns + 1))
-                    sync(system, handle, f"{self._folders.root}/{_ASIDE}{name}")
+                    sync(system, handle, f"{self._folders.root}/{_FOLDER}{name}")
                     status = system.fstat(handle)
                     self._check(status)
                     yield Draft(
-                        aside=aside,
+                        folder=folder,
                         name=name,
                         handle=handle,
                         status=status,
@@ -99,15 +99,15 @@ class Drafts:
                     system.close(handle)
             finally:
                 with contextlib.suppress(FileNotFoundError):  # It was renamed.
-                    system.unlink(name, dir_fd=aside)
+                    system.unlink(name, dir_fd=folder)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Keep every other process, and thread, from replacing and deleting objects meanwhile."""
-        self._folders.make(_ASIDE)
-        with self._folders.open(_ASIDE) as aside:
+        self._folders.make(_FOLDER)
+        with self._folders.open(_FOLDER) as folder:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            handle = self._system.open(_LOCK, flags, 0o666, dir_fd=aside)
+            handle = self._system.open(_LOCK, flags, 0o666, dir_fd=folder)
         try:
             self._system.flock(handle, fcntl.LOCK_EX)
             yield
@@ -115,7 +115,7 @@ class Drafts:
             self._system.close(handle)
 
     def _check(self, status: Status) -> None:
-        if not status.st_mode & UNSETTLED:
+        if not status.st_mode & NOT_DURABLE:
             raise InvalidInputError(
                 f"the file system of {self._folders.root} does not keep the sticky bit of a file, "
                 "by which lakelog marks what a power cut may still take away: use a file system "
@@ -129,21 +129,21 @@ class Drafts:
             return
         self._look_ns = now_ns + LEFT_OVER_S * 10**9
         # Whatever is in the way is no reason to refuse a put. The next look may find it gone.
-        with contextlib.suppress(OSError), self._folders.open(_ASIDE) as aside:
-            with self._system.scandir(aside) as entries:
+        with contextlib.suppress(OSError), self._folders.open(_FOLDER) as folder:
+            with self._system.scandir(folder) as entries:
                 names = [entry.name for entry in islice(entries, LOOKED_AT_MAX)]
             for name in names:
                 if _NAME.fullmatch(name):
                     with contextlib.suppress(OSError):
-                        self._remove_left_over(aside, name, now_ns - LEFT_OVER_S * 10**9)
+                        self._remove_left_over(folder, name, now_ns - LEFT_OVER_S * 10**9)
 
-    def _remove_left_over(self, aside: int, name: str, before_ns: int) -> None:
-        handle = self._system.open(name, READ, dir_fd=aside)
+    def _remove_left_over(self, folder: int, name: str, before_ns: int) -> None:
+        handle = self._system.open(name, READ, dir_fd=folder)
         try:
             if self._system.fstat(handle).st_mtime_ns < before_ns:
                 # Refused while its writer lives.
                 self._system.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self._system.unlink(name, dir_fd=aside)
+                self._system.unlink(name, dir_fd=folder)
         finally:
             self._system.close(handle)
 

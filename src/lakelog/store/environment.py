@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from lakelog.errors import InvalidInputError
 
-__all__ = ["plain_name", "settled_options"]
+__all__ = ["complete_options", "plain_name"]
 
 _S3: dict[str, tuple[str, ...]] = {
     "endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
@@ -52,7 +52,7 @@ def plain_name(name: str) -> str:
     return _ALIASES.get(short, short)
 
 
-def settled_options(
+def complete_options(
     url: str,
     options: Mapping[str, str],
     variables: Mapping[str, str] = os.environ,  # noqa: TID251 (the one place)
@@ -63,21 +63,21 @@ def settled_options(
         InvalidInputError: the endpoint is plain HTTP, and that is not allowed; or a variable would
             count more than an option.
     """
-    scheme, settled = urlsplit(url).scheme, dict(options)
+    scheme, complete = urlsplit(url).scheme, dict(options)
     if scheme == "s3":
         given = {plain_name(name): value for name, value in options.items()}
         _check_overruled(given, variables)
-        settled |= _from_variables(set(given), variables)
-    if "allow_http" not in settled:
+        complete |= _from_variables(set(given), variables)
+    if "allow_http" not in complete:
         ends = [variables.get(name, "") for name in _ENDPOINTS.get(scheme, ())]
-        if _plain_endpoint(settled, ends):
-            settled["allow_http"] = "true"
-    elif settled["allow_http"].lower() not in _YES and (end := _plain_endpoint(settled, [])):
+        if _plain_endpoint(complete, ends):
+            complete["allow_http"] = "true"
+    elif complete["allow_http"].lower() not in _YES and (end := _plain_endpoint(complete, [])):
         raise InvalidInputError(
-            f"the endpoint {end} is plain HTTP, and allow_http is {settled['allow_http']}: use an "
+            f"the endpoint {end} is plain HTTP, and allow_http is {complete['allow_http']}: use an "
             "https:// endpoint, or leave allow_http out"
         )
-    return settled
+    return complete
 
 
 def _check_overruled(given: Mapping[str, str], variables: Mapping[str, str]) -> None:

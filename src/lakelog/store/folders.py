@@ -32,12 +32,12 @@ from lakelog.store.keys import KEY_BYTES_MAX, is_name
 from lakelog.store.operations import ObjectInfo
 from lakelog.store.system import LINUX, Status, System, sync
 
-__all__ = ["MISSING", "READ", "UNSETTLED", "Folders", "describe"]
+__all__ = ["MISSING", "NOT_DURABLE", "READ", "Folders", "describe", "split_key"]
 
 MISSING = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
 """What the kernel says when a path leads to no file of ours: nothing there, a link, a socket."""
 
-UNSETTLED = stat.S_ISVTX
+NOT_DURABLE = stat.S_ISVTX
 """The bit of a file whose name may not be durable yet: see ``drafts``."""
 
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -87,15 +87,15 @@ class Folders:
         """Make the names in an open folder durable."""
         sync(self._system, handle, f"{self.root}/{folder}")
 
-    def settle(self, folder: str, above: int, handle: int, status: Status) -> None:
+    def make_durable(self, folder: str, above: int, handle: int, status: Status) -> None:
         """Make the name of an open file durable, if it may not be yet, and note that on the file.
 
         If this cannot be noted, or the note is lost, the next who finds the file syncs once more.
         """
-        if status.st_mode & UNSETTLED:
+        if status.st_mode & NOT_DURABLE:
             self.sync(folder, above)
             with contextlib.suppress(OSError):  # Of another user, say.
-                self._system.fchmod(handle, stat.S_IMODE(status.st_mode) & ~UNSETTLED)
+                self._system.fchmod(handle, stat.S_IMODE(status.st_mode) & ~NOT_DURABLE)
 
     def make(self, folder: str) -> None:
         """Make a folder where there is none, so that it survives a crash.
@@ -109,7 +109,7 @@ class Folders:
             self._make_root(self.root)
             self._sync_above_root()
         else:
-            above, name = _split(folder)
+            above, name = split_key(folder[:-1])
             self.make(above)
             with self.open(above) as handle:
                 with contextlib.suppress(FileExistsError):
@@ -215,7 +215,7 @@ class Folders:
             return None  # Deleted since its name was read.
         if not stat.S_ISREG(status.st_mode):
             return None
-        if status.st_mode & UNSETTLED:
+        if status.st_mode & NOT_DURABLE:
             try:
                 found = self._system.open(name, READ, dir_fd=handle)
             except FileNotFoundError:
@@ -225,7 +225,7 @@ class Folders:
                 return describe(key, status)
             try:
                 status = self._system.fstat(found)
-                self.settle(folder, handle, found, status)
+                self.make_durable(folder, handle, found, status)
             finally:
                 self._system.close(found)
         return describe(key, status)
@@ -241,6 +241,7 @@ def describe(key: str, status: Status) -> ObjectInfo:
     )
 
 
-def _split(folder: str) -> tuple[str, str]:
-    above, _, name = folder[:-1].rpartition("/")
-    return (above + "/" if above else ""), name
+def split_key(key: str) -> tuple[str, str]:
+    """Return the folder of a key, ``""`` or ``a/b/``, and the name in it."""
+    above, slash, name = key.rpartition("/")
+    return above + slash, name

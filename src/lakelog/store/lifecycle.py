@@ -96,7 +96,8 @@ def find_expiry(
         )
     if parts.scheme != "s3":
         return Expiry(rules=(), said="no rules: nothing here deletes by itself")
-    options = _plain(spec.options)
+    # By their shortest names; obstore takes several for one.
+    options = {plain_name(name): value for name, value in spec.options.items()}
     if not ("access_key_id" in options and "secret_access_key" in options):
         # Those of a profile or of an instance are known to obstore alone, which does not tell them.
         return Expiry(rules=None, said="not checked: no access_key_id in options or variables")
@@ -126,12 +127,7 @@ def _told(count: int, reaching: tuple[ExpiryRule, ...]) -> str:
 # ---------------------------------------------------------------------------- asking
 
 
-def _plain(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options by their shortest names; obstore takes several for one."""
-    return {plain_name(name): value for name, value in options.items()}
-
-
-def _place(bucket: str, options: Mapping[str, str], region: str) -> SplitResult:
+def _bucket_address(bucket: str, options: Mapping[str, str], region: str) -> SplitResult:
     """Return the address of the bucket, as obstore would put it together."""
     endpoint = options.get("endpoint")
     hosted = options.get("virtual_hosted_style_request", "").lower() in _YES
@@ -146,28 +142,28 @@ def _ask(
     bucket: str, options: Mapping[str, str], now_ms: int, timeout_s: float
 ) -> tuple[int, bytes]:
     region = options.get("region") or "us-east-1"
-    place = _place(bucket, options, region)
-    path = place.path or "/"
-    if place.scheme not in ("http", "https") or not place.hostname:
-        raise ValueError(place.scheme)
-    headers = {"host": place.netloc.rpartition("@")[2], "x-amz-content-sha256": _EMPTY}
+    address = _bucket_address(bucket, options, region)
+    path = address.path or "/"
+    if address.scheme not in ("http", "https") or not address.hostname:
+        raise ValueError(address.scheme)
+    headers = {"host": address.netloc.rpartition("@")[2], "x-amz-content-sha256": _EMPTY}
     headers["x-amz-date"] = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
     token = options.get("session_token")
     if token:
         headers["x-amz-security-token"] = token
     keys = options["access_key_id"], options["secret_access_key"]
     headers["authorization"] = sign(path, "lifecycle=", headers, region, *keys)
-    return _fetch(place, f"{path}?lifecycle", headers, timeout_s)
+    return _fetch(address, f"{path}?lifecycle", headers, timeout_s)
 
 
 def _fetch(
-    place: SplitResult, target: str, headers: Mapping[str, str], timeout_s: float
+    address: SplitResult, target: str, headers: Mapping[str, str], timeout_s: float
 ) -> tuple[int, bytes]:
     from http.client import HTTPConnection, HTTPException, HTTPSConnection
 
-    assert place.hostname is not None
-    make = HTTPConnection if place.scheme == "http" else HTTPSConnection
-    with closing(make(place.hostname, place.port, timeout=timeout_s)) as link:
+    assert address.hostname is not None
+    make = HTTPConnection if address.scheme == "http" else HTTPSConnection
+    with closing(make(address.hostname, address.port, timeout=timeout_s)) as link:
         try:
             link.request("GET", target, headers=headers)
             answer = link.getresponse()

@@ -31,7 +31,7 @@ from typing import Any
 
 from lakelog.errors import InvalidInputError, LakelogError, NotFoundError, UnavailableError
 from lakelog.store.drafts import Drafts
-from lakelog.store.folders import MISSING, READ, Folders, describe
+from lakelog.store.folders import MISSING, READ, Folders, describe, split_key
 from lakelog.store.operations import (
     Changed,
     Created,
@@ -49,7 +49,7 @@ from lakelog.store.operations import (
     PutIfMatch,
     Replaced,
 )
-from lakelog.store.pieces import check_size, span
+from lakelog.store.pieces import byte_range, check_size
 from lakelog.store.system import LINUX, Status, System
 
 __all__ = ["LocalStore"]
@@ -107,7 +107,7 @@ class LocalStore:
     @contextlib.contextmanager
     def _open(self, key: str) -> Iterator[tuple[int, Status]]:
         """Open an object whose name is durable, or is made so first."""
-        folder, name = _parts(key)
+        folder, name = split_key(key)
         system = self._system
         with self._folders.open(folder) as above:
             handle = system.open(name, READ, dir_fd=above)
@@ -115,7 +115,7 @@ class LocalStore:
                 status = system.fstat(handle)
                 if not stat.S_ISREG(status.st_mode):
                     raise FileNotFoundError(errno.ENOENT, "not a file", key)
-                self._folders.settle(folder, above, handle, status)
+                self._folders.make_durable(folder, above, handle, status)
             except BaseException:
                 system.close(handle)
                 raise
@@ -128,73 +128,73 @@ class LocalStore:
         with self._open(op.key) as (handle, status):
             info = describe(op.key, status)
             check_size(op, info)
-            start, end = span(op, info.size)
+            start, end = byte_range(op, info.size)
             body = _read(self._system, handle, start, end)
         return Fetched(info=info, start=start, body=body)
 
     # ------------------------------------------------------------------------ writes
 
     def _put_if_absent(self, op: PutIfAbsent) -> Created | Exists:
-        folder, name = _parts(op.key)
+        folder, name = split_key(op.key)
         self._make_folder(folder, op.key)
         with self._drafts.write(op.body) as draft, self._folders.open(folder) as above:
             try:
                 self._system.link(
                     draft.name,
                     name,
-                    src_dir_fd=draft.aside,
+                    src_dir_fd=draft.folder,
                     dst_dir_fd=above,
                     follow_symlinks=False,
                 )
             except FileExistsError:
                 self._check_taken(op.key, above)
                 return Exists()
-            self._folders.settle(folder, above, draft.handle, draft.status)
+            self._folders.make_durable(folder, above, draft.handle, draft.status)
             return Created(etag=draft.info.etag)
 
     def _put_if_match(self, op: PutIfMatch) -> Replaced | Changed:
-        folder, name = _parts(op.key)
+        folder, name = split_key(op.key)
         with self._drafts.locked():
-            try:
-                with self._open(op.key) as (_, held):
-                    pass
-            except OSError as error:
-                if error.errno not in MISSING:
-                    raise
-                self._sync_absence(folder)
-                return Changed()
-            if describe(op.key, held).etag != op.etag:
+            held = self._durable_status(op.key)
+            if held is None or describe(op.key, held).etag != op.etag:
                 return Changed()
             with (
                 self._drafts.write(op.body, after_ns=held.st_mtime_ns) as draft,
                 self._folders.open(folder) as above,
             ):
-                self._system.rename(draft.name, name, src_dir_fd=draft.aside, dst_dir_fd=above)
-                self._folders.settle(folder, above, draft.handle, draft.status)
+                self._system.rename(draft.name, name, src_dir_fd=draft.folder, dst_dir_fd=above)
+                self._folders.make_durable(folder, above, draft.handle, draft.status)
                 return Replaced(etag=draft.info.etag)
 
     def _delete(self, op: Delete) -> None:
-        folder, name = _parts(op.key)
+        folder, name = split_key(op.key)
         with self._drafts.locked():
-            try:
-                with self._open(op.key):
-                    pass  # Links and folders are not objects, and stay.
+            # Links and folders are not objects, and stay.
+            if self._durable_status(op.key) is not None:
                 with self._folders.open(folder) as above:
-                    self._system.unlink(name, dir_fd=above)
+                    with contextlib.suppress(FileNotFoundError):  # Nobody asks others to lock.
+                        self._system.unlink(name, dir_fd=above)
                     self._folders.sync(folder, above)
-            except OSError as error:
-                if error.errno not in MISSING:
-                    raise
-                self._sync_absence(folder)
 
-    def _sync_absence(self, folder: str) -> None:
-        """Let what is gone stay away: whoever deleted it may have died before its own sync."""
+    def _durable_status(self, key: str) -> Status | None:
+        """Return what a file says of an object; None: there is none, and a power cut brings none.
+
+        Whoever deleted it may have died before its own sync.
+        """
+        try:
+            with self._open(key) as (_, status):
+                return status
+        except OSError as error:
+            if error.errno not in MISSING:
+                raise
+        folder, _ = split_key(key)
         try:
             with self._folders.open(folder) as above:
                 self._folders.sync(folder, above)
         except OSError as error:
             if error.errno not in MISSING:
                 raise
+        return None
 
     def _make_folder(self, folder: str, key: str) -> None:
         try:
@@ -208,7 +208,7 @@ class LocalStore:
 
     def _check_taken(self, key: str, above: int) -> None:
         """Make sure that it is an object that has the name, and will have it after a power cut."""
-        folder, name = _parts(key)
+        folder, name = split_key(key)
         with contextlib.suppress(FileNotFoundError):  # It was there a moment ago.
             status = self._system.stat(name, dir_fd=above, follow_symlinks=False)
             if not stat.S_ISREG(status.st_mode):
@@ -216,21 +216,16 @@ class LocalStore:
         self._folders.sync(folder, above)
 
     def _explained(self, error: OSError, op: Op) -> LakelogError:
-        where = f"{self.url}/{op.prefix if isinstance(op, ListPage) else op.key}"
+        path = f"{self.url}/{op.prefix if isinstance(op, ListPage) else op.key}"
         if error.errno in MISSING:
-            return NotFoundError(f"{where}: there is no such object: check the key and the root")
+            return NotFoundError(f"{path}: there is no such object: check the key and the root")
         if error.errno in _REFUSED:
             return InvalidInputError(
-                f"{where}: {error.strerror}: give this user access to the files below {self.root}"
+                f"{path}: {error.strerror}: give this user access to the files below {self.root}"
             )
         return UnavailableError(
-            f"{where}: {error.strerror}: outcome unknown; check the disk and its space, then retry"
+            f"{path}: {error.strerror}: outcome unknown; check the disk and its space, then retry"
         )
-
-
-def _parts(key: str) -> tuple[str, str]:
-    above, slash, name = key.rpartition("/")
-    return above + slash, name
 
 
 def _in_the_way(key: str) -> InvalidInputError:

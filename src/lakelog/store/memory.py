@@ -31,7 +31,7 @@ from lakelog.store.operations import (
     Replaced,
     join_body,
 )
-from lakelog.store.pieces import check_size, span
+from lakelog.store.pieces import byte_range, check_size
 
 __all__ = ["MemoryStore"]
 
@@ -100,7 +100,7 @@ class MemoryStore:
     def _fetch(self, op: Get | GetRange | GetSuffix) -> Fetched:
         info, body = self._found(op.key)
         check_size(op, info)
-        start, end = span(op, info.size)
+        start, end = byte_range(op, info.size)
         if not isinstance(body, bytes):
             body = join_body(body)
             self._objects[op.key] = info, body

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from lakelog.errors import InvalidInputError
-from lakelog.store.environment import settled_options
+from lakelog.store.environment import complete_options
 from lakelog.store.local import LocalStore
 from lakelog.store.memory import MemoryStore
 from lakelog.store.operations import Op
@@ -57,7 +57,7 @@ class StoreSpec:
 
     def __post_init__(self) -> None:
         if _is_remote(self.url):
-            object.__setattr__(self, "options", settled_options(self.url, self.options))
+            object.__setattr__(self, "options", complete_options(self.url, self.options))
 
     def open(self) -> Store:
         """Return the store, which connects when it is first used."""
@@ -76,7 +76,7 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> Store:
         InvalidInputError: the address or an option is wrong.
     """
     if _is_remote(url):
-        return RemoteStore(url, settled_options(url, options or {}))
+        return RemoteStore(url, complete_options(url, options or {}))
     scheme, colon, _ = url.partition(":")
     if url == "memory:":
         _check_options(url, options, {})

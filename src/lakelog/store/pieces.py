@@ -3,10 +3,10 @@
 from lakelog.errors import UnsupportedError
 from lakelog.store.operations import Get, GetRange, GetSuffix, ObjectInfo
 
-__all__ = ["check_size", "span"]
+__all__ = ["byte_range", "check_size"]
 
 
-def span(op: Get | GetRange | GetSuffix, size: int) -> tuple[int, int]:
+def byte_range(op: Get | GetRange | GetSuffix, size: int) -> tuple[int, int]:
     """Return the half-open range of an object of ``size`` bytes that ``op`` asks for."""
     match op:
         case Get():

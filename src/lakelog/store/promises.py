@@ -135,7 +135,7 @@ class ProbeKeys:
 # ---------------------------------------------------------------------------- flows
 
 
-def _held(key: str) -> Work[Fetched | None]:
+def _stored(key: str) -> Work[Fetched | None]:
     """Return what is there now, if anything is."""
     try:
         return (yield from ask(Get(key)))
@@ -146,19 +146,19 @@ def _held(key: str) -> Work[Fetched | None]:
 def _create(probe: ProbeKeys, key: str) -> Work[Seen]:
     ops = [PutIfAbsent(key, probe.body()) for _ in range(probe.size.writers)]
     outcomes = yield from ask_all(ops)
-    return _judge(ops, outcomes, None, (yield from _held(key)))
+    return _judge(ops, outcomes, None, (yield from _stored(key)))
 
 
 def _replace(probe: ProbeKeys, key: str) -> Work[Seen]:
     yield from ask(PutIfAbsent(key, probe.body()))
-    old = yield from _held(key)
+    old = yield from _stored(key)
     if old is None:
         return Verdict.BAD, "an object that was created is not there"
     if not old.info.etag:
         return Verdict.BAD, "an object has no etag"
     ops = [PutIfMatch(key, probe.body(), old.info.etag) for _ in range(probe.size.writers)]
     outcomes = yield from ask_all(ops)
-    return _judge(ops, outcomes, old, (yield from _held(key)))
+    return _judge(ops, outcomes, old, (yield from _stored(key)))
 
 
 def _judge(
@@ -196,11 +196,11 @@ def _judge(
 
 
 def _taken(probe: ProbeKeys, key: str) -> Work[Seen]:
-    old = yield from _held(key)
+    old = yield from _stored(key)
     if old is None:
         return _NOTHING
     outcome = yield from ask(PutIfAbsent(key, probe.body()))
-    now = yield from _held(key)
+    now = yield from _stored(key)
     if outcome != Exists() or now is None or now.body != old.body:
         return Verdict.BAD, "an object was overwritten by a write for absent keys only"
     return GOOD
@@ -215,14 +215,14 @@ def _stale(probe: ProbeKeys, key: str) -> Work[Seen]:
     if not isinstance(replaced, Replaced):
         return Verdict.BAD, "the right etag was refused"
     outcome = yield from ask(PutIfMatch(key, bodies[2], created.etag))
-    now = yield from _held(key)
+    now = yield from _stored(key)
     if outcome != Changed() or now is None or now.body != bodies[1]:
         return Verdict.BAD, "an object was overwritten by a write with a stale etag"
     return GOOD
 
 
 def _read(probe: ProbeKeys, key: str) -> Work[Seen]:
-    if (yield from _held(key)) is not None:
+    if (yield from _stored(key)) is not None:
         return Verdict.BAD, "a key that nobody wrote is there"
     body = probe.body()
     yield from ask(PutIfAbsent(key, body))
@@ -260,7 +260,7 @@ def _told(outcome: Any, key: str) -> bytes | int | None:
 def _delete(probe: ProbeKeys, key: str) -> Work[Seen]:
     yield from ask(Delete(key))
     page = yield from ask(ListPage(probe.folder, key[:-1]))
-    if (yield from _held(key)) is not None or _told(page, key) is not None:
+    if (yield from _stored(key)) is not None or _told(page, key) is not None:
         return Verdict.BAD, "an object that was deleted is still there"
     return GOOD
 

@@ -5,7 +5,7 @@
     put_advisory   for what readers can do without: it never fails what it belongs to
 
 A put without an answer may be stored, so the same bytes are put again. A store that does not answer
-time and again ends in UnavailableError, so that whoever gave the work (Spark, a keeper's next pass,
+time and again ends in UnavailableError, so that whoever gave the work (Spark, the next pass of maintenance,
 a person) can give it again. A refusal (InvalidInputError, TooLargeError) ends at once: another
 attempt would be refused, too.
 

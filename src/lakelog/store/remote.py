@@ -49,7 +49,7 @@ from lakelog.store.operations import (
     PutIfMatch,
     Replaced,
 )
-from lakelog.store.pieces import check_size, span
+from lakelog.store.pieces import byte_range, check_size
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -166,7 +166,7 @@ class RemoteStore:
     # ------------------------------------------------------------------------ operations
 
     def _calls(self, op: Op) -> _Calls:
-        if _home() != os.getpid():
+        if _first_process() != os.getpid():
             raise InvalidInputError(
                 f"{self.url}: this process was forked from one that used a remote store: "
                 "start it by spawn, or use stores in the workers only"
@@ -223,7 +223,7 @@ class RemoteStore:
         info = self._info(got.meta)
         check_size(op, info)
         body = bytes(self._sound((yield _Call(got, "bytes")), op.key))
-        start, end = span(op, info.size)
+        start, end = byte_range(op, info.size)
         if len(body) != end - start or got.range[0] != start:
             raise UnavailableError(
                 f"{self.url}/{op.key}: {len(body)} bytes from {got.range[0]} came for "
@@ -233,7 +233,7 @@ class RemoteStore:
 
     def _nothing(self, op: Get | GetRange | GetSuffix) -> Generator[_Call, Any, Fetched]:
         info = yield from self._head(op.key)
-        start, end = span(op, info.size)
+        start, end = byte_range(op, info.size)
         if start != end:
             raise UnavailableError(f"{self.url}/{op.key}: it changed while it was read: retry")
         return Fetched(info=info, start=start, body=b"")
@@ -241,7 +241,7 @@ class RemoteStore:
     def _last(self, op: GetSuffix) -> Generator[_Call, Any, Fetched]:
         """Azure has no suffixes: the size first, then a range."""
         info = yield from self._head(op.key)
-        start, end = span(op, info.size)
+        start, end = byte_range(op, info.size)
         return (yield from self._fetch(GetRange(op.key, start, end)))
 
     def _put_if_absent(self, op: PutIfAbsent) -> Generator[_Call, Any, Created | Exists]:
@@ -306,7 +306,7 @@ def _wanted_bytes(op: Get | GetRange | GetSuffix) -> int:
 
 
 @cache
-def _home() -> int:
+def _first_process() -> int:
     """Return the process in which the threads of obstore live."""
     return os.getpid()
 

@@ -74,8 +74,8 @@ class Town:
 
     def count_ways(self, lane: Lane) -> None:
         """Count which ways a lane has gone since it was asked last."""
-        self.ways.update(lane.notes)
-        lane.notes.clear()
+        self.ways.update(lane.counters)
+        lane.counters.clear()
 
     def count(self, what: str, times: int = 1) -> None:
         """Count something that happened."""

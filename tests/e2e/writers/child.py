@@ -79,7 +79,7 @@ async def write(store: Store, diary: Diary) -> None:
             for task in tasks:
                 if task.done():
                     task.result()
-            diary.write("ways", json.dumps(lane.notes))
+            diary.write("ways", json.dumps(lane.counters))
 
 
 def keep_on(store: Store, diary: Diary) -> None:

@@ -66,7 +66,7 @@ def pair(script: Script) -> tuple[Lane, Lane]:
     script.append(mine, plain(3))
     script.run(follow(other, other.next_seq))
     assert mine.next_seq == other.next_seq == 3
-    mine.notes.clear()
+    mine.counters.clear()
     return mine, other
 
 
@@ -81,7 +81,7 @@ def test_a_bundle_that_is_created_answers_with_its_place() -> None:
     )
     first, second = script.append(lane, plain(2, 2), plain(3))
     assert (offset_of(first), offset_of(second)) == (3, 5)
-    assert lane.notes["W3 created"] == 2
+    assert lane.counters["W3 created"] == 2
     assert lane.fold is not None
     assert lane.fold.end((TOPIC, 0)) == 6
 
@@ -112,8 +112,8 @@ def test_an_answer_that_was_lost_is_found_again_and_is_mine(times: int) -> None:
     (outcome,) = script.append(mine, request)
     assert offset_of(outcome) == 3
     assert copies(script, request) == 1
-    assert mine.notes["W3 mine"] == 1
-    assert mine.notes["W3 unknown"] == times
+    assert mine.counters["W3 mine"] == 1
+    assert mine.counters["W3 unknown"] == times
     assert script.is_told
 
 
@@ -153,8 +153,8 @@ def test_without_an_answer_and_anothers_there_ours_goes_behind_it() -> None:
     (outcome,) = script.append(mine, request)
     assert offset_of(outcome) == 5
     assert copies(script, request) == 1
-    assert mine.notes["W3 another's"] == 1
-    assert mine.notes["fate lost"] == 1
+    assert mine.counters["W3 another's"] == 1
+    assert mine.counters["fate lost"] == 1
 
 
 def test_a_lost_look_after_the_put_is_no_lost_put() -> None:
@@ -167,7 +167,7 @@ def test_a_lost_look_after_the_put_is_no_lost_put() -> None:
     (outcome,) = script.append(mine, request)
     assert offset_of(outcome) == 3
     assert copies(script, request) == 1
-    assert mine.notes["W3 mine"] == 1
+    assert mine.counters["W3 mine"] == 1
 
 
 def test_a_bundle_that_cannot_be_read_is_asked_for_again() -> None:
@@ -250,7 +250,7 @@ def test_a_key_said_to_be_occupied_that_never_was_is_put_again() -> None:
     (outcome,) = script.append(mine, request)
     assert offset_of(outcome) == 3
     assert copies(script, request) == 1
-    assert mine.notes["W3 exists, then absent"] == 1
+    assert mine.counters["W3 exists, then absent"] == 1
     first, second = puts(script, 3)
     assert join_body(first.body) == join_body(second.body)
 
@@ -288,8 +288,8 @@ def test_exists_then_deleted_a_plain_batch_is_unknown(unanswered: bool) -> None:
     assert script.append(mine, request) == (Unknown(),)
     assert script.is_told
     assert copies(script, request) == 0
-    assert mine.notes["W3 exists, then absent"] == 1
-    assert mine.notes["fate unknown"] == 1
+    assert mine.counters["W3 exists, then absent"] == 1
+    assert mine.counters["fate unknown"] == 1
 
 
 @pytest.mark.parametrize("unanswered", [False, True])
@@ -336,7 +336,7 @@ def test_w4_a_plain_batch_that_won_a_deleted_key_is_unknown() -> None:
     assert script.append(mine, request) == (Unknown(),)
     assert script.has(bundle_key(0, 3)), "it was created, below the floor"
     assert copies(script, request) == 1, "and nowhere else"
-    assert mine.notes["W4 passed"] == 1
+    assert mine.counters["W4 passed"] == 1
 
 
 def test_w4_an_idempotent_batch_that_nobody_stored_is_appended_again() -> None:
@@ -345,7 +345,7 @@ def test_w4_an_idempotent_batch_that_nobody_stored_is_appended_again() -> None:
     (outcome,) = script.append(mine, sent(0))
     assert isinstance(outcome, Stored)
     assert (outcome.base_offset, outcome.seq, outcome.duplicate) == (9, 9, False)
-    assert mine.notes["W4 passed"] == 1
+    assert mine.counters["W4 passed"] == 1
 
 
 def test_w4_an_idempotent_batch_that_is_in_the_new_fold_has_its_offset_there() -> None:
@@ -354,7 +354,7 @@ def test_w4_an_idempotent_batch_that_is_in_the_new_fold_has_its_offset_there() -
     (outcome,) = script.append(mine, sent(0, 2))
     assert isinstance(outcome, Stored)
     assert (outcome.base_offset, outcome.duplicate) == (4, True)
-    assert mine.notes["W4 passed"] == 1
+    assert mine.counters["W4 passed"] == 1
 
 
 def test_w4_every_request_of_a_bundle_has_its_own_end() -> None:
@@ -384,7 +384,7 @@ def test_w4_a_refused_plain_batch_is_no_unknown_one() -> None:
     refused, lost = script.append(mine, plain(3, topic=topic), plain(4))
     assert refused == Refused(Refusal.TOPIC_DELETED)
     assert lost == Unknown()
-    assert mine.notes["W4 passed"] == 1
+    assert mine.counters["W4 passed"] == 1
 
 
 def test_a_winner_read_from_a_deleted_key_is_not_believed() -> None:
@@ -404,7 +404,7 @@ def test_a_winner_read_from_a_deleted_key_is_not_believed() -> None:
     lost, stored = script.append(mine, plain(4), sent(0))
     assert lost == Unknown()
     assert offset_of(stored) == 9
-    assert mine.notes["floor passed walk"] == 1
+    assert mine.counters["floor passed walk"] == 1
 
 
 # ---------------------------------------------------------------------------- refusals
@@ -417,7 +417,7 @@ def test_a_refusal_by_a_stale_fold_is_judged_again() -> None:
     script.append(other, sent(1))
     (outcome,) = script.append(mine, sent(2))
     assert offset_of(outcome) == 5
-    assert mine.notes["refusal stale"] == 1
+    assert mine.counters["refusal stale"] == 1
 
 
 def test_a_refusal_is_final_when_the_next_key_was_seen_to_be_absent() -> None:
@@ -450,7 +450,7 @@ def test_an_absent_key_below_the_floor_makes_no_refusal_final() -> None:
     script.on(GetSuffix, bundle_key(0, 4), script.before(happen))
     (outcome,) = script.append(mine, sent(2))
     assert offset_of(outcome) == 11
-    assert mine.notes["fate gone"] == 1
+    assert mine.counters["fate gone"] == 1
 
 
 def test_a_duplicate_needs_no_request() -> None:
@@ -587,7 +587,7 @@ def test_a_chain_in_which_a_partition_begins_twice_is_refused() -> None:
     lane = script.lane()
     script.append(lane, begin(7))
     assert lane.fold is not None
-    bundle = lane.known.held[-1].bundle
+    bundle = lane.known.bundles[-1].bundle
     again = replace(bundle, seq=1, previous=bundle.nonce, nonce=bytes(15) + b"2")
     assert "has begun" in lane.fold.flaw(again)
     other = replace(again, events=(Event.begins(TOPIC, 3, 9),) * 2)
@@ -620,7 +620,7 @@ def failing_flush(script: Script) -> tuple[Outcome, ...]:
     requests = (plain(2), sent(1), sent(5), DeleteTopic(topic=TOPIC), Touch())
     done = script.run(flush(lane, requests))
     assert isinstance(done.error, CorruptError)
-    assert lane.notes["flush failed"] == 1
+    assert lane.counters["flush failed"] == 1
     outcomes: tuple[Outcome, ...] = done.outcomes
     return outcomes
 
@@ -704,7 +704,7 @@ def test_a_bundle_that_the_store_does_not_take_is_split() -> None:
     offsets = [offset_of(outcome) for outcome in outcomes]
     assert offsets == list(range(8)), "in their order"
     assert all(copies(script, request) == 1 for request in requests)
-    assert lane.notes["W3 too large"] == 2
+    assert lane.counters["W3 too large"] == 2
 
 
 def test_a_single_request_that_the_store_does_not_take_is_refused_and_the_rest_stored() -> None:
@@ -840,7 +840,7 @@ def test_a_request_that_is_older_than_what_the_lane_remembers_is_not_judged_agai
     script.on(PutIfAbsent, bundle_key(0, 3), script.before(sleep))
     assert script.append(mine, batch) == (Unknown(),)
     assert copies(script, batch) == 1
-    assert mine.notes["too old to judge"] == 1
+    assert mine.counters["too old to judge"] == 1
 
 
 def test_a_request_that_has_waited_for_less_is_judged_again() -> None:

@@ -187,8 +187,8 @@ def test_a_lane_of_100_000_bundles_is_recovered(
     script.delete(bundle_key(0, seq) for seq in range(last + 1, LAST + 1))
     lane, requests, seconds = recover(script, tail=tail)
     assert lane.next_seq == last + 1
-    assert lane.notes["W1 tail" if tail else "W1 gallop"] == 1
-    assert len(lane.known.held) == after
+    assert lane.counters["W1 tail" if tail else "W1 gallop"] == 1
+    assert len(lane.known.bundles) == after
     assert lane.fold is not None
     assert len(lane.fold.ends) == len(lane.fold.producers) == PARTITIONS
     assert requests <= most
@@ -378,5 +378,5 @@ def test_what_is_kept_for_locating_goes_when_the_floor_has_passed_it() -> None:
             script.trim(at - every, at - 1)
             script.run(look(lane))
             assert script.run(locate_run(lane, (TOPIC, 0), at - 1))[0].seq == at - 1
-        assert all(seq >= at - every for seq in lane.rolls), (at, list(lane.rolls))
-    assert lane.rolls
+        assert all(seq >= at - every for seq in lane.slice_indexes), (at, list(lane.slice_indexes))
+    assert lane.slice_indexes

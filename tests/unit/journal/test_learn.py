@@ -62,8 +62,8 @@ def test_a_lane_is_learned_to_its_end_with_tail_and_without(bundles: int, tail: 
     assert learned.next_seq == bundles
     if lane.fold is not None:
         assert same(learned.fold, lane.fold)
-        assert [held.bundle for held in learned.known.held] == [
-            held.bundle for held in lane.known.held
+        assert [held.bundle for held in learned.known.bundles] == [
+            held.bundle for held in lane.known.bundles
         ]
         assert learned.checkpoint == lane.checkpoint
     assert not any(isinstance(op, ListPage) for op in script.asked)
@@ -72,15 +72,15 @@ def test_a_lane_is_learned_to_its_end_with_tail_and_without(bundles: int, tail: 
 def test_an_empty_lane_is_learned_and_has_nothing() -> None:
     script = Script()
     lane = script.learned()
-    assert lane.notes["W1 from the first"] == 1
-    assert (lane.next_seq, lane.checkpoint, lane.known.held) == (0, -1, ())
+    assert lane.counters["W1 from the first"] == 1
+    assert (lane.next_seq, lane.checkpoint, lane.known.bundles) == (0, -1, ())
 
 
 def test_tail_saves_the_search() -> None:
     script, _ = grown(41)
     before = len(script.asked)
     lane = script.learned()
-    assert lane.notes["W1 tail"] == 1
+    assert lane.counters["W1 tail"] == 1
     assert asked_for(script, before)[:4] == [
         "head",
         "tail",
@@ -94,8 +94,8 @@ def test_a_stale_tail_finds_the_checkpoints_that_came_after_it() -> None:
     script, fold = grown(41)
     put_tail(script, 27)
     lane = script.learned()
-    assert lane.notes["W1 tail stale"] == 3
-    assert (lane.checkpoint, len(lane.known.held)) == (39, 1)
+    assert lane.counters["W1 tail stale"] == 3
+    assert (lane.checkpoint, len(lane.known.bundles)) == (39, 1)
     assert same(lane.fold, fold)
 
 
@@ -106,7 +106,7 @@ def test_a_stale_tail_and_a_missing_checkpoint_cost_reads_and_no_more() -> None:
     lane = script.learned()
     assert lane.checkpoint == 27
     assert same(lane.fold, fold)
-    assert len(lane.known.held) == 1, "directories since a checkpoint was due, no older ones"
+    assert len(lane.known.bundles) == 1, "directories since a checkpoint was due, no older ones"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_tail_of_garbage_is_as_good_as_none(body: bytes) -> None:
     script, fold = grown(41)
     script.put(tail_key(0), body)
     lane = script.learned()
-    assert lane.notes["W1 gallop"] == 1
+    assert lane.counters["W1 gallop"] == 1
     assert same(lane.fold, fold)
     script.grow(lane, 3)
     assert lane.checkpoint == 43, "and it does not keep a checkpoint from being written"
@@ -148,7 +148,7 @@ def test_a_tail_that_names_no_checkpoint_is_as_good_as_none(seq: int) -> None:
     script, fold = grown(41)
     put_tail(script, seq)
     lane = script.learned()
-    assert lane.notes["W1 gallop"] == 1
+    assert lane.counters["W1 gallop"] == 1
     assert same(lane.fold, fold)
 
 
@@ -160,7 +160,7 @@ def test_a_tail_below_what_the_floor_stands_on_is_not_followed() -> None:
     lane = script.learned()
     assert same(lane.fold, fold)
     assert f"{7:020}.checkpoint" not in asked_for(script, before)
-    assert lane.notes["W1 gallop"] == 1
+    assert lane.counters["W1 gallop"] == 1
 
 
 def test_without_the_newest_checkpoint_an_older_one_does() -> None:
@@ -168,7 +168,7 @@ def test_without_the_newest_checkpoint_an_older_one_does() -> None:
     script.forget_tail()
     script.delete(checkpoint_key(0, seq) for seq in (39, 35))
     lane = script.learned()
-    assert (lane.checkpoint, lane.notes["W1 gallop"]) == (31, 1)
+    assert (lane.checkpoint, lane.counters["W1 gallop"]) == (31, 1)
     assert same(lane.fold, fold)
 
 
@@ -177,7 +177,7 @@ def test_without_any_checkpoint_the_whole_chain_is_read() -> None:
     script.forget_tail()
     script.delete(checkpoint_key(0, seq) for seq in range(41))
     lane = script.learned()
-    assert lane.notes["W1 from the first"] == 1
+    assert lane.counters["W1 from the first"] == 1
     assert same(lane.fold, fold)
 
 
@@ -190,7 +190,7 @@ def test_a_trimmed_lane_is_learned_from_what_its_floor_stands_on() -> None:
     script.trim(7, 7)
     script.delete([tail_key(0), bundle_key(0, 7)])
     lane = script.learned()
-    assert lane.notes["W1 from the floor"] == 1
+    assert lane.counters["W1 from the floor"] == 1
     assert same(lane.fold, fold)
     (outcome,) = script.append(lane, plain(1))
     assert getattr(outcome, "base_offset", None) == 8
@@ -221,7 +221,7 @@ def test_a_floor_that_rises_during_the_walk_makes_it_begin_anew() -> None:
         encode_checkpoint(fold.checkpoint(())),
     )
     script.run(learn(lane))
-    assert lane.notes["floor passed walk"] == 1
+    assert lane.counters["floor passed walk"] == 1
     assert lane.checkpoint == 13
     assert same(lane.fold, fold)
 
@@ -233,7 +233,7 @@ def test_a_checkpoint_that_is_deleted_while_it_is_looked_for_makes_it_begin_anew
     script.put(checkpoint_key(0, 13), encode_checkpoint(fold.checkpoint(())))
     script.on(Get, checkpoint_key(0, 3), script.before(lambda: script.trim(10, 13)))
     lane = script.learned()
-    assert lane.notes["W1 checkpoint gone"] == 1
+    assert lane.counters["W1 checkpoint gone"] == 1
     assert same(lane.fold, fold)
 
 

@@ -99,7 +99,7 @@ def test_a_reader_sees_the_lane_while_others_have_appended_and_its_floor_has_ris
 
     script.on(GetSuffix, bundle_key(0, 10), script.before(trim))
     stepwise(script, probe(lane), reader.ask)
-    assert lane.notes["floor passed walk"] == 1
+    assert lane.counters["floor passed walk"] == 1
     assert lane.known.fold == other.known.fold
     assert reader.asked > 7
 
@@ -123,8 +123,8 @@ def test_a_reader_that_is_halfway_goes_on_when_the_lane_is_learned_again() -> No
     script = Script()
     lane = grown(script)
     script.grow(lane, 10)
-    lane.rolls.clear()
-    lane.roll = None
+    lane.slice_indexes.clear()
+    lane.slice_index = None
     script.on(Get, checkpoint_key(0, 7), script.before(lane.forget))
     found = script.run(locate_run(lane, PLACE, 3))
     assert found[0].seq == 1

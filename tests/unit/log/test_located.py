@@ -248,7 +248,7 @@ def test_a_window_of_many_slices_looks_at_each_of_them_a_few_times(lanes: int) -
     for number in range(lanes):
         wanted = {one.member: (0, one.end) for one in extents if one.member.lane == number}
         share += site.run(unsealed_ranges(survey.lane(number), wanted))
-    assert [type(span.held) for span in share] == [SliceRef] * 320
+    assert [type(span.location) for span in share] == [SliceRef] * 320
     Looks.times = 0
     assert len(rows_of(site, [tuple(Looks(*span) for span in share)])) == 320
     assert Looks.times <= 9 * len(share)
@@ -309,7 +309,9 @@ def test_the_plan_of_one_partition_is_its_part_of_the_plan_of_all(site: Site) ->
         found = site.run(unsealed_ranges(survey.lane(0), {member: range_}))
         assert found == [span for span in spans if span.member == member]
     places = [
-        (span.held.seq, span.held.position) for span in spans if isinstance(span.held, SliceRef)
+        (span.location.seq, span.location.position)
+        for span in spans
+        if isinstance(span.location, SliceRef)
     ]
     assert len(places) == len(spans)
     assert places == sorted(places), "in the order in which they lie"
@@ -355,7 +357,7 @@ def test_a_lane_with_nothing_new_takes_one_request(site: Site, topic: Topic) -> 
 def test_there_are_as_many_shares_as_asked_for(site: Site, topic: Topic) -> None:
     site.fill(site.lane(), topic.where(0), 2, count=50)
     assert len(shares_of(site)) == 1
-    shares = shares_of(site, shares_min=7)
+    shares = shares_of(site, tasks_min=7)
     assert len(shares) >= 7
     assert rows_of(site, shares) == log_rows(site, topic.where(0), 0, 100)
 
@@ -425,7 +427,7 @@ def test_what_expired_while_it_was_read_is_an_error_or_passed_over(
 
 def test_a_topic_that_was_deleted_meanwhile_is_named_with_its_id(site: Site, topic: Topic) -> None:
     site.fill(site.lane(), topic.where(0), 3)
-    shares = [tuple(span._replace(held=None) for span in share) for share in shares_of(site)]
+    shares = [tuple(span._replace(location=None) for span in share) for share in shares_of(site)]
     site.run(append(site.lane(), [DeleteTopic(topic=topic.id)]))
     with pytest.raises(NotFoundError, match=f"{topic.id.hex()} is gone"):
         rows_of(site, shares)

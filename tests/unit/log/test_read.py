@@ -260,7 +260,7 @@ def test_a_segment_that_goes_before_it_is_read_lets_the_reader_start_again(
     lane = site.lane()
     found = site.run(read(lane, where, 0, 100), first(site, GetRange, ".kfs", expire))
     assert found == OutOfRange(Bounds(end, 10))
-    assert lane.notes["read again"] == 1
+    assert lane.counters["read again"] == 1
     assert site.log(where) == log[end // 2 :]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from lakelog.errors import InvalidInputError
 from lakelog.store import StoreSpec, open_store
-from lakelog.store.environment import settled_options
+from lakelog.store.environment import complete_options
 
 HTTP = "http://127.0.0.1:9000"
 MINIO = {
@@ -18,7 +18,7 @@ MINIO = {
 
 
 def settled(options: dict[str, str] | None = None, /, **variables: str) -> dict[str, str]:
-    return settled_options("s3://bucket/ns", options or {}, variables)
+    return complete_options("s3://bucket/ns", options or {}, variables)
 
 
 def test_the_usual_variables_are_all_that_a_store_on_plain_http_needs() -> None:
@@ -65,8 +65,8 @@ def test_plain_http_is_meant_where_it_is_written_unless_it_is_forbidden(no: str)
         with pytest.raises(InvalidInputError, match="plain HTTP"):
             settled(options, **variables)
     for url, name in (("gs://b", "GOOGLE_BASE_URL"), ("az://b", "AZURE_STORAGE_ENDPOINT")):
-        assert settled_options(url, {}, {name: HTTP}) == {"allow_http": "true"}
-        assert settled_options(url, {}, MINIO) == {}
+        assert complete_options(url, {}, {name: HTTP}) == {"allow_http": "true"}
+        assert complete_options(url, {}, MINIO) == {}
 
 
 def test_what_variables_said_travels_with_a_store_to_where_there_are_none(

@@ -103,7 +103,7 @@ def _named(
     above, _, partition = whole.rpartition("/")
     root, _, topic = above.rpartition("/")
     path = f"{topic}/{partition}"
-    place = LAYOUTS["kafs"].place(path)
+    place = LAYOUTS["kafs"].partition_of(path)
     if place is None:
         return names
     listed = Directory(
