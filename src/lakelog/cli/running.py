@@ -170,8 +170,8 @@ async def _run(
                 plan.spec,
                 plan.keep,
                 metrics,
-                told=lambda report: _tell(log, report),
-                complain=log.warning,
+                on_report=lambda report: _tell(log, report),
+                on_error=log.warning,
                 tasks=tasks,
             )
             await stack.enter_async_context(keeper)

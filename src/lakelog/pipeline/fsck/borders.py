@@ -31,6 +31,7 @@ from lakelog.journal import (
     read_bundles,
     read_checkpoint,
 )
+from lakelog.maintenance import catalog_of
 from lakelog.manifests import PartitionPath
 from lakelog.model import Rules
 from lakelog.names import (
@@ -107,7 +108,7 @@ def check_border(unit: Border, host: Host) -> Work[Result]:
             topics = yield from read_topics(names, unit.rules.lanes)
             again = [where for where in unit.wheres if where.place in suspects]
             suspects, fold = yield from _judge(unit, lane, again, begins)
-            known = topics.by_id()
+            known = catalog_of([*topics.good.values()])
             for place, why in sorted(suspects.items()):
                 topic = known.get(place[0])
                 if topic is not None:

@@ -78,10 +78,6 @@ class Topics:
         """Return every incarnation that is remembered, by its path."""
         return {one.path: one for topic in self.good.values() for one in topic.incarnations()}
 
-    def by_id(self) -> dict[bytes, Topic]:
-        """Return every incarnation that is remembered, by its id."""
-        return {one.id: one for topic in self.good.values() for one in topic.incarnations()}
-
 
 def read_topics(names: Sequence[str], lanes: int) -> Work[Topics]:
     """Read the cells of topics, in a namespace of so many lanes."""

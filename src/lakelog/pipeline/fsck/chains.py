@@ -37,8 +37,9 @@ from lakelog.formats.lanes import (
 from lakelog.journal import HEAD_BYTES_MAX, Fold, Head, TopicIdPartition, decode_head
 from lakelog.names import LANES_PREFIX, bundle_key, checkpoint_key, head_key, staged_key
 from lakelog.pipeline.frame import FindingCollector, Result, Subject
+from lakelog.pipeline.fsck.census import is_there
 from lakelog.records import HEADER_BYTES, BatchHeader, decode_records, frames
-from lakelog.store import Get, GetRange, Work, ask, head
+from lakelog.store import Get, GetRange, Work, ask
 
 __all__ = ["BundleRange", "check_stretch", "lane_subject", "read_head"]
 
@@ -293,9 +294,7 @@ class _Walk:
 
     def _miss_checkpoint(self, seq: int) -> Work[None]:
         key = checkpoint_key(self.unit.lane, seq)
-        try:
-            yield from head(key)
-        except NotFoundError:
+        if not (yield from is_there(key)):
             self.missing.add(
                 key, "one is due here and there is none: walks become longer, nothing is lost"
             )

@@ -29,8 +29,8 @@ from lakelog.manifests import (
 )
 from lakelog.names import topic_key
 from lakelog.pipeline.frame import FindingCollector, Result, Subject
-from lakelog.pipeline.fsck.census import Folder
-from lakelog.store import CELL_BYTES_MAX, Get, Work, ask, head, read_cell
+from lakelog.pipeline.fsck.census import Folder, is_there
+from lakelog.store import CELL_BYTES_MAX, Get, Work, ask, read_cell
 
 __all__ = ["History", "NamedSegment", "Row", "find_row_again", "look_at_folder"]
 
@@ -248,13 +248,10 @@ def _orphans(folder: Folder, manifest: Manifest, rows: Sequence[Row]) -> Work[Fi
     named = manifest.names() | {one.row.name for one in rows}
     findings = FindingCollector()
     for key, one in _unnamed(folder, named):
-        if any(one.is_of(intent) for intent in manifest.intents):
-            continue
-        try:
-            yield from head(key)  # A sweep may have been faster.
-        except NotFoundError:
-            continue
-        findings.add(key, "no manifest names it, and nobody has announced it")
+        announced = any(one.is_of(intent) for intent in manifest.intents)
+        # A sweep may have been faster.
+        if not announced and (yield from is_there(key)):
+            findings.add(key, "no manifest names it, and nobody has announced it")
     return findings
 
 

@@ -213,7 +213,7 @@ class _Survey:
         """Look at the lanes, and at all else that is everybody's."""
         rules, system = namespace.rules, self._system
         wheres: dict[int, list[PartitionPath]] = {}
-        for topic in self._topics.by_id().values():
+        for topic in self._topics.incarnations().values():
             for partition in range(topic.partitions):
                 where = topic.where(partition)
                 wheres.setdefault(topic.lane(partition), []).append(where)

@@ -17,9 +17,9 @@ from lakelog.journal import TAIL_BYTES_MAX, Head
 from lakelog.model import Rules
 from lakelog.names import CLUSTER_KEY, bundle_key, checkpoint_key, head_key, tail_key
 from lakelog.pipeline.frame import FindingCollector, Result
-from lakelog.pipeline.fsck.census import LaneFolder
+from lakelog.pipeline.fsck.census import LaneFolder, is_there
 from lakelog.pipeline.fsck.chains import BundleRange, lane_subject, read_head
-from lakelog.store import GetRange, Work, ask, head
+from lakelog.store import GetRange, Work, ask
 
 __all__ = ["LaneLook", "look_at_lane"]
 
@@ -100,7 +100,7 @@ def _filled(lane: int, runs: list[Run], holes: FindingCollector) -> Work[list[Ru
     filled = runs[:1]
     for first, next_ in runs[1:]:
         start, end = filled[-1]
-        if first - end <= HOLE_MAX and (yield from _is_there(bundle_key(lane, end))):
+        if first - end <= HOLE_MAX and (yield from is_there(bundle_key(lane, end))):
             filled[-1] = start, next_
             continue
         more = f", and so are those up to {first - 1}" if first - end > 1 else ""
@@ -110,14 +110,6 @@ def _filled(lane: int, runs: list[Run], holes: FindingCollector) -> Work[list[Ru
         )
         filled.append((first, next_))
     return filled
-
-
-def _is_there(key: str) -> Work[bool]:
-    try:
-        yield from head(key)
-    except NotFoundError:
-        return False
-    return True
 
 
 def _stretches(
@@ -157,7 +149,7 @@ def _tail(lane: int, now: Head) -> Work[Result | None]:
         seq = json.loads(found.body)["checkpoint"]
         if type(seq) is not int or not 0 <= seq < 1 << 62:
             flaw = "it names no checkpoint"
-        elif seq >= now.floor and not (yield from _is_there(checkpoint_key(lane, seq))):
+        elif seq >= now.floor and not (yield from is_there(checkpoint_key(lane, seq))):
             passed = (yield from read_head(lane)).floor > seq
             flaw = "" if passed else f"it names checkpoint {seq}, which is not there"
     except NotFoundError:
