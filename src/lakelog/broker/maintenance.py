@@ -227,7 +227,7 @@ class MaintenanceProcess:
         if report.failures_count:
             what, why = next(iter(report.failures.items()))
             self._trouble = (
-                f"the last pass of the keeper failed for {report.failures_count}: {what}: {why}"
+                f"the last maintenance pass failed for {report.failures_count}: {what}: {why}"
             )
         self._tasks.call("keeper", self._on_report, report)
 
@@ -237,10 +237,10 @@ def _describe_end(code: int | None, settings: MaintenanceSettings, delay_s: floa
         why = f"a pass needs more than {settings.memory_bytes} bytes: give it more"
     else:
         why = f"it ended with {code}"
-    return f"the keeper died: {why}; it starts again in {delay_s:.0f} s"
+    return f"the maintenance process ended: {why}; it starts again in {delay_s:.0f} s"
 
 
-# ---------------------------------------------------------------------------- the keeper's side
+# ---------------------------------------------------------------------------- the process's side
 
 
 def work(spec: StoreSpec, settings: MaintenanceSettings, pipe: Connection) -> None:

@@ -3,8 +3,8 @@
 frame      plan, step, result: what every verb is made of
 run        a job from its plan to its report, on whatever runs the steps
 results    results as Arrow, and the report they add up to
-listing    which segments there are; sides: everything else that records come from; absent: what
-           was asked for and is not there
+listing    which segments and topics there are, and what was asked for and is not there; sides:
+           everything that records come from
 verify     every byte, checked; compare: two sides, record by record
 reindex    indexes, made again
 fsck/      a namespace, every object held against every other that speaks of it
@@ -49,7 +49,7 @@ from lakelog.pipeline.sealing import Seal
 from lakelog.pipeline.shuffled_compaction import (
     CompactedSegment,
     ShuffledCompaction,
-    compact_crowded,
+    compact_shuffled,
 )
 from lakelog.pipeline.sides import SIDES
 from lakelog.pipeline.upkeep import Merge, Retain
@@ -87,8 +87,8 @@ __all__ = [
     "Verdict",
     "Verify",
     "VerifyNamespace",
-    "compact_crowded",
     "compact_partition",
+    "compact_shuffled",
     "pack",
     "parse_losses",
     "plan_job",

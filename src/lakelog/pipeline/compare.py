@@ -23,7 +23,6 @@ from lakelog.catalog import list_topics
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.flows import Items, asked_for
 from lakelog.names import topic_key
-from lakelog.pipeline.absent import missing_results
 from lakelog.pipeline.frame import (
     SOURCE,
     Connect,
@@ -35,6 +34,7 @@ from lakelog.pipeline.frame import (
     StoreRequest,
     Subject,
 )
+from lakelog.pipeline.listing import missing_results
 from lakelog.pipeline.sides import (
     LIVE,
     Piece,

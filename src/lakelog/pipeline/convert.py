@@ -19,7 +19,6 @@ from typing import Any
 
 from lakelog.errors import ConflictError, CorruptError, InvalidInputError, UnsupportedError
 from lakelog.flows import Items, asked_for
-from lakelog.pipeline.absent import missing_results, unsealed_results
 from lakelog.pipeline.frame import (
     SOURCE,
     TARGET,
@@ -31,6 +30,7 @@ from lakelog.pipeline.frame import (
     StoreRequest,
     pack,
 )
+from lakelog.pipeline.listing import missing_results, unsealed_results
 from lakelog.pipeline.losses import LossGuard
 from lakelog.pipeline.parquet import ParquetGroup
 from lakelog.pipeline.sides import (

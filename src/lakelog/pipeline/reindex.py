@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from lakelog.errors import InvalidInputError, NotFoundError
 from lakelog.formats import EVERYTHING, NOTHING, Block, Damage, kafkalog, kafs, rustlog
 from lakelog.formats.batches import Frame
-from lakelog.pipeline.absent import result_of_absent
 from lakelog.pipeline.frame import (
     SOURCE,
     Connect,
@@ -23,7 +22,7 @@ from lakelog.pipeline.frame import (
     Step,
     at_store,
 )
-from lakelog.pipeline.listing import feed, list_copies
+from lakelog.pipeline.listing import feed, list_copies, result_of_absent
 from lakelog.pipeline.output import put_once, replace_once
 from lakelog.pipeline.sides import expected_reads, subject_of
 from lakelog.segments import SegmentRef, layout_named

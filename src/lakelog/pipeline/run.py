@@ -36,7 +36,7 @@ WAVE_BYTES = 4 << 30
 
 
 class Connections:
-    """The stores of a job, each opened when it is first asked for, metered and patient."""
+    """The stores of a job, each opened when it is first asked for."""
 
     def __init__(self, stores: Mapping[str, StoreSpec]) -> None:
         self._stores, self._meter = stores, Meter()

@@ -16,6 +16,7 @@ when its intents are old. Two runs at once do some work twice, and one of them c
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -238,7 +239,11 @@ class Sealing:
             where: run_
             for where, some in rows.items()
             if unchanged[self._lanes[where]]
-            and (run_ := _contiguous(sorted(some, key=_base), self.job.ends[where.place]))
+            and (
+                run_ := _contiguous(
+                    sorted(some, key=attrgetter("base_offset")), self.job.ends[where.place]
+                )
+            )
         }
         self._run_all(
             {
@@ -316,7 +321,3 @@ def _contiguous(rows: list[SegmentRow], end: int) -> list[SegmentRow]:
         run_.append(row)
         end = row.next_offset
     return run_
-
-
-def _base(row: SegmentRow) -> int:
-    return row.base_offset

@@ -42,7 +42,7 @@ from lakelog.records.offset_map import BYTES_PER_KEY, OffsetMap
 from lakelog.records.scattering import buckets_for, scatter
 from lakelog.store import Usage, Work, run
 
-__all__ = ["CleanAll", "CompactedSegment", "ShuffledCompaction", "compact_crowded"]
+__all__ = ["CleanAll", "CompactedSegment", "ShuffledCompaction", "compact_shuffled"]
 
 _SLACK_BYTES = 1024
 
@@ -141,7 +141,7 @@ CleanAll = Callable[[ShuffledCompaction], Sequence[CompactedSegment]]
 """Notes, matches and cleans; returns what became of each segment, in their order."""
 
 
-def compact_crowded(job: Compact, unit: CompactUnit, clean_all: CleanAll) -> Result | None:
+def compact_shuffled(job: Compact, unit: CompactUnit, clean_all: CleanAll) -> Result | None:
     """Compact one partition by many; None if only one can, because of transactions."""
     connections = Connections(job.stores)
     perform = connections.connect(TARGET)

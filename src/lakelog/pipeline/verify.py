@@ -24,7 +24,6 @@ from dataclasses import dataclass
 
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
 from lakelog.formats import NOTHING, Block, Damage
-from lakelog.pipeline.absent import result_of_absent, unsealed_results
 from lakelog.pipeline.frame import (
     SOURCE,
     UNVERIFIABLE,
@@ -35,7 +34,7 @@ from lakelog.pipeline.frame import (
     SourceJob,
     Step,
 )
-from lakelog.pipeline.listing import feed, list_copies, whole
+from lakelog.pipeline.listing import feed, list_copies, result_of_absent, unsealed_results, whole
 from lakelog.pipeline.sides import expected_reads, subject_of
 from lakelog.ports import Host
 from lakelog.records import OFFSET_MAX

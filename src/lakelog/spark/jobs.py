@@ -33,7 +33,7 @@ from lakelog.pipeline import (
     Report,
     Result,
     Task,
-    compact_crowded,
+    compact_shuffled,
     pack,
     plan_job,
     results_to_arrow,
@@ -124,7 +124,7 @@ class SparkRunner:
         tasks = sorted(pack(units, size), key=lambda task: -task.size)
         if not isinstance(job, Compact):
             return self._run_tasks(job, tasks)
-        return self._uncrowded(job, units, self._run_tasks(replace(job, whole=True), tasks))
+        return self._compact_crowded(job, units, self._run_tasks(replace(job, whole=True), tasks))
 
     def _run_tasks(self, job: Job, tasks: list[Task]) -> pa.Table:
         rows = pa.table(
@@ -137,7 +137,9 @@ class SparkRunner:
         made = frame.mapInArrow(partial(_perform, job, self.counters), _RESULT_DDL)
         return made.toArrow().cast(RESULT_SCHEMA)
 
-    def _uncrowded(self, job: Compact, units: Sequence[CompactUnit], told: pa.Table) -> pa.Table:
+    def _compact_crowded(
+        self, job: Compact, units: Sequence[CompactUnit], told: pa.Table
+    ) -> pa.Table:
         """Return results of compaction in which no partition was left because of its many keys."""
         is_crowded = pc.equal(told["outcome"], "crowded")
         crowded = told.filter(is_crowded)
@@ -145,7 +147,7 @@ class SparkRunner:
         results: list[Result] = []
         for unit in units:
             if (unit.topic.name, unit.partition) in left:
-                done = compact_crowded(job, unit, partial(clean_all, self.spark))
+                done = compact_shuffled(job, unit, partial(clean_all, self.spark))
                 # With transactions, as much as a map has room for; the next run goes on.
                 results += [done] if done else run_task(job, Task(units=(unit,), size=unit.size))
         return pa.concat_tables([told.filter(pc.invert(is_crowded)), results_to_table(results)])

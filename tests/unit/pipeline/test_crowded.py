@@ -20,7 +20,7 @@ from lakelog.pipeline import (
     CompactUnit,
     Result,
     ShuffledCompaction,
-    compact_crowded,
+    compact_shuffled,
     plan_job,
     run_here,
 )
@@ -59,7 +59,7 @@ class CrowdedShop(Shop):
         return unit
 
     def by_many(self) -> Result | None:
-        return compact_crowded(self.job, self.unit(), clean_all)
+        return compact_shuffled(self.job, self.unit(), clean_all)
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_who_changed_the_rows_meanwhile_wins(shop: CrowdedShop) -> None:
         assert shop.compact().is_good
         return made
 
-    result = compact_crowded(shop.job, shop.unit(), late)
+    result = compact_shuffled(shop.job, shop.unit(), late)
     assert result is not None
     assert result.outcome == "moved"
     assert shop.rows() == shop.newest()
@@ -159,7 +159,7 @@ def test_a_log_that_begins_later_meanwhile_is_left_alone(shop: CrowdedShop) -> N
     unit, where, write = shop.unit(), shop.orders.where(0), new_id().hex()
     shop.run(change_manifest(where, write, lambda now: changes.start(now, write, 80)))
     before = shop.rows()
-    result = compact_crowded(shop.job, unit, clean_all)
+    result = compact_shuffled(shop.job, unit, clean_all)
     assert result is not None
     assert result.outcome == "good"
     assert shop.rows() == before

@@ -30,7 +30,6 @@ from lakelog.catalog import Namespace, Topic
 from lakelog.errors import NotFoundError
 from lakelog.manifests import PartitionPath
 from lakelog.names import topic_key
-from lakelog.pipeline.absent import missing_results
 from lakelog.pipeline.frame import (
     MISSING,
     SOURCE,
@@ -64,6 +63,7 @@ from lakelog.pipeline.fsck.chains import BundleRange, check_stretch
 from lakelog.pipeline.fsck.histories import NamedSegment, look_at_folder
 from lakelog.pipeline.fsck.lanes import look_at_lane
 from lakelog.pipeline.fsck.segments import check_segment, mend_segment
+from lakelog.pipeline.listing import missing_results
 from lakelog.ports import Host
 from lakelog.segments import NAMESPACE, Selection
 from lakelog.store import (

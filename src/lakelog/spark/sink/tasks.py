@@ -33,7 +33,7 @@ class TaskWriter:
         self,
         driver: Driver,
         clock: Clock,
-        placer: RowPartitioner,
+        partitioner: RowPartitioner,
         *,
         identity: Identity,
         write: bytes,
@@ -42,7 +42,7 @@ class TaskWriter:
         buffer_bytes: int,
         time: StoreTime | None = None,
     ) -> None:
-        self._driver, self._clock, self._placer = driver, clock, placer
+        self._driver, self._clock, self._partitioner = driver, clock, partitioner
         self._parts = TaskParts(identity, write, task=task, attempt=attempt)
         self._buffer_bytes = buffer_bytes
         self._time = time
@@ -75,7 +75,7 @@ class TaskWriter:
         # It is one, unless its bytes are more than Arrow can have in one piece.
         for rows in table.to_batches():
             now_ms = self._driver.run(stamp(self._time, self._clock, new_id))
-            placed = self._placer.place(read_columns(rows, now_ms), now_ms)
+            placed = self._partitioner.place(read_columns(rows, now_ms), now_ms)
             objects = self._packer.pack(placed, now_ms)
             self._finish_put()
             if not self._is_announced:

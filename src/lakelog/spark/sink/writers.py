@@ -77,11 +77,11 @@ class Job:
         # A batch that is tried again puts its records where they were.
         shift = identity.query if identity.is_stream else write
         first = int.from_bytes(blake2b(shift, digest_size=4).digest(), "big") + identity.number
-        placer = RowPartitioner(self._find_target(driver), self.options.topic, first + task)
+        partitioner = RowPartitioner(self._find_target(driver), self.options.topic, first + task)
         writer = TaskWriter(
             driver,
             THIS_HOST.clock,
-            placer,
+            partitioner,
             identity=identity,
             write=write,
             task=task,
