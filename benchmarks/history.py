@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.measure import arguments, closing_line
 from lakelog.catalog import Topic
 from lakelog.host import new_id
-from lakelog.log import plan_history
+from lakelog.log import plan_partitions
 from lakelog.manifests import (
     Manifest,
     PageRow,
@@ -81,10 +81,11 @@ def main() -> None:
             write_partition(topic, Path(folder) / topic.path / str(partition), partition)
         meter = Meter()
         perform = working(metered(open_store(f"file://{folder}").perform, meter))
+        paths = [topic.where(partition) for partition in range(topic.partitions)]
         took, cpu, count = [], [], 0
         for _ in range(3):
             wall, used = time.perf_counter(), time.process_time()
-            planned = run(plan_history([topic]), perform)
+            planned = run(plan_partitions(paths), perform)
             took.append(time.perf_counter() - wall)
             cpu.append(time.process_time() - used)
             count = sum(len(one.rows) for one in planned)

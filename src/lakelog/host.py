@@ -1,4 +1,4 @@
-"""What this machine gives: clocks, bytes that nobody has had before, Python, what is installed."""
+"""Of this machine: its clocks, unique bytes, the tuning of a process, what is installed."""
 
 import gc
 import json

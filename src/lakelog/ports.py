@@ -1,7 +1,7 @@
-"""What the world provides, handed in: time and unique bytes.
+"""Time and unique bytes, which are passed in.
 
-Nothing below the front ends reads a clock or draws a number by itself. So a simulator can be the
-world, and the code that it runs is the code that ships.
+Nothing below the front ends reads a clock or draws a number by itself. So a simulator can provide
+both, and it runs the code that ships.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ __all__ = ["Clock", "Host", "Ids"]
 
 
 class Clock(Protocol):
-    """Two clocks, because each lies in its own way."""
+    """Two clocks: a wall clock, which may be set, and one that only goes forward."""
 
     def now_ms(self) -> int:
         """Milliseconds since 1970. It may be wrong, and it may be set back."""

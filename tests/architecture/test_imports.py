@@ -29,6 +29,7 @@ SIDE_DOORS = {
     "lakelog.segments.scan": "likewise",
     "lakelog.log.rows": "likewise",
     "lakelog.log.scan": "likewise",
+    "lakelog.log.tables": "brings Arrow",
     "lakelog.spark.doctor": "starts Spark, so it is asked for by name",
     "lakelog.spark.jobs": "likewise",
     "lakelog.spark.session": "likewise",

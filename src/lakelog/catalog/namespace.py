@@ -23,7 +23,7 @@ from lakelog.formats import Bytes, decode_fields, decoding, number
 from lakelog.journal import Head, encode_head
 from lakelog.model import Rules
 from lakelog.names import CLUSTER_KEY, PIPELINE_KEY, head_key
-from lakelog.store import Work, change_cell, head, put_if_absent, read_cell
+from lakelog.store import Flow, Work, change_cell, is_there, put_if_absent, read_cell
 
 __all__ = [
     "Namespace",
@@ -70,13 +70,9 @@ def make_namespace(id_: bytes, rules: Rules) -> Work[Namespace]:
     return Namespace(id=id_, rules=rules)
 
 
-def has_namespace() -> Work[bool]:
+def has_namespace() -> Flow[bool]:
     """Say whether there is a namespace here."""
-    try:
-        yield from head(CLUSTER_KEY)
-    except NotFoundError:
-        return False
-    return True
+    return is_there(CLUSTER_KEY)
 
 
 def open_namespace() -> Work[Namespace]:

@@ -1,4 +1,4 @@
-"""The journal: lanes of bundles, to which anybody may append and nobody can append wrongly.
+"""The journal: lanes of bundles, to which any process may append.
 
 requests     what can be asked of a lane, and how it ends
 fold         what a chain of bundles amounts to

@@ -35,7 +35,7 @@ from collections.abc import Sequence
 from enum import Enum, auto
 
 from lakelog.errors import TooLargeError, UnavailableError
-from lakelog.formats.lanes import PAYLOAD_BYTES_MAX
+from lakelog.formats.lanes import PAYLOAD_BYTES_MAX, Bundle
 from lakelog.journal.draft import Draft, draft
 from lakelog.journal.fold import MEMORY_MS
 from lakelog.journal.lane import KnownBundle, Lane, floor_holds
@@ -205,7 +205,7 @@ def _store(lane: Lane, made: Draft) -> Work[_Fate]:
             yield from learn(lane)
             if lane.next_seq != seq:
                 return _Fate.UNKNOWN
-        elif found.bundle.nonce == bundle.nonce:
+        elif _is_mine(found.bundle, bundle):
             lane.counters["W3 mine"] += 1
             return (yield from _confirm(lane, found))
         else:
@@ -218,6 +218,10 @@ def _let_grow(lane: Lane, size: int) -> None:
     """A bundle as large as we dared was stored: the next one may be twice as large."""
     if 2 * size >= lane.payload_bytes_max:
         lane.payload_bytes_max = min(2 * lane.payload_bytes_max, PAYLOAD_BYTES_MAX)
+
+
+def _is_mine(found: Bundle, mine: Bundle) -> bool:
+    return found.nonce == mine.nonce
 
 
 def _follow(lane: Lane, seq: int, found: KnownBundle) -> Work[_Fate]:

@@ -200,4 +200,8 @@ def flush(lane: Lane, requests: Sequence[Request]) -> Work[Flushed]:
         return Flushed((yield from append(lane, requests)))
     except LakelogError as error:
         lane.counters["flush failed"] += 1
-        return Flushed(tuple(Unknown() for _ in requests), error)
+        return Flushed(_failed(requests), error)
+
+
+def _failed(requests: Sequence[Request]) -> tuple[Outcome, ...]:
+    return tuple(Unknown() for _ in requests)

@@ -35,7 +35,7 @@ from lakelog.store import (
     Work,
     ask,
     fetch_many,
-    head,
+    is_there,
 )
 
 __all__ = [
@@ -309,11 +309,7 @@ def _tail(lane: Lane) -> Work[int | None]:
 
 
 def _is_there(lane: Lane, seq: int) -> Work[bool]:
-    try:
-        yield from head(bundle_key(lane.number, seq))
-    except NotFoundError:
-        return False
-    return True
+    return (yield from is_there(bundle_key(lane.number, seq)))
 
 
 def _last(lane: Lane, start: int) -> Work[int]:

@@ -53,7 +53,7 @@ from lakelog.log.staging import (
     announce_write,
     read_identity,
 )
-from lakelog.log.survey import Extent, PartitionRef, Survey, open_survey, tell_unsealed
+from lakelog.log.survey import Extent, PartitionRef, Survey, look_at, open_survey, tell_unsealed
 from lakelog.log.times import Found, Look, newest, offset_at
 from lakelog.log.writes import (
     Committed,
@@ -99,6 +99,7 @@ __all__ = [
     "history_bytes",
     "journal_bytes",
     "limit_offsets",
+    "look_at",
     "newest",
     "offset_at",
     "open_survey",

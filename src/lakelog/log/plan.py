@@ -17,11 +17,11 @@ from lakelog.manifests import (
     Manifest,
     PartitionPath,
     SegmentRow,
-    decode_page,
     read_manifest,
     read_manifests,
+    read_rows,
 )
-from lakelog.store import CELL_BYTES_MAX, Get, Work, fetch_many
+from lakelog.store import Work
 
 __all__ = ["Planned", "history_bytes", "journal_bytes", "plan_partitions"]
 
@@ -47,27 +47,20 @@ def plan_partitions(paths: Sequence[PartitionPath]) -> Work[list[Planned]]:
     """Return the history of some partitions, in their order."""
     manifests = yield from read_manifests(paths)
     planned: list[Planned] = []
-    for path, manifest in zip(paths, manifests, strict=True):
-        paged: list[SegmentRow] = []
-        if manifest.pages:
-            manifest, paged = yield from _paged(path, manifest)
-        start = manifest.log_start
-        rows = tuple([row for row in (*paged, *manifest.segments) if row.next_offset > start])
-        planned.append(
-            Planned(path, start, manifest.sealed_end, rows, manifest.deleted, manifest.cleaned_end)
-        )
+    for path, found in zip(paths, manifests, strict=True):
+        manifest, rows = yield from _rows(path, found)
+        start, end, cleaned_end = manifest.log_start, manifest.sealed_end, manifest.cleaned_end
+        planned.append(Planned(path, start, end, tuple(rows), manifest.deleted, cleaned_end))
     return planned
 
 
-def _paged(path: PartitionPath, manifest: Manifest) -> Work[tuple[Manifest, list[SegmentRow]]]:
-    """Return the rows on pages, and the manifest that they belong to."""
+def _rows(path: PartitionPath, manifest: Manifest) -> Work[tuple[Manifest, list[SegmentRow]]]:
+    """Return the rows of what may be read, and the manifest that they belong to."""
     for _ in range(STARTS_MAX):
-        keys = [f"{path.prefix}{page.name}.json" for page in manifest.pages]
-        pages = yield from fetch_many([Get(key, CELL_BYTES_MAX) for key in keys])
-        if None not in pages:
-            return manifest, [row for page in pages if page for row in decode_page(page.body)]
-        # A page is gone: the manifest has moved on.
-        manifest = yield from read_manifest(path)
+        try:
+            return manifest, (yield from read_rows(path, manifest, manifest.log_start))
+        except NotFoundError:  # A page is gone: the manifest has moved on.
+            manifest = yield from read_manifest(path)
     raise NotFoundError(f"{path.prefix}: pages that its manifest names are missing: verify it")
 
 

@@ -33,7 +33,7 @@ from lakelog.segments import (
 from lakelog.segments.placed import PLACED_COLUMNS, placed_schema
 from lakelog.segments.scan import ScanRequest
 from lakelog.segments.scan import scan as scan_segments
-from lakelog.store import Perform, open_store, retrying, run, working
+from lakelog.store import Perform, open_store, retrying, run
 
 __all__ = ["scan"]
 
@@ -63,7 +63,7 @@ def scan(
     store = open_store(url, store_options)
     perform = retrying(store.perform)
     if layout is None or layout == HISTORY:
-        is_namespace = run(has_namespace(), working(perform))
+        is_namespace = run(has_namespace(), perform)
         if layout is None and not is_namespace:
             raise InvalidInputError(
                 f"{url} is no namespace: say which segments are there, layout="

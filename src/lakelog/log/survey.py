@@ -36,7 +36,7 @@ from lakelog.ports import Clock, Ids
 from lakelog.segments import Selection
 from lakelog.store import Work
 
-__all__ = ["Extent", "PartitionRef", "Survey", "open_survey", "tell_unsealed"]
+__all__ = ["Extent", "PartitionRef", "Survey", "look_at", "open_survey", "tell_unsealed"]
 
 SHOWN = 5
 """Partitions in a sentence."""
@@ -175,6 +175,17 @@ def open_survey(clock: Clock, ids: Ids) -> Work[Survey]:
     return Survey(rules=namespace.rules, clock=clock, ids=ids)
 
 
+def look_at(
+    selection: Selection, clock: Clock, ids: Ids, *, missing_ok: bool = False
+) -> Work[tuple[Survey, list[Extent]]]:
+    """Return where each partition that is wanted begins and ends, and the survey that saw it."""
+    survey = yield from open_survey(clock, ids)
+    members = yield from survey.members(selection, missing_ok=missing_ok)
+    for lane in sorted({member.lane for member in members}):
+        yield from survey.look(lane)
+    return survey, (yield from survey.extents(members))
+
+
 def _names(selection: Selection) -> list[str] | None:
     if selection.topics is not None:
         return sorted(selection.topics)
@@ -206,18 +217,10 @@ def tell_unsealed(selection: Selection, clock: Clock, ids: Ids) -> Work[str]:
     if not (yield from has_namespace()):
         return ""
     try:
-        extents = yield from _look_at(selection, clock, ids)
+        _, extents = yield from look_at(selection, clock, ids, missing_ok=True)
     except LakelogError as error:
         return f"records that are only in the journal are left out; it cannot be read: {error}"
     return _clause(extents)
-
-
-def _look_at(selection: Selection, clock: Clock, ids: Ids) -> Work[list[Extent]]:
-    survey = yield from open_survey(clock, ids)
-    members = yield from survey.members(selection, missing_ok=True)
-    for lane in sorted({member.lane for member in members}):
-        yield from survey.look(lane)
-    return (yield from survey.extents(members))
 
 
 def _clause(extents: Iterable[Extent]) -> str:

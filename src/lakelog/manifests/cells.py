@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from lakelog.errors import CorruptError, LakelogError, UnsupportedError
 from lakelog.manifests import changes
@@ -162,11 +162,9 @@ def read_rows(path: PartitionPath, manifest: Manifest, offset: int = 0) -> Work[
     Raises:
         NotFoundError: a page is gone; read the manifest again.
     """
-    rows: list[SegmentRow] = []
-    for page in manifest.pages:
-        if page.next_offset > offset:
-            rows += yield from read_page(path, page)
-    rows += manifest.segments
+    pages = (page for page in manifest.pages if page.next_offset > offset)
+    paged = yield from together(read_page(path, page) for page in pages)
+    rows = chain(*paged, manifest.segments)
     return [row for row in rows if row.next_offset > offset]
 
 

@@ -31,6 +31,7 @@ from lakelog.log import (
     OutOfRange,
     PartitionRef,
     Survey,
+    look_at,
     offset_at,
     read,
     sealed_ranges,
@@ -54,7 +55,6 @@ from lakelog.pipeline.frame import (
     Subject,
     at_store,
 )
-from lakelog.pipeline.namespace import look_at
 from lakelog.records import (
     BatchHeader,
     NewBatch,
@@ -105,7 +105,7 @@ class Copy(TransferJob):
         if topic is not None:
             self._check_begun(topic, source)
         selection = Selection(topics=frozenset({self.topic}))
-        survey, extents = run(look_at(selection, self.host), connect(SOURCE))
+        survey, extents = run(look_at(selection, *self.host), connect(SOURCE))
         units: list[CopyUnit] = []
         for extent in extents:
             low = 0

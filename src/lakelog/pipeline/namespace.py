@@ -10,15 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.log import Extent, LocatedRange, Survey, open_survey, sealed_ranges
+from lakelog.log import Extent, LocatedRange, Survey, look_at, sealed_ranges
 from lakelog.log.rows import read_task
 from lakelog.model import Rules
 from lakelog.pipeline.frame import StoreRequest, at_store
 from lakelog.ports import Host
 from lakelog.segments import Selection
-from lakelog.store import Work, run
+from lakelog.store import run
 
-__all__ = ["LogPiece", "list_namespace", "look_at", "read_namespace"]
+__all__ = ["LogPiece", "list_namespace", "read_namespace"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +54,8 @@ def list_namespace(
     perform: Callable[[Any], Any], selection: Selection, host: Host
 ) -> list[LogPiece]:
     """Return the pieces of the partitions that are wanted, in the order of offsets."""
-    survey, extents = run(look_at(selection, host), perform)
+    survey, extents = run(look_at(selection, *host), perform)
     return [LogPiece(span, survey.rules, host) for extent in extents for span in _spans(extent)]
-
-
-def look_at(selection: Selection, host: Host) -> Work[tuple[Survey, list[Extent]]]:
-    """Return where every partition that is wanted begins and ends now."""
-    survey = yield from open_survey(host.clock, host.ids)
-    members = yield from survey.members(selection)
-    for lane in sorted({member.lane for member in members}):
-        yield from survey.look(lane)
-    return survey, (yield from survey.extents(members))
 
 
 def _spans(extent: Extent) -> Iterable[LocatedRange]:

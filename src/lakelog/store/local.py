@@ -177,24 +177,24 @@ class LocalStore:
                     self._folders.sync(folder, above)
 
     def _durable_status(self, key: str) -> Status | None:
-        """Return what a file says of an object; None: there is none, and a power cut brings none.
-
-        Whoever deleted it may have died before its own sync.
-        """
+        """Return what a file says of an object; None: there is none, also after a power cut."""
         try:
             with self._open(key) as (_, status):
                 return status
         except OSError as error:
             if error.errno not in MISSING:
                 raise
-        folder, _ = split_key(key)
+            self._sync_absence(split_key(key)[0])
+            return None
+
+    def _sync_absence(self, folder: str) -> None:
+        """Let what is gone stay away: whoever deleted it may have died before its own sync."""
         try:
             with self._folders.open(folder) as above:
                 self._folders.sync(folder, above)
         except OSError as error:
             if error.errno not in MISSING:
                 raise
-        return None
 
     def _make_folder(self, folder: str, key: str) -> None:
         try:

@@ -1,4 +1,4 @@
-"""A store in memory: for tests, and for a laptop that may forget.
+"""A store in memory, for tests and trials: it is gone with its process.
 
 One lock makes every operation atomic. Etags are numbers that only go up, so a key that was deleted
 and created again never has an old one.

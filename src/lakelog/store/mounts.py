@@ -60,7 +60,7 @@ def file_system_of(spec: StoreSpec, mounts: Path = MOUNTS) -> str:
 
 
 def is_unknown(kind: str) -> bool:
-    """Say whether such a file system is kept by somebody of whom nothing is known here."""
+    """Say whether it is not known here if several machines can mount such a file system."""
     return kind in ("", "fuse", "virtiofs") or kind.startswith("fuse.")
 
 

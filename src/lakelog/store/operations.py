@@ -68,6 +68,7 @@ __all__ = [
     "get",
     "get_range",
     "head",
+    "is_there",
     "join_body",
     "list_objects",
     "put_if_absent",
@@ -298,7 +299,7 @@ class Many:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Time that passes. Before trying again, for one."""
+    """A pause: before trying again, for instance."""
 
     ms: int
 
@@ -330,9 +331,7 @@ def ask_all(operations: Sequence[Operation[A]]) -> Work[tuple[A | LakelogError, 
 
 
 def ask_many(operations: Sequence[Operation[A]]) -> Work[list[A | NotFoundError]]:
-    """Return the answer to each of some operations, NotFoundError where there is no object.
-
-    ``AT_ONCE`` of them are asked at once.
+    """Return the answers to operations, NotFoundError where there is no object; some at once.
 
     Raises:
         LakelogError: the first of the other errors. Operations behind it may not have been asked.
@@ -369,13 +368,17 @@ def head(key: str) -> Flow[ObjectInfo]:
     return ask(Head(key))
 
 
-def get(key: str) -> Flow[bytes]:
-    """Return the bytes of an object.
+def is_there(key: str) -> Flow[bool]:
+    """Say whether there is an object."""
+    try:
+        yield from head(key)
+    except NotFoundError:
+        return False
+    return True
 
-    Raises:
-        NotFoundError: there is none.
-        UnsupportedError: it is larger than ``GET_BYTES_MAX``; read it by ranges.
-    """
+
+def get(key: str) -> Flow[bytes]:
+    """Return the bytes of an object, which has at most ``GET_BYTES_MAX``; NotFoundError: none."""
     return (yield from ask(Get(key))).body
 
 

@@ -5,9 +5,9 @@
     put_advisory   for what readers can do without: it never fails what it belongs to
 
 A put without an answer may be stored, so the same bytes are put again. A store that does not answer
-time and again ends in UnavailableError, so that whoever gave the work (Spark, the next pass of maintenance,
-a person) can give it again. A refusal (InvalidInputError, TooLargeError) ends at once: another
-attempt would be refused, too.
+time and again ends in UnavailableError, so that whoever gave the work (Spark, the next pass of
+maintenance, a person) can give it again. A refusal (InvalidInputError, TooLargeError) ends at once:
+another attempt would be refused, too.
 
 Pauses grow and have jitter. Here it is drawn from what is put and not from a generator: names have
 random ids in them, so that processes that failed together do not come back together, and a flow

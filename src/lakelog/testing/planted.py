@@ -152,7 +152,7 @@ def _awake_wall_ms(process: Process) -> int:
     return EPOCH_MS + _awake_ms(process) + process.skew_ms
 
 
-def _settle_at_once(_lane: Lane, _made: Any) -> Work[Any]:
+def _confirm_at_once(_lane: Lane, _made: Any) -> Work[Any]:
     yield from ()
     return _fate("STORED")
 
@@ -322,7 +322,7 @@ BUGS: dict[str, Bug] = {
     ),
     "stale-refusal": Bug(
         "a request is refused by a fold that may be behind",
-        ((_APPEND, "_settle", _settle_at_once),),
+        ((_APPEND, "_confirm_refusals", _confirm_at_once),),
     ),
     "rewrite-cancelled": Bug(
         "segments are rewritten by somebody whose intent was cancelled",

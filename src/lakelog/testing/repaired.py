@@ -34,10 +34,10 @@ class Bug:
 
 
 @contextmanager
-def _open_unsettled(store: LocalStore, key: str) -> Iterator[Any]:
+def _open_not_durable(store: LocalStore, key: str) -> Iterator[Any]:
     """Open an object, whether or not its name will be there after a power cut."""
     folders = import_module(_FOLDERS).Folders
-    with patched(((folders, "settle", lambda *_: None),)), _real_open(store, key) as found:
+    with patched(((folders, "make_durable", lambda *_: None),)), _real_open(store, key) as found:
         yield found
 
 
@@ -97,7 +97,7 @@ REPAIRED: dict[str, Bug] = {
     "ack-unsynced": Bug(
         "a name that another process has made is believed, and its folder not synced",
         (
-            (LocalStore, "_open", _open_unsettled),
+            (LocalStore, "_open", _open_not_durable),
             (LocalStore, "_put_if_absent", _put_unsynced),
         ),
         lambda world: world.machine is not None,

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from lakelog.errors import NotFoundError
 from lakelog.maintenance import HistoryObject, history_object
 from lakelog.names import (
     BROKERS_PREFIX,
@@ -25,7 +24,7 @@ from lakelog.names import (
     is_topic_name,
 )
 from lakelog.pipeline.frame import Finding, FindingCollector, Result, Subject
-from lakelog.store import ObjectInfo, Work, head
+from lakelog.store import ObjectInfo
 
 __all__ = [
     "SYSTEM_PREFIX",
@@ -33,7 +32,6 @@ __all__ = [
     "LaneFolder",
     "System",
     "folders_of",
-    "is_there",
     "strangers_in",
     "system_of",
 ]
@@ -52,15 +50,6 @@ _PASSING = (
 _LANE = re.compile(r"_lakelog/lanes/(\d{4})/(?:(head)|(tail)|(\d{20})\.(bundle|checkpoint))")
 _SHARD = re.compile(r"_lakelog/groups/(\d{2})")
 _FOLDER = re.compile(r"([a-zA-Z0-9._-]{1,249}(?:~[1-9]\d{0,9})?)/(0|[1-9]\d{0,9})/(.+)")
-
-
-def is_there(key: str) -> Work[bool]:
-    """Say whether there is an object by now: a listing is a moment old."""
-    try:
-        yield from head(key)
-    except NotFoundError:
-        return False
-    return True
 
 
 # ---------------------------------------------------------------------------- the system's own

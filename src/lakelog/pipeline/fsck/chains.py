@@ -37,9 +37,8 @@ from lakelog.formats.lanes import (
 from lakelog.journal import HEAD_BYTES_MAX, Fold, Head, TopicIdPartition, decode_head
 from lakelog.names import LANES_PREFIX, bundle_key, checkpoint_key, head_key, staged_key
 from lakelog.pipeline.frame import FindingCollector, Result, Subject
-from lakelog.pipeline.fsck.census import is_there
 from lakelog.records import HEADER_BYTES, BatchHeader, decode_records, frames
-from lakelog.store import Get, GetRange, Work, ask
+from lakelog.store import Get, GetRange, Work, ask, is_there
 
 __all__ = ["BundleRange", "check_stretch", "lane_subject", "read_head"]
 

@@ -29,8 +29,8 @@ from lakelog.manifests import (
 )
 from lakelog.names import topic_key
 from lakelog.pipeline.frame import FindingCollector, Result, Subject
-from lakelog.pipeline.fsck.census import Folder, is_there
-from lakelog.store import CELL_BYTES_MAX, Get, Work, ask, read_cell
+from lakelog.pipeline.fsck.census import Folder
+from lakelog.store import CELL_BYTES_MAX, Get, Work, ask, is_there, read_cell
 
 __all__ = ["History", "NamedSegment", "Row", "find_row_again", "look_at_folder"]
 

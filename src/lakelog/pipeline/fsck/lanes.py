@@ -17,9 +17,9 @@ from lakelog.journal import TAIL_BYTES_MAX, Head
 from lakelog.model import Rules
 from lakelog.names import CLUSTER_KEY, bundle_key, checkpoint_key, head_key, tail_key
 from lakelog.pipeline.frame import FindingCollector, Result
-from lakelog.pipeline.fsck.census import LaneFolder, is_there
+from lakelog.pipeline.fsck.census import LaneFolder
 from lakelog.pipeline.fsck.chains import BundleRange, lane_subject, read_head
-from lakelog.store import GetRange, Work, ask
+from lakelog.store import GetRange, Work, ask, is_there
 
 __all__ = ["LaneLook", "look_at_lane"]
 
