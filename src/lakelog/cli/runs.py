@@ -1,10 +1,12 @@
 """Commands that run a job of the pipeline: the options that all of them have, and what all do.
 
-@job_command            a function of the options of a verb makes the job
-run                     plan; with --dry-run, that is all
-  run_here              there is nothing to do but to tell what the plan knows
-  spark.jobs.run_job    on Spark in this process, or on the cluster that --master names
-                        a report closes the run
+    @job_command              a function of the options of a verb makes the job
+    plan_job                  with --dry-run, that is all
+      run_here                where the plan has no units: it knows all, and Spark need not start
+      spark.jobs.run_job      on Spark in this process, or on the cluster that --master names
+    view.report               the verdict of the report is the exit code
+
+Errors become a line and an exit code; those of this program keep their frames.
 """
 
 import json

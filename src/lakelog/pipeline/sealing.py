@@ -236,21 +236,16 @@ class Sealing:
         # Not known is not unchanged: nothing of such a lane is committed.
         unchanged = dict(zip(known.backlogs, self._run_all(looks), strict=True))
         runs = {
-            where: run_
+            where: _contiguous(some, self.job.ends[where.place])
             for where, some in rows.items()
             if unchanged[self._lanes[where]]
-            and (
-                run_ := _contiguous(
-                    sorted(some, key=attrgetter("base_offset")), self.job.ends[where.place]
-                )
-            )
         }
-        self._run_all(
-            {
-                f"{where.prefix}manifest": commit_seal(where, run_, self.job.write)
-                for where, run_ in runs.items()
-            }
-        )
+        commits = {
+            f"{where.prefix}manifest": commit_seal(where, run_, self.job.write)
+            for where, run_ in runs.items()
+            if run_
+        }
+        self._run_all(commits)
         bad, self._bad = self._bad, []
         return bad
 
@@ -315,7 +310,7 @@ def _thinned(
 def _contiguous(rows: list[SegmentRow], end: int) -> list[SegmentRow]:
     """Return the rows that go on from ``end`` without a gap."""
     run_: list[SegmentRow] = []
-    for row in rows:
+    for row in sorted(rows, key=attrgetter("base_offset")):
         if row.base_offset != end:
             break
         run_.append(row)
