@@ -31,8 +31,6 @@ from lakelog.maintenance.merge import (
 )
 from lakelog.maintenance.passes import (
     MaintenanceReport,
-    append_topic_tombstones,
-    end_lane,
     end_maintenance,
     forget_topics,
     incarnations_of,
@@ -56,7 +54,13 @@ from lakelog.maintenance.seal import (
     seal_batch,
 )
 from lakelog.maintenance.sweep import HistoryObject, history_object, sweep_partition
-from lakelog.maintenance.trim import Trimmed, reap, trim
+from lakelog.maintenance.trim import (
+    Trimmed,
+    append_topic_tombstones,
+    end_lane,
+    reap,
+    trim,
+)
 
 __all__ = [
     "BUNDLES_MAX",

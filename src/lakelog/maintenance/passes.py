@@ -23,8 +23,8 @@ from itertools import islice
 
 from lakelog.catalog import Topic, forget_retired, news_of_topics
 from lakelog.errors import LakelogError, UnavailableError
-from lakelog.journal import DeleteTopic, Lane, append, write_checkpoint
-from lakelog.log import refresh, store_now
+from lakelog.journal import Lane
+from lakelog.log import store_now
 from lakelog.maintenance.backlog import (
     BUNDLES_MAX,
     Backlog,
@@ -39,7 +39,7 @@ from lakelog.maintenance.bulk_writes import finish_writes
 from lakelog.maintenance.retain import retain_partition
 from lakelog.maintenance.seal import Sealed, seal_batch
 from lakelog.maintenance.sweep import sweep_partition, sweep_times
-from lakelog.maintenance.trim import reap, trim
+from lakelog.maintenance.trim import append_topic_tombstones, end_lane
 from lakelog.manifests import read_manifest, turn_page
 from lakelog.names import is_topic_name
 from lakelog.ports import Ids
@@ -47,8 +47,6 @@ from lakelog.store import Work, isolated, list_objects, together
 
 __all__ = [
     "MaintenanceReport",
-    "append_topic_tombstones",
-    "end_lane",
     "end_maintenance",
     "forget_topics",
     "incarnations_of",
@@ -145,7 +143,7 @@ def _maintain_lanes(
         now_ms = yield from store_now(lanes[some[0]].ids)
         ending = (
             isolated(
-                end_lane(lane, backlog, catalog, report, now_ms=now_ms, idle=idle),
+                _end_lane(lane, backlog, catalog, report, now_ms=now_ms, idle=idle),
                 f"lane {lane.number}",
                 failures,
             )
@@ -193,7 +191,7 @@ def _seal_now(
     return (yield from seal_batch(lane, batch, settings, floor=backlog.floor, since_ms=now_ms))
 
 
-def end_lane(
+def _end_lane(
     lane: Lane,
     backlog: Backlog | None,
     catalog: Catalog,
@@ -202,13 +200,9 @@ def end_lane(
     now_ms: int,
     idle: bool,
 ) -> Work[None]:
-    """Raise the floor of a lane over what is sealed, and delete what lies below an old one."""
-    if backlog is not None:
-        trimmed = yield from trim(lane, backlog, catalog, idle=idle)
-        report.trimmed += trimmed.floor - trimmed.before
-    reaped = yield from reap(lane, now_ms)
+    trimmed, reaped = yield from end_lane(lane, backlog, catalog, now_ms=now_ms, idle=idle)
+    report.trimmed += trimmed
     report.reaped += reaped
-    yield from write_checkpoint(lane)
 
 
 def maintain_lane(
@@ -225,7 +219,7 @@ def maintain_lane(
     if backlog is not None:
         yield from _seal(lane, backlog, catalog, settings, report)
     now_ms = yield from store_now(lane.ids)
-    yield from end_lane(lane, backlog, catalog, report, now_ms=now_ms, idle=idle)
+    yield from _end_lane(lane, backlog, catalog, report, now_ms=now_ms, idle=idle)
 
 
 # ---------------------------------------------------------------------------- topics
@@ -296,17 +290,3 @@ def forget_topics(
         if now_ms - topic.deleted_ms > FORGET_GRACES * grace_ms:
             forgetting = forget_retired(topic.name, topic.id, ids())
             yield from isolated(forgetting, f"topic {topic.name}", report.failures)
-
-
-def append_topic_tombstones(lane: Lane, topics: list[Topic]) -> Work[None]:
-    """Tell a lane of deleted topics, if whoever deleted them did not live to do it."""
-    yield from refresh(lane)
-    known = {place[0] for place in lane.known.fold.ends}
-    gone = [
-        DeleteTopic(topic=one.id)
-        for topic in topics
-        for one in topic.incarnations()
-        if one.deleted and one.id in known
-    ]
-    if gone:
-        yield from append(lane, gone)

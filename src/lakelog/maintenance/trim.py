@@ -16,9 +16,11 @@ hours may have made a key anew, below the floor, where nobody sees it.
 
 from dataclasses import dataclass, replace
 
+from lakelog.catalog import Topic
 from lakelog.errors import UnavailableError
 from lakelog.formats.lanes import Checkpoint
 from lakelog.journal import (
+    DeleteTopic,
     Due,
     Fold,
     Lane,
@@ -30,6 +32,7 @@ from lakelog.journal import (
     read_checkpoint,
     write_checkpoint,
 )
+from lakelog.log import refresh
 from lakelog.maintenance.backlog import Backlog, Catalog, try_histories
 from lakelog.manifests import Manifest
 from lakelog.names import head_key, lane_prefix, seq_of
@@ -43,7 +46,7 @@ from lakelog.store import (
     put_if_match,
 )
 
-__all__ = ["Trimmed", "reap", "trim"]
+__all__ = ["Trimmed", "append_topic_tombstones", "end_lane", "reap", "trim"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,22 @@ class Trimmed:
 
     before: int
     floor: int
+
+
+def end_lane(
+    lane: Lane, backlog: Backlog | None, catalog: Catalog, *, now_ms: int, idle: bool
+) -> Work[tuple[int, int]]:
+    """Trim and reap a lane; return how many bundles the floor has passed, and objects are gone.
+
+    ``now_ms`` is the store's time.
+    """
+    passed = 0
+    if backlog is not None:
+        trimmed = yield from trim(lane, backlog, catalog, idle=idle)
+        passed = trimmed.floor - trimmed.before
+    reaped = yield from reap(lane, now_ms)
+    yield from write_checkpoint(lane)
+    return passed, reaped
 
 
 def trim(lane: Lane, backlog: Backlog, catalog: Catalog, *, idle: bool = False) -> Work[Trimmed]:
@@ -207,3 +226,17 @@ def reap(lane: Lane, now_ms: int) -> Work[int]:
         more = page.more and not any(seq is not None and seq >= below for _, seq in seqs)
         after = page.objects[-1].key if page.objects else after
     return count
+
+
+def append_topic_tombstones(lane: Lane, topics: list[Topic]) -> Work[None]:
+    """Tell a lane of deleted topics, if whoever deleted them did not live to do it."""
+    yield from refresh(lane)
+    known = {place[0] for place in lane.known.fold.ends}
+    gone = [
+        DeleteTopic(topic=one.id)
+        for topic in topics
+        for one in topic.incarnations()
+        if one.deleted and one.id in known
+    ]
+    if gone:
+        yield from append(lane, gone)

@@ -29,7 +29,6 @@ from lakelog.maintenance import (
     BUNDLES_MAX,
     Backlog,
     Catalog,
-    MaintenanceReport,
     SealBatch,
     SealSettings,
     append_topic_tombstones,
@@ -130,7 +129,7 @@ class Seal(TargetJob):
             objects_written=3 * wheres,
             expected=Usage(requests={"get": gets + 4 * wheres, "put": 5 * wheres}, bytes_read=size),
             results=tuple(bad),
-            known=_Known(rules, lanes, topics, backlogs),
+            known=_Known(rules, lanes, topics, catalog, backlogs),
         )
 
     def _is_due(self, backlog: Backlog, now_ms: int) -> bool:
@@ -160,10 +159,9 @@ class Seal(TargetJob):
         begun = run_by_threads([tried(flow) for flow in flows], perform)
         announced: dict[TopicIdPartition, Manifest] = {}
         bad: list[Result] = []
-        catalog = catalog_of(known.topics)
         for where, manifest in zip(lanes, begun, strict=True):
             if isinstance(manifest, LakelogError):
-                bad.append(failed_partition(catalog[where.topic], where, manifest))
+                bad.append(failed_partition(known.catalog[where.topic], where, manifest))
             elif manifest is not None:
                 announced[where.place] = manifest
         job = replace(
@@ -203,6 +201,7 @@ class _Known:
     rules: Rules
     lanes: dict[int, Lane]
     topics: list[Topic]
+    catalog: Catalog
     backlogs: dict[int, Backlog]
 
 
@@ -264,11 +263,10 @@ class Sealing:
         return done
 
     def _end(self, number: int, now_ms: int) -> Work[None]:
-        known, report = self._known, MaintenanceReport()
-        lane, catalog = known.lanes[number], catalog_of(known.topics)
-        backlog, idle = known.backlogs[number], self.job.idle
+        known = self._known
+        lane, backlog, catalog = known.lanes[number], known.backlogs[number], known.catalog
         yield from append_topic_tombstones(lane, known.topics)
-        yield from end_lane(lane, backlog, catalog, report, now_ms=now_ms, idle=idle)
+        yield from end_lane(lane, backlog, catalog, now_ms=now_ms, idle=self.job.idle)
 
 
 def _unsealed(
