@@ -204,7 +204,10 @@ def _claim(url: str, store_options: dict[str, str], every_s: float) -> None:
     except InvalidInputError:
         raise
     except LakelogError as error:
-        click.echo(f"claim: {error}; brokers may keep the namespace as well", err=True)
+        click.echo(
+            f"The claim was not stored: {error}. Brokers may maintain the namespace as well.",
+            err=True,
+        )
 
 
 def _tell(done: _Pass, *, as_json: bool) -> None:

@@ -146,5 +146,5 @@ def _aborts(marker: memoryview) -> bool:
     """Say whether the marker in a control batch aborts a transaction, and does not commit it."""
     (record,) = decode_batch(marker).records
     if record.key is None or len(record.key) != _MARKER.size:
-        raise CorruptError("a marker without a kind", at=0)
+        raise CorruptError("a transaction marker without a type", at=0)
     return bool(_MARKER.unpack(record.key)[1] == _ABORT)

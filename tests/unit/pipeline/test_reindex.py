@@ -131,7 +131,7 @@ def test_an_object_that_comes_and_goes_is_tried_four_times_with_pauses_that_grow
         assert puts <= 4, "it goes on for ever"
         return Exists()
 
-    with pytest.raises(UnavailableError, match=r"a comes and goes: is somebody deleting.*4 attem"):
+    with pytest.raises(UnavailableError, match=r"a was there and gone again.*4 attem"):
         run(put_once("a", b"1"), working(perform, sleep=waits.append))
     assert puts == 4
     assert len(waits) == 3

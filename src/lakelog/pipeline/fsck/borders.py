@@ -244,7 +244,7 @@ def _tell(
     if place[1] >= topic.partitions or topic.lane(place[1]) != unit.lane:
         findings.add(
             topic_key(topic.name),
-            f"lane {unit.lane} holds its partition {place[1]}, which has no business there",
+            f"lane {unit.lane} holds its partition {place[1]}, which is not of this lane",
         )
         return
     if not why:
