@@ -287,7 +287,7 @@ def _cut(located: LocatedRange, split_bytes: int, offsets_max: int) -> Iterable[
 
 def _joined(ranges: list[LocatedRange]) -> Iterator[LocatedRange]:
     """Yield ranges for one task; the pieces of one segment or slice are one, and read once."""
-    for _, group in groupby(ranges, key=lambda located: (located.member.key, id(located.location))):
+    for _, group in groupby(ranges, key=lambda one: (id(one.member), id(one.location))):
         first, *others = group
         size = first.size + sum(one.size for one in others)
         yield first._replace(next_offset=others[-1].next_offset, size=size) if others else first

@@ -108,6 +108,14 @@ class NamespaceReader:
         """Return where partitions begin and end; their lanes have been looked at."""
         return self._driver.run(self.survey.extents(members))
 
+    def look_at(
+        self, selection: Selection, topic_ids: Mapping[str, str] | None = None
+    ) -> list[Extent]:
+        """Return where the partitions that are wanted begin and end now."""
+        members = self.members(selection, topic_ids=topic_ids)
+        self.look(members)
+        return self.extents(members)
+
     def find(self, spec: OffsetSpec, extents: Sequence[Extent], option: str) -> dict[Key, int]:
         """Return the offset that is meant in each partition.
 

@@ -94,9 +94,7 @@ def _scan_log(
 ) -> pa.RecordBatchReader:
     schema = placed_schema(columns)
     log = NamespaceReader(perform, SystemClock(), new_id)
-    members = log.members(request.selection)
-    log.look(members)
-    extents = log.extents(members)
+    extents = log.look_at(request.selection)
     ranges = log.ranges(extents, request.starting, request.ending, Losses(fail=True))
     located = chain.from_iterable(log.tasks(ranges, extents))
     batches = Driver(perform).batches(read_task(located, log.survey.lane, columns))

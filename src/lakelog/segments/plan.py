@@ -9,6 +9,7 @@ segment without an index is not cut: finding a batch behind the cut would mean t
 it. (STRM carries its index inside.)
 """
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Protocol, TypeVar
@@ -106,7 +107,7 @@ def _can_be_cut(segment: SegmentRef) -> bool:
 # ---------------------------------------------------------------------------- cutting and packing
 
 
-class Packed(Protocol):
+class _Packed(Protocol):
     """What is packed into tasks."""
 
     @property
@@ -115,7 +116,7 @@ class Packed(Protocol):
     def offsets(self) -> int: ...
 
 
-P = TypeVar("P", bound=Packed)
+P = TypeVar("P", bound=_Packed)
 
 
 def equal_parts(size: int, count: int) -> Iterator[tuple[int, int]]:
@@ -123,7 +124,7 @@ def equal_parts(size: int, count: int) -> Iterator[tuple[int, int]]:
     return pairwise(size * number // count for number in range(count + 1))
 
 
-def pack(parts: Iterable[P], bytes_max: int, offsets_max: int = OFFSET_MAX) -> Iterator[list[P]]:
+def pack(parts: Iterable[P], bytes_max: int, offsets_max: float = math.inf) -> Iterator[list[P]]:
     """Yield parts in their order, together as many as are not more than so much; one at least."""
     held: list[P] = []
     size = offsets = 0

@@ -112,9 +112,7 @@ class LiveReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         options = self._options
         log, losses = live_log(options), Losses(fail=options.fail_on_data_loss)
-        members = members_of(log, options)
-        log.look(members)
-        extents = log.extents(members)
+        extents = log.look_at(options.selection, options.topic_ids)
         ranges = log.ranges(extents, options.starting, options.ending, losses)
         return tasks_of(log, options, ranges, extents)
 
@@ -132,8 +130,7 @@ class LiveTableReader(DataSourceReader):
         return [InputPartition(None)]
 
     def read(self, _: InputPartition) -> Iterator[pa.RecordBatch]:
+        options = self._options
         with told_plainly():
-            log = live_log(self._options)
-            members = members_of(log, self._options)
-            log.look(members)
-        yield from read_namespace_table(self._options.table, log.extents(members), self._columns)
+            extents = live_log(options).look_at(options.selection, options.topic_ids)
+        yield from read_namespace_table(options.table, extents, self._columns)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from lakelog.errors import LakelogError
 from lakelog.flows import run
-from lakelog.store.operations import ListPage, Many, ObjectInfo, Op, Page, Wait, Work
+from lakelog.store.operations import ListPage, Many, ObjectInfo, Op, Wait, Work, ask
 
 __all__ = [
     "Perform",
@@ -119,7 +119,7 @@ def each_object(perform: Perform, prefix: str = "", after: str = "") -> Iterator
     """Yield every object below ``prefix`` that comes behind ``after``."""
     more = True
     while more:
-        page: Page = perform(ListPage(prefix, after))
+        page = run(ask(ListPage(prefix, after)), perform)
         yield from page.objects
         more = page.more and bool(page.objects)
         after = page.objects[-1].key if page.objects else after
