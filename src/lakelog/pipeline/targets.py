@@ -35,10 +35,6 @@ class Target:
     def __init__(self) -> None:
         self.created = self.present = self.records = self.batches = 0
 
-    def close(self) -> Step[None]:
-        """Write what is left."""
-        raise NotImplementedError
-
     def put(self, files: Mapping[str, Any]) -> Step[None]:
         """Write files in their order."""
         for key, body in files.items():
