@@ -73,11 +73,11 @@ def locate_run(
     floor, top = seen.head.floor, known.fold.seq - len(known.bundles)
     every = lane.rules.checkpoint_every
     marks = [*range((floor // every + 1) * every - 1, top, every), top]
-    checkpoint, low = yield from _find_roll(lane, marks, topic_partition, offset)
+    checkpoint, low = yield from _find_index(lane, marks, topic_partition, offset)
     first = max(floor, low + 1)
     if checkpoint is not None:
         lane.slice_index = checkpoint
-        rows = (row for row in _rolled(checkpoint, topic_partition) if row.seq >= floor)
+        rows = (row for row in _indexed(checkpoint, topic_partition) if row.seq >= floor)
         found = _run(rows, offset, size_bytes)
         if found or checkpoint.first <= first:
             return found
@@ -99,7 +99,7 @@ def _placed(
             yield LocatedSlice(held.bundle.seq, held.bundle.epoch, one, held)
 
 
-def _rolled(checkpoint: Checkpoint, topic_partition: TopicIdPartition) -> Iterator[LocatedSlice]:
+def _indexed(checkpoint: Checkpoint, topic_partition: TopicIdPartition) -> Iterator[LocatedSlice]:
     """Yield what the roll of a checkpoint has of a partition."""
     roll = checkpoint.roll
     at = bisect_left(roll, topic_partition, key=lambda row: row.slice.place)
@@ -126,7 +126,7 @@ def _run(placed: Iterable[LocatedSlice], offset: int, size_bytes: int) -> list[L
     return found
 
 
-def _find_roll(
+def _find_index(
     lane: Lane, marks: list[int], topic_partition: TopicIdPartition, offset: int
 ) -> Work[tuple[Checkpoint | None, int]]:
     """Return the first checkpoint that ends behind ``offset``, and the seq of the mark before it.
@@ -137,7 +137,7 @@ def _find_roll(
     if last is not None and last.seq in marks:
         at = marks.index(last.seq)
         if _end(last, topic_partition) > offset:
-            if any(True for _ in _run(_rolled(last, topic_partition), offset, 1)):
+            if any(True for _ in _run(_indexed(last, topic_partition), offset, 1)):
                 return last, marks[at - 1] if at else -1
         elif at + 1 < len(marks):
             checkpoint = yield from _checkpoint(lane, marks[at + 1])

@@ -77,13 +77,13 @@ def read_bundles(lane: Lane, seqs: Sequence[int]) -> Work[list[KnownBundle | Non
     ends = yield from fetch_many(
         [GetSuffix(bundle_key(lane.number, seq), SUFFIX_BYTES) for seq in seqs]
     )
-    held: list[KnownBundle | None] = []
+    found: list[KnownBundle | None] = []
     for seq, end in zip(seqs, ends, strict=True):
-        held.append(None if end is None else (yield from _held(lane, seq, end)))
-    return held
+        found.append(None if end is None else (yield from _bundle_in(lane, seq, end)))
+    return found
 
 
-def _held(lane: Lane, seq: int, end: Fetched) -> Work[KnownBundle | None]:
+def _bundle_in(lane: Lane, seq: int, end: Fetched) -> Work[KnownBundle | None]:
     size, tail = end.info.size, end.body
     with _named(end.info.key):
         start = bundle_directory_start(tail, size)

@@ -40,7 +40,7 @@ from lakelog.journal import (
 )
 from lakelog.journal.fold import ProducerState
 from lakelog.journal.layers import Layers
-from lakelog.journal.locate import _rolled
+from lakelog.journal.locate import _indexed
 from lakelog.model import Rules
 from lakelog.names import bundle_key, checkpoint_key, head_key, seq_of, tail_key
 from lakelog.store import (
@@ -361,7 +361,7 @@ def test_reading_from_a_roll_touches_what_is_read_and_not_all_that_stands_behind
     )
     for partition in (0, 1_000, 1_999):
         CountedRoll.touched = 0
-        found = list(_rolled(checkpoint, (TOPIC, partition)))
+        found = list(_indexed(checkpoint, (TOPIC, partition)))
         assert [one.slice.base_offset for one in found] == list(range(8))
         assert CountedRoll.touched <= 2 * 8 + math.log2(len(rows)) + 4
 
