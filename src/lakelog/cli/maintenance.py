@@ -102,7 +102,7 @@ def _retain(url: str, topics: tuple[str, ...], **options: Any) -> "tuple[Job, st
     return retain_job(url, host=THIS_HOST, topics=topics or None, **options), url
 
 
-def _due(*, is_now: bool) -> dict[str, int]:
+def _due(*, is_now: bool) -> dict[str, Any]:
     """Return when a lane is due: always, or as the job has it."""
     return {"backlog_ms": 0} if is_now else {}
 

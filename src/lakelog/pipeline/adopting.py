@@ -226,7 +226,8 @@ class Importing:
         for place, parts in self._waiting.items():
             ready = _without_open(parts, self._open.get(place, {}))
             where = self._topics[place[0]].where(place[1])
-            if ready and run(_adopt(where, ready, self._host.ids), self._perform):
+            adopted = bool(ready) and run(_adopt(where, ready, self._host.ids), self._perform)
+            if adopted:
                 self._waiting[place] = parts[len(ready) :]
         return told
 
