@@ -12,6 +12,7 @@ import pyarrow as pa
 from crc32c import crc32c
 
 from lakelog.formats.batches import frames
+from lakelog.host import THIS_HOST
 from lakelog.records import Codec, rebase
 from lakelog.records.columns import arrow_schema
 from tests.plain_encoders import encode_kafka_log
@@ -116,7 +117,9 @@ def write_kafs(root: Path, shape: Shape, *, partitions: int, size: int, segments
         each = -(-size // segments)
         write_partition(Path(folder, "bench-0"), shape, size=size, segment_bytes=each)
         source, target = StoreSpec(folder), StoreSpec(str(root))
-        job = Convert(source=source, layout="kafka", target=target, target_layout="kafs")
+        job = Convert(
+            host=THIS_HOST, source=source, layout="kafka", target=target, target_layout="kafs"
+        )
         assert run_here(job).is_good
     for number in range(1, partitions):
         place = root / "bench" / str(number)

@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 from benchmarks.measure import closing_line
 from benchmarks.pipeline import records
 from lakelog.catalog import Topic, create_topic, make_namespace
-from lakelog.host import SystemClock, new_id
+from lakelog.host import THIS_HOST, SystemClock, new_id
 from lakelog.journal import Lane, append, new_run, write_checkpoint
 from lakelog.model import Rules
 from lakelog.pipeline import plan_job
@@ -114,7 +114,7 @@ class Town:
         meter = Meter()
         perform = working(metered(self.perform, meter))
         count = 0
-        for piece in list_namespace(perform, Selection()):
+        for piece in list_namespace(perform, Selection(), THIS_HOST):
             for batch in _batches(piece, perform):
                 count += batch
         moment = Moment(name, objects, sizes, sum(meter.usage.requests.values()), count)
@@ -145,20 +145,20 @@ def story(spark: SparkSession, root: Path) -> list[Moment]:
     for number in range(ROUNDS):
         town.append(40, number * 1600)
         if number < ROUNDS - 1:
-            run_job(spark, seal_job(url, backlog_ms=0))
+            run_job(spark, seal_job(url, host=THIS_HOST, backlog_ms=0))
     moments.append(town.look("appended"))
-    run_job(spark, seal_job(url, backlog_ms=0, idle=True))
+    run_job(spark, seal_job(url, host=THIS_HOST, backlog_ms=0, idle=True))
     moments.append(town.look("sealed"))
-    run_job(spark, merge_job(url, rows_min=2))
+    run_job(spark, merge_job(url, host=THIS_HOST, rows_min=2))
     moments.append(town.look("merged"))
-    run_job(spark, compact_job(url, always=True))
+    run_job(spark, compact_job(url, host=THIS_HOST, always=True))
     moments.append(town.look("compacted"))
     for _ in range(3):
         time.sleep(1.2)
-        run_job(spark, seal_job(url, backlog_ms=0, idle=True))
-        run_job(spark, retain_job(url))
+        run_job(spark, seal_job(url, host=THIS_HOST, backlog_ms=0, idle=True))
+        run_job(spark, retain_job(url, host=THIS_HOST))
     moments.append(town.look("swept"))
-    assert not plan_job(merge_job(url, rows_min=2))[0].units
+    assert not plan_job(merge_job(url, host=THIS_HOST, rows_min=2))[0].units
     return moments
 
 

@@ -30,7 +30,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everybody writes it)
 from benchmarks.measure import arguments, closing_line
 from benchmarks.planning import Unsynced
 from lakelog.catalog import Topic, create_topic, make_namespace
-from lakelog.host import SystemClock, new_id
+from lakelog.host import THIS_HOST, SystemClock, new_id
 from lakelog.journal import Lane, append, new_run, write_checkpoint
 from lakelog.maintenance import SealSettings, maintain
 from lakelog.model import Rules
@@ -175,7 +175,7 @@ def seal_figures(spark: SparkSession, weed: SeaweedFS, size: int, rounds: int) -
 
 
 def sealed(spark: SparkSession, weed: SeaweedFS, url: str) -> None:
-    job = seal_job(url, backlog_ms=0, store_options=weed.options)
+    job = seal_job(url, host=THIS_HOST, backlog_ms=0, store_options=weed.options)
     report = run_job(spark, job)
     assert report.is_good
     assert report.records, report.outcomes
@@ -242,7 +242,7 @@ def plain(spark: SparkSession, source: Path, out: Path) -> None:
 
 
 def compacted(spark: SparkSession, root: Path) -> None:
-    report = run_job(spark, compact_job(str(root), always=True))
+    report = run_job(spark, compact_job(str(root), host=THIS_HOST, always=True))
     assert report.outcomes == {"compacted": 4}, report.outcomes
 
 

@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import NoReturn
 from urllib.parse import unquote, urlsplit
 
+from lakelog.ports import Host
+
 __all__ = [
     "EXIT_INTERRUPTED",
+    "THIS_HOST",
     "SystemClock",
     "install_command",
     "leave_process",
@@ -50,6 +53,10 @@ class SystemClock:
 def new_id() -> bytes:
     """Return sixteen bytes from the kernel. Never all zeros, which means none."""
     return os.urandom(15) + b"\x01"
+
+
+THIS_HOST = Host(SystemClock(), new_id)
+"""What front ends hand to everything below them."""
 
 
 def tune_process() -> None:

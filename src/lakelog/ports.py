@@ -5,9 +5,9 @@ both, and it runs the code that ships.
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-__all__ = ["Clock", "Ids"]
+__all__ = ["Clock", "Host", "Ids"]
 
 
 class Clock(Protocol):
@@ -24,3 +24,10 @@ class Clock(Protocol):
 
 Ids = Callable[[], bytes]
 """Sixteen bytes that nobody has had before."""
+
+
+class Host(NamedTuple):
+    """What one machine provides: a value, so that it reaches another process as it is."""
+
+    clock: Clock
+    ids: Ids

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from lakelog.host import THIS_HOST
 from lakelog.model import Rules
 from lakelog.pipeline.jobs import compact_job, seal_job, verify_job
 from lakelog.spark import write
@@ -48,9 +49,14 @@ def test_more_keys_than_a_map_holds_are_compacted_in_one_run(
                 assert name is not None
                 newest[partition, name] = offset, said
             end = {at: bounds[at][1] for at in end}
-            assert run_job(spark, seal_job(url, segment_bytes=300_000, backlog_ms=0)).is_good
+            assert run_job(
+                spark, seal_job(url, host=THIS_HOST, segment_bytes=300_000, backlog_ms=0)
+            ).is_good
             report = run_job(
-                spark, compact_job(url, map_bytes=MAP_BYTES, segment_bytes=300_000, always=True)
+                spark,
+                compact_job(
+                    url, host=THIS_HOST, map_bytes=MAP_BYTES, segment_bytes=300_000, always=True
+                ),
             )
             assert report.outcomes == {"compacted": PARTITIONS}
             assert report.records == len(newest) > 10 * MAP_BYTES // 32
@@ -60,6 +66,6 @@ def test_more_keys_than_a_map_holds_are_compacted_in_one_run(
                 for (partition, name), (offset, said) in newest.items()
             }
     assert sum(end.values()) == ROUNDS * RECORDS
-    assert run_job(spark, compact_job(url, always=True)).outcomes == {}
-    checked = run_job(spark, verify_job(url, layout="lakelog", records=True))
+    assert run_job(spark, compact_job(url, host=THIS_HOST, always=True)).outcomes == {}
+    checked = run_job(spark, verify_job(url, host=THIS_HOST, layout="lakelog", records=True))
     assert set(checked.outcomes) <= {"good", "unclaimed"}

@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from lakelog.catalog import make_namespace, open_namespace
 from lakelog.errors import LakelogError
-from lakelog.host import SystemClock, new_id
+from lakelog.host import THIS_HOST, SystemClock, new_id
 from lakelog.journal import Lane
 from lakelog.maintenance import SealSettings, maintain
 from lakelog.model import Rules
@@ -65,7 +65,7 @@ def serve(place: StoreSpec) -> Any:
 
 
 def verify(place: StoreSpec) -> Report:
-    return run_here(VerifyNamespace(source=place))
+    return run_here(VerifyNamespace(host=THIS_HOST, source=place))
 
 
 def bad(report: Report) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from lakelog.catalog import make_namespace
-from lakelog.host import new_id
+from lakelog.host import THIS_HOST, new_id
 from lakelog.model import Rules
 from lakelog.pipeline import Report, run_here
 from lakelog.pipeline.jobs import compare_job, import_job
@@ -97,7 +97,9 @@ def past(spark: SparkSession, home: Path) -> Past:
         send_numbers(kafka.bootstrap, "streamed", 0, HALF)
         options = {"kafka.bootstrap.servers": kafka.bootstrap, "kafka.fetch.max.wait.ms": "5"}
         run_query(spark, "kafka", options, query)
-        job = import_job([str(kafka.data_dir)], storage=str(early), stay_closed=True)
+        job = import_job(
+            [str(kafka.data_dir)], host=THIS_HOST, storage=str(early), stay_closed=True
+        )
         assert run_here(job).is_good
         send_numbers(kafka.bootstrap, "streamed", HALF, ALL - HALF)
         commit(kafka.bootstrap)
@@ -342,7 +344,12 @@ def test_a_query_of_kafka_goes_on_with_its_checkpoint(
 
 def compared(folder: Path, store: Path, *topics: str) -> Report:
     job = compare_job(
-        str(folder), layout="kafka", against=str(store), against_layout="lakelog", topics=topics
+        str(folder),
+        host=THIS_HOST,
+        layout="kafka",
+        against=str(store),
+        against_layout="lakelog",
+        topics=topics,
     )
     return run_here(job)
 
@@ -376,7 +383,7 @@ def test_what_was_aborted_is_all_that_is_not_there(moved: Moved, past: Past) -> 
 
 def test_what_was_brought_while_kafka_ran_is_completed_when_it_has_stopped(past: Past) -> None:
     assert all(one["closed"] for one in topics_in(f"file://{past.early}"))
-    rest = run_here(import_job([str(past.left.folder)], storage=str(past.early)))
+    rest = run_here(import_job([str(past.left.folder)], host=THIS_HOST, storage=str(past.early)))
     assert rest.is_good, rest.findings(5)
     assert rest.records == ALL - HALF
     compare = compared(past.left.folder, past.early, *UNABORTED)
@@ -407,7 +414,7 @@ def test_the_directories_of_several_brokers_are_one_log(
     past: Past, brokers: tuple[Path, Path], tmp_path: Path
 ) -> None:
     store = make(tmp_path / "store")
-    report = run_here(import_job([str(one) for one in brokers], storage=str(store)))
+    report = run_here(import_job([str(one) for one in brokers], host=THIS_HOST, storage=str(store)))
     assert report.is_good, report.findings(5)
     compare = compared(past.left.folder, store, "mixed")
     assert compare.is_good, compare.findings(5)
@@ -423,7 +430,7 @@ def test_partitions_that_are_missing_are_refused_or_empty(
     assert refused.rc == 2
     assert "mixed has no directory for 1 of its 3 partitions (1)" in refused.stderr
     assert topics_in(f"file://{store}") == []
-    job = import_job([str(brokers[0])], storage=str(store), partial=True)
+    job = import_job([str(brokers[0])], host=THIS_HOST, storage=str(store), partial=True)
     assert run_here(job).is_good
     ends = [past.left.bounds["mixed", number][1] for number in (0, 2)]
     assert bounds_in(spark, store, "mixed") == [(0, 0, ends[0]), (1, 0, 0), (2, 0, ends[1])]

@@ -13,6 +13,7 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
+from lakelog.host import THIS_HOST
 from lakelog.pipeline.jobs import seal_job
 from lakelog.records import Codec
 from lakelog.spark import jobs
@@ -94,7 +95,7 @@ def test_the_audit_of_the_how_to_finds_what_spark_has_sealed(
     home = Home(tmp_path)
     topic = home.topic(partitions=3)
     home.fill(topic, 30)
-    assert jobs.run_job(spark, seal_job(home.url, backlog_ms=0)).records == 90
+    assert jobs.run_job(spark, seal_job(home.url, host=THIS_HOST, backlog_ms=0)).records == 90
     dry, good = audit_of_the_how_to(home.url)
     assert (dry.returncode, json.loads(dry.stdout)["units"]) == (0, 3), dry.stderr
     told = json.loads(good.stdout)

@@ -18,7 +18,7 @@ from random import Random  # noqa: TID251 (seeded)
 import pytest
 
 from lakelog.catalog import make_namespace
-from lakelog.host import new_id
+from lakelog.host import THIS_HOST, new_id
 from lakelog.model import Rules
 from lakelog.pipeline import run_here
 from lakelog.pipeline.fsck import VerifyNamespace
@@ -127,5 +127,5 @@ def check(broker: Lakelog, place: StoreSpec, senders: list[Sender]) -> None:
     numbers = {sender.number for sender in once}
     check_order({at: [row for row in log[at] if row[0] in numbers] for at in log}, once)
     assert read_assigned(broker.bootstrap, "t", PARTITIONS) == log
-    report = run_here(VerifyNamespace(source=place))
+    report = run_here(VerifyNamespace(host=THIS_HOST, source=place))
     assert report.is_good, report.table.to_pylist()

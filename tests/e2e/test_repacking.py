@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from lakelog.catalog import read_topic
 from lakelog.formats import kafs
+from lakelog.host import THIS_HOST
 from lakelog.maintenance import read_segment
 from lakelog.manifests import read_manifest
 from lakelog.model import Rules
@@ -214,11 +215,13 @@ class Story:
         return found
 
     def seal(self) -> None:
-        report = run_here(seal_job(self.url, segment_bytes=1, backlog_ms=0))
+        report = run_here(seal_job(self.url, host=THIS_HOST, segment_bytes=1, backlog_ms=0))
         assert report.outcomes["sealed"] > 0
 
     def merge(self, spark: SparkSession) -> Mapping[str, int]:
-        report = run_job(spark, merge_job(self.url, segment_bytes=64 << 20, rows_min=2))
+        report = run_job(
+            spark, merge_job(self.url, host=THIS_HOST, segment_bytes=64 << 20, rows_min=2)
+        )
         assert report.is_good, report.findings(5)
         return report.outcomes
 
@@ -266,7 +269,7 @@ def test_small_batches_become_large_ones_and_no_client_can_tell(
     assert new_bytes < old_bytes / 3
     assert {header.codec for header in after[PACKED]} == {Codec.ZSTD}
     assert len({header.producer_id for header in after[PACKED]}) == 3
-    assert run_here(verify_job(story.url, layout="lakelog", records=True)).is_good
+    assert run_here(verify_job(story.url, host=THIS_HOST, layout="lakelog", records=True)).is_good
     assert story.merge(spark) == {}
 
     for sender in story.senders:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lakelog.host import new_id
+from lakelog.host import THIS_HOST, new_id
 from lakelog.model import Rules
 from lakelog.pipeline import run_here
 from lakelog.pipeline.fsck import VerifyNamespace
@@ -72,7 +72,7 @@ def test_lost_and_damaged_indexes_are_made_again_on_spark(namespace: Namespace) 
         if how == "damaged":
             other = bytes([before[key][0] ^ 1]) + before[key][1:]
             run(put_if_absent(key, other), bucket.perform)
-    assert run_here(VerifyNamespace(source=namespace.place)).outcomes.keys() >= {
+    assert run_here(VerifyNamespace(host=THIS_HOST, source=namespace.place)).outcomes.keys() >= {
         "damaged",
         "unindexed",
     }

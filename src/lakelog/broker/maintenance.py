@@ -1,14 +1,14 @@
-"""Keeping the namespace while the broker runs: a process of its own, capped and expendable.
+"""Maintenance of the namespace while the broker runs: a process of its own, limited and expendable.
 
-    broker                                        its keeper, spawned, nice, with a cap on memory
-      | -- StoreSpec, settings (a pipe) ---------->  every minute, about: all lanes
+    broker                                        its process, spawned, nice, with a memory limit
+      | -- StoreSpec, settings (a pipe) ---------->  every minute, about: a pass over all lanes
       | <------------------- a report a pass -----  |
-      | -- the pipe closes ---------------------->  dies at once
+      | -- the pipe closes ---------------------->  ends at once
 
 Sealing reads and writes as much as producers send, and it must not take the loop's time or the
 broker's memory. A process of its own has its own lock, its own heap, and a limit that the kernel
-keeps. Each verb is safe to kill anywhere, so this needs no farewell: it is killed, and what was
-half done the next pass does. When it dies by itself it is started again, later each time.
+enforces. Each verb is safe to kill anywhere, so the process is killed when the broker stops, and
+what was half done the next pass does. When it ends by itself it is started again, later each time.
 
 Credentials go through the pipe and never into arguments, which everybody on the machine can read.
 """
@@ -34,7 +34,7 @@ from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.catalog import is_pipeline_claimed, open_namespace
 from lakelog.errors import InvalidInputError, LakelogError
-from lakelog.host import SystemClock, new_id
+from lakelog.host import THIS_HOST
 from lakelog.journal import Lane, StoreTime, new_lanes
 from lakelog.log import store_now
 from lakelog.maintenance import MaintenanceReport, SealSettings, maintain
@@ -63,7 +63,7 @@ EXIT_MEMORY = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceSettings:
-    """How a broker keeps its namespace."""
+    """How a broker has its namespace maintained."""
 
     every_s: float = 60.0
     """From one pass to the next, about: a quarter more or less, so that brokers spread out."""
@@ -106,7 +106,7 @@ class MaintenancePass:
 
 
 class MaintenanceProcess:
-    """Runs the keeper of one broker. Use it as a context; leaving it kills the process."""
+    """The process that maintains a broker's namespace. Leaving this context kills it."""
 
     def __init__(
         self,
@@ -114,15 +114,18 @@ class MaintenanceProcess:
         settings: MaintenanceSettings,
         metrics: Metrics,
         *,
-        told: Callable[[MaintenancePass], None] = lambda _: None,
-        complain: Callable[[str], None] = lambda _: None,
+        on_report: Callable[[MaintenancePass], None] = lambda _: None,
+        on_error: Callable[[str], None] = lambda _: None,
         target: Callable[[StoreSpec, MaintenanceSettings, Connection], None] | None = None,
         tasks: Supervisor | None = None,
     ) -> None:
         if spec.url == "memory:":
-            raise InvalidInputError("what is in memory: no other process can keep: use --no-keep")
+            raise InvalidInputError(
+                "storage memory: lies in this process, and no other one can maintain it: "
+                "use --no-keep"
+            )
         self._spec, self._settings, self._metrics = spec, settings, metrics
-        self._told, self._complain = told, complain
+        self._on_report, self._on_error = on_report, on_error
         self._target = target or work
         self._tasks = tasks or Supervisor()
         self._task: asyncio.Task[None] | None = None
@@ -143,7 +146,7 @@ class MaintenanceProcess:
 
     @property
     def process_id(self) -> int | None:
-        """Of the process that keeps now."""
+        """Of the process that runs now."""
         return None if self._process is None else self._process.pid
 
     def trouble(self) -> str:
@@ -163,8 +166,8 @@ class MaintenanceProcess:
             code = await self._one()
             if self._metrics.keep_passes > passes:
                 delay_s = DELAY_S_MIN
-            self._trouble = _obituary(code, self._settings, delay_s)
-            self._complain(self._trouble)
+            self._trouble = _describe_end(code, self._settings, delay_s)
+            self._on_error(self._trouble)
             await asyncio.sleep(delay_s)
             delay_s = min(DELAY_S_MAX, 2 * delay_s)
             self._metrics.keep_restarts += 1
@@ -224,29 +227,29 @@ class MaintenanceProcess:
         if report.failures_count:
             what, why = next(iter(report.failures.items()))
             self._trouble = (
-                f"the last pass of the keeper failed for {report.failures_count}: {what}: {why}"
+                f"the last maintenance pass failed for {report.failures_count}: {what}: {why}"
             )
-        self._tasks.call("keeper", self._told, report)
+        self._tasks.call("keeper", self._on_report, report)
 
 
-def _obituary(code: int | None, settings: MaintenanceSettings, delay_s: float) -> str:
+def _describe_end(code: int | None, settings: MaintenanceSettings, delay_s: float) -> str:
     if code == EXIT_MEMORY or code == -signal.SIGABRT:
         why = f"a pass needs more than {settings.memory_bytes} bytes: give it more"
     else:
         why = f"it ended with {code}"
-    return f"the keeper died: {why}; it starts again in {delay_s:.0f} s"
+    return f"the maintenance process ended: {why}; it starts again in {delay_s:.0f} s"
 
 
-# ---------------------------------------------------------------------------- the keeper's side
+# ---------------------------------------------------------------------------- the process's side
 
 
 def work(spec: StoreSpec, settings: MaintenanceSettings, pipe: Connection) -> None:
-    """Keep a namespace for ever: what runs in the process."""
+    """Maintain a namespace for ever: what runs in the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the broker's, which ends us.
     os.nice(settings.nice)
     threading.Thread(target=_die_with_the_broker, args=(pipe,), daemon=True).start()
     try:
-        asyncio.run(_keep_on(spec, settings, pipe))
+        asyncio.run(_maintain_forever(spec, settings, pipe))
     except MemoryError:
         os._exit(EXIT_MEMORY)
     except OSError:
@@ -260,10 +263,12 @@ def _die_with_the_broker(pipe: Connection) -> None:
     os._exit(0)
 
 
-async def _keep_on(spec: StoreSpec, settings: MaintenanceSettings, pipe: Connection) -> None:
+async def _maintain_forever(
+    spec: StoreSpec, settings: MaintenanceSettings, pipe: Connection
+) -> None:
     store, lanes = spec.open(), dict[int, Lane]()
     uniform = secrets.SystemRandom().uniform
-    _cap(settings.memory_bytes)
+    _limit_memory(settings.memory_bytes)
     await asyncio.sleep(uniform(0, settings.every_s))
     while True:
         meter, begun_s = Meter(), monotonic()
@@ -271,24 +276,24 @@ async def _keep_on(spec: StoreSpec, settings: MaintenanceSettings, pipe: Connect
         try:
             if not lanes:
                 namespace = await run_async(open_namespace(), perform)
-                lanes = new_lanes(namespace.rules, SystemClock(), new_id, StoreTime())
-            kept = await run_async(_unless_claimed(lanes, settings.seal), perform)
+                lanes = new_lanes(namespace.rules, *THIS_HOST, StoreTime())
+            done = await run_async(_unless_claimed(lanes, settings.seal), perform)
         except LakelogError as error:
-            kept = MaintenanceReport(failures={"pass": error})
-        report = _report(kept, meter.usage, monotonic() - begun_s)
+            done = MaintenanceReport(failures={"pass": error})
+        report = _report(done, meter.usage, monotonic() - begun_s)
         pipe.send_bytes(json.dumps(asdict(report)).encode())
         await asyncio.sleep(settings.every_s * uniform(0.75, 1.25))
 
 
 def _unless_claimed(lanes: dict[int, Lane], settings: SealSettings) -> Work[MaintenanceReport]:
-    """Keep the namespace, unless a pipeline on a cluster does."""
-    now_ms = yield from store_now(new_id)
+    """Maintain the namespace, unless a pipeline on a cluster does."""
+    now_ms = yield from store_now(THIS_HOST.ids)
     if (yield from is_pipeline_claimed(now_ms)):
         return MaintenanceReport()
     return (yield from maintain(lanes, settings))
 
 
-def _cap(memory_bytes: int) -> None:
+def _limit_memory(memory_bytes: int) -> None:
     """Let the kernel refuse what goes beyond what is allocated now and ``memory_bytes`` more.
 
     What counts is private memory that can be written. The limit on addresses would not do: each
@@ -299,15 +304,15 @@ def _cap(memory_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (now + memory_bytes, now + memory_bytes))
 
 
-def _report(kept: MaintenanceReport, usage: Usage, seconds: float) -> MaintenancePass:
-    failures = [(what, str(error)[:FAILURE_CHARS_MAX]) for what, error in kept.failures.items()]
+def _report(done: MaintenanceReport, usage: Usage, seconds: float) -> MaintenancePass:
+    failures = [(what, str(error)[:FAILURE_CHARS_MAX]) for what, error in done.failures.items()]
     return MaintenancePass(
         seconds=seconds,
-        segments=kept.sealed.segments,
-        records=kept.sealed.records,
-        size_bytes=kept.sealed.size_bytes,
-        trimmed=kept.trimmed,
-        deleted=kept.reaped + kept.swept,
+        segments=done.sealed.segments,
+        records=done.sealed.records,
+        size_bytes=done.sealed.size_bytes,
+        trimmed=done.trimmed,
+        deleted=done.reaped + done.swept,
         failures=dict(failures[:FAILURES_MAX]),
         failures_count=len(failures),
         requests=dict(usage.requests),

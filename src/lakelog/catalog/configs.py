@@ -160,6 +160,30 @@ class TopicConfigs:
         """
         return _typed(tuple(configs.items())) if configs else _DEFAULTS
 
+    def refuse_times(self, topic: str, least_ms: int, most_ms: int, now_ms: int) -> str:
+        """Say why records with times of producers may not be in a topic; empty: they may.
+
+        Times are from ``least_ms`` to ``most_ms``; a negative one is none.
+        """
+        before_ms, after_ms = self.timestamp_before_max_ms, self.timestamp_after_max_ms
+        is_early = least_ms >= 0 and now_ms - least_ms > before_ms >= 0
+        if not is_early and most_ms - now_ms <= after_ms:
+            return ""
+        return (
+            f"Timestamps {least_ms} to {most_ms} of message(s) in topic {topic} are out of range: "
+            f"they should be within [{now_ms - before_ms}, {now_ms + after_ms}]; change them, or "
+            "the topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms"
+        )
+
+    def refuse_keyless(self, topic: str) -> str:
+        """Say why records without keys may not be in a topic; empty: they may."""
+        if not self.is_compacted:
+            return ""
+        return (
+            f"Compacted topic cannot accept message without key in topic {topic}: give every "
+            "record a key, or take compact out of the topic's cleanup.policy"
+        )
+
 
 _CREATED = {
     "CreateTime": TimestampType.CREATE_TIME,

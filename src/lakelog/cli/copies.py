@@ -8,13 +8,17 @@ the new topic before all of it is there; a run that was ended is completed by ru
 """
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from lakelog.cli.arguments import named_values, store_option
-from lakelog.cli.runs import run_options, run_verb, told_errors
+from lakelog.cli.arguments import store_option
+from lakelog.cli.runs import job_command
 from lakelog.cli.storage import storage_options
+from lakelog.host import THIS_HOST
+
+if TYPE_CHECKING:
+    from lakelog.pipeline import Job
 
 __all__ = ["copy", "moment_ms", "restore"]
 
@@ -45,35 +49,17 @@ def moment_ms(text: str) -> int:
 @click.option("--as", "new_name", metavar="NAME", help="What the copy is called; else the same.")
 @click.option("--segment-bytes", type=click.IntRange(1), help="About how large segments become.")
 @store_option("to-")
-@run_options
-def copy(
-    name: str,
-    url: str,
-    store_options: tuple[str, ...],
-    to: str,
-    new_name: str | None,
-    segment_bytes: int | None,
-    to_store_options: tuple[str, ...],
-    **run: Any,
-) -> None:
+@job_command
+def copy(name: str, url: str, new_name: str | None, **options: Any) -> "tuple[Job, str]":
     """Copy a topic, with the same offsets and configs, as it is now.
 
     The copy is a new topic, in this namespace or in another. To append records to one that is
     there, read and write them with Spark.
     """
-    with told_errors():
-        from lakelog.pipeline.jobs import copy_job
+    from lakelog.pipeline.jobs import copy_job
 
-        job = copy_job(
-            url,
-            name,
-            to=to,
-            name=new_name or name,
-            segment_bytes=segment_bytes,
-            store_options=named_values(store_options),
-            to_store_options=named_values(to_store_options),
-        )
-        run_verb(job, f"{name} to {new_name or name}", **run)
+    made = new_name or name
+    return copy_job(url, name, name=made, host=THIS_HOST, **options), f"{name} to {made}"
 
 
 @click.command("restore")
@@ -82,33 +68,31 @@ def copy(
 @click.option("--at", "moment", required=True, metavar="TIME", help="ISO 8601, or milliseconds.")
 @click.option("--as", "new_name", required=True, metavar="NAME", help="The topic that is made.")
 @click.option("--segment-bytes", type=click.IntRange(1), help="About how large segments become.")
-@run_options
+@job_command
 def restore(
     name: str,
     url: str,
-    store_options: tuple[str, ...],
+    store_options: dict[str, str],
     moment: str,
     new_name: str,
     segment_bytes: int | None,
-    **run: Any,
-) -> None:
+) -> "tuple[Job, str]":
     """Make a topic that is as another one was at a moment, with the same offsets.
 
     Of every partition it has what lies before the first record of that time, or of a later one.
     What was compacted or has expired since does not come back.
     """
-    at_ms = moment_ms(moment)
-    with told_errors():
-        from lakelog.pipeline.jobs import copy_job
+    from lakelog.pipeline.jobs import copy_job
 
-        job = copy_job(
-            url,
-            name,
-            to=url,
-            name=new_name,
-            at_ms=at_ms,
-            segment_bytes=segment_bytes,
-            store_options=named_values(store_options),
-            to_store_options=named_values(store_options),
-        )
-        run_verb(job, f"{name} at {moment} to {new_name}", **run)
+    job = copy_job(
+        url,
+        name,
+        to=url,
+        name=new_name,
+        host=THIS_HOST,
+        at_ms=moment_ms(moment),
+        segment_bytes=segment_bytes,
+        store_options=store_options,
+        to_store_options=store_options,
+    )
+    return job, f"{name} at {moment} to {new_name}"

@@ -7,13 +7,17 @@ or append to a topic before its import has ended; a run that was ended is comple
 again. Ends like the verbs of the pipeline do.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lakelog.cli.arguments import named_values, store_option
-from lakelog.cli.runs import run_options, run_verb, told_errors
+from lakelog.cli.runs import job_command, topic_option
 from lakelog.cli.storage import storage_options
+from lakelog.host import THIS_HOST
+
+if TYPE_CHECKING:
+    from lakelog.pipeline import Job
 
 __all__ = ["import_"]
 
@@ -26,7 +30,7 @@ def import_() -> None:
 @import_.command("kafka")
 @click.argument("directories", nargs=-1, required=True, metavar="DIR...")
 @storage_options
-@click.option("--topic", "topics", multiple=True, help="Only this one; may be repeated.")
+@topic_option
 @click.option(
     "--config", "configs", multiple=True, metavar="NAME=VALUE",
     help="A setting of the topics; may be repeated. Without one they keep every record.",
@@ -35,37 +39,28 @@ def import_() -> None:
 @click.option("--partial", is_flag=True, help="Partitions may be missing; they are empty then.")
 @click.option("--stay-closed", is_flag=True, help="More is to come: do not open the topics yet.")
 @store_option("from-")
-@run_options
+@job_command
 def _kafka(
     directories: tuple[str, ...],
     url: str,
-    store_options: tuple[str, ...],
     topics: tuple[str, ...],
     configs: tuple[str, ...],
-    segment_bytes: int | None,
-    partial: bool,
-    stay_closed: bool,
-    from_store_options: tuple[str, ...],
-    **run: Any,
-) -> None:
+    **options: Any,
+) -> "tuple[Job, str]":
     """Make topics out of the log directories of Kafka brokers, with the same offsets.
 
     DIR is what a broker calls log.dirs, or a copy of it. Of partitions that several brokers hold,
     the copy with the newest leader epoch counts. Stop the brokers first; or import while they run
     with --stay-closed, and once more when they have stopped.
     """
-    with told_errors():
-        from lakelog.pipeline.jobs import import_job
+    from lakelog.pipeline.jobs import import_job
 
-        job = import_job(
-            directories,
-            storage=url,
-            topics=topics or None,
-            configs=named_values(configs),
-            segment_bytes=segment_bytes,
-            partial=partial,
-            stay_closed=stay_closed,
-            from_store_options=named_values(from_store_options),
-            store_options=named_values(store_options),
-        )
-        run_verb(job, " ".join(directories), **run)
+    job = import_job(
+        directories,
+        host=THIS_HOST,
+        storage=url,
+        topics=topics or None,
+        configs=named_values(configs),
+        **options,
+    )
+    return job, " ".join(directories)

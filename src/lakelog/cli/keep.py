@@ -10,7 +10,7 @@ import click
 from lakelog.catalog import open_namespace
 from lakelog.cli.arguments import named_values, store_option
 from lakelog.errors import InvalidInputError, LakelogError
-from lakelog.host import SystemClock, new_id
+from lakelog.host import THIS_HOST
 from lakelog.journal import Lane, StoreTime, new_lanes
 from lakelog.maintenance import MaintenanceReport, SealSettings, maintain
 from lakelog.store import (
@@ -46,7 +46,8 @@ def keep(
     except InvalidInputError as error:
         raise click.UsageError(str(error)) from error
     try:
-        lanes = _lanes(store)
+        namespace = run(open_namespace(), working(retrying(store.perform)))
+        lanes = new_lanes(namespace.rules, *THIS_HOST, StoreTime())
         while True:
             failed = _one_pass(store, lanes, idle=idle, as_json=as_json)
             if every_s is None:
@@ -57,38 +58,33 @@ def keep(
         sys.exit(1)
 
 
-def _lanes(store: Store) -> dict[int, Lane]:
-    namespace = run(open_namespace(), working(retrying(store.perform)))
-    return new_lanes(namespace.rules, SystemClock(), new_id, StoreTime())
-
-
 def _one_pass(store: Store, lanes: dict[int, Lane], *, idle: bool, as_json: bool) -> bool:
     meter = Meter()
     perform = working_by_threads(retrying(metered(store.perform, meter)))
-    kept = run(maintain(lanes, SealSettings(), idle=idle), perform)
-    failures = {what: str(error) for what, error in kept.failures.items()}
+    report = run(maintain(lanes, SealSettings(), idle=idle), perform)
+    failures = {what: str(error) for what, error in report.failures.items()}
     if as_json:
         fields = {
-            "sealed": asdict(kept.sealed),
-            "trimmed": kept.trimmed,
-            "reaped": kept.reaped,
-            "swept": kept.swept,
+            "sealed": asdict(report.sealed),
+            "trimmed": report.trimmed,
+            "reaped": report.reaped,
+            "swept": report.swept,
             "failures": failures,
             "requests": dict(meter.usage.requests),
             "price_usd": meter.usage.price_usd,
         }
         click.echo(json.dumps(fields))
     else:
-        _show(kept, meter)
+        _show(report, meter)
     for what, why in failures.items():
         click.echo(f"{what}: {why}", err=True)
     return bool(failures)
 
 
-def _show(kept: MaintenanceReport, meter: Meter) -> None:
-    sealed = kept.sealed
+def _show(report: MaintenanceReport, meter: Meter) -> None:
+    sealed = report.sealed
     click.echo(
         f"sealed {sealed.segments} segments ({sealed.records} records, {sealed.size_bytes} bytes), "
-        f"trimmed {kept.trimmed} bundles, deleted {kept.reaped + kept.swept} objects; "
+        f"trimmed {report.trimmed} bundles, deleted {report.reaped + report.swept} objects; "
         f"{sum(meter.usage.requests.values())} requests, about ${meter.usage.price_usd:.4f}"
     )

@@ -1,10 +1,10 @@
-"""pipeline seal, merge, compact, retain, run: a namespace kept by a cluster.
+"""pipeline seal, merge, compact, retain, run: a namespace maintained by a cluster.
 
     lakelog pipeline run URL                     what is due, once
     lakelog pipeline run URL --every 5m          again and again, with /health and /metrics
 
 ``run`` does the verbs one after the other. What fails is told, and does not keep it from the rest;
-the next pass tries again. While it runs, brokers that would keep the namespace themselves stand
+the next pass tries again. While it runs, brokers that would maintain the namespace themselves stand
 back: it says so in a cell of the bucket before each pass.
 """
 
@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lakelog.cli.arguments import named_values, store_option
-from lakelog.cli.runs import failure_of, run_options, run_verb, together, told_errors
+from lakelog.cli.runs import failure_of, job_command, together, told_errors, topic_option
 from lakelog.errors import InvalidInputError, LakelogError
+from lakelog.host import THIS_HOST
 
 if TYPE_CHECKING:
     from lakelog.pipeline import Job, Report
 
-__all__ = ["UPKEEP"]
+__all__ = ["MAINTENANCE"]
 
 CLAIM_PASSES = 3
 """A claim lasts for so many times the time from one pass to the next..."""
@@ -36,11 +37,7 @@ CLAIM_MS = 600_000
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)?")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, None: 1}
 
-_storage: Callable[[Any], Any] = together(
-    click.argument("url"),
-    store_option(),
-)
-_topics = click.option("--topic", "topics", multiple=True, help="Only this one; may be repeated.")
+_storage: Callable[[Any], Any] = together(click.argument("url"), store_option())
 _segment_bytes = click.option(
     "--segment-bytes", type=click.IntRange(1), help="About how large segments become."
 )
@@ -52,109 +49,62 @@ _segment_bytes = click.option(
 @click.option("--group-bytes", type=click.IntRange(1), help="What a task holds in memory, about.")
 @click.option("--now", "is_now", is_flag=True, help="Every lane, not only those that are due.")
 @click.option("--idle", is_flag=True, help="Nobody appends: empty the journal altogether.")
-@run_options
-def _seal(
-    url: str,
-    store_options: tuple[str, ...],
-    segment_bytes: int | None,
-    group_bytes: int | None,
-    is_now: bool,
-    idle: bool,
-    **run: Any,
-) -> None:
+@job_command
+def _seal(url: str, is_now: bool, **options: Any) -> "tuple[Job, str]":
     """Make segments of the bundles of the namespace at URL, and trim its lanes.
 
     A lane is due with 1 GiB, or when the oldest of it has waited for ten minutes.
     """
-    with told_errors():
-        from lakelog.pipeline.jobs import seal_job
+    from lakelog.pipeline.jobs import seal_job
 
-        extra: dict[str, Any] = {"backlog_ms": 0} if is_now else {}
-        job = seal_job(
-            url,
-            segment_bytes=segment_bytes,
-            group_bytes=group_bytes,
-            idle=idle,
-            store_options=named_values(store_options),
-            **extra,
-        )
-        run_verb(job, url, **run)
+    return seal_job(url, host=THIS_HOST, **_due(is_now=is_now), **options), url
 
 
 @click.command("merge")
 @_storage
-@_topics
+@topic_option
 @_segment_bytes
 @click.option("--rows-min", type=click.IntRange(2), help="Merge so many, however small.")
-@run_options
-def _merge(
-    url: str,
-    store_options: tuple[str, ...],
-    topics: tuple[str, ...],
-    segment_bytes: int | None,
-    rows_min: int | None,
-    **run: Any,
-) -> None:
+@job_command
+def _merge(url: str, topics: tuple[str, ...], **options: Any) -> "tuple[Job, str]":
     """Make few large segments of many small ones."""
-    with told_errors():
-        from lakelog.pipeline.jobs import merge_job
+    from lakelog.pipeline.jobs import merge_job
 
-        job = merge_job(
-            url,
-            topics=topics or None,
-            segment_bytes=segment_bytes,
-            rows_min=rows_min,
-            store_options=named_values(store_options),
-        )
-        run_verb(job, url, **run)
+    return merge_job(url, host=THIS_HOST, topics=topics or None, **options), url
 
 
 @click.command("compact")
 @_storage
-@_topics
+@topic_option
 @_segment_bytes
 @click.option("--map-bytes", type=click.IntRange(1024), help="Memory for keys, 32 bytes each.")
-@click.option("--now", "is_now", is_flag=True, help="Whatever is dirty, not only what is due.")
-@run_options
-def _compact(
-    url: str,
-    store_options: tuple[str, ...],
-    topics: tuple[str, ...],
-    segment_bytes: int | None,
-    map_bytes: int | None,
-    is_now: bool,
-    **run: Any,
-) -> None:
+@click.option("--now", "always", is_flag=True, help="Whatever is dirty, not only what is due.")
+@job_command
+def _compact(url: str, topics: tuple[str, ...], **options: Any) -> "tuple[Job, str]":
     """Keep of each key the newest record, in topics with cleanup.policy=compact.
 
     What is due is said by min.cleanable.dirty.ratio, min.compaction.lag.ms and
     max.compaction.lag.ms of the topic; tombstones go after delete.retention.ms.
     """
-    with told_errors():
-        from lakelog.pipeline.jobs import compact_job
+    from lakelog.pipeline.jobs import compact_job
 
-        job = compact_job(
-            url,
-            topics=topics or None,
-            segment_bytes=segment_bytes,
-            map_bytes=map_bytes,
-            always=is_now,
-            store_options=named_values(store_options),
-        )
-        run_verb(job, url, **run)
+    return compact_job(url, host=THIS_HOST, topics=topics or None, **options), url
 
 
 @click.command("retain")
 @_storage
-@_topics
-@run_options
-def _retain(url: str, store_options: tuple[str, ...], topics: tuple[str, ...], **run: Any) -> None:
+@topic_option
+@job_command
+def _retain(url: str, topics: tuple[str, ...], **options: Any) -> "tuple[Job, str]":
     """Delete what is too old or too much, what was deleted, and what nobody names."""
-    with told_errors():
-        from lakelog.pipeline.jobs import retain_job
+    from lakelog.pipeline.jobs import retain_job
 
-        job = retain_job(url, topics=topics or None, store_options=named_values(store_options))
-        run_verb(job, url, **run)
+    return retain_job(url, host=THIS_HOST, topics=topics or None, **options), url
+
+
+def _due(*, is_now: bool) -> dict[str, Any]:
+    """Return when a lane is due: always, or as the job has it."""
+    return {"backlog_ms": 0} if is_now else {}
 
 
 # ---------------------------------------------------------------------------- all of it
@@ -216,12 +166,12 @@ def _run(
 def _jobs(url: str, store_options: dict[str, str], *, is_now: bool) -> "dict[str, Job]":
     from lakelog.pipeline.jobs import compact_job, merge_job, retain_job, seal_job
 
-    extra: dict[str, Any] = {"backlog_ms": 0} if is_now else {}
+    common: dict[str, Any] = {"host": THIS_HOST, "store_options": store_options}
     return {
-        "seal": seal_job(url, store_options=store_options, **extra),
-        "merge": merge_job(url, store_options=store_options),
-        "compact": compact_job(url, store_options=store_options),
-        "retain": retain_job(url, store_options=store_options),
+        "seal": seal_job(url, **common, **_due(is_now=is_now)),
+        "merge": merge_job(url, **common),
+        "compact": compact_job(url, **common),
+        "retain": retain_job(url, **common),
     }
 
 
@@ -241,21 +191,23 @@ def _one_pass(spark: Any, url: str, store_options: dict[str, str], *, is_now: bo
 
 
 def _claim(url: str, store_options: dict[str, str], every_s: float) -> None:
-    """Say that this pipeline keeps the namespace."""
+    """Say that this pipeline maintains the namespace."""
     from lakelog.catalog import claim_pipeline
-    from lakelog.host import new_id
     from lakelog.log import store_now
     from lakelog.store import open_store, retrying, run, working
 
     perform = working(retrying(open_store(url, store_options).perform))
     try:
-        now_ms = run(store_now(new_id), perform)
+        now_ms = run(store_now(THIS_HOST.ids), perform)
         until_ms = now_ms + round(CLAIM_PASSES * every_s * 1000) + CLAIM_MS
-        run(claim_pipeline(new_id(), until_ms), perform)
+        run(claim_pipeline(THIS_HOST.ids(), until_ms), perform)
     except InvalidInputError:
         raise
     except LakelogError as error:
-        click.echo(f"claim: {error}; brokers may keep the namespace as well", err=True)
+        click.echo(
+            f"The claim was not stored: {error}. Brokers may maintain the namespace as well.",
+            err=True,
+        )
 
 
 def _tell(done: _Pass, *, as_json: bool) -> None:
@@ -289,5 +241,5 @@ def _jittered(seconds: float) -> float:
     return seconds * secrets.SystemRandom().uniform(0.9, 1.1)
 
 
-UPKEEP = (_run, _seal, _merge, _compact, _retain)
-"""The verbs that keep a namespace."""
+MAINTENANCE = (_run, _seal, _merge, _compact, _retain)
+"""The verbs that maintain a namespace."""

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lakelog.cli.arguments import named_values, store_option
-from lakelog.cli.maintenance import UPKEEP
-from lakelog.cli.runs import run_options, run_verb, together, told_errors
+from lakelog.cli.arguments import store_option
+from lakelog.cli.maintenance import MAINTENANCE
+from lakelog.cli.runs import job_command, together, topic_option
+from lakelog.host import THIS_HOST
 
 if TYPE_CHECKING:
     from lakelog.pipeline import Job
@@ -39,7 +40,7 @@ _source: Callable[[Any], Any] = together(
         "--layout", type=click.Choice([*LAYOUTS, NAMESPACE]), required=True,
         help="How segments lie; lakelog: in a namespace.",
     ),
-    click.option("--topic", "topics", multiple=True, help="Only this one; may be repeated."),
+    topic_option,
     store_option(),
 )  # fmt: skip
 
@@ -54,19 +55,17 @@ _source: Callable[[Any], Any] = together(
     help="As --layout unless given.",
 )  # fmt: skip
 @store_option("against-")
-@run_options
+@job_command
 def _verify(
     url: str,
     layout: str,
     topics: tuple[str, ...],
-    store_options: tuple[str, ...],
-    records: bool,
-    closed: bool,
+    store_options: dict[str, str],
     against: str | None,
     against_layout: str | None,
-    against_store_options: tuple[str, ...],
-    **run: Any,
-) -> None:
+    against_store_options: dict[str, str],
+    **options: Any,
+) -> "tuple[Job, str]":
     """Check every byte of the segments below URL.
 
     Every CRC, the order of offsets, counts, and every entry of the indexes; of a namespace also its
@@ -77,57 +76,39 @@ def _verify(
     wrong, 3 if the run failed, 4 if no segment was found, or none of a topic that was named, and 5
     if nothing wrong was found in a format without checksums (rustlog): it is unverifiable.
     """
-    with told_errors():
-        from lakelog.pipeline.jobs import compare_job, verify_job
+    from lakelog.pipeline.jobs import compare_job, verify_job
 
-        job: Job
-        common: dict[str, Any] = {
-            "layout": layout,
-            "topics": topics or None,
-            "store_options": named_values(store_options),
-        }
-        if against is None:
-            job = verify_job(url, records=records, closed=closed, **common)
-        else:
-            is_live = against.startswith("kafka:")
-            job = compare_job(
-                url,
-                against=against,
-                against_layout="live" if is_live else against_layout or layout,
-                against_store_options=named_values(against_store_options),
-                **common,
-            )
-        run_verb(job, url, **run)
+    common: dict[str, Any] = {
+        "host": THIS_HOST,
+        "layout": layout,
+        "topics": topics or None,
+        "store_options": store_options,
+    }
+    if against is None:
+        return verify_job(url, **common, **options), url
+    job = compare_job(
+        url,
+        against=against,
+        against_layout="live" if against.startswith("kafka:") else against_layout or layout,
+        against_store_options=against_store_options,
+        **common,
+    )
+    return job, url
 
 
 @pipeline.command("reindex")
 @_source
 @click.option("--closed", is_flag=True, help="Nobody writes: the last segment, too.")
-@run_options
-def _reindex(
-    url: str,
-    layout: str,
-    topics: tuple[str, ...],
-    store_options: tuple[str, ...],
-    closed: bool,
-    **run: Any,
-) -> None:
+@job_command
+def _reindex(url: str, topics: tuple[str, ...], **options: Any) -> "tuple[Job, str]":
     """Make indexes again where they are missing or wrong.
 
     They follow from the segments alone. Sound ones are left as they are. Ends with 0 if all is
     well, 1 if a segment is damaged, 4 if no segment was found.
     """
-    with told_errors():
-        from lakelog.pipeline.jobs import reindex_job
+    from lakelog.pipeline.jobs import reindex_job
 
-        job = reindex_job(
-            url,
-            layout=layout,
-            topics=topics or None,
-            closed=closed,
-            store_options=named_values(store_options),
-        )
-        run_verb(job, url, **run)
+    return reindex_job(url, topics=topics or None, **options), url
 
 
 @pipeline.command("convert")
@@ -135,7 +116,7 @@ def _reindex(
 @click.argument("target")
 @click.option("--layout", type=click.Choice([*LAYOUTS, "parquet"]), required=True, help="Of URL.")
 @click.option("--to", type=click.Choice([*LAYOUTS, "parquet"]), required=True, help="Of TARGET.")
-@click.option("--topic", "topics", multiple=True, help="Only this one; may be repeated.")
+@topic_option
 @click.option(
     "--codec",
     type=click.Choice(CODECS),
@@ -147,22 +128,14 @@ def _reindex(
 @click.option("--lose", multiple=True, metavar="WHAT", help="Allow a loss; see the manual.")
 @store_option()
 @store_option("to-")
-@run_options
+@job_command
 def _convert(
     url: str,
-    target: str,
-    layout: str,
     to: str,
     topics: tuple[str, ...],
-    codec: str | None,
-    level: int | None,
-    block_bytes: int | None,
-    segment_bytes: int | None,
-    lose: tuple[str, ...],
-    store_options: tuple[str, ...],
-    to_store_options: tuple[str, ...],
-    **run: Any,
-) -> None:
+    to_store_options: dict[str, str],
+    **options: Any,
+) -> "tuple[Job, str]":
     """Convert the segments below URL into another layout at TARGET.
 
     Offsets are kept. Segments keep their bounds unless --segment-bytes is given. What the target
@@ -170,25 +143,18 @@ def _convert(
     timestamp-types, producers, transactions. Ends with 0 if all was converted, 1 if something was
     refused or is damaged, 4 if there was nothing to convert.
     """
-    with told_errors():
-        from lakelog.pipeline.jobs import convert_job
+    from lakelog.pipeline.jobs import convert_job
 
-        job = convert_job(
-            url,
-            layout=layout,
-            target=target,
-            target_layout=to,
-            topics=topics or None,
-            codec=codec,
-            level=level,
-            block_bytes=block_bytes,
-            segment_bytes=segment_bytes,
-            lose=lose,
-            store_options=named_values(store_options),
-            target_store_options=named_values(to_store_options),
-        )
-        run_verb(job, url, **run)
+    job = convert_job(
+        url,
+        host=THIS_HOST,
+        target_layout=to,
+        topics=topics or None,
+        target_store_options=to_store_options,
+        **options,
+    )
+    return job, url
 
 
-for _command in UPKEEP:
+for _command in MAINTENANCE:
     pipeline.add_command(_command)

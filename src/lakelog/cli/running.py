@@ -158,8 +158,8 @@ async def _run(
                 plan.spec,
                 plan.keep,
                 metrics,
-                told=lambda report: _tell(log, report),
-                complain=log.warning,
+                on_report=lambda report: _tell(log, report),
+                on_error=log.warning,
                 tasks=tasks,
             )
             await stack.enter_async_context(keeper)
@@ -190,10 +190,10 @@ def _health(running: list[Broker], keeping: list[MaintenanceProcess]) -> tuple[b
 
 def _tell(log: FilteringBoundLogger, report: MaintenancePass) -> None:
     for what, why in report.failures.items():
-        log.warning("not kept", what=what, why=why)
+        log.warning("maintenance failed", what=what, why=why)
     if report.segments or report.trimmed or report.deleted:
         log.info(
-            "kept",
+            "maintained",
             segments=report.segments,
             records=report.records,
             bytes=report.size_bytes,

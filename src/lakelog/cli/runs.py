@@ -1,13 +1,19 @@
-"""Runs of the pipeline: the options that all verbs have, and what all of them do.
+"""Commands that run a job of the pipeline: the options that all of them have, and what all do.
 
-Each verb plans first. With --dry-run the plan is all there is. Else the plan is run, on Spark in
-this process or on the cluster that --master names, and a report closes the run.
+    @job_command              a function of the options of a verb makes the job
+    plan_job                  with --dry-run, that is all
+      run_here                where the plan has no units: it knows all, and Spark need not start
+      spark.jobs.run_job      on Spark in this process, or on the cluster that --master names
+    view.report               the verdict of the report is the exit code
+
+Errors become a line and an exit code; those of this program keep their frames.
 """
 
 import json
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 import click
 
@@ -19,7 +25,7 @@ if TYPE_CHECKING:
     from lakelog.pipeline import Job, Plan, Report
     from lakelog.store import Usage
 
-__all__ = ["EXIT_CODES", "failure_of", "run_options", "run_verb", "together", "told_errors"]
+__all__ = ["EXIT_CODES", "failure_of", "job_command", "together", "told_errors", "topic_option"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,7 +45,11 @@ def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     return apply
 
 
-run_options: Callable[[Any], Any] = together(
+topic_option: Callable[[Any], Any] = click.option(
+    "--topic", "topics", multiple=True, help="Only this one; may be repeated."
+)
+
+_run_options: Callable[[Any], Any] = together(
     click.option("--master", help="A Spark master; local[*] unless given."),
     click.option("--conf", "settings", multiple=True, metavar="NAME=VALUE", help="Spark setting."),
     click.option("--task-bytes", type=click.IntRange(1), help="What a task reads, about."),
@@ -52,38 +62,55 @@ run_options: Callable[[Any], Any] = together(
 )  # fmt: skip
 
 
-def run_verb(
-    job: "Job",
-    url: str,
-    *,
-    master: str | None,
-    settings: tuple[str, ...],
-    task_bytes: int | None,
-    dry_run: bool,
-    as_json: bool,
-    report_path: str | None,
-) -> None:
-    """Plan, then run, then report; or plan only."""
-    from lakelog.pipeline import Committing, plan_job
+class RunOptions(NamedTuple):
+    """What every verb can be told."""
 
-    view = RunView(job.verb, url, quiet=as_json)
+    master: str | None
+    settings: tuple[str, ...]
+    task_bytes: int | None
+    dry_run: bool
+    as_json: bool
+    report_path: str | None
+
+
+def job_command(make_job: "Callable[..., tuple[Job, str]]") -> Callable[..., None]:
+    """Return a command that runs a job: ``make_job`` returns it, and what the report calls it.
+
+    It is called with the options of the verb alone; those of stores are NAME: VALUE by then.
+    """
+
+    @wraps(make_job)
+    def command(**given: Any) -> None:
+        options = RunOptions(**{name: given.pop(name) for name in RunOptions._fields})
+        with told_errors():
+            for name in given:
+                if name.endswith("store_options"):
+                    given[name] = named_values(given[name])
+            _run(*make_job(**given), options)
+
+    return _run_options(command)  # type: ignore[no-any-return]
+
+
+def _run(job: "Job", title: str, options: RunOptions) -> NoReturn:
+    """Plan, then run, then report; or plan only."""
+    from lakelog.pipeline import Committing, plan_job, run_here
+
+    view = RunView(job.verb, title, quiet=options.as_json)
     planned = plan_job(job)
-    if dry_run:
-        told = plan_json(job.verb, planned[0])
-        if as_json:
+    plan = planned[0]
+    if options.dry_run:
+        told = plan_json(job.verb, plan)
+        if options.as_json:
             _print_json(told)
         else:
-            view.plan(planned[0])
+            view.plan(plan)
         sys.exit(EXIT_CODES["nothing found"] if told["missing"] else 0)
-    if planned[0].units or isinstance(job, Committing) or report_path is not None:
-        with view.running(planned[0]):
-            report = _run_on_spark(
-                job, planned, view, master=master, settings=settings, task_bytes=task_bytes,
-                report_path=report_path,
-            )  # fmt: skip
+    if plan.units or isinstance(job, Committing) or options.report_path is not None:
+        with view.running(plan):
+            report = _run_on_spark(job, planned, view, options)
     else:
-        report = _run_nothing(job, planned)
-    if as_json:
+        report = run_here(job, planned)  # The plan knows all, and Spark need not start.
+    if options.as_json:
         found = [finding._asdict() for finding in report.findings(1000)]
         _print_json({**report.summary(), "found": found})
     else:
@@ -92,33 +119,18 @@ def run_verb(
 
 
 def _run_on_spark(
-    job: "Job",
-    planned: "tuple[Plan, Usage]",
-    view: RunView,
-    *,
-    master: str | None,
-    settings: tuple[str, ...],
-    task_bytes: int | None,
-    report_path: str | None,
+    job: "Job", planned: "tuple[Plan, Usage]", view: RunView, options: RunOptions
 ) -> "Report":
     from lakelog.spark.jobs import report_table, run_job
     from lakelog.spark.session import spark_session
 
-    with spark_session(master, named_values(settings)) as spark:
-        report = run_job(spark, job, task_bytes=task_bytes, watch=view.progress, planned=planned)
-        if report_path is not None:
-            report_table(spark, report).write.mode("overwrite").parquet(report_path)
+    with spark_session(options.master, named_values(options.settings)) as spark:
+        report = run_job(
+            spark, job, task_bytes=options.task_bytes, watch=view.progress, planned=planned
+        )
+        if options.report_path is not None:
+            report_table(spark, report).write.mode("overwrite").parquet(options.report_path)
     return report
-
-
-def _run_nothing(job: "Job", planned: "tuple[Plan, Usage]") -> "Report":
-    """Return the report of a plan without units: the plan knows all, and Spark need not start."""
-    from lakelog.pipeline import run_planned
-
-    def no_units(*_: Any) -> NoReturn:
-        raise AssertionError("there are no units")
-
-    return run_planned(job, planned, no_units)
 
 
 def _print_json(value: dict[str, Any]) -> None:

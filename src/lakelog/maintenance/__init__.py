@@ -1,24 +1,26 @@
 """What maintains a namespace: each verb a plan, and steps that anything may run.
 
-backlog      the bundles of a lane from its floor on, read as one chain
-batches      which partitions are sealed together
+backlog      the bundles of a lane from its floor on, read as one chain; what is sealed together
 seal         bundles become segments
 merge        small segments become large ones
 trim         the floor rises over what is sealed; later, what lies below is deleted
 retain       the log begins later
 sweep        what no manifest names is removed
 bulk_writes  bulk writes are finished, and what was staged goes
-passes       all of it, in one process
+passes       all of it: in which order, and what a failure stops
 """
 
 from lakelog.maintenance.backlog import (
+    BUNDLES_MAX,
     Backlog,
     Catalog,
+    SealBatch,
+    SealSettings,
     catalog_of,
-    path_of,
+    plan_seal,
     read_backlog,
+    try_histories,
 )
-from lakelog.maintenance.batches import SealBatch, SealSettings, plan_seal
 from lakelog.maintenance.bulk_writes import BulkWriteReport, finish_writes
 from lakelog.maintenance.merge import (
     MergeSettings,
@@ -29,12 +31,13 @@ from lakelog.maintenance.merge import (
 )
 from lakelog.maintenance.passes import (
     MaintenanceReport,
-    append_topic_tombstones,
-    forget_topic,
+    end_maintenance,
+    forget_topics,
+    incarnations_of,
     maintain,
     maintain_lane,
     maintain_partition,
-    maintain_topic,
+    maintain_topics,
 )
 from lakelog.maintenance.retain import (
     Retention,
@@ -50,13 +53,21 @@ from lakelog.maintenance.seal import (
     make_seal_batch,
     seal_batch,
 )
-from lakelog.maintenance.sweep import sweep_partition, sweep_times
-from lakelog.maintenance.trim import Trimmed, reap, trim
+from lakelog.maintenance.sweep import HistoryObject, history_object, sweep_partition
+from lakelog.maintenance.trim import (
+    Trimmed,
+    append_topic_tombstones,
+    end_lane,
+    reap,
+    trim,
+)
 
 __all__ = [
+    "BUNDLES_MAX",
     "Backlog",
     "BulkWriteReport",
     "Catalog",
+    "HistoryObject",
     "MaintenanceReport",
     "MergeSettings",
     "Retention",
@@ -69,16 +80,19 @@ __all__ = [
     "begin_seal",
     "catalog_of",
     "commit_seal",
+    "end_lane",
+    "end_maintenance",
     "finish_writes",
     "floor_unchanged",
-    "forget_topic",
+    "forget_topics",
+    "history_object",
+    "incarnations_of",
     "maintain",
     "maintain_lane",
     "maintain_partition",
-    "maintain_topic",
+    "maintain_topics",
     "make_seal_batch",
     "merge_run",
-    "path_of",
     "plan_merge",
     "plan_retain",
     "plan_seal",
@@ -89,6 +103,6 @@ __all__ = [
     "retention_of",
     "seal_batch",
     "sweep_partition",
-    "sweep_times",
     "trim",
+    "try_histories",
 ]

@@ -31,7 +31,16 @@ from lakelog.names import (
     plan_key,
     staged_of,
 )
-from lakelog.store import ObjectInfo, Work, delete, delete_many, list_objects, together, tried
+from lakelog.store import (
+    ObjectInfo,
+    Work,
+    delete,
+    delete_many,
+    isolated,
+    list_objects,
+    together,
+    tried,
+)
 
 __all__ = ["BulkWriteReport", "finish_writes"]
 
@@ -68,63 +77,62 @@ def finish_writes(
     """Finish, sweep and forget; ``now_ms`` is the store's time.
 
     Raises:
-        LakelogError: the writes cannot be listed. One that cannot be kept is told of, and left.
+        LakelogError: the writes cannot be listed. One that fails is in the report, and is left.
     """
-    kept = BulkWriteReport()
+    report = BulkWriteReport()
     staged = yield from list_objects(STAGED_PREFIX)
     cells = yield from list_objects(COMMITS_PREFIX)
     attempts = _attempts(staged)
-    void = yield from _keep_cells(
-        cells, lanes, attempts.keys(), kept, now_ms=now_ms, grace_ms=grace_ms
+    void = yield from _finish_decided(
+        cells, lanes, attempts.keys(), report, now_ms=now_ms, grace_ms=grace_ms
     )
     old = {write: one for write, one in attempts.items() if now_ms - one.newest_ms >= grace_ms}
     passed: dict[int, int] = {}
     if old:
-        looks = (_passed(lane, now_ms, grace_ms, kept) for lane in lanes.values())
-        passed = dict(zip(lanes, (yield from together(looks)), strict=True))
+        looks = (
+            isolated(look(lane), f"lane {number}", report.failures)
+            for number, lane in lanes.items()
+        )
+        # Of a lane that is damaged, nothing was passed long ago.
+        passed = {
+            number: seen.head.deletable(seen.since_ms, now_ms, grace_ms)
+            for number, seen in zip(lanes, (yield from together(looks)), strict=True)
+            if seen is not None
+        }
     sweeps = (
-        _sweep(write, attempt, passed, kept, is_void=write in void)
+        isolated(
+            _sweep(write, attempt, passed, report, is_void=write in void),
+            f"staged write {write.hex()}",
+            report.failures,
+        )
         for write, attempt in old.items()
     )
     yield from together(sweeps)
-    return kept
-
-
-def _passed(lane: Lane, now_ms: int, grace_ms: int, kept: BulkWriteReport) -> Work[int]:
-    """Return up to where a lane was passed long ago; of a lane that is damaged, nothing was."""
-    try:
-        seen = yield from look(lane)
-    except LakelogError as error:
-        kept.failures[f"lane {lane.number}"] = error
-        return 0
-    return seen.head.deletable(seen.since_ms, now_ms, grace_ms)
+    return report
 
 
 def _sweep(
     write: bytes,
     attempt: _Attempt,
     passed: Mapping[int, int],
-    kept: BulkWriteReport,
+    report: BulkWriteReport,
     *,
     is_void: bool,
 ) -> Work[None]:
-    try:
-        gone = yield from _sweepable(write, attempt, passed, is_void=is_void)
-        rest = {plan_key(write), identity_key(write)}
-        yield from delete_many([key for key in gone if key not in rest])
-        for key in gone:
-            if key in rest:
-                yield from delete(key)
-        kept.swept += len(gone)
-    except LakelogError as error:
-        kept.failures[f"staged write {write.hex()}"] = error
+    gone = yield from _sweepable(write, attempt, passed, is_void=is_void)
+    rest = {plan_key(write), identity_key(write)}
+    yield from delete_many([key for key in gone if key not in rest])
+    for key in gone:
+        if key in rest:
+            yield from delete(key)
+    report.swept += len(gone)
 
 
-def _keep_cells(
+def _finish_decided(
     cells: list[ObjectInfo],
     lanes: Mapping[int, Lane],
     staged: Set[bytes],
-    kept: BulkWriteReport,
+    report: BulkWriteReport,
     *,
     now_ms: int,
     grace_ms: int,
@@ -157,14 +165,14 @@ def _keep_cells(
                 elif age_ms >= PATIENCE_MS:
                     identity = Identity(query, number, decision.is_stream)
                     yield from finish_write(lanes, identity, decision)
-                    kept.finished += 1
+                    report.finished += 1
                     continue
             forget = not (is_last and decision.is_stream) and decision.write not in staged
             if forget and age_ms >= over_ms:
                 yield from delete(info.key)
-                kept.swept += 1
+                report.swept += 1
         except LakelogError as error:
-            kept.failures[f"bulk write {query.hex()}/{number}"] = error
+            report.failures[f"bulk write {query.hex()}/{number}"] = error
     return void
 
 

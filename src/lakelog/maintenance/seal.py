@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnavailableError
 from lakelog.journal import KnownBundle, Lane, TopicIdPartition, look, slices_of
 from lakelog.log import place_batches, read_slice, refresh
-from lakelog.maintenance.batches import SealBatch, SealSettings
+from lakelog.maintenance.backlog import SealBatch, SealSettings
 from lakelog.manifests import (
     Intent,
     Manifest,

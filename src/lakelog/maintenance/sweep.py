@@ -17,8 +17,7 @@ late, when somebody has made a new one of that name.
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lakelog.errors import NotFoundError
 from lakelog.log import store_now
@@ -28,41 +27,45 @@ from lakelog.manifests import (
     PartitionPath,
     change_manifest,
     changes,
-    read_manifest,
     read_rows,
 )
 from lakelog.names import TIME_PREFIX
 from lakelog.ports import Ids
-from lakelog.store import ListPage, ObjectInfo, Work, ask, delete_many, list_objects
+from lakelog.store import ListPage, ObjectInfo, Work, ask, delete_many
 
-__all__ = ["sweep_listed", "sweep_partition", "sweep_times"]
+__all__ = ["HistoryObject", "history_object", "sweep_partition", "sweep_times"]
 
 _SEGMENT = re.compile(r"(segment-(\d{20})(?:-([0-9a-f]{32}))?)\.(?:kfs|index|timeindex)")
 _PAGE = re.compile(r"(page-([0-9a-f]{32}))\.json")
 
 
-@dataclass(frozen=True, slots=True)
-class _Object:
-    """An object beside a manifest."""
+class HistoryObject(NamedTuple):
+    """What the name of an object beside a manifest says."""
 
-    key: str
     stem: str
+    """The name without its suffix."""
     base_offset: int
+    """Of a page: 0."""
     write: str
-    modified_ms: int
+    """Who made it; empty where a segment has a plain name."""
+
+    def is_of(self, intent: Intent) -> bool:
+        """Whether it may be one that was announced: by its writer, or by its offset."""
+        if self.write:
+            return self.write == intent.write
+        return intent.base_offset <= self.base_offset < intent.next_offset
 
 
-def sweep_partition(where: PartitionPath, ids: Ids, *, now_ms: int, grace_ms: int) -> Work[int]:
-    """Remove what is left over beside one manifest; return how many objects.
+def history_object(name: str) -> HistoryObject | None:
+    """Return what a name beside a manifest says; None: it is not one of ours, or the manifest."""
+    if found := _SEGMENT.fullmatch(name):
+        return HistoryObject(found[1], int(found[2]), found[3] or "")
+    if found := _PAGE.fullmatch(name):
+        return HistoryObject(found[1], 0, found[2])
+    return None
 
-    ``now_ms`` is the store's time.
-    """
-    infos = yield from list_objects(where.prefix)
-    manifest = yield from read_manifest(where)
-    return (yield from sweep_listed(where, infos, manifest, ids, now_ms=now_ms, grace_ms=grace_ms))
 
-
-def sweep_listed(
+def sweep_partition(
     where: PartitionPath,
     infos: list[ObjectInfo],
     manifest: Manifest,
@@ -71,8 +74,13 @@ def sweep_listed(
     now_ms: int,
     grace_ms: int,
 ) -> Work[int]:
-    """The same, for a manifest that was read after its objects were listed."""
-    objects = [*_named(where, infos)]
+    """Remove what is left over beside one manifest; return how many objects.
+
+    ``infos`` are all objects beside it, listed before the manifest was read; ``now_ms`` is the
+    store's time.
+    """
+    named = [(info, history_object(info.key.removeprefix(where.prefix))) for info in infos]
+    objects = [(info, one) for info, one in named if one is not None]
     before_ms = now_ms - grace_ms
     if any(intent.since_ms <= before_ms for intent in manifest.intents):
         write = ids().hex()
@@ -89,7 +97,7 @@ def sweep_listed(
     dropped = {one.name for one in manifest.dropped if 0 < one.since_ms <= before_ms}
     try:
         gone = yield from _left_over(where, manifest, objects, dropped, before_ms)
-        if not manifest.burnt and any(not one.write and one.stem not in dropped for one in gone):
+        if not manifest.burnt and any(not one.write and one.stem not in dropped for _, one in gone):
             write = ids().hex()
             manifest = yield from change_manifest(
                 where, write, lambda now: changes.burn(now, write)
@@ -99,7 +107,7 @@ def sweep_listed(
     except NotFoundError:
         return 0  # It has changed since. Next time.
     for is_segment in (False, True):
-        keys = [one.key for one in gone if one.key.endswith(".kfs") == is_segment]
+        keys = [info.key for info, _ in gone if info.key.endswith(".kfs") == is_segment]
         yield from delete_many(keys)
     if dropped:
         write = ids().hex()
@@ -119,36 +127,19 @@ def sweep_times(*, now_ms: int, grace_ms: int) -> Work[int]:
 def _left_over(
     where: PartitionPath,
     manifest: Manifest,
-    objects: list[_Object],
+    objects: list[tuple[ObjectInfo, HistoryObject]],
     dropped: set[str],
     before_ms: int,
-) -> Work[list[_Object]]:
+) -> Work[list[tuple[ObjectInfo, HistoryObject]]]:
     rows = yield from read_rows(where, manifest)
     named = manifest.names() | {row.name for row in rows}
     return [
-        one
-        for one in objects
-        if one.stem in dropped or (one.stem not in named and _is_orphan(one, manifest, before_ms))
+        (info, one)
+        for info, one in objects
+        if one.stem in dropped
+        or (
+            one.stem not in named
+            and info.modified_ms <= before_ms
+            and not any(one.is_of(intent) for intent in manifest.intents)
+        )
     ]
-
-
-def _is_orphan(one: _Object, manifest: Manifest, before_ms: int) -> bool:
-    announced = any(_is_of(one, intent) for intent in manifest.intents)
-    return not announced and one.modified_ms <= before_ms
-
-
-def _is_of(one: _Object, intent: Intent) -> bool:
-    """Whether an object may be one that was announced."""
-    if one.write:
-        return one.write == intent.write
-    return intent.base_offset <= one.base_offset < intent.next_offset
-
-
-def _named(where: PartitionPath, infos: list[ObjectInfo]) -> Iterator[_Object]:
-    """Yield what may be swept; anything else beside a manifest is not ours."""
-    for info in infos:
-        name = info.key.removeprefix(where.prefix)
-        if found := _SEGMENT.fullmatch(name):
-            yield _Object(info.key, found[1], int(found[2]), found[3] or "", info.modified_ms)
-        elif found := _PAGE.fullmatch(name):
-            yield _Object(info.key, found[1], 0, found[2], info.modified_ms)

@@ -16,14 +16,15 @@ hours may have made a key anew, below the floor, where nobody sees it.
 
 from dataclasses import dataclass, replace
 
+from lakelog.catalog import Topic
 from lakelog.errors import UnavailableError
 from lakelog.formats.lanes import Checkpoint
 from lakelog.journal import (
+    DeleteTopic,
     Due,
     Fold,
     Lane,
     Look,
-    TopicIdPartition,
     Touch,
     append,
     encode_head,
@@ -31,8 +32,9 @@ from lakelog.journal import (
     read_checkpoint,
     write_checkpoint,
 )
-from lakelog.maintenance.backlog import Backlog, Catalog, path_of
-from lakelog.manifests import Manifest, PartitionPath, try_manifests
+from lakelog.log import refresh
+from lakelog.maintenance.backlog import Backlog, Catalog, try_histories
+from lakelog.manifests import Manifest
 from lakelog.names import head_key, lane_prefix, seq_of
 from lakelog.store import (
     ListPage,
@@ -44,7 +46,7 @@ from lakelog.store import (
     put_if_match,
 )
 
-__all__ = ["Trimmed", "reap", "trim"]
+__all__ = ["Trimmed", "append_topic_tombstones", "end_lane", "reap", "trim"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,22 @@ class Trimmed:
 
     before: int
     floor: int
+
+
+def end_lane(
+    lane: Lane, backlog: Backlog | None, catalog: Catalog, *, now_ms: int, idle: bool
+) -> Work[tuple[int, int]]:
+    """Trim and reap a lane; return how many bundles the floor has passed, and objects are gone.
+
+    ``now_ms`` is the store's time.
+    """
+    passed = 0
+    if backlog is not None:
+        trimmed = yield from trim(lane, backlog, catalog, idle=idle)
+        passed = trimmed.floor - trimmed.before
+    reaped = yield from reap(lane, now_ms)
+    yield from write_checkpoint(lane)
+    return passed, reaped
 
 
 def trim(lane: Lane, backlog: Backlog, catalog: Catalog, *, idle: bool = False) -> Work[Trimmed]:
@@ -88,8 +106,13 @@ def _sealed_to(lane: Lane, backlog: Backlog, catalog: Catalog) -> Work[int]:
     fold = lane.fold
     places = dict.fromkeys(one.place for held in backlog.bundles for one in held.bundle.slices)
     left = [place for place in places if fold is None or not fold.is_deleted(place[0])]
-    wheres = [where for place in left if (where := path_of(catalog, place)) is not None]
-    manifests = yield from _readable(wheres)
+    found = yield from try_histories(left, catalog)
+    for answer in found.values():
+        if isinstance(answer, UnavailableError):
+            raise answer
+    # What a damaged one says is not known: so nothing of its partition counts as sealed, and the
+    # floor stays before it.
+    manifests = {where.place: one for where, one in found.items() if isinstance(one, Manifest)}
     for held in backlog.bundles:
         for one in held.bundle.slices:
             if fold is not None and fold.is_deleted(one.topic):
@@ -101,20 +124,6 @@ def _sealed_to(lane: Lane, backlog: Backlog, catalog: Catalog) -> Work[int]:
             if not safe and one.next_offset > manifest.log_start:
                 return held.bundle.seq
     return backlog.floor + len(backlog.bundles)
-
-
-def _readable(wheres: list[PartitionPath]) -> Work[dict[TopicIdPartition, Manifest]]:
-    """Return the manifests that can be read. What a damaged one says is not known: so nothing of
-    its partition counts as sealed, and the floor stays before it.
-    """
-    found = yield from try_manifests(wheres)
-    manifests: dict[TopicIdPartition, Manifest] = {}
-    for where, one in zip(wheres, found, strict=True):
-        if isinstance(one, UnavailableError):
-            raise one
-        if isinstance(one, Manifest):
-            manifests[where.place] = one
-    return manifests
 
 
 def _is_worth_it(backlog: Backlog) -> bool:
@@ -217,3 +226,17 @@ def reap(lane: Lane, now_ms: int) -> Work[int]:
         more = page.more and not any(seq is not None and seq >= below for _, seq in seqs)
         after = page.objects[-1].key if page.objects else after
     return count
+
+
+def append_topic_tombstones(lane: Lane, topics: list[Topic]) -> Work[None]:
+    """Tell a lane of deleted topics, if whoever deleted them did not live to do it."""
+    yield from refresh(lane)
+    known = {place[0] for place in lane.known.fold.ends}
+    gone = [
+        DeleteTopic(topic=one.id)
+        for topic in topics
+        for one in topic.incarnations()
+        if one.deleted and one.id in known
+    ]
+    if gone:
+        yield from append(lane, gone)

@@ -10,20 +10,19 @@ One step has one partition, because a tombstone may go only when everything that
 gone: a cleaning counts as a whole, or not at all. It holds one map and one segment at a time.
 
 A map may be too small for the keys of a partition. On a cluster, such a partition is told as
-``crowded``, and cleaned by many (``crowded``). Without one, a map that is full ends early; what
-lies behind is cleaned by the next run.
+``crowded``, and cleaned by many (``shuffled_compaction``). Without one, a map that is full ends
+early; what lies behind is cleaned by the next run.
 
 The last batch of a producer is not kept when it is empty: which sequence comes next is known to the
 journal, and not read from history.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from lakelog.catalog import Topic, cleanup_policy, config_value
 from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnsupportedError
 from lakelog.formats import Bytes
-from lakelog.host import new_id
 from lakelog.log import plan_partitions, store_now
 from lakelog.maintenance import Rewritten, read_segment
 from lakelog.manifests import (
@@ -39,16 +38,15 @@ from lakelog.manifests import (
     store_segment,
 )
 from lakelog.names import segment_stem
-from lakelog.pipeline.frame import Connect, Finding, Plan, Result, Step, at_store
-from lakelog.pipeline.targets import TARGET
-from lakelog.pipeline.wanted import failed_partition, list_wanted
+from lakelog.pipeline.frame import TARGET, Connect, Plan, Result, Step, Subject, TargetJob, at_store
+from lakelog.pipeline.listing import failed_partition, list_wanted
 from lakelog.records import decode_header
 from lakelog.records.cleaning import Cleaner
 from lakelog.records.cleaning_rules import CleaningRules
 from lakelog.records.dirtiness import Cleanable, SegmentDirtiness, plan_cleaning
 from lakelog.records.offset_map import MEMORY_BYTES, OffsetMap
 from lakelog.segments import Selection
-from lakelog.store import StoreSpec, Usage, Work, run, run_by_threads, tried
+from lakelog.store import Usage, Work, run, run_by_threads, tried
 
 __all__ = [
     "Begun",
@@ -79,12 +77,20 @@ class CompactUnit:
     partition: int
     size: int
 
+    @property
+    def where(self) -> PartitionPath:
+        return self.topic.where(self.partition)
+
+    @property
+    def subject(self) -> Subject:
+        """What a result about it is about."""
+        return Subject(self.topic.name, self.partition, 0, self.where.prefix)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compact:
+class Compact(TargetJob):
     """Compact the topics whose policy says so."""
 
-    target: StoreSpec
     selection: Selection = field(default_factory=Selection)
     settings: CompactSettings = field(default_factory=CompactSettings)
     always: bool = False
@@ -94,15 +100,11 @@ class Compact:
 
     verb = "compact"
 
-    @property
-    def stores(self) -> Mapping[str, StoreSpec]:
-        return {TARGET: self.target}
-
     def plan(self, connect: Connect) -> Plan:
         """Look at the manifests of compacted topics."""
         perform = connect(TARGET)
         topics, bad = list_wanted(self.selection, perform)
-        now_ms = run(store_now(new_id), perform)
+        now_ms = run(store_now(self.host.ids), perform)
         units: list[CompactUnit] = []
         for topic in topics:
             if not topic.is_open or "compact" not in cleanup_policy(topic.configs):
@@ -131,35 +133,27 @@ class Compact:
 
     def step(self, unit: CompactUnit) -> Step[Result]:
         """Compact one partition."""
-        where = unit.topic.where(unit.partition)
-        result = Result(
-            topic=unit.topic.name,
-            partition=unit.partition,
-            base_offset=0,
-            object=where.prefix,
-            outcome="compacted",
-        )
-        now_ms = yield from at_store(TARGET, store_now(new_id))
+        subject, ids = unit.subject, self.host.ids
+        now_ms = yield from at_store(TARGET, store_now(ids))
         try:
             compacting = compact_partition(
                 unit.topic,
-                where,
+                unit.where,
                 self.settings,
-                new_id(),
-                seed=new_id(),
+                ids(),
+                seed=ids(),
                 now_ms=now_ms,
                 always=self.always,
                 whole=self.whole,
             )
             done = yield from at_store(TARGET, compacting)
         except (CorruptError, UnsupportedError) as error:
-            finding = Finding(error.where or result.object, error.at, 0, error.what)
-            return replace(result, outcome="damaged", findings=(finding,), findings_count=1)
+            return subject.failed(error)
         if isinstance(done, _Crowded):
-            return replace(result, outcome="crowded")
+            return subject.result("crowded")
         if done.abandoned:
-            return replace(result, outcome="moved")
-        return replace(result, records=done.records, outcome="compacted" if done.before else "good")
+            return subject.result("moved")
+        return subject.result("compacted" if done.before else "good", records=done.records)
 
 
 def _cleanable(
@@ -348,15 +342,12 @@ def _cleaned(
         over.append(row)
         if left:
             held.append(left)
-        if sum(map(len, held)) >= settings.segment_bytes:
+        is_full = sum(map(len, held)) >= settings.segment_bytes
+        if is_full or (held and row == rows[-1]):
             base = decode_header(held[0]).base_offset if made else rows[0].base_offset
             new = yield from put_cleaned(where, base, over, held, write)
             made.append(new)
             held, over = [], []
-    if held:
-        base = decode_header(held[0]).base_offset if made else rows[0].base_offset
-        new = yield from put_cleaned(where, base, over, held, write)
-        made.append(new)
     return tuple(made)
 
 

@@ -13,7 +13,7 @@ that a namespace has, and that has no records yet, is empty.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -23,16 +23,18 @@ from lakelog.catalog import list_topics
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.flows import Items, asked_for
 from lakelog.names import topic_key
-from lakelog.pipeline.absent import missing_results
 from lakelog.pipeline.frame import (
+    SOURCE,
     Connect,
-    Finding,
     FindingCollector,
     Plan,
     Result,
+    SourceJob,
     Step,
     StoreRequest,
+    Subject,
 )
+from lakelog.pipeline.listing import missing_results
 from lakelog.pipeline.sides import (
     LIVE,
     Piece,
@@ -43,13 +45,15 @@ from lakelog.pipeline.sides import (
     object_of,
     read_piece,
 )
+from lakelog.ports import Host
 from lakelog.records import OFFSET_MAX
-from lakelog.segments import NAMESPACE, Selection
+from lakelog.segments import NAMESPACE
 from lakelog.store import StoreSpec, run
 
 __all__ = ["Compare", "Pair"]
 
-LEFT, RIGHT = "source", "against"
+AGAINST = "against"
+"""The name of the other store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,20 +77,19 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compare:
+class Compare(SourceJob):
     """Compare the records of two sides."""
 
-    source: StoreSpec
     layout: str
     against: StoreSpec
     against_layout: str
-    selection: Selection = field(default_factory=Selection)
+    host: Host
 
     verb = "compare"
 
     @property
     def stores(self) -> Mapping[str, StoreSpec]:
-        return {LEFT: self.source, RIGHT: self.against}
+        return {SOURCE: self.source, AGAINST: self.against}
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -104,8 +107,10 @@ class Compare:
 
     def plan(self, connect: Connect) -> Plan:
         """List both sides and pair their pieces."""
-        left = _by_partition(list_pieces(connect(LEFT), self.layout, self.selection))
-        right = _by_partition(list_pieces(connect(RIGHT), self.against_layout, self.selection))
+        left, right = (
+            _by_partition(list_pieces(connect(name), layout, self.selection, self.host))
+            for name, layout in self._sides
+        )
         pairs = [
             pair
             for place in sorted(left.keys() | right.keys())
@@ -120,54 +125,46 @@ class Compare:
             results=self._without_records({pair.topic for pair in pairs}, connect),
         )
 
+    @property
+    def _sides(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """The names of both stores, and their layouts."""
+        return (SOURCE, self.layout), (AGAINST, self.against_layout)
+
     def _without_records(self, topics: set[str], connect: Connect) -> tuple[Result, ...]:
         """Return what is to be said of topics of which no side has a record."""
         if topics >= (self.selection.topics or set()) and topics:
             return ()
         results: list[Result] = []
-        sides = (LEFT, self.layout), (RIGHT, self.against_layout)
-        for name in (name for name, layout in sides if layout == NAMESPACE):
+        for name in (name for name, layout in self._sides if layout == NAMESPACE):
             for topic in run(list_topics(), connect(name)):
                 wants = (self.selection.wants(topic.name, n) for n in range(topic.partitions))
                 if any(wants) and not topic.deleted and topic.name not in topics:
                     topics.add(topic.name)
-                    results.append(_empty(topic.name))
-        perform = None if self.layout == LIVE else connect(LEFT)
+                    subject = Subject(topic.name, -1, 0, topic_key(topic.name))
+                    results.append(subject.result("empty"))
+        perform = None if self.layout == LIVE else connect(SOURCE)
         url = self.source.url
         absent = missing_results(url, self.layout, self.selection, topics, perform=perform)
         return (*results, *absent)
 
     def step(self, pair: Pair) -> Step[Result]:
         """Compare one pair."""
-        notes = FindingCollector()
-        left = _Cursor(self._stream(pair, LEFT, () if pair.left is None else (pair.left,)))
-        right = _Cursor(self._stream(pair, RIGHT, pair.right))
+        findings = FindingCollector()
+        left = _Cursor(self._stream(pair, SOURCE, () if pair.left is None else (pair.left,)))
+        right = _Cursor(self._stream(pair, AGAINST, pair.right))
         count = 0
         try:
-            count = yield from _compare(pair, left, right, notes)
+            count = yield from _compare(pair, left, right, findings)
         except (CorruptError, UnsupportedError) as error:
-            notes.add(Finding(error.where, error.at, 0, error.what))
-        return Result(
-            topic=pair.topic,
-            partition=pair.partition,
-            base_offset=pair.offset_from,
-            object=pair.object,
-            outcome="different" if notes.count else "good",
-            records=count,
-            findings=tuple(notes.kept),
-            findings_count=notes.count,
-        )
+            findings.add(error.where, error.what, at=error.at)
+        subject = Subject(pair.topic, pair.partition, pair.offset_from, pair.object)
+        return subject.result("different" if findings.count else "good", findings, records=count)
 
     def _stream(self, pair: Pair, store: str, pieces: tuple[Piece, ...]) -> Stream:
         for piece in pieces:
             yield from read_piece(
                 piece, store, self.columns, offset_from=pair.offset_from, offset_to=pair.offset_to
             )
-
-
-def _empty(topic: str) -> Result:
-    key = topic_key(topic)
-    return Result(topic=topic, partition=-1, base_offset=0, object=key, outcome="empty")
 
 
 def _by_partition(pieces: list[Any]) -> dict[tuple[str, int], list[Piece]]:
@@ -219,10 +216,10 @@ class _Cursor:
         self._held = self._held.slice(rows)
 
 
-def _compare(pair: Pair, left: _Cursor, right: _Cursor, notes: FindingCollector) -> Step[int]:
+def _compare(pair: Pair, left: _Cursor, right: _Cursor, findings: FindingCollector) -> Step[int]:
     """Return how many records were compared."""
     count = 0
-    while not notes.is_full:
+    while not findings.is_full:
         ours = yield from left.peek()
         theirs = yield from right.peek()
         if ours is None and theirs is None:
@@ -230,7 +227,7 @@ def _compare(pair: Pair, left: _Cursor, right: _Cursor, notes: FindingCollector)
         if ours is None or theirs is None:
             held, where = (theirs, "missing here") if ours is None else (ours, "missing there")
             assert held is not None
-            _tell(pair, notes, held, 0, where)
+            _tell(pair, findings, held, 0, where)
             (right if ours is None else left).skip(1)
             continue
         rows = min(ours.num_rows, theirs.num_rows)
@@ -244,11 +241,11 @@ def _compare(pair: Pair, left: _Cursor, right: _Cursor, notes: FindingCollector)
         b = theirs.column("offset")[same].as_py()
         if a <= b:
             what = "missing there" if a < b else _difference(ours, theirs, same)
-            _tell(pair, notes, ours, same, what)
+            _tell(pair, findings, ours, same, what)
             left.skip(1)
         if b <= a:
             if b < a:
-                _tell(pair, notes, theirs, same, "missing here")
+                _tell(pair, findings, theirs, same, "missing here")
             right.skip(1)
     return count
 
@@ -274,6 +271,8 @@ def _difference(ours: pa.RecordBatch, theirs: pa.RecordBatch, row: int) -> str:
     return f"other {' and '.join(names)} there"
 
 
-def _tell(pair: Pair, notes: FindingCollector, batch: pa.RecordBatch, row: int, what: str) -> None:
+def _tell(
+    pair: Pair, findings: FindingCollector, batch: pa.RecordBatch, row: int, what: str
+) -> None:
     offset = batch.column("offset")[row].as_py()
-    notes.add(Finding(pair.object, offset, 0, f"offset {offset}: {what}"))
+    findings.add(pair.object, f"offset {offset}: {what}", at=offset)

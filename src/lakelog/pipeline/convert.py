@@ -12,35 +12,47 @@ same. What the target cannot hold is refused, unless that loss is allowed (see `
 A segment is held in memory while it is made, because a store takes an object whole or not at all.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from lakelog.errors import ConflictError, CorruptError, InvalidInputError, UnsupportedError
-from lakelog.pipeline.absent import missing_results, unsealed_results
-from lakelog.pipeline.frame import Finding, Plan, Result, Step, StoreRequest
-from lakelog.pipeline.listing import SOURCE
+from lakelog.flows import Items, asked_for
+from lakelog.pipeline.frame import (
+    SOURCE,
+    TARGET,
+    Connect,
+    Plan,
+    Result,
+    SourceJob,
+    Step,
+    StoreRequest,
+    pack,
+)
+from lakelog.pipeline.listing import missing_results, unsealed_results
 from lakelog.pipeline.losses import LossGuard
 from lakelog.pipeline.parquet import ParquetGroup
 from lakelog.pipeline.sides import (
-    LIVE,
     PARQUET,
     carries_of,
     expected_reads,
     list_pieces,
-    object_of,
     read_piece,
+    subject_of,
 )
-from lakelog.pipeline.targets import TARGET, BatchTarget, DayTarget, RecordTarget
+from lakelog.pipeline.targets import BatchTarget, DayTarget, RecordTarget
+from lakelog.ports import Host
 from lakelog.records import HEADER_BYTES, Codec, decode_header
-from lakelog.segments import LAYOUTS, SegmentRef, Selection
+from lakelog.segments import LAYOUTS, SegmentRef
 from lakelog.store import StoreSpec, Usage
 
 __all__ = ["Conversion", "Convert"]
 
 BATCHED = frozenset({"kafka", "kafs"})
-UNSEALED_NEXT = "lakelog pipeline seal --now makes segments of them, to be converted then"
 """Layouts whose segments are runs of record batches."""
+
+UNSEALED_NEXT = "lakelog pipeline seal --now makes segments of them, to be converted then"
 
 SEGMENT_BYTES_MAX = 1 << 30
 """What is decoded can grow: no segment is made larger than this."""
@@ -60,14 +72,13 @@ class Conversion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Convert:
+class Convert(SourceJob):
     """Convert what one store holds into another."""
 
-    source: StoreSpec
     layout: str
     target: StoreSpec
     target_layout: str
-    selection: Selection = field(default_factory=Selection)
+    host: Host
     codec: Codec | None = None
     """None: batches that are copied keep theirs; what is encoded has the default of its format."""
     level: int | None = None
@@ -80,10 +91,10 @@ class Convert:
     verb = "convert"
 
     def __post_init__(self) -> None:
-        if self.layout not in (*LAYOUTS, PARQUET):
-            raise InvalidInputError(_no_layout(self.layout))
-        if self.target_layout not in (*LAYOUTS, PARQUET):
-            raise InvalidInputError(_no_layout(self.target_layout))
+        known = (*LAYOUTS, PARQUET)
+        for layout in (self.layout, self.target_layout):
+            if layout not in known:
+                raise InvalidInputError(f"no layout {layout!r}; there are {', '.join(known)}")
         if self.target.url.rstrip("/") == self.source.url.rstrip("/"):
             raise InvalidInputError(f"{self.target.url} is the source: choose another target")
         carried = carries_of(self.target_layout).codecs
@@ -106,10 +117,13 @@ class Convert:
         kept = self.codec is None and self.block_bytes is None
         return kept and {self.layout, self.target_layout} <= BATCHED
 
-    def plan(self, connect: Callable[[str], Callable[[Any], Any]]) -> Plan:
+    def plan(self, connect: Connect) -> Plan:
         """List the source, and decide what is converted together."""
-        found = list_pieces(connect(SOURCE), self.layout, self.selection)
-        assert self.layout != LIVE
+        perform, url, layout = connect(SOURCE), self.source.url, self.layout
+        found = list_pieces(perform, layout, self.selection, self.host)
+        topics = {piece.topic for piece in found}
+        missing = missing_results(url, layout, self.selection, topics, perform=perform)
+        unsealed = unsealed_results(url, layout, self.selection, perform, self.host, UNSEALED_NEXT)
         units = [Conversion(pieces=pieces) for pieces in _runs(found, self.segment_bytes)]
         objects, reads = expected_reads(found)
         made = len(units) if self.target_layout == PARQUET else len(units) * self._objects_each
@@ -118,16 +132,7 @@ class Convert:
             objects_read=objects,
             objects_written=made,
             expected=reads + Usage(requests={"put": made} if made else {}),
-            results=missing_results(
-                self.source.url,
-                self.layout,
-                self.selection,
-                (piece.topic for piece in found),
-                perform=connect(SOURCE),
-            )
-            + unsealed_results(
-                self.source.url, self.layout, self.selection, connect(SOURCE), UNSEALED_NEXT
-            ),
+            results=missing + unsealed,
         )
 
     @property
@@ -138,14 +143,7 @@ class Convert:
     def step(self, unit: Conversion) -> Step[Result]:
         """Convert some neighbours."""
         first = unit.pieces[0]
-        result = Result(
-            topic=first.topic,
-            partition=first.partition,
-            base_offset=first.base_offset,
-            object=object_of(first),
-            outcome="empty",
-        )
-        target = self._target(first)
+        subject, target = subject_of(first), self._target(first)
         guard = LossGuard(
             target=self.target_layout,
             carries=carries_of(self.target_layout),
@@ -159,15 +157,10 @@ class Convert:
                 else:
                     yield from self._convert(piece, target, guard)
             yield from target.close()
-        except (CorruptError, UnsupportedError) as error:
-            finding = Finding(error.where or result.object, error.at, 0, error.what)
-            return replace(result, outcome="damaged", findings=(finding,), findings_count=1)
-        except (InvalidInputError, ConflictError) as error:
-            finding = Finding(result.object, 0, 0, str(error))
-            return replace(result, outcome="refused", findings=(finding,), findings_count=1)
-        if target.created or target.present:
-            result = replace(result, outcome="written" if target.created else "present")
-        return replace(result, records=target.records, batches=target.batches)
+        except (CorruptError, UnsupportedError, InvalidInputError, ConflictError) as error:
+            return subject.failed(error)
+        outcome = "written" if target.created else "present" if target.present else "empty"
+        return subject.result(outcome, records=target.records, batches=target.batches)
 
     def _target(self, first: SegmentRef | ParquetGroup) -> BatchTarget | RecordTarget | DayTarget:
         place = first.topic, first.partition, first.base_offset
@@ -194,18 +187,9 @@ class Convert:
         settings: dict[str, Any] = {}
         if self.layout in BATCHED and guard.minds_headers:
             settings["saw"] = lambda data: _look(data, guard)
-        stream = read_piece(piece, SOURCE, COLUMNS, **settings)
-        answer: Any = None
-        while True:
-            try:
-                item = stream.send(answer)
-            except StopIteration:
-                return
-            answer = None
-            if isinstance(item, StoreRequest):
-                answer = yield item
-            else:
-                yield from target.add(guard.columns(item))
+        found = Items(read_piece(piece, SOURCE, COLUMNS, **settings), StoreRequest, asked_for)
+        while (batch := (yield from found.next())) is not None:
+            yield from target.add(guard.columns(batch))
 
 
 def _look(data: memoryview, guard: LossGuard) -> None:
@@ -221,18 +205,8 @@ def _runs(
     found: Iterable[Any], segment_bytes: int | None
 ) -> Iterator[tuple[SegmentRef | ParquetGroup, ...]]:
     """Yield what is converted together: neighbours of a partition, up to a segment's size."""
-    held: list[SegmentRef | ParquetGroup] = []
-    size = 0
-    for piece in found:
-        same = held and (held[0].topic, held[0].partition) == (piece.topic, piece.partition)
-        if held and (not same or segment_bytes is None or size + piece.size > segment_bytes):
-            yield tuple(held)
-            held, size = [], 0
-        held.append(piece)
-        size += piece.size
-    if held:
-        yield tuple(held)
-
-
-def _no_layout(name: str) -> str:
-    return f"no layout {name!r}; there are {', '.join((*LAYOUTS, PARQUET))}"
+    if segment_bytes is None:
+        yield from ((piece,) for piece in found)
+        return
+    for _, pieces in groupby(found, key=lambda piece: (piece.topic, piece.partition)):
+        yield from (task.units for task in pack(pieces, segment_bytes))

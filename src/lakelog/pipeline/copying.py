@@ -12,11 +12,10 @@ meanwhile, and may be repacked. So a batch that reaches over the end of a range 
 is behind it is another task's, or later than the moment that is asked for.
 """
 
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from lakelog.catalog import Topic, create_topic, open_namespace, read_topic
+from lakelog.catalog import Topic, open_namespace, read_topic
 from lakelog.errors import (
     ConflictError,
     CorruptError,
@@ -25,7 +24,6 @@ from lakelog.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from lakelog.host import SystemClock, new_id
 from lakelog.journal import new_lane
 from lakelog.log import (
     Extent,
@@ -37,25 +35,36 @@ from lakelog.log import (
     offset_at,
     read,
     sealed_ranges,
-    store_now,
 )
 from lakelog.manifests import read_manifest
 from lakelog.model import Rules
-from lakelog.pipeline.adopting import Importing, begun_topic
-from lakelog.pipeline.frame import Connect, Finding, Plan, Result, Step, at_store
-from lakelog.pipeline.importing import SEGMENT_BYTES
-from lakelog.pipeline.listing import SOURCE
-from lakelog.pipeline.taking import Taken
-from lakelog.pipeline.targets import TARGET
+from lakelog.pipeline.adopting import (
+    Importing,
+    SegmentTaker,
+    TransferJob,
+    begin_topic,
+    begun_topic,
+)
+from lakelog.pipeline.frame import (
+    SOURCE,
+    TARGET,
+    Connect,
+    Plan,
+    Result,
+    Step,
+    Subject,
+    at_store,
+)
 from lakelog.records import (
     BatchHeader,
     NewBatch,
     decode_batch,
     decode_header,
     encode_batch,
+    frames,
 )
 from lakelog.segments import Selection
-from lakelog.store import StoreSpec, Usage, Work, run
+from lakelog.store import Usage, Work, run
 
 __all__ = ["Copy", "CopyUnit"]
 
@@ -76,26 +85,15 @@ class CopyUnit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Copy:
+class Copy(TransferJob):
     """Make a topic out of another, with the same offsets."""
 
-    source: StoreSpec
     topic: str
-    target: StoreSpec
     name: str
     at_ms: int | None = None
     """Only what lies before the first record of this time, or of a later one."""
-    segment_bytes: int = SEGMENT_BYTES
-    topics: Mapping[str, Topic] = field(default_factory=dict)
-    """What ``begin`` has made."""
 
     verb = "copy"
-    one_wave = False
-    ends_anyway = False
-
-    @property
-    def stores(self) -> Mapping[str, StoreSpec]:
-        return {SOURCE: self.source, TARGET: self.target}
 
     # ------------------------------------------------------------------------ the driver
 
@@ -105,9 +103,9 @@ class Copy:
         source = run(read_topic(self.topic), connect(SOURCE))
         topic = run(begun_topic(self.name), connect(TARGET))
         if topic is not None:
-            self._checkbegun_topic(topic, source)
+            self._check_begun(topic, source)
         selection = Selection(topics=frozenset({self.topic}))
-        survey, extents = run(look_at(selection, SystemClock(), new_id), connect(SOURCE))
+        survey, extents = run(look_at(selection, *self.host), connect(SOURCE))
         units: list[CopyUnit] = []
         for extent in extents:
             low = 0
@@ -126,7 +124,7 @@ class Copy:
             known=source,
         )  # fmt: skip
 
-    def _checkbegun_topic(self, topic: Topic, source: Topic) -> None:
+    def _check_begun(self, topic: Topic, source: Topic) -> None:
         if not topic.closed:
             raise ConflictError(
                 f"there is a topic {self.name!r} already: choose another name with --as, or "
@@ -142,74 +140,52 @@ class Copy:
         """Make the topic, if an earlier run has not made it."""
         perform = connect(TARGET)
         rules = run(open_namespace(), perform).rules
-        topic = run(begun_topic(self.name), perform)
-        if topic is None:
-            source: Topic = plan.known
-            making = create_topic(
-                self.name,
-                topic_id=new_id(),
-                partitions=source.partitions,
-                lanes=rules.lanes,
-                now_ms=run(store_now(new_id), perform),
-                configs=source.configs,
-                closed=True,
-            )
-            topic = run(making, perform)
-        topics = {self.name: topic}
-        return Importing(replace(self, topics=topics), topics, rules, perform, stay_closed=False)
+        source: Topic = plan.known
+        beginning = begin_topic(
+            self.name,
+            partitions=source.partitions,
+            lanes=rules.lanes,
+            configs=source.configs,
+            ids=self.host.ids,
+        )
+        topics = {self.name: run(beginning, perform)}
+        job = replace(self, topics=topics)
+        return Importing(job, topics, rules, self.host, perform, stay_closed=False)
 
     # ------------------------------------------------------------------------ an executor
 
     def step(self, unit: CopyUnit) -> Step[Result]:
         """Bring one range."""
         member = unit.member
-        result = Result(
-            topic=self.name,
-            partition=member.partition,
-            base_offset=unit.base_offset,
-            object=str(member),
-            outcome="empty",
-        )
+        subject = Subject(self.name, member.partition, unit.base_offset, str(member))
         where = self.topics[self.name].where(member.partition)
-        taken = Taken(where, unit.base_offset, self.segment_bytes)
-        lane = new_lane(member.lane, unit.rules, SystemClock(), new_id)
+        taken = SegmentTaker(where, unit.base_offset, self.segment_bytes)
+        lane = new_lane(member.lane, unit.rules, *self.host)
         at = unit.base_offset
         try:
             while at < unit.next_offset:
                 chunk = yield from at_store(SOURCE, read(lane, member.where, at, CHUNK_BYTES))
                 if isinstance(chunk, OutOfRange):
-                    return _lost(result, f"{member} begins at {chunk.bounds.log_start} by now")
+                    what = f"{member} begins at {chunk.bounds.log_start} by now: copy again"
+                    return subject.found("refused", what)
                 yield from taken.add(_between(chunk.body, at, unit.next_offset))
                 if chunk.next_offset <= at:
                     break
                 at = chunk.next_offset
             yield from taken.close()
         except (CorruptError, UnsupportedError) as error:
-            finding = Finding(error.where or result.object, error.at, 0, error.what)
-            return replace(result, outcome="damaged", findings=(finding,), findings_count=1)
+            return subject.failed(error)
         except (NotFoundError, UnavailableError) as error:
-            return _lost(result, str(error))
-        made = {
-            "start": unit.log_start,
-            "end": unit.next_offset,
-            "last": unit.last,
-            "rows": taken.rows,
-            "open": [],
-            "ended": [],
-            "unlisted": [],
-        }
-        return replace(
-            result,
-            outcome="written" if taken.rows else "empty",
-            records=sum(row.records for row in taken.rows),
-            batches=taken.batches,
-            made=json.dumps(made),
+            return subject.found("refused", f"{error}: copy again")
+        return taken.result(
+            subject,
+            start=unit.log_start,
+            end=unit.next_offset,
+            last=unit.last,
+            open=(),
+            ended=(),
+            unlisted=(),
         )
-
-
-def _lost(result: Result, what: str) -> Result:
-    finding = Finding(result.object, 0, 0, f"{what}: copy again")
-    return replace(result, outcome="refused", findings=(finding,), findings_count=1)
 
 
 # ---------------------------------------------------------------------------- what there is to do
@@ -247,11 +223,8 @@ def _between(
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Yield batches of a range; those that reach beyond it are cut."""
     view = memoryview(body)
-    at = 0
-    while at < len(view):
-        header = decode_header(view, at)
+    for at, header in frames(view, after=None, crc=False):
         batch = view[at : at + header.size]
-        at += header.size
         if header.next_offset <= offset_from or header.base_offset >= offset_to:
             continue
         if header.base_offset >= offset_from and header.next_offset <= offset_to:

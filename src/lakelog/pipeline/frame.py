@@ -13,19 +13,20 @@ as well (``Committing``): its steps only make objects, and after each wave of th
 lets the manifests name what was made. So what was done before a failure stays done.
 
 A step asks for what it needs by yielding a ``StoreRequest``: an operation, and the name of the
-store it is for. So the same step runs in a Spark task, in a worker process of a broker, and in the
-simulator. What is wrong with the data is a Finding in its Result. What is wrong with the world (a
-store that does not answer) is an error: the task fails, and Spark tries it again.
+store it is for. So the same step runs in a Spark task and in a single process. Clocks and ids are
+those of the ``Host`` that a job was made with. What is wrong with the data is a Finding in the
+Result. A store that does not answer is an error: the task fails, and Spark tries it again.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from lakelog.errors import CorruptError, InvalidInputError, LakelogError, UnsupportedError
 from lakelog.flows import through
-from lakelog.store import WORK, StoreSpec, Usage, Work
+from lakelog.ports import Host
+from lakelog.segments import Selection
+from lakelog.store import WORK, StoreSpec, Usage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +35,8 @@ __all__ = [
     "BAD",
     "FINDINGS_MAX",
     "MISSING",
+    "SOURCE",
+    "TARGET",
     "UNSEALED",
     "UNVERIFIABLE",
     "Committer",
@@ -44,17 +47,22 @@ __all__ = [
     "Job",
     "Plan",
     "Result",
+    "SourceJob",
     "Step",
     "StoreRequest",
+    "Subject",
+    "TargetJob",
     "Task",
     "Unit",
     "at_store",
-    "at_store_or_on",
     "failed",
     "pack",
 ]
 
 T = TypeVar("T")
+
+SOURCE, TARGET = "source", "target"
+"""The names of the store that is read, and of the one that is written."""
 
 FINDINGS_MAX = 100
 """How many findings of one unit are kept. All are counted."""
@@ -83,23 +91,13 @@ Connect = Callable[[str], Callable[[Any], Any]]
 """Opens a store by its name, and returns what performs operations there."""
 
 
-def at_store(store: str, flow: Work[T]) -> Step[T]:
-    """Run a flow of store operations as a part of a step."""
-    return (yield from through(flow, partial(_request, store)))
-
-
-def at_store_or_on(flow: Generator[Any, Any, None], store: str) -> Generator[Any, Any, None]:
-    """Run a flow of store operations that gives Arrow batches on its way, which are handed on."""
+def at_store(store: str, flow: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+    """Run a flow of store operations as a part of a step; what else it yields is handed on."""
 
     def each(item: Any) -> Generator[Any, Any, Any]:
         return (yield StoreRequest(store, item) if isinstance(item, WORK) else item)
 
     return through(flow, each)
-
-
-def _request(store: str, op: Any) -> Step[Any]:
-    """Ask a store for one thing."""
-    return (yield StoreRequest(store, op))
 
 
 class Finding(NamedTuple):
@@ -116,19 +114,19 @@ class Finding(NamedTuple):
 class FindingCollector:
     """Findings on their way into a Result: counted all, kept some."""
 
-    def __init__(self) -> None:
-        self.kept: list[Finding] = []
-        self.count = 0
+    def __init__(self, *findings: Finding) -> None:
+        self.kept, self.count = list(findings[:FINDINGS_MAX]), len(findings)
 
     @property
     def is_full(self) -> bool:
         """Whether no more are kept."""
         return self.count >= FINDINGS_MAX
 
-    def add(self, finding: Finding) -> None:
+    def add(self, key: str, what: str, *, at: int = 0, size: int = 0) -> None:
+        """Take note of what is wrong with an object, where, and how many bytes are lost by it."""
+        if not self.is_full:
+            self.kept.append(Finding(key, at, size, what))
         self.count += 1
-        if len(self.kept) < FINDINGS_MAX:
-            self.kept.append(finding)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,25 +149,56 @@ class Result:
     usage: Usage = field(default_factory=Usage)
     """Filled in by whoever runs the step."""
 
-    @property
-    def is_bad(self) -> bool:
-        return self.outcome in BAD
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a result is about."""
+
+    topic: str
+    partition: int
+    base_offset: int
+    object: str
+
+    def result(
+        self,
+        outcome: str,
+        findings: FindingCollector | None = None,
+        *,
+        records: int = 0,
+        batches: int = 0,
+        made: str = "",
+    ) -> Result:
+        """Return what became of it."""
+        return Result(
+            topic=self.topic,
+            partition=self.partition,
+            base_offset=self.base_offset,
+            object=self.object,
+            outcome=outcome,
+            records=records,
+            batches=batches,
+            findings=() if findings is None else tuple(findings.kept),
+            findings_count=0 if findings is None else findings.count,
+            made=made,
+        )
+
+    def found(
+        self, outcome: str, what: str, *, key: str = "", at: int = 0, size: int = 0
+    ) -> Result:
+        """Return a result with one finding: about it, or about the object ``key``."""
+        finding = Finding(key or self.object, at, size, what)
+        return self.result(outcome, FindingCollector(finding))
+
+    def failed(self, error: LakelogError) -> Result:
+        """Return the result of something that an error has ended: it is damaged, or refused."""
+        if isinstance(error, CorruptError | UnsupportedError):
+            return self.found("damaged", error.what, key=error.where, at=error.at)
+        return self.found("refused", str(error))
 
 
 def failed(what: str, error: LakelogError, *, topic: str = "", partition: int = 0) -> Result:
     """Return the result of something that stopped only itself; ``what`` names it."""
-    outcome, finding = "refused", Finding(what, 0, 0, str(error))
-    if isinstance(error, CorruptError | UnsupportedError):
-        outcome, finding = "damaged", Finding(error.where or what, error.at, 0, error.what)
-    return Result(
-        topic=topic,
-        partition=partition,
-        base_offset=0,
-        object=what,
-        outcome=outcome,
-        findings=(finding,),
-        findings_count=1,
-    )
+    return Subject(topic, partition, 0, what).failed(error)
 
 
 class Unit(Protocol):
@@ -214,7 +243,7 @@ class Job(Protocol):
 
     @property
     def stores(self) -> Mapping[str, StoreSpec]:
-        """The stores its wishes are for, by name."""
+        """The stores its requests are for, by name."""
         ...
 
     def plan(self, connect: Connect) -> Plan:
@@ -224,6 +253,30 @@ class Job(Protocol):
     def step(self, unit: Any) -> Step[Result]:
         """Do one unit."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceJob:
+    """What jobs have in common that read one store."""
+
+    source: StoreSpec
+    selection: Selection = field(default_factory=Selection)
+
+    @property
+    def stores(self) -> Mapping[str, StoreSpec]:
+        return {SOURCE: self.source}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetJob:
+    """What jobs have in common that change one namespace."""
+
+    target: StoreSpec
+    host: Host
+
+    @property
+    def stores(self) -> Mapping[str, StoreSpec]:
+        return {TARGET: self.target}
 
 
 class Committer(Protocol):

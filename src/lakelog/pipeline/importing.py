@@ -17,12 +17,11 @@ aborted transactions are left out, as Kafka's own cleaner leaves them out, becau
 could be told of them.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lakelog.catalog import Topic, check_configs, create_topic, open_namespace
+from lakelog.catalog import Topic, check_configs, open_namespace
 from lakelog.errors import (
     ConflictError,
     CorruptError,
@@ -30,23 +29,24 @@ from lakelog.errors import (
     UnsupportedError,
 )
 from lakelog.formats import batches
-from lakelog.host import new_id
-from lakelog.log import store_now
 from lakelog.manifests import read_manifest
-from lakelog.pipeline.adopting import Importing, begun_topic
-from lakelog.pipeline.frame import Connect, Finding, Plan, Result, Step
+from lakelog.pipeline.adopting import (
+    Importing,
+    SegmentTaker,
+    TransferJob,
+    begin_topic,
+    begun_topic,
+)
+from lakelog.pipeline.frame import SOURCE, TARGET, Connect, Plan, Result, Step
 from lakelog.pipeline.kafka_source import Chosen, Source, aborted_in, sources_of
-from lakelog.pipeline.listing import SOURCE, feed
-from lakelog.pipeline.sides import expected_reads
-from lakelog.pipeline.taking import Taken
-from lakelog.pipeline.targets import TARGET
+from lakelog.pipeline.listing import feed
+from lakelog.pipeline.sides import expected_reads, subject_of
 from lakelog.segments import Selection, find_logs
-from lakelog.store import StoreSpec, Usage, run
+from lakelog.store import Usage, run
 
-__all__ = ["SEGMENT_BYTES", "Import"]
+__all__ = ["Import"]
 
 PIECE_BYTES = 8 << 20
-SEGMENT_BYTES = 128 << 20
 KEEP_ALL = {"retention.ms": "-1"}
 """What a topic is made with: the directories do not say how long their records were to be kept."""
 
@@ -54,33 +54,22 @@ _INTERNAL = "__"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Import:
+class Import(TransferJob):
     """Make topics out of the log directories of Kafka brokers."""
 
-    source: StoreSpec
     folders: tuple[str, ...] = ("",)
     """The log directories, below the source."""
-    target: StoreSpec
     selection: Selection = field(default_factory=Selection)
     configs: Mapping[str, str] = field(default_factory=dict)
-    segment_bytes: int = SEGMENT_BYTES
     partial: bool = False
     """Whether partitions may be missing; they are empty then."""
     stay_closed: bool = False
     """Whether more is to come: the topics are not opened."""
-    topics: Mapping[str, Topic] = field(default_factory=dict)
-    """What ``begin`` has made."""
 
     verb = "import"
-    one_wave = False
-    ends_anyway = False
 
     def __post_init__(self) -> None:
         check_configs(self.configs)
-
-    @property
-    def stores(self) -> Mapping[str, StoreSpec]:
-        return {SOURCE: self.source, TARGET: self.target}
 
     # ------------------------------------------------------------------------ the driver
 
@@ -141,41 +130,28 @@ class Import:
 
     def begin(self, plan: Plan, connect: Connect) -> "Importing":
         """Make the topics that an earlier run has not made."""
-        rules = run(open_namespace(), connect(TARGET)).rules
+        perform, host = connect(TARGET), self.host
+        rules = run(open_namespace(), perform).rules
         places = {(unit.segment.topic, unit.segment.partition): None for unit in plan.units}
+        configs = {**KEEP_ALL, **self.configs}
         topics: dict[str, Topic] = {}
         for name, count in _counts(places).items():
-            topic = run(begun_topic(name), connect(TARGET))
-            if topic is None:
-                making = create_topic(
-                    name,
-                    topic_id=new_id(),
-                    partitions=count,
-                    lanes=rules.lanes,
-                    now_ms=run(store_now(new_id), connect(TARGET)),
-                    configs={**KEEP_ALL, **self.configs},
-                    closed=True,
-                )
-                topic = run(making, connect(TARGET))
-            topics[name] = topic
+            beginning = begin_topic(
+                name, partitions=count, lanes=rules.lanes, configs=configs, ids=host.ids
+            )
+            topics[name] = run(beginning, perform)
         job = replace(self, topics=topics)
-        return Importing(job, topics, rules, connect(TARGET), stay_closed=self.stay_closed)
+        return Importing(job, topics, rules, host, perform, stay_closed=self.stay_closed)
 
     # ------------------------------------------------------------------------ an executor
 
     def step(self, unit: Source) -> Step[Result]:
         """Bring one segment."""
         segment = unit.segment
-        result = Result(
-            topic=segment.topic,
-            partition=segment.partition,
-            base_offset=segment.base_offset,
-            object=segment.key(segment.fmt.suffix),
-            outcome="empty",
-        )
+        subject = subject_of(segment)
         where = self.topics[segment.topic].where(segment.partition)
         low = max(segment.base_offset, unit.offset_from)
-        taken = Taken(where, low, self.segment_bytes)
+        taken = SegmentTaker(where, low, self.segment_bytes)
         try:
             opened = yield from feed(segment, segment.fmt.open(segment.files))
             assert isinstance(opened, batches.BatchSegment)
@@ -186,30 +162,19 @@ class Import:
                 lambda piece: taken.add(chosen.of(piece.data)),
             )
             yield from taken.close()
-        except (CorruptError, UnsupportedError) as error:
-            finding = Finding(error.where or result.object, error.at, 0, error.what)
-            return replace(result, outcome="damaged", findings=(finding,), findings_count=1)
-        except InvalidInputError as error:
-            finding = Finding(result.object, 0, 0, str(error))
-            return replace(result, outcome="refused", findings=(finding,), findings_count=1)
+        except (CorruptError, UnsupportedError, InvalidInputError) as error:
+            return subject.failed(error)
         end = unit.offset_to
         if unit.last:
             end = max(taken.next_offset, segment.base_offset, unit.log_start, unit.offset_from)
-        made = {
-            "start": unit.log_start,
-            "end": end,
-            "last": unit.last,
-            "rows": taken.rows,
-            "open": [*chosen.open.items()],
-            "ended": sorted(chosen.ended),
-            "unlisted": sorted(chosen.unlisted),
-        }
-        return replace(
-            result,
-            outcome="written" if taken.rows else "empty",
-            records=sum(row.records for row in taken.rows),
-            batches=taken.batches,
-            made=json.dumps(made),
+        return taken.result(
+            subject,
+            start=unit.log_start,
+            end=end,
+            last=unit.last,
+            open=[*chosen.open.items()],
+            ended=sorted(chosen.ended),
+            unlisted=sorted(chosen.unlisted),
         )
 
 

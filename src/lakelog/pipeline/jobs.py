@@ -1,7 +1,7 @@
-"""Jobs of the pipeline, out of plain words: addresses, names and numbers.
+"""Jobs of the pipeline, out of addresses, names and numbers.
 
-What an address or a name means is settled here, on the driver, so that it means the same on every
-executor.
+What an address or a name means is decided here, on the driver, so that it means the same on every
+executor. ``host`` has the clocks and ids that a job uses, wherever its steps run.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +25,7 @@ from lakelog.pipeline import (
     VerifyNamespace,
     parse_losses,
 )
+from lakelog.ports import Host
 from lakelog.records import Codec
 from lakelog.segments import NAMESPACE, Selection
 from lakelog.store import StoreSpec, open_store
@@ -51,6 +52,7 @@ _ROOT_PARTS = 3
 def verify_job(
     url: str,
     *,
+    host: Host,
     layout: str,
     topics: Iterable[str] | None = None,
     records: bool = False,
@@ -60,11 +62,15 @@ def verify_job(
     """Check every byte of the segments below ``url``, or of a namespace."""
     if layout == NAMESPACE:
         return VerifyNamespace(
-            source=_store_spec(url, store_options), selection=_selection(topics), records=records
+            source=_store_spec(url, store_options),
+            host=host,
+            selection=_selection(topics),
+            records=records,
         )
     return Verify(
         source=_store_spec(url, store_options),
         layout=layout,
+        host=host,
         selection=_selection(topics),
         records=records,
         closed=closed,
@@ -74,6 +80,7 @@ def verify_job(
 def compare_job(
     url: str,
     *,
+    host: Host,
     layout: str,
     against: str,
     against_layout: str,
@@ -87,6 +94,7 @@ def compare_job(
         layout=layout,
         against=_store_spec(against, against_store_options),
         against_layout=against_layout,
+        host=host,
         selection=_selection(topics),
     )
 
@@ -115,6 +123,7 @@ def reindex_job(
 def convert_job(
     url: str,
     *,
+    host: Host,
     layout: str,
     target: str,
     target_layout: str,
@@ -133,6 +142,7 @@ def convert_job(
         layout=layout,
         target=_store_spec(target, target_store_options),
         target_layout=target_layout,
+        host=host,
         selection=_selection(topics),
         codec=None if codec is None else Codec[codec.upper()],
         level=level,
@@ -145,6 +155,7 @@ def convert_job(
 def import_job(
     folders: Sequence[str],
     *,
+    host: Host,
     storage: str,
     topics: Iterable[str] | None = None,
     configs: Mapping[str, str] | None = None,
@@ -161,6 +172,7 @@ def import_job(
         source=StoreSpec(root, dict(from_store_options or {})),
         folders=below,
         target=_store_spec(storage, store_options),
+        host=host,
         selection=_selection(topics),
         configs=dict(configs or {}),
         partial=partial,
@@ -173,6 +185,7 @@ def copy_job(
     storage: str,
     topic: str,
     *,
+    host: Host,
     to: str,
     name: str,
     at_ms: int | None = None,
@@ -186,6 +199,7 @@ def copy_job(
         topic=topic,
         target=_store_spec(to, to_store_options),
         name=name,
+        host=host,
         at_ms=at_ms,
         segment_bytes=segment_bytes or SEGMENT_BYTES,
     )
@@ -213,6 +227,7 @@ def _common(urls: Sequence[str]) -> tuple[str, tuple[str, ...]]:
 def seal_job(
     storage: str,
     *,
+    host: Host,
     group_bytes: int | None = None,
     segment_bytes: int | None = None,
     backlog_bytes: int = 1 << 30,
@@ -221,10 +236,10 @@ def seal_job(
     store_options: Mapping[str, str] | None = None,
 ) -> Seal:
     """Seal what is due in every lane, and trim the lanes."""
-    sizes = {"group_bytes": group_bytes, "segment_bytes": segment_bytes}
     return Seal(
         target=_store_spec(storage, store_options),
-        settings=SealSettings(**{name: size for name, size in sizes.items() if size}),
+        host=host,
+        settings=SealSettings(**_given(group_bytes=group_bytes, segment_bytes=segment_bytes)),
         backlog_bytes=backlog_bytes,
         backlog_ms=backlog_ms,
         idle=idle,
@@ -234,23 +249,25 @@ def seal_job(
 def merge_job(
     storage: str,
     *,
+    host: Host,
     topics: Iterable[str] | None = None,
     segment_bytes: int | None = None,
     rows_min: int | None = None,
     store_options: Mapping[str, str] | None = None,
 ) -> Merge:
     """Merge small segments into large ones."""
-    sizes = {"segment_bytes": segment_bytes, "rows_min": rows_min}
     return Merge(
         target=_store_spec(storage, store_options),
+        host=host,
         selection=_selection(topics),
-        settings=MergeSettings(**{name: size for name, size in sizes.items() if size}),
+        settings=MergeSettings(**_given(segment_bytes=segment_bytes, rows_min=rows_min)),
     )
 
 
 def compact_job(
     storage: str,
     *,
+    host: Host,
     topics: Iterable[str] | None = None,
     map_bytes: int | None = None,
     segment_bytes: int | None = None,
@@ -258,11 +275,11 @@ def compact_job(
     store_options: Mapping[str, str] | None = None,
 ) -> Compact:
     """Keep of each key the newest record, in topics whose policy says so."""
-    sizes = {"map_bytes": map_bytes, "segment_bytes": segment_bytes}
     return Compact(
         target=_store_spec(storage, store_options),
+        host=host,
         selection=_selection(topics),
-        settings=CompactSettings(**{name: size for name, size in sizes.items() if size}),
+        settings=CompactSettings(**_given(map_bytes=map_bytes, segment_bytes=segment_bytes)),
         always=always,
     )
 
@@ -270,11 +287,14 @@ def compact_job(
 def retain_job(
     storage: str,
     *,
+    host: Host,
     topics: Iterable[str] | None = None,
     store_options: Mapping[str, str] | None = None,
 ) -> Retain:
     """Let logs begin later, delete what lies before, and sweep what nobody names."""
-    return Retain(target=_store_spec(storage, store_options), selection=_selection(topics))
+    return Retain(
+        target=_store_spec(storage, store_options), host=host, selection=_selection(topics)
+    )
 
 
 def _store_spec(url: str, options: Mapping[str, str] | None) -> StoreSpec:
@@ -283,6 +303,11 @@ def _store_spec(url: str, options: Mapping[str, str] | None) -> StoreSpec:
         return StoreSpec(url, dict(options or {}))
     # A path means here what it means in this folder; an executor runs in another.
     return StoreSpec(open_store(url, options).url, dict(options or {}))
+
+
+def _given(**sizes: int | None) -> dict[str, int]:
+    """Return the sizes that were given; the others have their defaults."""
+    return {name: size for name, size in sizes.items() if size}
 
 
 def _selection(topics: Iterable[str] | None) -> Selection:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats import kafkalog
-from lakelog.records import BatchHeader, decode_batch, decode_header
+from lakelog.records import BatchHeader, decode_batch, frames
 from lakelog.segments import SegmentRef
 from lakelog.store import Flow, get
 
@@ -102,11 +102,9 @@ class Chosen:
         Raises:
             InvalidInputError: one reaches past the end, where another copy of the log goes on.
         """
-        unit, at = self._unit, 0
-        while at < len(data):
-            header = decode_header(data, at)
+        unit = self._unit
+        for at, header in frames(data, after=None, crc=False):
             batch = data[at : at + header.size]
-            at += header.size
             if header.next_offset <= unit.offset_from or header.base_offset >= unit.offset_to:
                 continue
             if header.next_offset > unit.offset_to:
@@ -148,5 +146,5 @@ def _aborts(marker: memoryview) -> bool:
     """Say whether the marker in a control batch aborts a transaction, and does not commit it."""
     (record,) = decode_batch(marker).records
     if record.key is None or len(record.key) != _MARKER.size:
-        raise CorruptError("a marker without a kind", at=0)
+        raise CorruptError("a transaction marker without a type", at=0)
     return bool(_MARKER.unpack(record.key)[1] == _ABORT)

@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakelog.host import SystemClock, new_id
 from lakelog.log import Extent, LocatedRange, Survey, look_at, sealed_ranges
 from lakelog.log.rows import read_task
 from lakelog.model import Rules
-from lakelog.pipeline.frame import StoreRequest, at_store_or_on
+from lakelog.pipeline.frame import StoreRequest, at_store
+from lakelog.ports import Host
 from lakelog.segments import Selection
 from lakelog.store import run
 
@@ -23,10 +23,11 @@ __all__ = ["LogPiece", "list_namespace", "read_namespace"]
 
 @dataclass(frozen=True, slots=True)
 class LogPiece:
-    """Offsets of a partition, and the rules of its namespace."""
+    """Offsets of a partition, the rules of its namespace, and by which clocks it is read."""
 
     span: LocatedRange
     rules: Rules
+    host: Host
 
     @property
     def topic(self) -> str:
@@ -49,10 +50,12 @@ class LogPiece:
         return str(self.span.member)
 
 
-def list_namespace(perform: Callable[[Any], Any], selection: Selection) -> list[LogPiece]:
+def list_namespace(
+    perform: Callable[[Any], Any], selection: Selection, host: Host
+) -> list[LogPiece]:
     """Return the pieces of the partitions that are wanted, in the order of offsets."""
-    survey, extents = run(look_at(selection, SystemClock(), new_id), perform)
-    return [LogPiece(span, survey.rules) for extent in extents for span in _spans(extent)]
+    survey, extents = run(look_at(selection, *host), perform)
+    return [LogPiece(span, survey.rules, host) for extent in extents for span in _spans(extent)]
 
 
 def _spans(extent: Extent) -> Iterable[LocatedRange]:
@@ -70,7 +73,7 @@ def read_namespace(
     base, next_ = max(span.base_offset, offset_from), min(span.next_offset, offset_to)
     if base >= next_:
         return
-    survey = Survey(rules=piece.rules, clock=SystemClock(), ids=new_id)
+    survey = Survey(rules=piece.rules, clock=piece.host.clock, ids=piece.host.ids)
     wanted = span._replace(base_offset=base, next_offset=next_)
     # What is gone is looked for elsewhere.
-    yield from at_store_or_on(read_task([wanted], survey.lane, columns), store)
+    yield from at_store(store, read_task([wanted], survey.lane, columns))

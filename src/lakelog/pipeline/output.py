@@ -40,7 +40,8 @@ def put_once(key: str, body: bytes) -> Work[bool]:
         try:
             there = yield from get_range(key, 0, len(body) + 1)
         except NotFoundError:
-            error = UnavailableError(f"{key} comes and goes: is somebody deleting?")
+            what = f"{key} was there and gone again, time after time: does somebody delete it?"
+            error = UnavailableError(what)
             yield from gone.wait(error)
             continue
         if there == body:

@@ -113,15 +113,15 @@ class DayWriter:
 
     def __init__(self, topic: str, partition: int, base_offset: int, codec: Codec | None) -> None:
         if not re.fullmatch(r"[A-Za-z0-9._-]+", topic):
-            raise InvalidInputError(f"topic {topic!r} cannot be a folder")
+            raise InvalidInputError(
+                f"topic {topic!r} cannot be the name of a folder: name the others with --topic"
+            )
         self._name = f"{partition:05}-{base_offset:020}.parquet"
         self._topic, self._partition, self._codec = topic, partition, _CODECS[codec]
         self._days: dict[int, tuple[pa.BufferOutputStream, pq.ParquetWriter]] = {}
-        self.count = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take records in, with the columns of records."""
-        self.count += batch.num_rows
         batch = batch.append_column("partition", self._partitions(batch.num_rows))
         batch = batch.select(PARQUET_COLUMNS)
         days = batch.column("timestamp").cast(pa.int64()).to_numpy() // _DAY_US

@@ -7,20 +7,26 @@ from the data alone, so that runs agree. A sound index is left alone, also one w
 Data that is damaged gets no index, and neither does a segment that somebody may be writing to.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass
 
 from lakelog.errors import InvalidInputError, NotFoundError
 from lakelog.formats import EVERYTHING, NOTHING, Block, Damage, kafkalog, kafs, rustlog
 from lakelog.formats.batches import Frame
-from lakelog.pipeline.absent import result_of_absent
-from lakelog.pipeline.frame import Finding, FindingCollector, Plan, Result, Step, at_store
-from lakelog.pipeline.listing import SOURCE, feed, list_copies
+from lakelog.pipeline.frame import (
+    SOURCE,
+    Connect,
+    FindingCollector,
+    Plan,
+    Result,
+    SourceJob,
+    Step,
+    at_store,
+)
+from lakelog.pipeline.listing import feed, list_copies, result_of_absent
 from lakelog.pipeline.output import put_once, replace_once
-from lakelog.pipeline.sides import expected_reads
-from lakelog.segments import SegmentRef, Selection, layout_named
-from lakelog.store import StoreSpec, Usage, Work, head
+from lakelog.pipeline.sides import expected_reads, subject_of
+from lakelog.segments import SegmentRef, layout_named
+from lakelog.store import Usage, Work, head
 
 __all__ = ["Reindex"]
 
@@ -33,22 +39,16 @@ INDEXES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reindex:
+class Reindex(SourceJob):
     """Make the indexes of segments again where they are missing or wrong."""
 
-    source: StoreSpec
     layout: str
-    selection: Selection = field(default_factory=Selection)
     closed: bool = False
     """Nobody writes: the last segment of a partition gets its indexes, too."""
 
     verb = "reindex"
 
-    @property
-    def stores(self) -> Mapping[str, StoreSpec]:
-        return {SOURCE: self.source}
-
-    def plan(self, connect: Callable[[str], Callable[[Any], Any]]) -> Plan:
+    def plan(self, connect: Connect) -> Plan:
         """List the segments.
 
         Raises:
@@ -57,10 +57,9 @@ class Reindex:
         fmt = layout_named(self.layout).format
         if fmt not in INDEXES:
             raise InvalidInputError(f"{self.layout} carries its index inside: use convert")
-        listed = list_copies(
-            connect(SOURCE), self.source, self.layout, self.selection, closed=self.closed
+        segments, results = list_copies(
+            connect(SOURCE), self.source.url, self.layout, self.selection, closed=self.closed
         )
-        segments = listed.segments
         objects, expected = expected_reads(segments)
         missing = sum(suffix not in one.sizes for one in segments for suffix in INDEXES[fmt])
         return Plan(
@@ -68,34 +67,22 @@ class Reindex:
             objects_read=objects,
             objects_written=missing,
             expected=expected + Usage(requests={"put": missing} if missing else {}),
-            results=listed.results,
+            results=results,
         )
 
     def step(self, segment: SegmentRef) -> Step[Result]:
         """Look at one segment, and make what it lacks."""
-        notes = FindingCollector()
-        result = Result(
-            topic=segment.topic,
-            partition=segment.partition,
-            base_offset=segment.base_offset,
-            object=segment.key(segment.fmt.suffix),
-            outcome="active",
-        )
+        subject, findings = subject_of(segment), FindingCollector()
         if segment.active:
-            return result
+            return subject.result("active")
         made = _Index(segment)
         wrong: set[str] = set()
         try:
-            yield from _walk(segment, made, wrong, notes)
+            yield from _walk(segment, made, wrong, findings)
         except NotFoundError:
-            return (yield from result_of_absent(segment, result, SOURCE))
-        if notes.count:
-            return replace(
-                result,
-                outcome="damaged",
-                findings=tuple(notes.kept),
-                findings_count=notes.count,
-            )
+            return (yield from result_of_absent(segment, subject))
+        if findings.count:
+            return subject.result("damaged", findings)
         suffixes = INDEXES[segment.format]
         due = [suffix for suffix in suffixes if suffix in wrong or suffix not in segment.sizes]
         if due:
@@ -103,16 +90,12 @@ class Reindex:
             for suffix in due:
                 flow = _store(segment.key(suffix), bodies[suffix], exists=suffix in segment.sizes)
                 yield from at_store(SOURCE, flow)
-        return replace(
-            result,
-            outcome="rebuilt" if due else "good",
-            records=made.count,
-            batches=len(made.frames),
-        )
+        outcome = "rebuilt" if due else "good"
+        return subject.result(outcome, records=made.count, batches=len(made.frames))
 
 
 def _walk(
-    segment: SegmentRef, made: "_Index", wrong: set[str], notes: FindingCollector
+    segment: SegmentRef, made: "_Index", wrong: set[str], findings: FindingCollector
 ) -> Step[None]:
     def take(found: Block | Damage) -> None:
         if isinstance(found, Block):
@@ -123,7 +106,7 @@ def _walk(
         if suffix in INDEXES[segment.format]:
             wrong.add(suffix)
         elif suffix == segment.fmt.suffix:
-            notes.add(Finding(segment.key(suffix), found.position, found.size, error.what))
+            findings.add(segment.key(suffix), error.what, at=found.position, size=found.size)
 
     # The index of RustLog names records, and only reading them tells their offsets.
     span = EVERYTHING if segment.format == "rustlog" else NOTHING

@@ -1,4 +1,4 @@
-"""Results as Arrow, which is how they come home from executors, and the report they add up to.
+"""Results as Arrow, which is how executors send them, and the report they add up to.
 
 One row a unit, a few hundred bytes: a run over a million segments fits a driver.
 
@@ -98,7 +98,8 @@ class Report:
     """A row for each unit; see RESULT_SCHEMA."""
     planning: Usage
     """What it took to plan."""
-    seconds: float
+    seconds: float = 0.0
+    """How long it took; filled in by whoever has a clock."""
 
     @property
     def outcomes(self) -> Mapping[str, int]:

@@ -1,14 +1,16 @@
-"""Running steps: what a Spark task and this process do alike.
+"""Running a job: plan, units, commits, report.
 
-``run_task`` does the units of one task, one after another, and meters each. Stores are opened once
-a task, where the task runs. ``run_planned`` is what the driver does, wave by wave, whoever runs the
-steps. ``run_here`` is the whole run without Spark: for small work, and for tests of the steps.
+    run_planned        what the driver does, wave by wave, whoever runs the steps
+      Runner           runs units somewhere: a LocalRunner here, Spark's on a cluster
+        run_task       the units of one task, one after another, each metered; wherever it runs
+
+Stores are opened once a task, where the task runs. ``run_here`` is the whole run in this process:
+for plans without units, for small work, and for tests of the steps.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from time import monotonic
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -19,8 +21,10 @@ from lakelog.store import Meter, StoreSpec, Usage, metered, retrying, run, worki
 
 __all__ = [
     "Connections",
-    "RunUnits",
+    "LocalRunner",
+    "Runner",
     "plan_job",
+    "results_to_table",
     "run_here",
     "run_planned",
     "run_task",
@@ -28,18 +32,14 @@ __all__ = [
 
 Perform = Callable[[Any], Any]
 
-RunUnits = Callable[[Job, Sequence[Any]], pa.Table]
-"""Runs units, and returns their results."""
-
 WAVE_BYTES = 4 << 30
 
 
 class Connections:
-    """The stores of a job, each opened when it is first asked for, metered and patient."""
+    """The stores of a job, each opened when it is first asked for."""
 
-    def __init__(self, stores: Mapping[str, StoreSpec], meter: Meter | None = None) -> None:
-        self._stores = stores
-        self._meter = meter or Meter()
+    def __init__(self, stores: Mapping[str, StoreSpec]) -> None:
+        self._stores, self._meter = stores, Meter()
         self._opened: dict[str, Perform] = {}
 
     @property
@@ -58,9 +58,33 @@ class Connections:
             return KafkaReader(spec.url, spec.options).perform
         return working_by_threads(retrying(metered(spec.open().perform, self._meter)))
 
-    def grant(self, wish: StoreRequest) -> Any:
-        """Return the answer to a wish."""
-        return self.connect(wish.store)(wish.op)
+    def perform(self, request: StoreRequest) -> Any:
+        """Return the answer to what a step asks for."""
+        return self.connect(request.store)(request.op)
+
+
+class Runner(Protocol):
+    """Where the steps of a job run."""
+
+    @property
+    def wave_bytes(self) -> int:
+        """How much is done before it is committed, about."""
+        ...
+
+    def run_units(self, job: Job, units: Sequence[Any]) -> pa.Table:
+        """Run units, and return their results."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRunner:
+    """Runs steps in this process."""
+
+    wave_bytes: int = WAVE_BYTES
+
+    def run_units(self, job: Job, units: Sequence[Any]) -> pa.Table:
+        task = Task(units=tuple(units), size=sum(unit.size for unit in units))
+        return results_to_table(run_task(job, task))
 
 
 def plan_job(job: Job) -> tuple[Plan, Usage]:
@@ -70,52 +94,46 @@ def plan_job(job: Job) -> tuple[Plan, Usage]:
     return plan, connections.usage
 
 
-def run_task(job: Job, task: Task, connections: Connections | None = None) -> Iterator[Result]:
+def run_task(job: Job, task: Task) -> Iterator[Result]:
     """Yield the result of each unit of a task."""
-    at = connections or Connections(job.stores)
+    connections = Connections(job.stores)
     for unit in task.units:
-        before = at.usage
-        result = run(job.step(unit), at.grant)
-        yield replace(result, usage=at.usage - before)
+        before = connections.usage
+        result = run(job.step(unit), connections.perform)
+        yield replace(result, usage=connections.usage - before)
 
 
-def run_planned(
-    job: Job, planned: tuple[Plan, Usage], run_units: RunUnits, *, wave_bytes: int = WAVE_BYTES
-) -> Report:
+def run_planned(job: Job, planned: tuple[Plan, Usage], runner: Runner) -> Report:
     """Run what was planned, in waves if the job commits, and report."""
-    began = monotonic()
     plan, usage = planned
-    tables = [_table(plan.results)]
+    tables = [results_to_table(plan.results)]
     if isinstance(job, Committing):
         connections = Connections(job.stores)
         committer = job.begin(plan, connections.connect)
-        for wave in pack(plan.units, 1 << 62 if job.one_wave else wave_bytes):
-            tables.append(_sorted(run_units(committer.job, wave.units)))
-            tables.append(_table(committer.commit(tables[-1])))
+        for wave in pack(plan.units, 1 << 62 if job.one_wave else runner.wave_bytes):
+            tables.append(_sorted(runner.run_units(committer.job, wave.units)))
+            tables.append(results_to_table(committer.commit(tables[-1])))
         outcomes = {outcome for table in tables for outcome in table.column("outcome").to_pylist()}
         if job.ends_anyway or not BAD & outcomes:
-            tables.append(_table(committer.end()))
+            tables.append(results_to_table(committer.end()))
         usage += connections.usage
     elif plan.units:
-        tables.append(run_units(job, plan.units))
-    table = _sorted(pa.concat_tables(tables))
-    return Report(verb=job.verb, table=table, planning=usage, seconds=monotonic() - began)
+        tables.append(runner.run_units(job, plan.units))
+    return Report(verb=job.verb, table=_sorted(pa.concat_tables(tables)), planning=usage)
 
 
-def _table(results: Iterable[Result]) -> pa.Table:
+def run_here(
+    job: Job, planned: tuple[Plan, Usage] | None = None, *, wave_bytes: int = WAVE_BYTES
+) -> Report:
+    """Plan a job, or take the plan at hand, and run it in this process."""
+    return run_planned(job, planned or plan_job(job), LocalRunner(wave_bytes))
+
+
+def results_to_table(results: Iterable[Result]) -> pa.Table:
+    """Return results as a table."""
     return pa.Table.from_batches([results_to_arrow(results)])
 
 
 def _sorted(table: pa.Table) -> pa.Table:
     order = [(name, "ascending") for name in ("topic", "partition", "base_offset")]
     return table.sort_by(order)
-
-
-def run_here(job: Job, *, wave_bytes: int = WAVE_BYTES) -> Report:
-    """Plan a job, and run it in this process."""
-
-    def run_units(job: Job, units: Sequence[Any]) -> pa.Table:
-        task = Task(units=tuple(units), size=sum(unit.size for unit in units))
-        return _table(run_task(job, task))
-
-    return run_planned(job, plan_job(job), run_units, wave_bytes=wave_bytes)

@@ -1,9 +1,9 @@
 """seal, on a cluster: the bundles of all lanes become segments, and the floors rise.
 
-    plan      each lane: its backlog from the floor on -> groups of neighbouring partitions, by
+    plan      each lane: its backlog from the floor on -> batches of neighbouring partitions, by
               bytes; a large partition is cut into several
     begin     an intent in every manifest that will change
-    step      one group: one range of each bundle, segments, read back
+    step      one batch: one range of each bundle, segments, read back
     commit    look at the heads, whose floors must be where they were; then each manifest names its
               segments, those of a large partition all at once
     end       tell the lanes of deleted topics; trim and reap
@@ -14,25 +14,19 @@ when its intents are old. Two runs at once do some work twice, and one of them c
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
 
 from lakelog.catalog import Topic, open_namespace
 from lakelog.errors import CorruptError, LakelogError, NotFoundError, UnsupportedError
-from lakelog.host import SystemClock, new_id
-from lakelog.journal import (
-    KnownBundle,
-    Lane,
-    StoreTime,
-    TopicIdPartition,
-    new_lane,
-    write_checkpoint,
-)
+from lakelog.journal import KnownBundle, Lane, StoreTime, TopicIdPartition, new_lane, new_lanes
 from lakelog.log import store_now
 from lakelog.maintenance import (
+    BUNDLES_MAX,
     Backlog,
     Catalog,
     SealBatch,
@@ -41,47 +35,51 @@ from lakelog.maintenance import (
     begin_seal,
     catalog_of,
     commit_seal,
+    end_lane,
     floor_unchanged,
     make_seal_batch,
-    path_of,
     plan_seal,
     read_backlog,
-    reap,
-    trim,
+    try_histories,
 )
-from lakelog.manifests import Manifest, PartitionPath, SegmentRow, try_manifests
+from lakelog.manifests import Manifest, PartitionPath, SegmentRow
 from lakelog.model import Rules
-from lakelog.pipeline.frame import Connect, Finding, Plan, Result, Step, at_store, failed
-from lakelog.pipeline.targets import TARGET
-from lakelog.pipeline.wanted import failed_partition, list_wanted
+from lakelog.pipeline.frame import (
+    TARGET,
+    Connect,
+    Plan,
+    Result,
+    Step,
+    Subject,
+    TargetJob,
+    at_store,
+    failed,
+)
+from lakelog.pipeline.listing import failed_partition, list_wanted
 from lakelog.segments import Selection
-from lakelog.store import StoreSpec, Usage, Work, run, run_by_threads, tried
+from lakelog.store import Usage, Work, isolated, run, run_by_threads, tried
 
 __all__ = ["Seal", "SealUnit", "Sealing"]
-
-BUNDLES_MAX = 4096
-"""Of a lane, in one run."""
 
 
 @dataclass(frozen=True, slots=True)
 class SealUnit:
-    """A group of a lane, with what its bundles hold of it and nothing else."""
+    """A batch of a lane, with what its bundles hold of it and nothing else."""
 
     lane: int
-    group: SealBatch
+    batch: SealBatch
     topic: str
     """The first of its topics, for the report."""
 
     @property
     def size(self) -> int:
-        return self.group.size_bytes
+        return self.batch.size_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seal:
+class Seal(TargetJob):
     """Seal what is due in every lane of a namespace, and trim the lanes."""
 
-    target: StoreSpec
     settings: SealSettings = field(default_factory=SealSettings)
     backlog_bytes: int = 1 << 30
     """A lane is due with so much..."""
@@ -99,18 +97,13 @@ class Seal:
     one_wave = True
     ends_anyway = True
 
-    @property
-    def stores(self) -> Mapping[str, StoreSpec]:
-        return {TARGET: self.target}
-
     def plan(self, connect: Connect) -> Plan:
         """Read the backlog of every lane, and share it out."""
         perform = connect(TARGET)
         rules = run(open_namespace(), perform).rules
         topics, bad = list_wanted(Selection(), perform)
-        now_ms = run(store_now(new_id), perform)
-        catalog = catalog_of(topics)
-        lanes = {number: _lane(number, rules) for number in range(rules.lanes)}
+        now_ms = run(store_now(self.host.ids), perform)
+        catalog, lanes = catalog_of(topics), new_lanes(rules, *self.host, StoreTime())
         flows = [tried(read_backlog(lane, BUNDLES_MAX)) for lane in lanes.values()]
         backlogs: dict[int, Backlog] = {}
         for number, one in zip(lanes, run_by_threads(flows, perform), strict=True):
@@ -123,18 +116,20 @@ class Seal:
             left, damaged = run(_unsealed(backlog, catalog), perform)
             bad += [failed_partition(catalog[where.topic], where, e) for where, e in damaged]
             if self._is_due(left, now_ms):
-                groups = plan_seal(left, catalog, self.settings)
-                units += [SealUnit(number, _thin(group), _name(group, catalog)) for group in groups]
+                units += [
+                    SealUnit(number, _thin(batch), catalog[batch.wheres[0].topic].name)
+                    for batch in plan_seal(left, catalog, self.settings)
+                ]
         size = sum(unit.size for unit in units)
-        gets = sum(len(unit.group.bundles) for unit in units)
-        wheres = sum(len(unit.group.wheres) for unit in units)
+        gets = sum(len(unit.batch.bundles) for unit in units)
+        wheres = sum(len(unit.batch.wheres) for unit in units)
         return Plan(
             units=units,
             objects_read=gets,
             objects_written=3 * wheres,
             expected=Usage(requests={"get": gets + 4 * wheres, "put": 5 * wheres}, bytes_read=size),
             results=tuple(bad),
-            known=_Known(rules, lanes, topics, backlogs),
+            known=_Known(rules, lanes, topics, catalog, backlogs),
         )
 
     def _is_due(self, backlog: Backlog, now_ms: int) -> bool:
@@ -149,27 +144,24 @@ class Seal:
         """Announce what will be sealed."""
         known: _Known = plan.known
         perform = connect(TARGET)
-        write, now_ms = new_id(), run(store_now(new_id), perform)
-        places: dict[TopicIdPartition, tuple[int, PartitionPath]] = {}
-        for unit in plan.units:
-            places.update({where.place: (unit.lane, where) for where in unit.group.wheres})
+        write, now_ms = self.host.ids(), run(store_now(self.host.ids), perform)
+        lanes = {where: unit.lane for unit in plan.units for where in unit.batch.wheres}
         flows = [
             begin_seal(
-                _lane(lane, known.rules),  # They run side by side, so each has its own.
+                new_lane(lane, known.rules, *self.host),  # They run side by side: one for each.
                 SealBatch((where,), known.backlogs[lane].bundles, 0),
                 where,
                 write,
                 now_ms,
             )
-            for lane, where in places.values()
+            for where, lane in lanes.items()
         ]
         begun = run_by_threads([tried(flow) for flow in flows], perform)
         announced: dict[TopicIdPartition, Manifest] = {}
         bad: list[Result] = []
-        catalog = catalog_of(known.topics)
-        for (_, where), manifest in zip(places.values(), begun, strict=True):
+        for where, manifest in zip(lanes, begun, strict=True):
             if isinstance(manifest, LakelogError):
-                bad.append(failed_partition(catalog[where.topic], where, manifest))
+                bad.append(failed_partition(known.catalog[where.topic], where, manifest))
             elif manifest is not None:
                 announced[where.place] = manifest
         job = replace(
@@ -178,42 +170,28 @@ class Seal:
             burnt=frozenset(place for place, manifest in announced.items() if manifest.burnt),
             write=write,
         )
-        lanes = {place: lane for place, (lane, _) in places.items()}
         return Sealing(job, known, lanes, perform, bad)
 
     def step(self, unit: SealUnit) -> Step[Result]:
-        """Make the segments of one group."""
-        first = unit.group.wheres[0]
-        result = Result(
-            topic=unit.topic,
-            partition=first.partition,
-            base_offset=unit.group.bundles[0].bundle.seq if unit.group.bundles else 0,
-            object=f"lane {unit.lane}",
-            outcome="empty",
-        )
-        ends = {
-            where.place: self.ends[where.place]
-            for where in unit.group.wheres
-            if where.place in self.ends
-        }
+        """Make the segments of one batch."""
+        batch = unit.batch
+        seq = batch.bundles[0].bundle.seq if batch.bundles else 0
+        subject = Subject(unit.topic, batch.wheres[0].partition, seq, f"lane {unit.lane}")
         try:
             making = make_seal_batch(
-                unit.lane, unit.group, self.settings, ends, self.write, burnt=self.burnt
+                unit.lane, batch, self.settings, self.ends, self.write, burnt=self.burnt
             )
             made = yield from at_store(TARGET, making)
         except NotFoundError:
-            return replace(result, outcome="moved")  # The next run finds it where it is.
+            return subject.result("moved")  # The next run finds it where it is.
         except (CorruptError, UnsupportedError) as error:
-            finding = Finding(error.where or result.object, error.at, 0, error.what)
-            return replace(result, outcome="damaged", findings=(finding,), findings_count=1)
+            return subject.failed(error)
         rows = [row for _, some in made for row in some]
+        if not rows:
+            return subject.result("empty")
         told = [[where.topic.hex(), where.path, where.partition, some] for where, some in made]
-        return replace(
-            result,
-            outcome="sealed" if rows else "empty",
-            records=sum(row.records for row in rows),
-            made=json.dumps(told) if rows else "",
-        )
+        records = sum(row.records for row in rows)
+        return subject.result("sealed", records=records, made=json.dumps(told))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +201,7 @@ class _Known:
     rules: Rules
     lanes: dict[int, Lane]
     topics: list[Topic]
+    catalog: Catalog
     backlogs: dict[int, Backlog]
 
 
@@ -233,7 +212,7 @@ class Sealing:
         self,
         job: Seal,
         known: _Known,
-        lanes: Mapping[TopicIdPartition, int],
+        lanes: Mapping[PartitionPath, int],
         perform: Callable[[Any], Any],
         bad: list[Result],
     ) -> None:
@@ -249,56 +228,45 @@ class Sealing:
                 where = PartitionPath(bytes.fromhex(topic), path, partition)
                 rows.setdefault(where, []).extend(SegmentRow(*row) for row in some)
         known = self._known
-        bad, self._bad = self._bad, []
-        numbers = [*known.backlogs]
-        looks = [floor_unchanged(known.lanes[n], known.backlogs[n].floor) for n in numbers]
-        # Not known is not unpassed: nothing of such a lane is committed.
-        unpassed = {
-            n: one is True
-            for n, one in zip(numbers, self._alone(_lanes(numbers), looks, bad), strict=True)
+        looks = {
+            f"lane {number}": floor_unchanged(known.lanes[number], backlog.floor)
+            for number, backlog in known.backlogs.items()
         }
+        # Not known is not unchanged: nothing of such a lane is committed.
+        unchanged = dict(zip(known.backlogs, self._run_all(looks), strict=True))
         runs = {
-            where: run_
+            where: _contiguous(some, self.job.ends[where.place])
             for where, some in rows.items()
-            if unpassed[self._lanes[where.place]]
-            and (run_ := _from(sorted(some, key=_base), self.job.ends[where.place]))
+            if unchanged[self._lanes[where]]
         }
-        commits = [commit_seal(where, run_, self.job.write) for where, run_ in runs.items()]
-        self._alone([f"{where.prefix}manifest" for where in runs], commits, bad)
+        commits = {
+            f"{where.prefix}manifest": commit_seal(where, run_, self.job.write)
+            for where, run_ in runs.items()
+            if run_
+        }
+        self._run_all(commits)
+        bad, self._bad = self._bad, []
         return bad
 
     def end(self) -> list[Result]:
         """Raise the floors over what is sealed, and delete what lies below old ones."""
-        now_ms = run(store_now(new_id), self._perform)
-        bad, numbers = self._bad, [*self._known.backlogs]
-        self._alone(_lanes(numbers), [self._end(number, now_ms) for number in numbers], bad)
-        return bad
+        now_ms = run(store_now(self.job.host.ids), self._perform)
+        self._run_all({f"lane {n}": self._end(n, now_ms) for n in self._known.backlogs})
+        return self._bad
 
-    def _alone(
-        self, names: Sequence[str], flows: Sequence[Work[Any]], bad: list[Result]
-    ) -> list[Any]:
+    def _run_all(self, flows: Mapping[str, Work[Any]]) -> list[Any]:
         """Run flows side by side, each of which stops only itself; return what they return."""
-        done = run_by_threads([tried(flow) for flow in flows], self._perform)
-        for name, one in zip(names, done, strict=True):
-            if isinstance(one, LakelogError):
-                bad.append(failed(name, one))
+        failures: dict[str, LakelogError] = {}
+        alone = [isolated(flow, what, failures) for what, flow in flows.items()]
+        done = run_by_threads(alone, self._perform)
+        self._bad += [failed(what, error) for what, error in failures.items()]
         return done
 
     def _end(self, number: int, now_ms: int) -> Work[None]:
         known = self._known
-        lane, topics = known.lanes[number], known.topics
-        yield from append_topic_tombstones(lane, topics)
-        yield from trim(lane, known.backlogs[number], catalog_of(topics), idle=self.job.idle)
-        yield from reap(lane, now_ms)
-        yield from write_checkpoint(lane)
-
-
-def _lanes(numbers: Sequence[int]) -> list[str]:
-    return [f"lane {number}" for number in numbers]
-
-
-def _lane(number: int, rules: Rules) -> Lane:
-    return new_lane(number, rules, SystemClock(), new_id, time=StoreTime())
+        lane, backlog, catalog = known.lanes[number], known.backlogs[number], known.catalog
+        yield from append_topic_tombstones(lane, known.topics)
+        yield from end_lane(lane, backlog, catalog, now_ms=now_ms, idle=self.job.idle)
 
 
 def _unsealed(
@@ -306,21 +274,18 @@ def _unsealed(
 ) -> Work[tuple[Backlog, list[tuple[PartitionPath, LakelogError]]]]:
     """Return a backlog without what manifests have already, and those that cannot be read."""
     places = sorted({one.place for held in backlog.bundles for one in held.bundle.slices})
-    wheres = [where for place in places if (where := path_of(catalog, place)) is not None]
-    found = [*zip(wheres, (yield from try_manifests(wheres)), strict=True)]
-    ends = {where.place: one.sealed_end for where, one in found if isinstance(one, Manifest)}
-    damaged = [(where, one) for where, one in found if isinstance(one, LakelogError)]
+    found = yield from try_histories(places, catalog)
+    ends = {
+        where.place: one.sealed_end for where, one in found.items() if isinstance(one, Manifest)
+    }
+    damaged = [(where, one) for where, one in found.items() if isinstance(one, LakelogError)]
     return replace(backlog, bundles=tuple(_thinned(backlog.bundles, ends))), damaged
 
 
-def _name(group: SealBatch, catalog: Catalog) -> str:
-    return catalog[group.wheres[0].topic].name
-
-
-def _thin(group: SealBatch) -> SealBatch:
-    """Return a group whose bundles say nothing but what is in it."""
-    places = dict.fromkeys((where.place for where in group.wheres), 0)
-    return replace(group, bundles=tuple(_thinned(group.bundles, places)))
+def _thin(batch: SealBatch) -> SealBatch:
+    """Return a batch whose bundles say nothing but what is in it."""
+    places = dict.fromkeys((where.place for where in batch.wheres), 0)
+    return replace(batch, bundles=tuple(_thinned(batch.bundles, places)))
 
 
 def _thinned(
@@ -340,16 +305,12 @@ def _thinned(
             yield replace(held, bundle=thin)
 
 
-def _from(rows: list[SegmentRow], end: int) -> list[SegmentRow]:
+def _contiguous(rows: list[SegmentRow], end: int) -> list[SegmentRow]:
     """Return the rows that go on from ``end`` without a gap."""
     run_: list[SegmentRow] = []
-    for row in rows:
+    for row in sorted(rows, key=attrgetter("base_offset")):
         if row.base_offset != end:
             break
         run_.append(row)
         end = row.next_offset
     return run_
-
-
-def _base(row: SegmentRow) -> int:
-    return row.base_offset

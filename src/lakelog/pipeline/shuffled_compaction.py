@@ -2,7 +2,7 @@
 
     begin     an intent                                       the driver
     note      a segment -> its keys, by bucket                a task for each segment
-    settle    a bucket -> what outdates keys of segments      (``records.scattering``; no store)
+    match     a bucket -> what outdates keys of segments      (``records.scattering``; no store)
     clean     a segment, and what outdates its keys           a task for each segment
     end       the manifest replaces the rows, all at once     the driver
 
@@ -18,12 +18,11 @@ same name. Transactions run through segments, and are told apart only by who cle
 their order; a segment with any is refused, and the partition is cleaned in parts instead.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
 from lakelog.formats import Bytes
-from lakelog.host import new_id
 from lakelog.log import store_now
 from lakelog.maintenance import Rewritten, read_segment
 from lakelog.manifests import PartitionPath, SegmentRow
@@ -35,16 +34,15 @@ from lakelog.pipeline.compacting import (
     end_cleaning,
     put_cleaned,
 )
-from lakelog.pipeline.frame import FINDINGS_MAX, Finding, Result
+from lakelog.pipeline.frame import TARGET, Finding, FindingCollector, Result
 from lakelog.pipeline.run import Connections
-from lakelog.pipeline.targets import TARGET
-from lakelog.records import decode_header
+from lakelog.records import decode_header, frames
 from lakelog.records.cleaning import Cleaner
 from lakelog.records.offset_map import BYTES_PER_KEY, OffsetMap
 from lakelog.records.scattering import buckets_for, scatter
 from lakelog.store import Usage, Work, run
 
-__all__ = ["CleanAll", "CompactedSegment", "ShuffledCompaction", "compact_crowded"]
+__all__ = ["CleanAll", "CompactedSegment", "ShuffledCompaction", "compact_shuffled"]
 
 _SLACK_BYTES = 1024
 
@@ -106,7 +104,8 @@ class ShuffledCompaction:
 
     def _clean(self, row: SegmentRow, outdating: Sequence[bytes]) -> Work[CompactedSegment]:
         body = yield from read_segment(self.where, row)
-        if any(_specials(body)):
+        headers = (frame.header for frame in frames(body, after=None, crc=False))
+        if any(header.is_transactional or header.is_control for header in headers):
             return CompactedSegment(is_special=True)
         newest = self._map_of(body, row)
         for slots in outdating:
@@ -136,54 +135,38 @@ class ShuffledCompaction:
         return self.where.prefix + row.name
 
 
-def _specials(body: Bytes) -> Iterator[bool]:
-    at = 0
-    while at < len(body):
-        header = decode_header(body, at)
-        yield header.is_transactional or header.is_control
-        at += header.size
-
-
 # ---------------------------------------------------------------------------- the driver
 
 CleanAll = Callable[[ShuffledCompaction], Sequence[CompactedSegment]]
-"""Notes, settles and cleans; returns what became of each segment, in their order."""
+"""Notes, matches and cleans; returns what became of each segment, in their order."""
 
 
-def compact_crowded(job: Compact, unit: CompactUnit, clean_all: CleanAll) -> Result | None:
+def compact_shuffled(job: Compact, unit: CompactUnit, clean_all: CleanAll) -> Result | None:
     """Compact one partition by many; None if only one can, because of transactions."""
     connections = Connections(job.stores)
     perform = connections.connect(TARGET)
-    where = unit.topic.where(unit.partition)
-    result = Result(
-        topic=unit.topic.name,
-        partition=unit.partition,
-        base_offset=0,
-        object=where.prefix,
-        outcome="compacted",
-    )
-    now_ms = run(store_now(new_id), perform)
-    beginning = begin_cleaning(unit.topic, where, new_id(), now_ms=now_ms, always=job.always)
+    subject, where, ids = unit.subject, unit.where, job.host.ids
+    now_ms = run(store_now(ids), perform)
+    beginning = begin_cleaning(unit.topic, where, ids(), now_ms=now_ms, always=job.always)
     begun = run(beginning, perform)
     if isinstance(begun, Rewritten):
-        return replace(result, outcome="moved" if begun.abandoned else "good")
+        return subject.result("moved" if begun.abandoned else "good")
     buckets = buckets_for(sum(row.records for row in begun.rows), job.settings.map_bytes)
     made = clean_all(
-        ShuffledCompaction(job=job, where=where, begun=begun, seed=new_id(), buckets=buckets)
+        ShuffledCompaction(job=job, where=where, begun=begun, seed=ids(), buckets=buckets)
     )
-    findings = tuple(one.finding for one in made if one.finding)
+    findings = FindingCollector(*(one.finding for one in made if one.finding))
     if any(one.is_special for one in made):
         return None
-    if findings:
-        told = replace(result, outcome="damaged", findings=findings[:FINDINGS_MAX])
-        result = replace(told, findings_count=len(findings))
+    if findings.count:
+        result = subject.result("damaged", findings)
     elif any(one.is_gone for one in made):
-        result = replace(result, outcome="moved")  # The sweep takes what was written.
+        result = subject.result("moved")  # The sweep takes what was written.
     else:
         new = tuple(one.row for one in made if one.row)
         done = run(_end(where, begun, new), perform)
         outcome = "moved" if done.abandoned else "compacted"
-        result = replace(result, records=done.records, outcome=outcome)
+        result = subject.result(outcome, records=done.records)
     return replace(result, usage=sum((one.usage for one in made), connections.usage))
 
 

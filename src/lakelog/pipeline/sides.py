@@ -7,7 +7,7 @@
 
 Each lists what it has as pieces (a segment, the files of one, a partition), each piece with its
 topic, partition and first offset, and reads a range of offsets of a piece as Arrow. A read is a
-generator of Wishes and of batches.
+generator of store requests and of batches.
 """
 
 from collections.abc import Callable, Generator, Iterable
@@ -19,11 +19,12 @@ import pyarrow.compute as pc
 from lakelog.errors import CorruptError, InvalidInputError
 from lakelog.flows import Items, asked_for
 from lakelog.formats import FORMATS, Carries
-from lakelog.pipeline.frame import StoreRequest, at_store_or_on
+from lakelog.pipeline.frame import StoreRequest, Subject, at_store
 from lakelog.pipeline.kafka_reader import KafkaPartition, list_live, read_live
 from lakelog.pipeline.listing import list_segments, whole
 from lakelog.pipeline.namespace import LogPiece, list_namespace, read_namespace
 from lakelog.pipeline.parquet import ParquetGroup, list_groups, read_group
+from lakelog.ports import Host
 from lakelog.records import OFFSET_MAX
 from lakelog.segments import LAYOUTS, NAMESPACE, SegmentRef, Selection
 from lakelog.segments.read import read_part
@@ -38,6 +39,7 @@ __all__ = [
     "list_pieces",
     "object_of",
     "read_piece",
+    "subject_of",
 ]
 
 Piece = SegmentRef | ParquetGroup | KafkaPartition | LogPiece
@@ -65,13 +67,13 @@ def carries_of(layout: str) -> Carries:
 
 
 def list_pieces(
-    perform: Callable[[Any], Any], layout: str, selection: Selection
+    perform: Callable[[Any], Any], layout: str, selection: Selection, host: Host
 ) -> list[SegmentRef] | list[ParquetGroup] | list[KafkaPartition] | list[LogPiece]:
     """Return the pieces of a side, partition by partition, in the order of offsets."""
     if layout == PARQUET:
         return list_groups(perform, selection)
     if layout == NAMESPACE:
-        return list_namespace(perform, selection)
+        return list_namespace(perform, selection, host)
     if layout == LIVE:
         return list_live(perform, selection)
     return list_segments(perform, layout, selection)
@@ -102,6 +104,11 @@ def object_of(piece: Piece) -> str:
     return piece.key(piece.fmt.suffix) if isinstance(piece, SegmentRef) else piece.object
 
 
+def subject_of(piece: Piece) -> Subject:
+    """Return what a result about a piece is about."""
+    return Subject(piece.topic, piece.partition, piece.base_offset, object_of(piece))
+
+
 def read_piece(
     piece: Piece,
     store: str,
@@ -113,32 +120,21 @@ def read_piece(
 ) -> Stream:
     """Yield the records of a piece, and on the way what it takes to read them.
 
-    Settings are those of history.read_part, and for segments only.
+    Settings are those of segments.read.read_part, and for segments only.
 
     Raises:
         CorruptError, UnsupportedError: something is wrong with a segment.
     """
     chosen = tuple(columns)
     if isinstance(piece, SegmentRef):
-        yield from _read_segment(piece, store, chosen, offset_from, offset_to, settings)
+        flow = read_part(whole(piece, offset_from, offset_to), chosen, **settings)
+        yield from at_store(store, flow)
     elif isinstance(piece, ParquetGroup):
         yield from _within(read_group(piece, store, chosen), offset_from, offset_to)
     elif isinstance(piece, LogPiece):
         yield from read_namespace(piece, store, chosen, offset_from, offset_to)
     else:
         yield from read_live(piece, store, chosen, offset_from, offset_to)
-
-
-def _read_segment(
-    segment: SegmentRef,
-    store: str,
-    columns: tuple[str, ...],
-    offset_from: int,
-    offset_to: int,
-    settings: dict[str, Any],
-) -> Stream:
-    flow = read_part(whole(segment, offset_from, offset_to), columns, **settings)
-    yield from at_store_or_on(flow, store)
 
 
 def _within(stream: Stream, offset_from: int, offset_to: int) -> Stream:

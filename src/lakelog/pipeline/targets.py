@@ -8,7 +8,7 @@ A target takes in what comes, and writes a segment when that is large enough, or
 lies beside a segment is written before it, so that whoever sees a segment sees its index, too.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -17,17 +17,14 @@ from lakelog.errors import InvalidInputError
 from lakelog.formats import FORMATS
 from lakelog.formats.batches import BatchSegment, pieces
 from lakelog.formats.writing import SegmentWriter, new_segment, segment_of_batches
-from lakelog.pipeline.frame import Step, at_store
+from lakelog.pipeline.frame import TARGET, Step, at_store
 from lakelog.pipeline.listing import feed
 from lakelog.pipeline.output import put_once
 from lakelog.pipeline.parquet import DayWriter
-from lakelog.records import OFFSET_MAX, Codec, decode_header
+from lakelog.records import OFFSET_MAX, Codec, frames
 from lakelog.segments import SegmentRef, layout_named
 
-__all__ = ["TARGET", "BatchTarget", "DayTarget", "RecordTarget", "Target"]
-
-TARGET = "target"
-"""The name of the store that is written."""
+__all__ = ["BatchTarget", "DayTarget", "RecordTarget", "Target"]
 
 _PIECE_BYTES = 8 * 1024 * 1024
 
@@ -37,10 +34,6 @@ class Target:
 
     def __init__(self) -> None:
         self.created = self.present = self.records = self.batches = 0
-
-    def close(self) -> Step[None]:
-        """Write what is left."""
-        raise NotImplementedError
 
     def put(self, files: Mapping[str, Any]) -> Step[None]:
         """Write files in their order."""
@@ -156,7 +149,7 @@ class BatchTarget(Target):
 
     def _hold(self, data: memoryview) -> None:
         if data:
-            headers = [decode_header(data, at) for at in _starts(data)]
+            headers = [frame.header for frame in frames(data, after=None, crc=False)]
             if self._base is None:
                 self._base = headers[0].base_offset
             self.batches += len(headers)
@@ -176,14 +169,6 @@ class BatchTarget(Target):
         self._held, self._held_bytes, self._base = [], 0, None
 
 
-def _starts(data: memoryview) -> Iterator[int]:
-    """Yield where each batch begins."""
-    at = 0
-    while at < len(data):
-        yield at
-        at += decode_header(data, at).size
-
-
 def _within(data: memoryview, offset_from: int, offset_to: int) -> memoryview:
     """Return the batches that hold offsets of a range; they stand one behind the other.
 
@@ -191,8 +176,7 @@ def _within(data: memoryview, offset_from: int, offset_to: int) -> memoryview:
         InvalidInputError: one reaches past the end, where another copy of the log goes on.
     """
     start, end = 0, len(data)
-    for at in _starts(data):
-        header = decode_header(data, at)
+    for at, header in frames(data, after=None, crc=False):
         if header.next_offset <= offset_from:
             start = at + header.size
         elif header.base_offset >= offset_to:
@@ -208,6 +192,6 @@ def _within(data: memoryview, offset_from: int, offset_to: int) -> memoryview:
 
 def _cut(data: memoryview, room: int, *, at_least_one: bool) -> int:
     """Return how many bytes of whole batches fit."""
-    starts = [*_starts(data), len(data)]
+    starts = [*(frame.position for frame in frames(data, after=None, crc=False)), len(data)]
     fitting = [at for at in starts if at <= room]
     return starts[1] if at_least_one and fitting[-1:] == [0] else max(fitting)

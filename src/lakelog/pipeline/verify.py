@@ -20,20 +20,26 @@ costs.
 All copies of a partition are verified, not only the one that is read.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass
 
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
 from lakelog.formats import NOTHING, Block, Damage
-from lakelog.pipeline.absent import result_of_absent, unsealed_results
-from lakelog.pipeline.frame import UNVERIFIABLE, Finding, FindingCollector, Plan, Result, Step
-from lakelog.pipeline.listing import SOURCE, feed, list_copies, whole
-from lakelog.pipeline.sides import expected_reads
+from lakelog.pipeline.frame import (
+    SOURCE,
+    UNVERIFIABLE,
+    Connect,
+    FindingCollector,
+    Plan,
+    Result,
+    SourceJob,
+    Step,
+)
+from lakelog.pipeline.listing import feed, list_copies, result_of_absent, unsealed_results, whole
+from lakelog.pipeline.sides import expected_reads, subject_of
+from lakelog.ports import Host
 from lakelog.records import OFFSET_MAX
-from lakelog.segments import SegmentRef, Selection
+from lakelog.segments import SegmentRef
 from lakelog.segments.read import read_part
-from lakelog.store import StoreSpec
 
 __all__ = ["Verify"]
 
@@ -41,12 +47,11 @@ UNSEALED_NEXT = "--layout lakelog verifies all of it, its journal too"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verify:
+class Verify(SourceJob):
     """Verify the segments of a store."""
 
-    source: StoreSpec
     layout: str
-    selection: Selection = field(default_factory=Selection)
+    host: Host
     records: bool = False
     """Decode every record, too."""
     closed: bool = False
@@ -54,54 +59,33 @@ class Verify:
 
     verb = "verify"
 
-    @property
-    def stores(self) -> Mapping[str, StoreSpec]:
-        return {SOURCE: self.source}
-
-    def plan(self, connect: Callable[[str], Callable[[Any], Any]]) -> Plan:
+    def plan(self, connect: Connect) -> Plan:
         """List the segments."""
-        listed = list_copies(
-            connect(SOURCE), self.source, self.layout, self.selection, closed=self.closed
-        )
-        unsealed = unsealed_results(
-            self.source.url, self.layout, self.selection, connect(SOURCE), UNSEALED_NEXT
-        )
-        objects, expected = expected_reads(listed.segments, passes=2 if self.records else 1)
+        perform, url, layout = connect(SOURCE), self.source.url, self.layout
+        segments, results = list_copies(perform, url, layout, self.selection, closed=self.closed)
+        unsealed = unsealed_results(url, layout, self.selection, perform, self.host, UNSEALED_NEXT)
+        objects, expected = expected_reads(segments, passes=2 if self.records else 1)
         return Plan(
-            units=listed.segments,
+            units=segments,
             objects_read=objects,
             expected=expected,
-            results=listed.results + unsealed,
+            results=results + unsealed,
         )
 
     def step(self, segment: SegmentRef) -> Step[Result]:
         """Verify one segment."""
-        notes = FindingCollector()
-        result = Result(
-            topic=segment.topic,
-            partition=segment.partition,
-            base_offset=segment.base_offset,
-            object=segment.key(segment.fmt.suffix),
-            outcome="good",
-        )
+        subject, findings = subject_of(segment), FindingCollector()
         try:
-            count, batches, end = yield from _walk(segment, notes)
-            outcome = _judge(segment, end, notes)
+            count, batches, end = yield from _walk(segment, findings)
+            outcome = _judge(segment, end, findings)
             if self.records and outcome != "damaged":
-                outcome = (yield from _decode(segment, notes)) or outcome
+                outcome = (yield from _decode(segment, findings)) or outcome
         except NotFoundError:
-            return (yield from result_of_absent(segment, result, SOURCE))
-        return replace(
-            result,
-            outcome=outcome,
-            records=count,
-            batches=batches,
-            findings=tuple(notes.kept),
-            findings_count=notes.count,
-        )
+            return (yield from result_of_absent(segment, subject))
+        return subject.result(outcome, findings, records=count, batches=batches)
 
 
-def _walk(segment: SegmentRef, notes: FindingCollector) -> Step[tuple[int, int, int]]:
+def _walk(segment: SegmentRef, findings: FindingCollector) -> Step[tuple[int, int, int]]:
     """Return records, batches and the offset behind the last of them."""
     count = batches = 0
     end = segment.base_offset
@@ -110,7 +94,7 @@ def _walk(segment: SegmentRef, notes: FindingCollector) -> Step[tuple[int, int, 
         nonlocal count, batches, end
         if isinstance(found, Damage):
             key = segment.key(found.error.where or segment.fmt.suffix)
-            notes.add(Finding(key, found.position, found.size, found.error.what))
+            findings.add(key, found.error.what, at=found.position, size=found.size)
         else:
             batches += 1
             count += found.count
@@ -120,18 +104,18 @@ def _walk(segment: SegmentRef, notes: FindingCollector) -> Step[tuple[int, int, 
     return count, batches, end
 
 
-def _judge(segment: SegmentRef, end: int, notes: FindingCollector) -> str:
+def _judge(segment: SegmentRef, end: int, findings: FindingCollector) -> str:
     """Return the outcome of a walk, and note how the segment and the next one meet."""
     key, next_ = segment.key(segment.fmt.suffix), segment.next_offset_max
-    is_damaged = notes.count > 0
+    is_damaged = findings.count > 0
     if end > next_:
-        what = f"offsets up to {end - 1}, the next segment begins at {next_}"
-        notes.add(Finding(key, 0, 0, what))
+        findings.add(key, f"offsets up to {end - 1}, the next segment begins at {next_}")
         is_damaged = True
     has_gap = end < next_ < OFFSET_MAX and not segment.has_row and not is_damaged
     if has_gap:
-        what = f"no segment holds offsets {end} to {next_ - 1}: compacted or expired, or lost"
-        notes.add(Finding(key, 0, 0, what))
+        findings.add(
+            key, f"no segment holds offsets {end} to {next_ - 1}: compacted or expired, or lost"
+        )
     if is_damaged:
         return "damaged"
     if not segment.fmt.checksums:
@@ -139,11 +123,11 @@ def _judge(segment: SegmentRef, end: int, notes: FindingCollector) -> str:
     return "gap" if has_gap else "good"
 
 
-def _decode(segment: SegmentRef, notes: FindingCollector) -> Step[str]:
+def _decode(segment: SegmentRef, findings: FindingCollector) -> Step[str]:
     """Decode every record and let go of it; return "damaged" if one cannot be read."""
     try:
         yield from feed(segment, read_part(whole(segment)))
     except (CorruptError, UnsupportedError) as error:
-        notes.add(Finding(error.where, error.at, 0, error.what))
+        findings.add(error.where, error.what, at=error.at)
         return "damaged"
     return ""

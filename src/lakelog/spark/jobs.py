@@ -1,7 +1,7 @@
 """Jobs of the pipeline on Spark: one task a partition, results home as Arrow.
 
-    verify(spark, url, layout=...)        a job out of plain words, run; returns a Report
-    run_job(spark, job)                   any job; ``words`` makes them
+    verify(spark, url, layout=...)        a job out of addresses and names, run; returns a Report
+    run_job(spark, job)                   any job; ``lakelog.pipeline.jobs`` makes them
 
 Tasks are rows of a DataFrame, and ``mapInArrow`` runs them. That is faster than going through a
 data source, because Spark does not turn what comes back into rows and copy it twice; and it works
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakelog.host import THIS_HOST
 from lakelog.pipeline import (
     RESULT_SCHEMA,
     Compact,
@@ -32,10 +33,11 @@ from lakelog.pipeline import (
     Report,
     Result,
     Task,
-    compact_crowded,
+    compact_shuffled,
     pack,
     plan_job,
     results_to_arrow,
+    results_to_table,
     run_planned,
     run_task,
 )
@@ -95,53 +97,60 @@ def run_job(
     planned: tuple[Plan, Usage] | None = None,
 ) -> Report:
     """Plan a job, or take the plan at hand, run it on a cluster, and report."""
-
-    def run_units(job: Job, units: Sequence[Any]) -> pa.Table:
-        # Large tasks first: whoever is done early takes small ones.
-        size = task_bytes or task_bytes_of(spark, units)
-        tasks = sorted(pack(units, size), key=lambda task: -task.size)
-        if not isinstance(job, Compact):
-            return _run_tasks(spark, job, tasks, counters).cast(RESULT_SCHEMA)
-        told = _run_tasks(spark, replace(job, whole=True), tasks, counters).cast(RESULT_SCHEMA)
-        return _uncrowded(spark, job, units, told)
-
     planned = planned or plan_job(job)
     counters = _Counters.of(spark) if watch is not None else None
-    wave_bytes = TASKS_PER_SLOT * slots(spark) * (task_bytes or TASK_BYTES)
+    clock = THIS_HOST.clock
+    since_ms = clock.boot_ms()
     with _watching(counters, planned[0], watch):
-        return run_planned(job, planned, run_units, wave_bytes=wave_bytes)
+        report = run_planned(job, planned, SparkRunner(spark, task_bytes, counters))
+    return replace(report, seconds=(clock.boot_ms() - since_ms) / 1000)
 
 
-def _uncrowded(
-    spark: "SparkSession", job: Compact, units: Sequence[CompactUnit], told: pa.Table
-) -> pa.Table:
-    """Return results of compaction in which no partition was left because of its many keys."""
-    is_crowded = pc.equal(told["outcome"], "crowded")
-    crowded = told.filter(is_crowded)
-    places = set(zip(crowded["topic"].to_pylist(), crowded["partition"].to_pylist(), strict=True))
-    if not places:
-        return told
-    results: list[Result] = []
-    for unit in units:
-        if (unit.topic.name, unit.partition) in places:
-            done = compact_crowded(job, unit, partial(clean_all, spark))
-            # With transactions, as much as a map has room for; the next run goes on.
-            results += [done] if done else run_task(job, Task(units=(unit,), size=unit.size))
-    table = pa.Table.from_batches([results_to_arrow(results)])
-    return pa.concat_tables([told.filter(pc.invert(is_crowded)), table])
+@dataclass(frozen=True, slots=True)
+class SparkRunner:
+    """Runs the units of a job on a cluster; see ``pipeline.Runner``."""
 
+    spark: "SparkSession"
+    task_bytes: int | None
+    counters: "_Counters | None"
 
-def _run_tasks(
-    spark: "SparkSession", job: Job, tasks: list[Task], counters: "_Counters | None"
-) -> pa.Table:
-    rows = pa.table(
-        {
-            "number": pa.array(range(len(tasks)), pa.int32()),
-            "task": pa.array((pickle.dumps(task) for task in tasks), pa.binary()),
-        }
-    )
-    frame = _spread(spark.createDataFrame(rows), len(tasks))
-    return frame.mapInArrow(partial(_perform, job, counters), _RESULT_DDL).toArrow()
+    @property
+    def wave_bytes(self) -> int:
+        return TASKS_PER_SLOT * slots(self.spark) * (self.task_bytes or TASK_BYTES)
+
+    def run_units(self, job: Job, units: Sequence[Any]) -> pa.Table:
+        # Large tasks first: whoever is done early takes small ones.
+        size = self.task_bytes or task_bytes_of(self.spark, units)
+        tasks = sorted(pack(units, size), key=lambda task: -task.size)
+        if not isinstance(job, Compact):
+            return self._run_tasks(job, tasks)
+        return self._compact_crowded(job, units, self._run_tasks(replace(job, whole=True), tasks))
+
+    def _run_tasks(self, job: Job, tasks: list[Task]) -> pa.Table:
+        rows = pa.table(
+            {
+                "number": pa.array(range(len(tasks)), pa.int32()),
+                "task": pa.array((pickle.dumps(task) for task in tasks), pa.binary()),
+            }
+        )
+        frame = _spread(self.spark.createDataFrame(rows), len(tasks))
+        made = frame.mapInArrow(partial(_perform, job, self.counters), _RESULT_DDL)
+        return made.toArrow().cast(RESULT_SCHEMA)
+
+    def _compact_crowded(
+        self, job: Compact, units: Sequence[CompactUnit], told: pa.Table
+    ) -> pa.Table:
+        """Return results of compaction in which no partition was left because of its many keys."""
+        is_crowded = pc.equal(told["outcome"], "crowded")
+        crowded = told.filter(is_crowded)
+        left = set(zip(crowded["topic"].to_pylist(), crowded["partition"].to_pylist(), strict=True))
+        results: list[Result] = []
+        for unit in units:
+            if (unit.topic.name, unit.partition) in left:
+                done = compact_shuffled(job, unit, partial(clean_all, self.spark))
+                # With transactions, as much as a map has room for; the next run goes on.
+                results += [done] if done else run_task(job, Task(units=(unit,), size=unit.size))
+        return pa.concat_tables([told.filter(pc.invert(is_crowded)), results_to_table(results)])
 
 
 def _spread(frame: "DataFrame", count: int) -> "DataFrame":
@@ -235,7 +244,9 @@ def import_kafka(
     **words: Any,
 ) -> Report:
     """Make topics out of the log directories of Kafka brokers; words are those of import_job."""
-    return run_job(spark, import_job(folders, **words), task_bytes=task_bytes, watch=watch)
+    return run_job(
+        spark, import_job(folders, host=THIS_HOST, **words), task_bytes=task_bytes, watch=watch
+    )
 
 
 def verify(
@@ -247,7 +258,9 @@ def verify(
     **words: Any,
 ) -> Report:
     """Check every byte of the segments below ``url``; words are those of verify_job."""
-    return run_job(spark, verify_job(url, **words), task_bytes=task_bytes, watch=watch)
+    return run_job(
+        spark, verify_job(url, host=THIS_HOST, **words), task_bytes=task_bytes, watch=watch
+    )
 
 
 def compare(
@@ -259,7 +272,9 @@ def compare(
     **words: Any,
 ) -> Report:
     """Compare what two places hold, record by record; words are those of compare_job."""
-    return run_job(spark, compare_job(url, **words), task_bytes=task_bytes, watch=watch)
+    return run_job(
+        spark, compare_job(url, host=THIS_HOST, **words), task_bytes=task_bytes, watch=watch
+    )
 
 
 def reindex(
@@ -283,4 +298,6 @@ def convert(
     **words: Any,
 ) -> Report:
     """Convert segments into another layout; words are those of convert_job."""
-    return run_job(spark, convert_job(url, **words), task_bytes=task_bytes, watch=watch)
+    return run_job(
+        spark, convert_job(url, host=THIS_HOST, **words), task_bytes=task_bytes, watch=watch
+    )

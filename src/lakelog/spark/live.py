@@ -13,9 +13,9 @@ every other query of the same frame, which then misses rows (decision 18).
 from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import InputPartition
 
-from lakelog.host import SystemClock, new_id
+from lakelog.host import THIS_HOST
 from lakelog.log import (
     Driver,
     Extent,
@@ -29,9 +29,10 @@ from lakelog.log import (
 from lakelog.log.tables import read_namespace_table
 from lakelog.model import Rules
 from lakelog.spark.options import ReadOptions
+from lakelog.spark.tables import OptionsReader
 from lakelog.spark.telling import told_plainly
 from lakelog.spark.worker import disable_collector, uncollected
-from lakelog.store import Perform, StoreSpec, retrying
+from lakelog.store import Perform, retrying
 
 __all__ = [
     "LiveReader",
@@ -55,9 +56,8 @@ class ReadPartition(InputPartition):
 def live_log(options: ReadOptions, perform: Perform | None = None) -> NamespaceReader:
     """Return the log that the options name."""
     if perform is None:
-        store = StoreSpec(options.path, dict(options.store_options)).open()
-        perform = retrying(store.perform)
-    return NamespaceReader(perform, SystemClock(), new_id)
+        perform = retrying(options.store.open().perform)
+    return NamespaceReader(perform, *THIS_HOST)
 
 
 def members_of(
@@ -95,17 +95,14 @@ def read_live(
     from lakelog.log.rows import read_task
 
     disable_collector()
-    store = StoreSpec(options.path, dict(options.store_options)).open()
-    survey = Survey(rules=partition.rules, clock=SystemClock(), ids=new_id)
+    clock, ids = THIS_HOST
+    survey = Survey(rules=partition.rules, clock=clock, ids=ids)
     reads = read_task(partition.task, survey.lane, columns, may_lose=not options.fail_on_data_loss)
-    yield from Driver(retrying(store.perform)).batches(reads)
+    yield from Driver(retrying(options.store.open().perform)).batches(reads)
 
 
-class LiveReader(DataSourceReader):
+class LiveReader(OptionsReader):
     """A batch read: plans on the driver, reads on the executors."""
-
-    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
-        self._options, self._columns = options, columns
 
     @told_plainly()
     @uncollected()
@@ -120,11 +117,8 @@ class LiveReader(DataSourceReader):
         return read_live(partition, self._options, self._columns)
 
 
-class LiveTableReader(DataSourceReader):
+class LiveTableReader(OptionsReader):
     """A table about the namespace: one task makes it, which reads manifests and no record."""
-
-    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
-        self._options, self._columns = options, columns
 
     def partitions(self) -> list[InputPartition]:
         return [InputPartition(None)]

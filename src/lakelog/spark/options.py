@@ -109,6 +109,10 @@ class ReadOptions:
     def is_live(self) -> bool:
         return self.layout == NAMESPACE
 
+    @property
+    def store(self) -> StoreSpec:
+        return StoreSpec(self.path, dict(self.store_options))
+
 
 def parse_options(options: Mapping[str, str], *, query: str = "batch") -> ReadOptions:
     """Return what the options of a read mean; ``query`` is batch, stream, or not known yet: any.
@@ -135,7 +139,7 @@ def parse_options(options: Mapping[str, str], *, query: str = "batch") -> ReadOp
         layout=layout,
         selection=_selection(given, required=layout == NAMESPACE and table == _RECORDS),
         starting=_starting(given, default),
-        ending=_place(given, "ending", LATEST, or_latest=True),
+        ending=_offset_spec(given, "ending", LATEST, or_latest=True),
         include_headers=_boolean(given, "includeHeaders"),
         columns=None if columns is None else tuple(c.strip() for c in columns.split(",")),
         split_bytes=_number(given, "splitBytes", SPLIT_BYTES),
@@ -314,10 +318,12 @@ def _starting(given: Mapping[str, str], default: int) -> OffsetSpec:
     strategy = given.get("startingOffsetsByTimestampStrategy", "error").lower()
     if strategy not in ("error", "latest"):
         raise InvalidInputError(f"startingOffsetsByTimestampStrategy {strategy!r}: error or latest")
-    return _place(given, "starting", default, or_latest=strategy == "latest")
+    return _offset_spec(given, "starting", default, or_latest=strategy == "latest")
 
 
-def _place(given: Mapping[str, str], side: str, default: int, *, or_latest: bool) -> OffsetSpec:
+def _offset_spec(
+    given: Mapping[str, str], side: str, default: int, *, or_latest: bool
+) -> OffsetSpec:
     if f"{side}Timestamp" in given:
         text = given[f"{side}Timestamp"]
         timestamp = int(text) if text in _SPECIAL else _number(given, f"{side}Timestamp", 0)

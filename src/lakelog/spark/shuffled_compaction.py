@@ -1,8 +1,8 @@
-"""compact on Spark, for partitions whose keys fit into no single task (``pipeline.crowded``).
+"""compact on Spark, for partitions whose keys fit into no task: ``pipeline.shuffled_compaction``.
 
     segments --note-->    bucket, segment, slots
              --shuffle--> bucket
-             --settle-->  segment, slots
+             --match-->   segment, slots
              --shuffle--> segment
              --clean-->   segment, what was made
 
@@ -33,21 +33,18 @@ if TYPE_CHECKING:
 __all__ = ["clean_all"]
 
 _NOTED = "bucket int, segment int, slots binary"
-_SETTLED = "segment int, slots binary"
+_MATCHED = "segment int, slots binary"
 _CLEANED = "segment int, made binary"
 
 
-def clean_all(spark: "SparkSession", crowd: ShuffledCompaction) -> list[CompactedSegment]:
+def clean_all(spark: "SparkSession", compaction: ShuffledCompaction) -> list[CompactedSegment]:
     """Return what has become of each segment, in their order."""
-    tasks = min(len(crowd), max(TASKS_PER_SLOT * slots(spark), crowd.size // TASK_BYTES))
-    segments = spark.range(0, len(crowd), 1, tasks).selectExpr("cast(id as int) as segment")
-    noted = segments.mapInArrow(partial(_note, crowd), _NOTED)
-    by_bucket = noted.repartition(min(tasks, crowd.buckets), "bucket").sortWithinPartitions(
-        "bucket"
-    )
-    settled = by_bucket.mapInArrow(_settle, _SETTLED)
-    by_segment = settled.repartition(tasks, "segment").sortWithinPartitions("segment")
-    cleaned = by_segment.mapInArrow(partial(_clean, crowd), _CLEANED).toArrow()
+    tasks = min(len(compaction), max(TASKS_PER_SLOT * slots(spark), compaction.size // TASK_BYTES))
+    segments = spark.range(0, len(compaction), 1, tasks).selectExpr("cast(id as int) as segment")
+    noted = segments.mapInArrow(partial(_note, compaction), _NOTED)
+    by_bucket = _shuffled(noted, min(tasks, compaction.buckets), "bucket")
+    by_segment = _shuffled(by_bucket.mapInArrow(_match, _MATCHED), tasks, "segment")
+    cleaned = by_segment.mapInArrow(partial(_clean, compaction), _CLEANED).toArrow()
     made = cleaned.sort_by("segment")["made"].to_pylist()
     return [pickle.loads(one) for one in made]  # noqa: S301 (this job's own tasks made it)
 
@@ -62,10 +59,10 @@ def _shuffled(frame: "DataFrame", tasks: int, by: str) -> "DataFrame":
 _Batches = Iterable[pa.RecordBatch]
 
 
-def _note(crowd: ShuffledCompaction, batches: _Batches) -> Iterator[pa.RecordBatch]:
+def _note(compaction: ShuffledCompaction, batches: _Batches) -> Iterator[pa.RecordBatch]:
     disable_collector()
     for (segment,) in _rows(batches):
-        blocks = [(segment % crowd.buckets, b""), *crowd.note(segment)]
+        blocks = [(segment % compaction.buckets, b""), *compaction.note(segment)]
         yield pa.record_batch(
             {
                 "bucket": pa.array([bucket for bucket, _ in blocks], pa.int32()),
@@ -75,7 +72,7 @@ def _note(crowd: ShuffledCompaction, batches: _Batches) -> Iterator[pa.RecordBat
         )
 
 
-def _settle(batches: _Batches) -> Iterator[pa.RecordBatch]:
+def _match(batches: _Batches) -> Iterator[pa.RecordBatch]:
     for _, rows in groupby(_rows(batches), _first):
         blocks = [(segment, slots) for _, segment, slots in rows]
         told = [(segment, slots) for segment, slots in blocks if not slots]
@@ -88,10 +85,10 @@ def _settle(batches: _Batches) -> Iterator[pa.RecordBatch]:
         )
 
 
-def _clean(crowd: ShuffledCompaction, batches: _Batches) -> Iterator[pa.RecordBatch]:
+def _clean(compaction: ShuffledCompaction, batches: _Batches) -> Iterator[pa.RecordBatch]:
     disable_collector()
     for segment, rows in groupby(_rows(batches), _first):
-        made = crowd.clean(segment, [slots for _, slots in rows])
+        made = compaction.clean(segment, [slots for _, slots in rows])
         yield pa.record_batch(
             {
                 "segment": pa.array([segment], pa.int32()),

@@ -29,10 +29,16 @@ from lakelog.segments.scan import ScanRequest, plan_scan
 from lakelog.segments.tables import TABLES, table_schema
 from lakelog.spark.live import LiveReader, LiveTableReader
 from lakelog.spark.options import ReadOptions, is_new_table, parse_options
-from lakelog.spark.tables import BatchesReader, SegmentsReader, SplitPartition, warn_of_unsealed
+from lakelog.spark.tables import (
+    BatchesReader,
+    OptionsReader,
+    SegmentsReader,
+    SplitPartition,
+    warn_of_unsealed,
+)
 from lakelog.spark.telling import told_plainly
 from lakelog.spark.worker import disable_collector
-from lakelog.store import StoreSpec, retrying
+from lakelog.store import retrying
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamReader
@@ -122,12 +128,8 @@ def _check_schema(given: StructType, ours: pa.Schema) -> None:
             raise InvalidInputError(f"column {field.name} is {expected}, not {kind}")
 
 
-class RecordsReader(DataSourceReader):
+class RecordsReader(OptionsReader):
     """Plans on the driver, reads on the executors."""
-
-    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
-        self._options, self._columns = options, columns
-        self._store = StoreSpec(options.path, dict(options.store_options))
 
     @told_plainly()
     def partitions(self) -> list[InputPartition]:
@@ -141,7 +143,7 @@ class RecordsReader(DataSourceReader):
             splits_min=options.min_partitions,
             mode=options.mode,
         )
-        splits: list[ReadTask] = plan_scan(self._store.open(), request)
+        splits: list[ReadTask] = plan_scan(options.store.open(), request)
         warn_of_unsealed(options)
         return [SplitPartition(split) for split in splits]
 
@@ -152,5 +154,5 @@ class RecordsReader(DataSourceReader):
             from lakelog.segments.mend import read_split
 
             disable_collector()
-            perform = retrying(self._store.open().perform)
+            perform = retrying(self._options.store.open().perform)
             yield from read_split(partition.split, perform, self._columns, mode=self._options.mode)

@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from lakelog.errors import NotFoundError
-from lakelog.host import SystemClock
+from lakelog.host import THIS_HOST
 from lakelog.log import (
     Extent,
     Key,
@@ -63,7 +63,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         perform: Perform | None = None,
     ) -> None:
         self._options, self._columns = options, columns
-        self._clock = clock or SystemClock()
+        self._clock = clock or THIS_HOST.clock
         self._perform = perform
         self._losses = Losses(fail=options.fail_on_data_loss)
         self._log: NamespaceReader | None = None

@@ -11,16 +11,22 @@ from logging import getLogger
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from lakelog.host import SystemClock, new_id
+from lakelog.host import THIS_HOST
 from lakelog.log import tell_unsealed
 from lakelog.segments import HISTORY, ReadTask, each_segment, plan_tasks
 from lakelog.segments.tables import read_batches, read_segments
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.telling import told_plainly
 from lakelog.spark.worker import disable_collector
-from lakelog.store import StoreSpec, retrying, run, working_by_threads
+from lakelog.store import retrying, run, working_by_threads
 
-__all__ = ["BatchesReader", "SegmentsReader", "SplitPartition", "warn_of_unsealed"]
+__all__ = [
+    "BatchesReader",
+    "OptionsReader",
+    "SegmentsReader",
+    "SplitPartition",
+    "warn_of_unsealed",
+]
 
 _LOG = getLogger(__name__)
 
@@ -29,9 +35,8 @@ def warn_of_unsealed(options: ReadOptions) -> None:
     """Tell the log of the driver what a plan over the segments of a namespace leaves out."""
     if options.layout != HISTORY:
         return
-    store = StoreSpec(options.path, dict(options.store_options)).open()
-    flow = tell_unsealed(options.selection, SystemClock(), new_id)
-    if told := run(flow, working_by_threads(retrying(store.perform))):
+    flow = tell_unsealed(options.selection, *THIS_HOST)
+    if told := run(flow, working_by_threads(retrying(options.store.open().perform))):
         _LOG.warning("%s: %s: leave the option layout out to read them, too", options.path, told)
 
 
@@ -43,34 +48,33 @@ class SplitPartition(InputPartition):
         self.split = split
 
 
-class SegmentsReader(DataSourceReader):
-    """One task lists everything."""
+class OptionsReader(DataSourceReader):
+    """A reader that knows its options, and the columns that are wanted."""
 
     def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
         self._options, self._columns = options, columns
-        self._store = StoreSpec(options.path, dict(options.store_options))
+
+
+class SegmentsReader(OptionsReader):
+    """One task lists everything."""
 
     def partitions(self) -> list[InputPartition]:
         return [InputPartition(None)]
 
     def read(self, _: InputPartition) -> Iterator[pa.RecordBatch]:
         options = self._options
-        perform = working_by_threads(retrying(self._store.open().perform))
+        perform = working_by_threads(retrying(options.store.open().perform))
         segments = each_segment(perform, options.layout, options.selection)
         yield from read_segments(segments, self._columns)
 
 
-class BatchesReader(DataSourceReader):
+class BatchesReader(OptionsReader):
     """Tasks of whole segments."""
-
-    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
-        self._options, self._columns = options, columns
-        self._store = StoreSpec(options.path, dict(options.store_options))
 
     @told_plainly()
     def partitions(self) -> list[InputPartition]:
         options = self._options
-        perform = working_by_threads(retrying(self._store.open().perform))
+        perform = working_by_threads(retrying(options.store.open().perform))
         segments = list(each_segment(perform, options.layout, options.selection))
         splits = plan_tasks(
             segments,
@@ -84,5 +88,5 @@ class BatchesReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, SplitPartition):
             disable_collector()
-            perform = retrying(self._store.open().perform)
+            perform = retrying(self._options.store.open().perform)
             yield from read_batches(partition.split, perform, self._columns)

@@ -98,7 +98,7 @@ from lakelog.store.promises import PROBE_AT_START, PROBE_THOROUGH, ProbeSize, Ve
 from lakelog.store.puts import SOON, Put, Unanswered, put_advisory, put_answered, put_named
 from lakelog.store.remote import RemoteStore
 from lakelog.store.retry import RetryPolicy, retrying, retrying_async
-from lakelog.store.together import together, tried
+from lakelog.store.together import isolated, together, tried
 
 __all__ = [
     "AT_ONCE",
@@ -172,6 +172,7 @@ __all__ = [
     "get_range",
     "head",
     "is_there",
+    "isolated",
     "join_body",
     "list_objects",
     "machine_finding",

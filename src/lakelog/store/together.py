@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from lakelog.errors import LakelogError
 from lakelog.store.operations import AT_ONCE, Many, Op, Wait, Work
 
-__all__ = ["together", "tried"]
+__all__ = ["isolated", "together", "tried"]
 
 T = TypeVar("T")
 
@@ -103,3 +103,12 @@ def tried(flow: Work[T]) -> Work[T | LakelogError]:
         return (yield from flow)
     except LakelogError as error:
         return error
+
+
+def isolated(flow: Work[T], what: str, failures: dict[str, LakelogError]) -> Work[T | None]:
+    """Run a flow whose error ends no other; None: it failed, and ``failures[what]`` says why."""
+    try:
+        return (yield from flow)
+    except LakelogError as error:
+        failures[what] = error
+        return None

@@ -18,7 +18,7 @@ from lakelog.maintenance import (
     MaintenanceReport,
     finish_writes,
     maintain_lane,
-    maintain_topic,
+    maintain_topics,
 )
 from lakelog.manifests import change_manifest, changes
 from lakelog.store import Wait, Work
@@ -69,7 +69,7 @@ def keeper(town: Town, process: Process) -> Work[None]:
             if town.random.random() < 0.4:
                 grace_ms = town.rules.grace_ms
                 for topic in topics:
-                    yield from maintain_topic(topic, town.world.ids, kept, grace_ms=grace_ms)
+                    yield from maintain_topics([topic], town.world.ids, kept, grace_ms=grace_ms)
                 now_ms = yield from store_now(town.world.ids)
                 writes = yield from finish_writes({0: lane}, now_ms=now_ms, grace_ms=grace_ms)
                 kept.failures |= writes.failures

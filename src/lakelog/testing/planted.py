@@ -18,6 +18,7 @@ from lakelog.journal import Head as LaneHead
 from lakelog.journal import follow as real_follow
 from lakelog.journal import read_bundle as real_read_bundle
 from lakelog.log import Bounds, refresh
+from lakelog.maintenance import HistoryObject
 from lakelog.manifests import Intent, Manifest, SegmentRow, changes, read_manifest
 from lakelog.names import bundle_key, head_key
 from lakelog.store import (
@@ -239,10 +240,10 @@ _real_sweepable = _of(_STAGED, "_sweepable")
 
 def _cells_alone(cells: Any, lanes: Any, _staged: Any, *others: Any, **named: Any) -> Work[Any]:
     """Forget the cells of earlier batches, whatever of them is still staged."""
-    return (yield from _real_keep_cells(cells, lanes, frozenset(), *others, **named))
+    return (yield from _real_finish_decided(cells, lanes, frozenset(), *others, **named))
 
 
-_real_keep_cells = _of(_STAGED, "_keep_cells")
+_real_finish_decided = _of(_STAGED, "_finish_decided")
 
 
 def _nothing(*_: object) -> None:
@@ -289,7 +290,7 @@ BUGS: dict[str, Bug] = {
     ),
     "sweep-intent": Bug(
         "objects are swept whose writer has announced them",
-        (("lakelog.maintenance.sweep", "_is_of", _no), (_CHANGES, "cancel", _nothing)),
+        ((HistoryObject, "is_of", _no), (_CHANGES, "cancel", _nothing)),
     ),
     "ack-failed": Bug(
         "a request of a failed flush is acknowledged",
@@ -350,7 +351,7 @@ BUGS: dict[str, Bug] = {
     ),
     "bulk-cell": Bug(
         "the cell of a batch is forgotten while bundles point at what it staged",
-        ((_STAGED, "_keep_cells", _cells_alone),),
+        ((_STAGED, "_finish_decided", _cells_alone),),
     ),
     "plain-again": Bug(
         "a plain batch of unknown outcome is appended again",

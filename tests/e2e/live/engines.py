@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
 
+from lakelog.host import THIS_HOST
 from lakelog.pipeline import Job
 from lakelog.pipeline.jobs import (
     compact_job,
@@ -43,17 +44,28 @@ def job_of(verb: str, place: StoreSpec, *, idle: bool = False) -> Job:
     match verb:
         case "seal":
             return seal_job(
-                url, segment_bytes=SEALED_BYTES, backlog_ms=0, idle=idle, store_options=options
+                url,
+                host=THIS_HOST,
+                segment_bytes=SEALED_BYTES,
+                backlog_ms=0,
+                idle=idle,
+                store_options=options,
             )
         case "merge":
-            return merge_job(url, segment_bytes=MERGED_BYTES, rows_min=2, store_options=options)
+            return merge_job(
+                url, host=THIS_HOST, segment_bytes=MERGED_BYTES, rows_min=2, store_options=options
+            )
         case "compact":
-            return compact_job(url, segment_bytes=CLEANED_BYTES, always=True, store_options=options)
+            return compact_job(
+                url, host=THIS_HOST, segment_bytes=CLEANED_BYTES, always=True, store_options=options
+            )
         case "retain":
-            return retain_job(url, store_options=options)
+            return retain_job(url, host=THIS_HOST, store_options=options)
         case _:
             assert verb == "verify", verb
-            return verify_job(url, layout="lakelog", records=True, store_options=options)
+            return verify_job(
+                url, host=THIS_HOST, layout="lakelog", records=True, store_options=options
+            )
 
 
 class Engine(Protocol):

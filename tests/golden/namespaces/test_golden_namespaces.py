@@ -15,9 +15,11 @@ from kio.schema.errors import ErrorCode
 
 import lakelog
 from lakelog.catalog import read_topic
+from lakelog.host import THIS_HOST
 from lakelog.maintenance import SealSettings, maintain
 from lakelog.model import Record
 from lakelog.pipeline import CompactSettings, VerifyNamespace, compact_partition
+from lakelog.pipeline.frame import BAD
 from lakelog.records import NewBatch, encode_batch
 from lakelog.store import StoreSpec
 from release.versions import released
@@ -40,7 +42,7 @@ from tests.golden.namespaces.life import HOUR_MS, small_limits
 from tests.golden.namespaces.members import commit, join_classic
 from tests.unit.broker.site import Client, connect
 
-VERIFY = VerifyNamespace(source=StoreSpec("memory:"), records=True)
+VERIFY = VerifyNamespace(host=THIS_HOST, source=StoreSpec("memory:"), records=True)
 SERVED = ("topics", "partitions", "groups")
 FINISHED_BY_THE_KEEPER = {"loaded-0": 6, "loaded-1": 6}
 """Records of a bulk write that was decided for: they are part of the log as soon as it is kept."""
@@ -91,7 +93,7 @@ def batch(*values: bytes, at_ms: int, producer: tuple[int, int, int] = (-1, -1, 
 def assert_nothing_is_wrong(site: Copy) -> None:
     results = site.work(VERIFY)
     assert len(results) > 20
-    assert [one for one in results if one.is_bad] == []
+    assert [one for one in results if one.outcome in BAD] == []
 
 
 # ---------------------------------------------------------------------------- what is kept

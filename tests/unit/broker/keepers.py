@@ -23,7 +23,7 @@ def failing(spec: StoreSpec, settings: MaintenanceSettings, pipe: Connection) ->
 
 def greedy(spec: StoreSpec, settings: MaintenanceSettings, pipe: Connection) -> None:
     """Take four times as much as is allowed."""
-    maintenance._cap(settings.memory_bytes)
+    maintenance._limit_memory(settings.memory_bytes)
     bytearray(settings.memory_bytes // 4)
     try:
         bytearray(settings.memory_bytes * 4)

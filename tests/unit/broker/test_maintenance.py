@@ -57,7 +57,7 @@ def test_a_broker_has_its_namespace_kept(log: StoreSpec, tmp_path: Path) -> None
     metrics, reports = Metrics(), list[MaintenancePass]()
 
     async def story() -> None:
-        async with MaintenanceProcess(log, SOON, metrics, told=reports.append) as keeper:
+        async with MaintenanceProcess(log, SOON, metrics, on_report=reports.append) as keeper:
             await until(lambda: len(reports) >= 2)
             assert keeper.process_id is not None
             assert os.getpriority(os.PRIO_PROCESS, keeper.process_id) >= 10
@@ -76,7 +76,7 @@ def test_what_a_pass_cannot_do_is_told_and_the_next_one_tries_again(tmp_path: Pa
 
     async def story() -> None:
         spec = StoreSpec(f"file://{tmp_path}")
-        async with MaintenanceProcess(spec, SOON, metrics, told=reports.append):
+        async with MaintenanceProcess(spec, SOON, metrics, on_report=reports.append):
             await until(lambda: len(reports) >= 2)
 
     asyncio.run(story())
@@ -92,7 +92,7 @@ def test_one_that_dies_is_started_again_later_each_time(
     metrics, said = Metrics(), list[str]()
 
     async def story() -> None:
-        async with MaintenanceProcess(log, SOON, metrics, complain=said.append, target=failing):
+        async with MaintenanceProcess(log, SOON, metrics, on_error=said.append, target=failing):
             await until(lambda: metrics.keep_restarts >= 2)
 
     asyncio.run(story())
@@ -105,7 +105,7 @@ def test_one_that_takes_too_much_is_ended_and_told(log: StoreSpec) -> None:
 
     async def story() -> None:
         async with MaintenanceProcess(
-            log, settings, Metrics(), complain=said.append, target=greedy
+            log, settings, Metrics(), on_error=said.append, target=greedy
         ):
             await until(lambda: bool(said))
 

@@ -169,7 +169,7 @@ async def test_what_is_wrong_shows_in_readiness_and_in_health() -> None:
             running.append(started)
             assert await get(server.address, "/readyz") == (200, "ok\n")
             keeper._take(MaintenancePass(failures={"topic t": "it is damaged"}, failures_count=1))
-            said = "ready; the last pass of the keeper failed for 1: topic t: it is damaged\n"
+            said = "ready; the last maintenance pass failed for 1: topic t: it is damaged\n"
             assert await get(server.address, "/readyz") == (200, said)
             assert await get(server.address, "/healthz") == (200, said)
             keeper._take(MaintenancePass())
@@ -234,7 +234,7 @@ def test_a_keeper_that_died_shows_until_a_pass_has_ended_well() -> None:
         async with keeper:
             await until(lambda: lives)
             await until(keeper.trouble)
-            assert "the keeper died: it ended with 9" in keeper.trouble()
+            assert "the maintenance process ended: it ended with 9" in keeper.trouble()
             keeper._take(MaintenancePass())
             assert keeper.trouble() == ""
 

@@ -419,7 +419,7 @@ def test_whoever_is_told_of_a_pass_and_raises_does_not_end_the_keeper() -> None:
             raise ZeroDivisionError("a bug")
 
         keeper = MaintenanceProcess(
-            StoreSpec(url="/nowhere"), MaintenanceSettings(), metrics, told=told, tasks=tasks
+            StoreSpec(url="/nowhere"), MaintenanceSettings(), metrics, on_report=told, tasks=tasks
         )
         keeper._take(MaintenancePass())
         assert metrics.callback_failures == {"keeper": 1}

@@ -8,6 +8,7 @@ import pytest
 from lakelog.catalog import Topic
 from lakelog.cli.runs import EXIT_CODES
 from lakelog.cli.view import RunView
+from lakelog.host import THIS_HOST
 from lakelog.maintenance import MergeSettings
 from lakelog.names import head_key
 from lakelog.pipeline import Convert, Merge, Verdict, Verify, run_here
@@ -30,7 +31,7 @@ def topic(home: Home) -> Topic:
         home.fill(made, 4)
         run_here(home.seal())
     settings = MergeSettings(segment_bytes=1 << 20, rows_min=2)
-    run_here(Merge(target=StoreSpec(home.url), settings=settings))
+    run_here(Merge(host=THIS_HOST, target=StoreSpec(home.url), settings=settings))
     assert len(list(Path(home.url).rglob("*.kfs"))) == 3
     return made
 
@@ -107,15 +108,17 @@ def test_verify_and_convert_by_segments_tell_of_the_journal(home: Home, unsealed
     source = StoreSpec(home.url)
     to = StoreSpec(f"{home.url}-to")
     jobs = (
-        Verify(source=source, layout="kafs"),
-        Convert(source=source, layout="kafs", target=to, target_layout="strm"),
+        Verify(host=THIS_HOST, source=source, layout="kafs"),
+        Convert(host=THIS_HOST, source=source, layout="kafs", target=to, target_layout="strm"),
     )
     for job in jobs:
         report = run_here(job)
         (told,) = [one.what for one in report.findings(10)]
         assert told.startswith(f"{home.url}: {LEFT_OUT}: ")
         assert (report.is_good, report.outcomes["unsealed"], report.segments) == (True, 1, 1)
-    assert LEFT_OUT not in str(run_here(Verify(source=to, layout="strm")).findings(10))
+    assert LEFT_OUT not in str(
+        run_here(Verify(host=THIS_HOST, source=to, layout="strm")).findings(10)
+    )
 
 
 def test_a_dry_run_of_verify_tells_of_the_journal(home: Home, unsealed: Topic) -> None:
@@ -205,7 +208,7 @@ def test_what_has_no_checksum_is_shown_as_unverifiable(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_topic(tmp_path, "rustlog")
-    report = run_here(Verify(source=StoreSpec(str(tmp_path)), layout="rustlog"))
+    report = run_here(Verify(host=THIS_HOST, source=StoreSpec(str(tmp_path)), layout="rustlog"))
     RunView("verify", "here", quiet=True).report(report)
     shown = capsys.readouterr().out
     assert shown.startswith("verify here: unverifiable\n  segments   6 unverifiable\n")

@@ -37,6 +37,7 @@ from lakelog.manifests import (
     read_manifest,
 )
 from lakelog.model import Record, Rules
+from lakelog.ports import Ids
 from lakelog.records import Codec, NewBatch, decode_header, encode_batch
 from lakelog.store import (
     Delete,
@@ -48,6 +49,7 @@ from lakelog.store import (
     Wait,
     Work,
     join_body,
+    list_objects,
     run,
     working,
 )
@@ -201,7 +203,7 @@ class Site:
         return self.run(reap_lane(self.lane()), perform)
 
     def sweep(self, where: PartitionPath, perform: Perform | None = None) -> int:
-        flow = sweep_partition(where, self.id, now_ms=self.now_ms, grace_ms=GRACE_MS)
+        flow = sweep(where, self.id, now_ms=self.now_ms, grace_ms=GRACE_MS)
         return self.run(flow, perform)
 
 
@@ -226,6 +228,14 @@ def seal(lane: Lane, settings: SealSettings) -> Work[Sealed]:
     for group in plan_seal(backlog, catalog_of(topics), settings):
         done += yield from seal_batch(lane, group, settings, floor=backlog.floor, since_ms=now_ms)
     return done
+
+
+def sweep(where: PartitionPath, ids: Ids, *, now_ms: int, grace_ms: int) -> Work[int]:
+    """List what lies beside one manifest, read the manifest, and sweep."""
+    infos = yield from list_objects(where.prefix)
+    manifest = yield from read_manifest(where)
+    flow = sweep_partition(where, infos, manifest, ids, now_ms=now_ms, grace_ms=grace_ms)
+    return (yield from flow)
 
 
 def trim_lane(lane: Lane, *, idle: bool = False) -> Work[Trimmed]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lakelog.maintenance import Sealed, SealSettings, sweep_partition
+from lakelog.maintenance import Sealed, SealSettings
 from lakelog.manifests import Intent, PartitionPath, change_manifest, changes
 from lakelog.names import segment_stem
 from lakelog.store import Delete, Get, ListPage, Op, PutIfAbsent
@@ -18,6 +18,7 @@ from tests.unit.log.site import (
     get_key,
     killed_at_every_step,
     seal,
+    sweep,
     then,
 )
 
@@ -349,7 +350,7 @@ def test_killed_anywhere_it_deletes_nothing_that_counts_and_the_next_finishes() 
         return site
 
     def flow(site: Site) -> Any:
-        return sweep_partition(wheres[0], site.id, now_ms=site.now_ms, grace_ms=GRACE_MS)
+        return sweep(wheres[0], site.id, now_ms=site.now_ms, grace_ms=GRACE_MS)
 
     for site in killed_at_every_step(make, flow):
         where = wheres[0]

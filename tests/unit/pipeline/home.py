@@ -4,16 +4,16 @@ from pathlib import Path
 from typing import Any
 
 from lakelog.catalog import Topic, create_topic, make_namespace
-from lakelog.host import SystemClock, new_id
+from lakelog.host import THIS_HOST, SystemClock, new_id
 from lakelog.journal import Lane, append, new_run
 from lakelog.log import Chunk, read, store_now
-from lakelog.maintenance import sweep_partition
 from lakelog.manifests import read_manifest
 from lakelog.model import Record, Rules
 from lakelog.pipeline import Seal
 from lakelog.pipeline.frame import Step
 from lakelog.records import NewBatch, encode_batch
 from lakelog.store import LocalStore, StoreSpec, Work, run, working
+from tests.unit.log.site import sweep
 
 __all__ = ["RULES", "Home"]
 
@@ -91,13 +91,13 @@ class Home:
         ]
 
     def seal(self, **settings: Any) -> Seal:
-        return Seal(target=StoreSpec(self.url), backlog_ms=0, **settings)
+        return Seal(host=THIS_HOST, target=StoreSpec(self.url), backlog_ms=0, **settings)
 
     def sweep(self, topic: Topic) -> None:
         """Sweep as if two graces had passed."""
         now_ms = self.run(store_now(new_id)) + 2 * RULES.grace_ms
         for partition in range(topic.partitions):
-            flow = sweep_partition(topic.where(partition), new_id, now_ms=now_ms, grace_ms=0)
+            flow = sweep(topic.where(partition), new_id, now_ms=now_ms, grace_ms=0)
             self.run(flow)
 
     def named(self, topic: Topic) -> set[str]:

@@ -13,6 +13,7 @@ from lakelog.catalog import (
 )
 from lakelog.coordination import BucketGroups, encode_group, shard_of
 from lakelog.groups import Committed, Durable, Offsets, Roster, TopicIdPartition
+from lakelog.host import THIS_HOST
 from lakelog.journal import (
     DeleteTopic,
     Lane,
@@ -22,11 +23,11 @@ from lakelog.maintenance import (
     MaintenanceReport,
     SealSettings,
     maintain,
-    maintain_topic,
+    maintain_topics,
     merge_run,
 )
 from lakelog.model import Rules
-from lakelog.pipeline.frame import Finding, Plan, Result, StoreRequest
+from lakelog.pipeline.frame import BAD, Finding, Plan, Result, StoreRequest
 from lakelog.pipeline.fsck import ReindexNamespace, VerifyNamespace
 from lakelog.store import (
     Delete,
@@ -95,7 +96,7 @@ class House(Site):
     def keep_pages(self) -> None:
         """Retain and sweep, and nothing else: lanes stay as they are."""
         topic = self.run(read_topic("orders"))
-        self.run(maintain_topic(topic, self.id, MaintenanceReport(), grace_ms=GRACE_MS))
+        self.run(maintain_topics([topic], self.id, MaintenanceReport(), grace_ms=GRACE_MS))
 
     def merge(self, topic: Topic) -> None:
         """Two neighbours and two more become one each."""
@@ -139,7 +140,7 @@ class House(Site):
         return [*plan.results, *(run(job.step(unit), grant) for unit in plan.units)]
 
     def verify(self, perform: Callable[[Op], Any] | None = None, **settings: Any) -> list[Result]:
-        return self.work(VerifyNamespace(source=NOWHERE, **settings), perform)
+        return self.work(VerifyNamespace(host=THIS_HOST, source=NOWHERE, **settings), perform)
 
     def reindex(self) -> list[Result]:
         return self.work(ReindexNamespace(source=NOWHERE))
@@ -162,7 +163,7 @@ def _shard(name: str) -> int:
 
 
 def bad(results: list[Result]) -> list[Finding]:
-    return [finding for one in results if one.is_bad for finding in one.findings]
+    return [finding for one in results if one.outcome in BAD for finding in one.findings]
 
 
 def named(results: list[Result], outcome: str = "damaged") -> set[str]:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from lakelog.formats.batches import frames
+from lakelog.host import THIS_HOST
 from lakelog.journal import append, new_run
 from lakelog.maintenance import SealSettings
 from lakelog.manifests import Manifest, read_manifest
@@ -43,7 +44,7 @@ class Shop(Home):
 
     def compact(self, **settings: Any) -> Report:
         chosen = {"always": True, **settings}
-        return run_here(Compact(target=StoreSpec(self.url), **chosen))
+        return run_here(Compact(host=THIS_HOST, target=StoreSpec(self.url), **chosen))
 
     def rows(self) -> list[Row]:
         body = self.log(self.orders, 0)

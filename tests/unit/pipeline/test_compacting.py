@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.catalog import Topic
-from lakelog.host import new_id
+from lakelog.host import THIS_HOST, new_id
 from lakelog.manifests import change_manifest, changes, turn_page
 from lakelog.pipeline import (
     Compact,
@@ -62,7 +62,7 @@ def test_it_is_due_by_the_rules_of_the_topic(shop: Shop) -> None:
     assert shop.compact(always=False).outcomes == {"compacted": 1}
     shop.send((b"k1", b"one more"))
     shop.store()
-    plan, _ = plan_job(Compact(target=StoreSpec(shop.url)))
+    plan, _ = plan_job(Compact(host=THIS_HOST, target=StoreSpec(shop.url)))
     assert [unit.partition for unit in plan.units] == []
 
 
@@ -123,14 +123,14 @@ def test_rows_on_pages_are_compacted_as_well(shop: Shop, monkeypatch: pytest.Mon
 def test_who_changed_the_rows_first_wins(shop: Shop) -> None:
     fill(shop)
     shop.store()
-    job = Compact(target=StoreSpec(shop.url), always=True)
+    job = Compact(host=THIS_HOST, target=StoreSpec(shop.url), always=True)
     plan, _ = plan_job(job)
     assert shop.compact().is_good
     where, write = shop.orders.where(0), new_id().hex()
     shop.run(change_manifest(where, write, lambda now: changes.start(now, write, 70)))
     before = shop.rows()
     step = job.step(plan.units[0])
-    assert run(step, Connections(job.stores).grant).outcome == "good"
+    assert run(step, Connections(job.stores).perform).outcome == "good"
     assert shop.rows() == before
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from lakelog.errors import InvalidInputError
 from lakelog.formats import strm
+from lakelog.host import THIS_HOST
 from lakelog.model import Header, Record, TimestampType
 from lakelog.pipeline import LOSSES, Compare, Convert, Report, Verify, parse_losses, run_here
 from lakelog.records import Codec, NewBatch, encode_batch
@@ -19,6 +20,7 @@ EVERYTHING = frozenset(LOSSES)
 
 def convert(source: Path, layout: str, target: Path, to: str, **settings: object) -> Report:
     job = Convert(
+        host=THIS_HOST,
         source=StoreSpec(str(source)),
         layout=layout,
         target=StoreSpec(str(target)),
@@ -30,6 +32,7 @@ def convert(source: Path, layout: str, target: Path, to: str, **settings: object
 
 def same(left: Path, layout: str, right: Path, other: str) -> bool:
     job = Compare(
+        host=THIS_HOST,
         source=StoreSpec(str(left)),
         layout=layout,
         against=StoreSpec(str(right)),
@@ -66,7 +69,13 @@ def test_records_come_back_equal(tmp_path: Path, layout: str, to: str) -> None:
     assert same(tmp_path / "a", layout, tmp_path / "b", to)
     if to != "parquet":
         checked = run_here(
-            Verify(source=StoreSpec(str(tmp_path / "b")), layout=to, records=True, closed=True)
+            Verify(
+                host=THIS_HOST,
+                source=StoreSpec(str(tmp_path / "b")),
+                layout=to,
+                records=True,
+                closed=True,
+            )
         )
         assert checked.verdict == ("unverifiable" if to == "rustlog" else "good")
     back = convert(tmp_path / "b", to, tmp_path / "c", layout)
@@ -118,7 +127,7 @@ def test_neighbours_become_larger_segments_and_large_ones_are_cut(tmp_path: Path
     assert len(list(tmp_path.joinpath("c").rglob("*.log"))) == 30
     assert same(tmp_path / "a", "kafka", tmp_path / "c", "kafka")
     source = StoreSpec(str(tmp_path / "c"))
-    assert run_here(Verify(source=source, layout="kafka", closed=True)).is_good
+    assert run_here(Verify(host=THIS_HOST, source=source, layout="kafka", closed=True)).is_good
 
 
 def test_days_are_folders(tmp_path: Path) -> None:
@@ -161,7 +170,7 @@ def test_copies_of_several_brokers_become_one_log(tmp_path: Path) -> None:
         assert report.is_good, report.findings(3)
         assert same(tmp_path / "whole", "kafka", target, "kafs")
         source = StoreSpec(str(target))
-        assert run_here(Verify(source=source, layout="kafs")).records == 1000
+        assert run_here(Verify(host=THIS_HOST, source=source, layout="kafs")).records == 1000
 
 
 def test_times_go_back_across_segments_that_are_put_together(tmp_path: Path) -> None:
@@ -290,7 +299,7 @@ def test_a_wrong_call_is_refused_before_anything_is_read(
         "target_layout": "strm",
     }  # fmt: skip
     with pytest.raises(InvalidInputError, match=said):
-        Convert(**{**right, **settings})  # type: ignore[arg-type]
+        Convert(host=THIS_HOST, **{**right, **settings})  # type: ignore[arg-type]
 
 
 def test_losses_have_names() -> None:

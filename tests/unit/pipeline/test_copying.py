@@ -10,15 +10,15 @@ import pytest
 
 from lakelog.catalog import Topic, read_topic
 from lakelog.errors import ConflictError, NotFoundError
-from lakelog.host import new_id
+from lakelog.host import THIS_HOST, new_id
 from lakelog.journal import append, new_run
 from lakelog.log import Bounds, bounds
 from lakelog.maintenance import SealSettings
 from lakelog.manifests import change_manifest, changes
 from lakelog.model import Record
 from lakelog.pipeline import Copy, plan_job, run_here
+from lakelog.pipeline.adopting import SegmentTaker
 from lakelog.pipeline.frame import Step
-from lakelog.pipeline.taking import Taken
 from lakelog.records import Codec, NewBatch, decode_batches, encode_batch
 from lakelog.store import StoreSpec
 from tests.unit.pipeline.home import Home
@@ -39,6 +39,7 @@ def away(tmp_path: Path) -> Home:
 
 def job(home: Home, away: Home, *, at_ms: int | None = None, segment_bytes: int = 600) -> Copy:
     return Copy(
+        host=THIS_HOST,
         source=StoreSpec(home.url),
         topic="orders",
         target=StoreSpec(away.url),
@@ -160,16 +161,16 @@ def test_killed_behind_any_segment_the_next_run_finishes(
     topic = lived_in(home)
     units = len(plan_job(job(home, away))[0].units)
     assert units > 4
-    real, left = Taken.close, [0]
+    real, left = SegmentTaker.close, [0]
 
-    def close(taken: Taken) -> Step[None]:
+    def close(taken: SegmentTaker) -> Step[None]:
         if left[0] == 0:
             raise KilledError
         left[0] -= 1
         return real(taken)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Taken, "close", close)
+        patch.setattr(SegmentTaker, "close", close)
         for count in range(units):
             left[0] = count
             with pytest.raises(KilledError):

@@ -9,7 +9,7 @@ from random import Random  # noqa: TID251 (seeded)
 
 import pytest
 
-from lakelog.host import new_id
+from lakelog.host import THIS_HOST, new_id
 from lakelog.journal import append, new_append
 from lakelog.manifests import change_manifest, changes
 from lakelog.model import Record
@@ -20,7 +20,7 @@ from lakelog.pipeline import (
     CompactUnit,
     Result,
     ShuffledCompaction,
-    compact_crowded,
+    compact_shuffled,
     plan_job,
     run_here,
 )
@@ -51,7 +51,7 @@ def clean_all(crowd: ShuffledCompaction) -> list[CompactedSegment]:
 class CrowdedShop(Shop):
     @property
     def job(self) -> Compact:
-        return Compact(target=StoreSpec(self.url), always=True, settings=SMALL)
+        return Compact(host=THIS_HOST, target=StoreSpec(self.url), always=True, settings=SMALL)
 
     def unit(self) -> CompactUnit:
         (unit,) = plan_job(self.job)[0].units
@@ -59,7 +59,7 @@ class CrowdedShop(Shop):
         return unit
 
     def by_many(self) -> Result | None:
-        return compact_crowded(self.job, self.unit(), clean_all)
+        return compact_shuffled(self.job, self.unit(), clean_all)
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_who_changed_the_rows_meanwhile_wins(shop: CrowdedShop) -> None:
         assert shop.compact().is_good
         return made
 
-    result = compact_crowded(shop.job, shop.unit(), late)
+    result = compact_shuffled(shop.job, shop.unit(), late)
     assert result is not None
     assert result.outcome == "moved"
     assert shop.rows() == shop.newest()
@@ -159,7 +159,7 @@ def test_a_log_that_begins_later_meanwhile_is_left_alone(shop: CrowdedShop) -> N
     unit, where, write = shop.unit(), shop.orders.where(0), new_id().hex()
     shop.run(change_manifest(where, write, lambda now: changes.start(now, write, 80)))
     before = shop.rows()
-    result = compact_crowded(shop.job, unit, clean_all)
+    result = compact_shuffled(shop.job, unit, clean_all)
     assert result is not None
     assert result.outcome == "good"
     assert shop.rows() == before

@@ -21,6 +21,7 @@ from lakelog.formats.lanes import (
     encode_checkpoint,
 )
 from lakelog.formats.lanes import Bundle as BundleValue
+from lakelog.host import THIS_HOST
 from lakelog.journal import (
     Begin,
     append,
@@ -851,7 +852,7 @@ def test_a_bundle_that_a_listing_has_missed_is_no_hole(house: House) -> None:
 
 def test_a_unit_is_small_and_can_be_sent_anywhere(house: House) -> None:
     live_in(house)
-    job = VerifyNamespace(source=NOWHERE)
+    job = VerifyNamespace(host=THIS_HOST, source=NOWHERE)
     performs = working(house.perform)
     plan = job.plan(lambda _: performs)
     assert {type(unit).__name__ for unit in plan.units} == {

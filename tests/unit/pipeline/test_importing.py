@@ -11,10 +11,10 @@ from lakelog.catalog import Topic, make_namespace, read_topic
 from lakelog.errors import ConflictError, InvalidInputError, NotFoundError
 from lakelog.formats.batches import frames
 from lakelog.formats.kafkalog import AbortedTxn
-from lakelog.host import SystemClock, new_id
+from lakelog.host import THIS_HOST, SystemClock, new_id
 from lakelog.journal import Lane, Stored, append, new_append
 from lakelog.log import Chunk, open_survey, read, store_now
-from lakelog.maintenance import SealSettings, maintain, sweep_partition
+from lakelog.maintenance import SealSettings, maintain
 from lakelog.manifests import read_manifest
 from lakelog.model import Record, Rules
 from lakelog.pipeline import (
@@ -35,6 +35,7 @@ from lakelog.segments import Selection
 from lakelog.store import LocalStore, StoreSpec, Work, run, working
 from tests.kafka_files import encode_txn_index
 from tests.stores import make_records, write_partition
+from tests.unit.log.site import sweep
 
 RULES = Rules(lanes=2, grace_ms=60_000, checkpoint_every=4)
 
@@ -51,12 +52,17 @@ class Place:
         return run(flow, self.perform)
 
     def job(self, **settings: Any) -> Import:
-        return Import(source=StoreSpec(str(self.kafka)), target=StoreSpec(self.url), **settings)
+        return Import(
+            host=THIS_HOST,
+            source=StoreSpec(str(self.kafka)),
+            target=StoreSpec(self.url),
+            **settings,
+        )
 
     def same(self) -> Report:
         return run_here(
             Compare(
-                source=StoreSpec(str(self.kafka)), layout="kafka",
+                host=THIS_HOST, source=StoreSpec(str(self.kafka)), layout="kafka",
                 against=StoreSpec(self.url), against_layout="lakelog",
             )
         )  # fmt: skip
@@ -531,6 +537,6 @@ def test_nothing_is_left_over_when_the_topic_is_open(place: Place) -> None:
     stems = {key.partition(".")[0] for key in segments_among(objects(place))}
     assert named < stems
     now_ms = place.run(store_now(new_id)) + 2 * RULES.grace_ms
-    place.run(sweep_partition(where, new_id, now_ms=now_ms, grace_ms=0))
+    place.run(sweep(where, new_id, now_ms=now_ms, grace_ms=0))
     assert {key.partition(".")[0] for key in segments_among(objects(place))} == named
     assert place.same().is_good

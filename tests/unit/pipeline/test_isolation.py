@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.catalog import Topic
+from lakelog.host import THIS_HOST
 from lakelog.maintenance import MergeSettings
 from lakelog.manifests import Manifest, read_manifest
 from lakelog.names import bundle_key, head_key, manifest_key, topic_key
@@ -75,10 +76,10 @@ def test_a_bad_manifest_stops_only_its_partition(home: Home) -> None:
 
 VERBS: dict[str, Callable[[StoreSpec], Merge | Retain | Compact]] = {
     "merge": lambda target: Merge(
-        target=target, settings=MergeSettings(segment_bytes=1 << 20, rows_min=2)
+        host=THIS_HOST, target=target, settings=MergeSettings(segment_bytes=1 << 20, rows_min=2)
     ),
-    "retain": lambda target: Retain(target=target),
-    "compact": lambda target: Compact(target=target, always=True),
+    "retain": lambda target: Retain(host=THIS_HOST, target=target),
+    "compact": lambda target: Compact(host=THIS_HOST, target=target, always=True),
 }
 DONE: dict[str, Callable[[Manifest], bool]] = {
     "merge": lambda manifest: len(manifest.segments) == 1,

@@ -8,7 +8,7 @@ import pytest
 import lakelog
 from lakelog.catalog import Topic
 from lakelog.errors import CorruptError, InvalidInputError, NotFoundError
-from lakelog.host import new_id
+from lakelog.host import THIS_HOST, new_id
 from lakelog.maintenance import MergeSettings
 from lakelog.manifests import change_manifest, changes, read_manifest
 from lakelog.pipeline import (
@@ -45,14 +45,14 @@ def merged(home: Home) -> Topic:
     """A topic whose replaced segments have not been swept yet."""
     topic = sealed(home)
     settings = MergeSettings(segment_bytes=1 << 20, rows_min=2)
-    job = Merge(target=StoreSpec(home.url), settings=settings)
+    job = Merge(host=THIS_HOST, target=StoreSpec(home.url), settings=settings)
     assert run_here(job).outcomes == {"merged": 3}
     assert len(home.stems()) == 15
     return topic
 
 
 def verify(home: Home, **settings: Any) -> Report:
-    return run_here(Verify(source=StoreSpec(home.url), layout="kafs", **settings))
+    return run_here(Verify(host=THIS_HOST, source=StoreSpec(home.url), layout="kafs", **settings))
 
 
 def scanned(home: Home) -> list[tuple[int, int]]:
@@ -211,7 +211,7 @@ def test_records_that_are_only_in_the_journal_are_not_passed_over_in_silence(hom
 def test_a_topic_without_records_is_good_in_a_namespace(home: Home) -> None:
     home.topic()
     wanted = Selection(topics=frozenset({"orders"}))
-    report = run_here(VerifyNamespace(source=StoreSpec(home.url), selection=wanted))
+    report = run_here(VerifyNamespace(host=THIS_HOST, source=StoreSpec(home.url), selection=wanted))
     assert report.verdict == Verdict.GOOD
     assert (report.segments, report.topics) == (0, 1)
 
@@ -230,7 +230,9 @@ def test_a_topic_that_a_namespace_does_not_have_is_told(home: Home, job: Any) ->
 def test_topics_without_records_on_both_sides_are_empty(home: Home) -> None:
     home.topic()
     store = StoreSpec(home.url)
-    job = Compare(source=store, layout="lakelog", against=store, against_layout="lakelog")
+    job = Compare(
+        host=THIS_HOST, source=store, layout="lakelog", against=store, against_layout="lakelog"
+    )
     report = run_here(job)
     assert (report.outcomes, report.verdict) == ({"empty": 1}, Verdict.GOOD)
 
@@ -255,7 +257,7 @@ def test_two_segments_of_the_same_offsets_are_refused_where_no_manifest_chooses(
 
 
 def test_two_segments_of_the_same_offsets_are_told_by_verify(tmp_path: Path) -> None:
-    report = run_here(Verify(source=StoreSpec(str(bare(tmp_path))), layout="kafs"))
+    report = run_here(Verify(host=THIS_HOST, source=StoreSpec(str(bare(tmp_path))), layout="kafs"))
     assert report.outcomes == {"damaged": 1, "good": 1}
     (found,) = report.findings(10)
     assert "offsets up to 399, the next segment begins at 0" in found.what

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
+from lakelog.host import THIS_HOST
 from lakelog.pipeline import Reindex, Verify, run_here
 from lakelog.pipeline.output import put_once, replace_once
 from lakelog.store import Exists, MemoryStore, PutIfAbsent, StoreSpec, run, working
@@ -47,7 +48,9 @@ def test_what_is_wrong_is_replaced(tmp_path: Path, layout: str) -> None:
     made = write(tmp_path, layout)
     victim = sorted(tmp_path.rglob("*.index"))[1]
     victim.write_bytes(victim.read_bytes()[:-3])
-    assert not run_here(Verify(source=StoreSpec(str(tmp_path)), layout=layout)).is_good
+    assert not run_here(
+        Verify(host=THIS_HOST, source=StoreSpec(str(tmp_path)), layout=layout)
+    ).is_good
     report = run_here(reindex(tmp_path, layout))
     assert report.outcomes == {"good": 2, "rebuilt": 1}
     assert side_files(tmp_path) == made
@@ -128,7 +131,7 @@ def test_an_object_that_comes_and_goes_is_tried_four_times_with_pauses_that_grow
         assert puts <= 4, "it goes on for ever"
         return Exists()
 
-    with pytest.raises(UnavailableError, match=r"a comes and goes: is somebody deleting.*4 attem"):
+    with pytest.raises(UnavailableError, match=r"a was there and gone again.*4 attem"):
         run(put_once("a", b"1"), working(perform, sleep=waits.append))
     assert puts == 4
     assert len(waits) == 3

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakelog.host import SystemClock, new_id
+from lakelog.host import THIS_HOST, SystemClock, new_id
 from lakelog.journal import Lane
 from lakelog.log import read
 from lakelog.maintenance import SealSettings
@@ -41,8 +41,8 @@ def test_what_is_sealed_reads_as_before(home: Home) -> None:
 def test_a_lane_that_is_not_due_is_left(home: Home) -> None:
     topic = home.topic()
     home.fill(topic, 5)
-    assert run_here(Seal(target=StoreSpec(home.url))).records == 0
-    assert run_here(Seal(target=StoreSpec(home.url), backlog_bytes=1)).records == 15
+    assert run_here(Seal(host=THIS_HOST, target=StoreSpec(home.url))).records == 0
+    assert run_here(Seal(host=THIS_HOST, target=StoreSpec(home.url), backlog_bytes=1)).records == 15
 
 
 def test_with_no_time_to_wait_clocks_do_not_matter(home: Home) -> None:

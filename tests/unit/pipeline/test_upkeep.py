@@ -7,7 +7,7 @@ import pytest
 
 from lakelog.catalog import Topic, create_topic, delete_topic, read_topic
 from lakelog.errors import NotFoundError
-from lakelog.host import new_id
+from lakelog.host import THIS_HOST, new_id
 from lakelog.maintenance import MergeSettings
 from lakelog.manifests import read_manifest
 from lakelog.model import Record
@@ -34,7 +34,7 @@ def sealed(home: Home, retention_ms: str = "-1", **configs: str) -> Topic:
 
 
 def merge(home: Home, **settings: Selection) -> Merge:
-    return Merge(target=StoreSpec(home.url), settings=SMALL, **settings)
+    return Merge(host=THIS_HOST, target=StoreSpec(home.url), settings=SMALL, **settings)
 
 
 def test_every_partition_is_merged_and_reads_as_before(home: Home) -> None:
@@ -88,7 +88,9 @@ def test_a_topic_with_a_codec_of_its_own_is_repacked(home: Home, name: str) -> N
     assert [records_of(log) for log in after] == [records_of(log) for log in before]
     batches = [batch.header for log in after for batch in opened(log)]
     assert [(header.codec, header.count) for header in batches] == [(CODECS[name], 48)] * 3
-    assert run_here(VerifyNamespace(source=StoreSpec(home.url), records=True)).is_good
+    assert run_here(
+        VerifyNamespace(host=THIS_HOST, source=StoreSpec(home.url), records=True)
+    ).is_good
 
 
 def test_a_topic_without_one_keeps_the_batches_of_its_producers(home: Home) -> None:
@@ -144,7 +146,7 @@ def test_damage_is_told_and_nothing_is_changed(home: Home) -> None:
 
 def test_what_is_too_old_goes(home: Home) -> None:
     topic = sealed(home, retention_ms="1")  # The records are from 1970.
-    report = run_here(Retain(target=StoreSpec(home.url)))
+    report = run_here(Retain(host=THIS_HOST, target=StoreSpec(home.url)))
     assert report.is_good
     for partition in range(3):
         manifest = home.run(read_manifest(topic.where(partition)))
@@ -157,18 +159,18 @@ def test_of_a_deleted_topic_nothing_stays(home: Home) -> None:
     topic = sealed(home)
     home.run(delete_topic("orders", topic.id, new_id(), now_ms=1))
     home.run(create_topic("orders", topic_id=new_id(), partitions=1, lanes=2, now_ms=2))
-    assert run_here(Retain(target=StoreSpec(home.url))).is_good
+    assert run_here(Retain(host=THIS_HOST, target=StoreSpec(home.url))).is_good
     home.sweep(topic)
     assert home.stems() == set()
     assert home.run(read_topic("orders")).retired
     # Deleted long ago by its own record, so that it is forgotten once nothing is left.
-    assert run_here(Retain(target=StoreSpec(home.url))).is_good
+    assert run_here(Retain(host=THIS_HOST, target=StoreSpec(home.url))).is_good
     assert home.run(read_topic("orders")).retired == ()
 
 
 def test_a_topic_that_is_being_imported_is_left_alone(home: Home) -> None:
     home.run(create_topic("new", topic_id=new_id(), partitions=2, lanes=2, now_ms=2, closed=True))
-    plan, _ = plan_job(Retain(target=StoreSpec(home.url)))
+    plan, _ = plan_job(Retain(host=THIS_HOST, target=StoreSpec(home.url)))
     assert plan.units == []
 
 

@@ -1,32 +1,23 @@
 """verify and its comparison, step by step and without Spark."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
+from lakelog.host import THIS_HOST
 from lakelog.model import Record
 from lakelog.pipeline import (
     Compare,
     Convert,
-    Job,
-    Plan,
     Reindex,
-    Report,
-    Task,
     Verdict,
     Verify,
     plan_job,
-    results_to_arrow,
     run_here,
-    run_planned,
-    run_task,
 )
 from lakelog.records import CRC_START, Codec
 from lakelog.segments import LAYOUTS, Selection
-from lakelog.store import StoreSpec, Usage
+from lakelog.store import StoreSpec
 from tests.stores import make_records, write_partition, write_topic
 
 
@@ -37,11 +28,12 @@ def layout(request: pytest.FixtureRequest) -> str:
 
 
 def verify(root: Path, layout: str, **settings: object) -> Verify:
-    return Verify(source=StoreSpec(str(root)), layout=layout, **settings)  # type: ignore[arg-type]
+    return Verify(host=THIS_HOST, source=StoreSpec(str(root)), layout=layout, **settings)  # type: ignore[arg-type]
 
 
 def compare(left: Path, layout: str, right: Path, other: str) -> Compare:
     return Compare(
+        host=THIS_HOST,
         source=StoreSpec(str(left)),
         layout=layout,
         against=StoreSpec(str(right)),
@@ -230,6 +222,7 @@ def test_indexes_of_nothing_are_not_made(tmp_path: Path) -> None:
 def test_a_conversion_of_nothing_is_not_good(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     job = Convert(
+        host=THIS_HOST,
         source=StoreSpec(str(tmp_path / "a")),
         layout="kafs",
         target=StoreSpec(str(tmp_path / "b")),
@@ -244,21 +237,11 @@ def test_a_segment_that_goes_while_it_is_verified_is_gone(tmp_path: Path) -> Non
     plan, usage = plan_job(job)
     first = data_files(tmp_path)[0]
     first.unlink()
-    report = run_units(job, (plan, usage))
+    report = run_here(job, (plan, usage))
     assert report.outcomes == {"gone": 1, "good": 5}
     for path in data_files(tmp_path):
         path.unlink()
-    assert run_units(job, (plan, usage)).verdict == Verdict.NOTHING
-
-
-def run_units(job: Job, planned: tuple[Plan, Usage]) -> Report:
-    """Run what was planned before."""
-
-    def units(job: Job, some: Sequence[Any]) -> pa.Table:
-        task = Task(units=tuple(some), size=0)
-        return pa.Table.from_batches([results_to_arrow(run_task(job, task))])
-
-    return run_planned(job, planned, units)
+    assert run_here(job, (plan, usage)).verdict == Verdict.NOTHING
 
 
 # ---------------------------------------------------------------------------- against

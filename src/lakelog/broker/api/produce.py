@@ -156,8 +156,9 @@ class Producing:
         counters.bytes_in += len(records)
         rows[at] = partition
         done = partial(self._done, rows, at, partition, counters, stamp)
-        if entry.configs.is_compacted:
-            services.tasks.once("Produce of keys", self._submit_keyed(partition, append, done))
+        if what := entry.configs.refuse_keyless(entry.topic.name):
+            keyed = self._submit_keyed(partition, append, done, what)
+            services.tasks.once("Produce of keys", keyed)
         else:
             partition.lane.submit(append, done, self._begun_ms, self, self._address)
 
@@ -166,8 +167,12 @@ class Producing:
         partition: Partition,
         append: Append,
         done: Callable[[Outcome | LakelogError | Produced], None],
+        what: str,
     ) -> None:
-        """Store batches of a compacted topic if every record has a key; in the order they came."""
+        """Store batches of a compacted topic if every record has a key, or say ``what`` is wrong.
+
+        They are stored in the order they came.
+        """
         async with partition.in_turn:
             try:
                 scan = without_keys(append.body, BLAMED_MAX)
@@ -179,7 +184,6 @@ class Producing:
                 done(UnavailableError(f"the keys of its records could not be read: {error!r}"))
                 raise
             if blamed:
-                what = "a record without a key, and the topic is compacted: give each record a key"
                 errors, code = tuple((at, what) for at in blamed), ErrorCode.invalid_record
                 done(Produced(partition.index, code, message=what, record_errors=errors))
                 return
@@ -314,17 +318,11 @@ def _checked(
             return new_append(entry.topic.id, index, records), stamp
     except LakelogError as error:
         return Produced(index, batch_code(error), message=str(error)[:256])
-    what = ""
-    early, late = now_ms - append.min_timestamp, append.max_timestamp - now_ms
-    if append.min_timestamp < 0:
-        early = 0  # It has no time.
     if any(row.attributes & _APPEND_TIME_BIT for row in append.rows):
         what = "a batch says LogAppendTime, and the topic has CreateTime: send it with CreateTime"
-    elif late > configs.timestamp_after_max_ms or early > configs.timestamp_before_max_ms >= 0:
-        what = (
-            f"timestamps {append.min_timestamp} to {append.max_timestamp} are too far from {now_ms}"
-            ", the time of the broker: see message.timestamp.before.max.ms and after.max.ms"
-        )
+    else:
+        times = append.min_timestamp, append.max_timestamp
+        what = configs.refuse_times(entry.topic.name, *times, now_ms)
     if what:
         return Produced(index, ErrorCode.invalid_timestamp, message=what)
     return append, -1

@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 from lakelog.catalog import Topic
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
-from lakelog.host import SystemClock, new_id
 from lakelog.journal import (
     Fold,
     Head,
@@ -32,6 +31,7 @@ from lakelog.journal import (
     read_bundles,
     read_checkpoint,
 )
+from lakelog.maintenance import catalog_of
 from lakelog.manifests import PartitionPath
 from lakelog.model import Rules
 from lakelog.names import (
@@ -43,9 +43,10 @@ from lakelog.names import (
     manifest_key,
     topic_key,
 )
-from lakelog.pipeline.frame import Finding, FindingCollector, Result
+from lakelog.pipeline.frame import FindingCollector, Result
 from lakelog.pipeline.fsck.cells import read_topics
 from lakelog.pipeline.fsck.chains import lane_subject, read_head
+from lakelog.ports import Host
 from lakelog.store import AT_ONCE, CELL_BYTES_MAX, Get, Work, fetch_many, list_objects
 
 __all__ = ["Border", "borders_of", "check_border"]
@@ -92,43 +93,44 @@ def borders_of(lane: int, rules: Rules, wheres: Sequence[PartitionPath]) -> Iter
         )
 
 
-def check_border(unit: Border) -> Work[Result]:
+def check_border(unit: Border, host: Host) -> Work[Result]:
     """Check that history and journal meet in every partition."""
     subject = lane_subject(unit.lane, 0, head_key(unit.lane))
-    notes = FindingCollector()
-    lane = new_lane(unit.lane, unit.rules, SystemClock(), new_id)
+    findings = FindingCollector()
+    lane = new_lane(unit.lane, unit.rules, *host)
     try:
-        begins = yield from _begins(unit, lane, notes)
+        begins = yield from _begins(unit, lane, findings)
         if begins is None:
-            return subject.result("damaged" if notes.count else "unjudged", notes)
+            return subject.result("damaged" if findings.count else "unjudged", findings)
         suspects, _ = yield from _judge(unit, lane, unit.wheres, begins)
         if suspects:
             names = yield from _topic_names()
             topics = yield from read_topics(names, unit.rules.lanes)
             again = [where for where in unit.wheres if where.place in suspects]
             suspects, fold = yield from _judge(unit, lane, again, begins)
-            known = topics.by_id()
+            known = catalog_of([*topics.good.values()])
             for place, why in sorted(suspects.items()):
                 topic = known.get(place[0])
                 if topic is not None:
-                    _tell(unit, fold, topic, place, why, notes)
+                    _tell(unit, fold, topic, place, why, findings)
                 elif place in fold.ends and not topics.bad:
                     # Else it was forgotten, as it should be; or its cell cannot be read.
-                    what = f"lane {unit.lane} holds topic {place[0].hex()}, which no cell knows"
-                    notes.add(Finding(TOPICS_PREFIX.rstrip("/"), 0, 0, what))
+                    findings.add(
+                        TOPICS_PREFIX.rstrip("/"),
+                        f"lane {unit.lane} holds topic {place[0].hex()}, which no cell knows",
+                    )
     except (CorruptError, UnsupportedError, NotFoundError) as error:
         # What cannot be read here is told where it is judged: by stretches, and by the lane.
-        lost = FindingCollector()
-        lost.add(Finding(getattr(error, "where", "") or subject.object, 0, 0, str(error)))
-        return subject.result("unjudged", lost)
-    return subject.result("damaged" if notes.count else "good", notes)
+        key = getattr(error, "where", "")
+        return subject.found("unjudged", str(error), key=key)
+    return subject.result("damaged" if findings.count else "good", findings)
 
 
 # ---------------------------------------------------------------------------- the journal
 
 
 def _begins(
-    unit: Border, lane: Lane, notes: FindingCollector
+    unit: Border, lane: Lane, findings: FindingCollector
 ) -> Work[dict[TopicIdPartition, int] | None]:
     """Return the first offset above the floor of each partition; None if that cannot be told.
 
@@ -142,12 +144,14 @@ def _begins(
         if now != seen:
             continue  # What was read may be from below the floor.
         if isinstance(begins, str):
-            what = f"it is missing, and the head stands on checkpoint {seen.checkpoint}: restore it"
-            notes.add(Finding(begins, 0, 0, what))
-            what = (
-                f"it has floor {seen.floor} and checkpoint {seen.checkpoint}: {begins} is missing"
+            findings.add(
+                begins,
+                f"it is missing, and the head stands on checkpoint {seen.checkpoint}: restore it",
             )
-            notes.add(Finding(head_key(unit.lane), 0, 0, what))
+            findings.add(
+                head_key(unit.lane),
+                f"it has floor {seen.floor} and checkpoint {seen.checkpoint}: {begins} is missing",
+            )
             return None
         return begins
     return None
@@ -232,25 +236,30 @@ def _tell(
     topic: Topic,
     place: TopicIdPartition,
     why: str,
-    notes: FindingCollector,
+    findings: FindingCollector,
 ) -> None:
     """Note what is wrong with a partition, if its topic does not explain it."""
     if not topic.is_open:
         return
     if place[1] >= topic.partitions or topic.lane(place[1]) != unit.lane:
-        what = f"lane {unit.lane} holds its partition {place[1]}, which has no business there"
-        notes.add(Finding(topic_key(topic.name), 0, 0, what))
+        findings.add(
+            topic_key(topic.name),
+            f"lane {unit.lane} holds its partition {place[1]}, which is not of this lane",
+        )
         return
     if not why:
         return
     key = manifest_key(topic.path, place[1])
-    notes.add(Finding(key, 0, 0, why))
+    findings.add(key, why)
     if "begins" in why:
-        what = f"its floor has passed what no manifest has: {key}: {why}"
-        notes.add(Finding(head_key(unit.lane), 0, 0, what))
+        findings.add(
+            head_key(unit.lane), f"its floor has passed what no manifest has: {key}: {why}"
+        )
     else:
-        what = f"it is missing, or the manifest is wrong: {key}: {why}"
-        notes.add(Finding(bundle_key(unit.lane, fold.seq + 1), 0, 0, what))
+        findings.add(
+            bundle_key(unit.lane, fold.seq + 1),
+            f"it is missing, or the manifest is wrong: {key}: {why}",
+        )
 
 
 def _topic_names() -> Work[list[str]]:

@@ -25,11 +25,11 @@ from lakelog.names import (
     group_shard_key,
     topic_key,
 )
-from lakelog.pipeline.frame import Finding, FindingCollector, Result
-from lakelog.pipeline.fsck.census import Subject
+from lakelog.pipeline.frame import Finding, FindingCollector, Result, Subject
 from lakelog.store import CELL_BYTES_MAX, Get, Work, ask
 
 __all__ = [
+    "CLUSTER",
     "Shards",
     "Topics",
     "check_shards",
@@ -38,7 +38,7 @@ __all__ = [
     "read_topics",
 ]
 
-_CLUSTER = Subject(CLUSTER_KEY, -1, 0, CLUSTER_KEY)
+CLUSTER = Subject(CLUSTER_KEY, -1, 0, CLUSTER_KEY)
 
 
 def look_at_namespace() -> Work[Namespace | Result]:
@@ -50,9 +50,8 @@ def look_at_namespace() -> Work[Namespace | Result]:
     try:
         return (yield from open_namespace())
     except (CorruptError, UnsupportedError) as error:
-        notes = FindingCollector()
-        notes.add(Finding(CLUSTER_KEY, error.at, 0, f"{error.what}; nothing else was verified"))
-        return _CLUSTER.result("damaged", notes)
+        what = f"{error.what}; nothing else was verified"
+        return CLUSTER.found("damaged", what, at=error.at)
 
 
 def look_at_claim() -> Work[Result | None]:
@@ -60,9 +59,8 @@ def look_at_claim() -> Work[Result | None]:
     try:
         yield from is_pipeline_claimed(0)
     except (CorruptError, UnsupportedError) as error:
-        notes = FindingCollector()
-        notes.add(Finding(PIPELINE_KEY, error.at, 0, f"{error.what}; it may be deleted"))
-        return Subject(PIPELINE_KEY, -1, 0, PIPELINE_KEY).result("damaged", notes)
+        subject = Subject(PIPELINE_KEY, -1, 0, PIPELINE_KEY)
+        return subject.found("damaged", f"{error.what}; it may be deleted", at=error.at)
     return None
 
 
@@ -79,10 +77,6 @@ class Topics:
     def incarnations(self) -> dict[str, Topic]:
         """Return every incarnation that is remembered, by its path."""
         return {one.path: one for topic in self.good.values() for one in topic.incarnations()}
-
-    def by_id(self) -> dict[bytes, Topic]:
-        """Return every incarnation that is remembered, by its id."""
-        return {one.id: one for topic in self.good.values() for one in topic.incarnations()}
 
 
 def read_topics(names: Sequence[str], lanes: int) -> Work[Topics]:
@@ -112,10 +106,7 @@ def _read_topic(name: str, lanes: int, topics: Topics) -> Work[None]:
 
 
 def _bad_topic(name: str, *findings: Finding) -> Result:
-    notes = FindingCollector()
-    for finding in findings:
-        notes.add(finding)
-    return Subject(name, -1, 0, topic_key(name)).result("damaged", notes)
+    return Subject(name, -1, 0, topic_key(name)).result("damaged", FindingCollector(*findings))
 
 
 # ---------------------------------------------------------------------------- groups
@@ -146,18 +137,22 @@ def check_shards(unit: Shards) -> Work[Result]:
             found = yield from ask(Get(key, CELL_BYTES_MAX))
             counts[number] = decode_shard(found.body, number).shards
         except NotFoundError:
-            damage.add(Finding(key, 0, 0, "it was there a moment ago: restore it"))
+            damage.add(key, "it was there a moment ago: restore it")
         except (CorruptError, UnsupportedError) as error:
-            damage.add(Finding(key, error.at, 0, error.what))
+            damage.add(key, error.what, at=error.at)
     ((most, times),) = Counter(counts.values()).most_common(1) or ((0, 0),)
     for number, count in counts.items():
         if count != most or 2 * times <= len(counts):
-            what = f"it is one of {count} shards, and of {most} by what others say"
-            damage.add(Finding(group_shard_key(number), 0, 0, what))
+            damage.add(
+                group_shard_key(number),
+                f"it is one of {count} shards, and of {most} by what others say",
+            )
     for number in range(most):
         if number not in unit.numbers:
-            what = "no broker has made it, or it is lost with the offsets of its groups"
-            missing.add(Finding(group_shard_key(number), 0, 0, what))
+            missing.add(
+                group_shard_key(number),
+                "no broker has made it, or it is lost with the offsets of its groups",
+            )
     subject = Subject(GROUPS_PREFIX.rstrip("/"), -1, 0, GROUPS_PREFIX.rstrip("/"))
     if damage.count:
         return subject.result("damaged", damage)

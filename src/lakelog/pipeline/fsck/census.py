@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 
+from lakelog.maintenance import HistoryObject, history_object
 from lakelog.names import (
     BROKERS_PREFIX,
     CLUSTER_KEY,
@@ -22,14 +23,13 @@ from lakelog.names import (
     TOPICS_PREFIX,
     is_topic_name,
 )
-from lakelog.pipeline.frame import Finding, FindingCollector, Result
+from lakelog.pipeline.frame import Finding, FindingCollector, Result, Subject
 from lakelog.store import ObjectInfo
 
 __all__ = [
     "SYSTEM_PREFIX",
     "Folder",
     "LaneFolder",
-    "Subject",
     "System",
     "folders_of",
     "strangers_in",
@@ -50,37 +50,9 @@ _PASSING = (
 _LANE = re.compile(r"_lakelog/lanes/(\d{4})/(?:(head)|(tail)|(\d{20})\.(bundle|checkpoint))")
 _SHARD = re.compile(r"_lakelog/groups/(\d{2})")
 _FOLDER = re.compile(r"([a-zA-Z0-9._-]{1,249}(?:~[1-9]\d{0,9})?)/(0|[1-9]\d{0,9})/(.+)")
-_SEGMENT = re.compile(r"(segment-\d{20}(?:-[0-9a-f]{32})?)\.(?:kfs|index|timeindex)")
-_PAGE = re.compile(r"(page-[0-9a-f]{32})\.json")
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """What a result is about."""
-
-    topic: str
-    partition: int
-    base_offset: int
-    object: str
-
-    def result(
-        self, outcome: str, notes: FindingCollector, *, records: int = 0, batches: int = 0
-    ) -> Result:
-        """Return how it is, with what was noted."""
-        return Result(
-            topic=self.topic,
-            partition=self.partition,
-            base_offset=self.base_offset,
-            object=self.object,
-            outcome=outcome,
-            records=records,
-            batches=batches,
-            findings=tuple(notes.kept),
-            findings_count=notes.count,
-        )
-
-
-# ---------------------------------------------------------------------------- the house's own
+# ---------------------------------------------------------------------------- the system's own
 
 
 @dataclass(slots=True)
@@ -105,7 +77,7 @@ class LaneFolder:
 
 @dataclass(slots=True)
 class System:
-    """What lies below the house's own prefix."""
+    """What lies below the prefix of the system."""
 
     topics: list[str] = field(default_factory=list)
     lanes: dict[int, LaneFolder] = field(default_factory=dict)
@@ -115,7 +87,7 @@ class System:
 
 
 def system_of(listing: Iterable[ObjectInfo]) -> System:
-    """Sort what a listing of the house's own prefix shows."""
+    """Sort what a listing of the prefix of the system shows."""
     system = System()
     for info in listing:
         system.count += 1
@@ -152,8 +124,8 @@ class Folder:
 
     path: str
     partition: int
-    stems: dict[str, list[str]] = field(default_factory=dict)
-    """Segments and pages by their names without suffixes, and the ends of their keys."""
+    objects: dict[HistoryObject, list[str]] = field(default_factory=dict)
+    """Segments and pages, and the suffixes of their keys."""
     strangers: list[str] = field(default_factory=list)
 
     @property
@@ -170,8 +142,8 @@ def folders_of(listing: Iterable[ObjectInfo]) -> Iterator[Folder | str]:
         folder = Folder(*place)
         for info in infos:
             name = info.key.removeprefix(folder.prefix)
-            if found := _SEGMENT.fullmatch(name) or _PAGE.fullmatch(name):
-                folder.stems.setdefault(found[1], []).append(name.removeprefix(found[1]))
+            if (found := history_object(name)) is not None:
+                folder.objects.setdefault(found, []).append(name.removeprefix(found.stem))
             elif name != "manifest":
                 folder.strangers.append(info.key)
         yield folder
@@ -190,9 +162,6 @@ def _place(info: ObjectInfo) -> tuple[str, int] | None:
 
 def strangers_in(folder: str, keys: Iterable[str]) -> Result | None:
     """Return what is to be told of objects that nobody knows; None if there are none."""
-    notes = FindingCollector()
-    for key in keys:
-        notes.add(Finding(key, 0, 0, "nobody here knows this name: it is left alone"))
-    if not notes.count:
-        return None
-    return Subject(folder, -1, 0, folder).result("stranger", notes)
+    what = "nobody here knows this name: it is left alone"
+    findings = FindingCollector(*(Finding(key, 0, 0, what) for key in keys))
+    return Subject(folder, -1, 0, folder).result("stranger", findings) if findings.count else None

@@ -20,8 +20,6 @@ died first. It is told.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from crc32c import crc32c
-
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
 from lakelog.formats.lanes import (
     BUNDLE_BYTES_MAX,
@@ -38,10 +36,9 @@ from lakelog.formats.lanes import (
 )
 from lakelog.journal import HEAD_BYTES_MAX, Fold, Head, TopicIdPartition, decode_head
 from lakelog.names import LANES_PREFIX, bundle_key, checkpoint_key, head_key, staged_key
-from lakelog.pipeline.frame import Finding, FindingCollector, Result
-from lakelog.pipeline.fsck.census import Subject
-from lakelog.records import CRC_START, HEADER_BYTES, BatchHeader, decode_header, decode_records
-from lakelog.store import Get, GetRange, Work, ask, head
+from lakelog.pipeline.frame import FindingCollector, Result, Subject
+from lakelog.records import HEADER_BYTES, BatchHeader, decode_records, frames
+from lakelog.store import Get, GetRange, Work, ask, is_there
 
 __all__ = ["BundleRange", "check_stretch", "lane_subject", "read_head"]
 
@@ -87,7 +84,7 @@ def check_stretch(unit: BundleRange, *, records: bool) -> Work[Result]:
         while True:
             first = max(unit.first, floor)
             if first > unit.last:
-                return subject.result("gone", FindingCollector())
+                return subject.result("gone")
             walk = _Walk(unit, first, records, based=unit.based and unit.first > floor)
             yield from walk.go()
             if not walk.damage.count and not walk.missing.count:
@@ -96,15 +93,14 @@ def check_stretch(unit: BundleRange, *, records: bool) -> Work[Result]:
             if floor <= walk.lowest:
                 break
     except (NotFoundError, CorruptError, UnsupportedError) as error:
-        notes = FindingCollector()
-        notes.add(Finding(head_key(unit.lane), 0, 0, f"the head of the lane is bad: {error}"))
-        return subject.result("damaged", notes)
-    outcome, notes = "good", walk.damage
+        what = f"the head of the lane is bad: {error}"
+        return subject.found("damaged", what, key=head_key(unit.lane))
+    outcome, findings = "good", walk.damage
     if walk.damage.count:
         outcome = "damaged"
     elif walk.missing.count:
-        outcome, notes = "uncheckpointed", walk.missing
-    return subject.result(outcome, notes, records=walk.records, batches=walk.batches)
+        outcome, findings = "uncheckpointed", walk.missing
+    return subject.result(outcome, findings, records=walk.records, batches=walk.batches)
 
 
 @dataclass(slots=True)
@@ -162,24 +158,23 @@ class _Walk:
         try:
             data = (yield from ask(Get(key, BUNDLE_BYTES_MAX))).body
         except NotFoundError:
-            self.damage.add(Finding(key, 0, 0, "it is missing: restore it"))
+            self.damage.add(key, "it is missing: restore it")
             return None
         except UnsupportedError as error:
-            self.damage.add(Finding(key, error.at, 0, error.what))
+            self.damage.add(key, error.what, at=error.at)
             return None
         sound = True
         try:
             bundle, _ = decode_bundle(data)
         except (CorruptError, UnsupportedError) as error:
-            self.damage.add(Finding(key, error.at, 0, error.what))
+            self.damage.add(key, error.what, at=error.at)
             sound = False
             try:
                 bundle = decode_directory(data, len(data))
             except (CorruptError, UnsupportedError):
                 return None
         if (bundle.lane, bundle.seq) != (self.unit.lane, seq):
-            what = f"it is bundle {bundle.seq} of lane {bundle.lane}"
-            self.damage.add(Finding(key, 0, 0, what))
+            self.damage.add(key, f"it is bundle {bundle.seq} of lane {bundle.lane}")
             return None
         if sound:
             yield from self._read_slices(bundle, memoryview(data), key)
@@ -199,8 +194,9 @@ class _Walk:
             try:
                 found = yield from ask(wanted)
             except NotFoundError:
-                what = f"it is missing, and bundle {bundle.seq} commits it: restore it"
-                self.damage.add(Finding(staged, 0, 0, what))
+                self.damage.add(
+                    staged, f"it is missing, and bundle {bundle.seq} commits it: restore it"
+                )
             else:
                 self._judge_run(one, memoryview(found.body), staged, None)
 
@@ -223,7 +219,7 @@ class _Walk:
                 )
                 raise CorruptError(what, at=0, where=key)
         except (CorruptError, UnsupportedError) as error:
-            self.damage.add(Finding(key, one.position + error.at, 0, error.what))
+            self.damage.add(key, error.what, at=one.position + error.at)
             return
         self.batches += len(headers)
         self.records += sum(header.count for header in headers)
@@ -236,7 +232,7 @@ class _Walk:
             flaw = self.fold.flaw(bundle)
             if flaw:
                 key = bundle_key(self.unit.lane, bundle.seq)
-                self.damage.add(Finding(key, 0, 0, flaw))
+                self.damage.add(key, flaw)
                 self.fold = None
         if self.fold is None:
             self.fold, self.whole, self.held = _seed(bundle, self.unit.every), False, []
@@ -245,20 +241,19 @@ class _Walk:
 
     # ------------------------------------------------------------------------ checkpoints
 
-    def _read_checkpoint(self, seq: int, notes: FindingCollector) -> Work[Checkpoint | None]:
+    def _read_checkpoint(self, seq: int, findings: FindingCollector) -> Work[Checkpoint | None]:
         key = checkpoint_key(self.unit.lane, seq)
         try:
             found = yield from ask(Get(key, CHECKPOINT_BYTES_MAX))
             checkpoint = decode_checkpoint(found.body)
         except NotFoundError:
-            self.missing.add(Finding(key, 0, 0, "it was there a moment ago, and is gone"))
+            self.missing.add(key, "it was there a moment ago, and is gone")
             return None
         except (CorruptError, UnsupportedError) as error:
-            notes.add(Finding(key, error.at, 0, error.what))
+            findings.add(key, error.what, at=error.at)
             return None
         if (checkpoint.lane, checkpoint.seq) != (self.unit.lane, seq):
-            what = f"it is checkpoint {checkpoint.seq} of lane {checkpoint.lane}"
-            notes.add(Finding(key, 0, 0, what))
+            findings.add(key, f"it is checkpoint {checkpoint.seq} of lane {checkpoint.lane}")
             return None
         return checkpoint
 
@@ -268,7 +263,7 @@ class _Walk:
             return
         flaw = self._flaw(checkpoint)
         if flaw:
-            self.damage.add(Finding(checkpoint_key(self.unit.lane, seq), 0, 0, flaw))
+            self.damage.add(checkpoint_key(self.unit.lane, seq), flaw)
         elif not self.whole:
             self.fold, self.whole = Fold.of(checkpoint, self.unit.every), True
 
@@ -298,11 +293,10 @@ class _Walk:
 
     def _miss_checkpoint(self, seq: int) -> Work[None]:
         key = checkpoint_key(self.unit.lane, seq)
-        try:
-            yield from head(key)
-        except NotFoundError:
-            what = "one is due here and there is none: walks become longer, nothing is lost"
-            self.missing.add(Finding(key, 0, 0, what))
+        if not (yield from is_there(key)):
+            self.missing.add(
+                key, "one is due here and there is none: walks become longer, nothing is lost"
+            )
 
 
 # ---------------------------------------------------------------------------- folds in part
@@ -344,16 +338,11 @@ def _batches(run: memoryview, one: Slice, key: str, *, decode: bool) -> Iterator
     """
     if len(run) != one.length:
         raise CorruptError(f"{len(run)} bytes of {one.length}", at=0, where=key)
-    at = 0
-    while at < len(run):
-        header = decode_header(run, at, where=key)
-        batch = run[at : at + header.size]
-        if len(batch) < header.size or crc32c(batch[CRC_START:]) != header.crc:
-            raise CorruptError("a batch does not match its CRC", at=at, where=key)
+    for at, header in frames(run, after=None, where=key):
         if decode:
-            decode_records(header, batch[HEADER_BYTES:], at=at, where=key)
+            body = run[at + HEADER_BYTES : at + header.size]
+            decode_records(header, body, at=at, where=key)
         yield header
-        at += header.size
 
 
 def _row(header: BatchHeader) -> BatchRow:

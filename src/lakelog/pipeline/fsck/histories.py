@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 from lakelog.catalog import Topic, read_topic
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
+from lakelog.maintenance import HistoryObject
 from lakelog.manifests import (
-    Intent,
     Manifest,
     PageRow,
     PartitionPath,
@@ -28,9 +28,9 @@ from lakelog.manifests import (
     read_manifest,
 )
 from lakelog.names import topic_key
-from lakelog.pipeline.frame import Finding, FindingCollector, Result
-from lakelog.pipeline.fsck.census import Folder, Subject
-from lakelog.store import CELL_BYTES_MAX, Get, Work, ask, head, read_cell
+from lakelog.pipeline.frame import FindingCollector, Result, Subject
+from lakelog.pipeline.fsck.census import Folder
+from lakelog.store import CELL_BYTES_MAX, Get, Work, ask, is_there, read_cell
 
 __all__ = ["History", "NamedSegment", "Row", "find_row_again", "look_at_folder"]
 
@@ -79,10 +79,10 @@ def look_at_folder(folder: Folder, topic: Topic | None) -> Work[History]:
         # It may be younger than what we know.
         topic = yield from _owner(name, folder)
     subject = Subject(folder.path, folder.partition, 0, f"{folder.prefix}manifest")
-    notes = FindingCollector()
-    judged = yield from _judge(folder, topic, notes)
-    if notes.count:
-        looked.results.append(subject.result("damaged", notes))
+    findings = FindingCollector()
+    judged = yield from _judge(folder, topic, findings)
+    if findings.count:
+        looked.results.append(subject.result("damaged", findings))
         return looked
     if judged is None:
         if topic is None:
@@ -92,9 +92,8 @@ def look_at_folder(folder: Folder, topic: Topic | None) -> Work[History]:
     outcome = "good"
     if topic is not None and topic.deleted and not manifest.deleted:
         outcome = "undeleted"
-        what = "its topic is deleted, and it does not say so yet: run keep"
-        notes.add(Finding(subject.object, 0, 0, what))
-    looked.results.append(subject.result(outcome, notes))
+        findings.add(subject.object, "its topic is deleted, and it does not say so yet: run keep")
+    looked.results.append(subject.result(outcome, findings))
     where = PartitionPath(manifest.topic, folder.path, folder.partition)
     looked.segments += [NamedSegment(where, row) for row in rows]
     if topic is None or topic.deleted or not topic.closed:
@@ -126,42 +125,49 @@ def _owner(name: str, folder: Folder) -> Work[Topic | None]:
 Judged = tuple[Manifest, list[Row]]
 
 
-def _judge(folder: Folder, topic: Topic | None, notes: FindingCollector) -> Work[Judged | None]:
-    """Return a manifest and all its rows; None where there is none, or notes say what is wrong."""
+def _judge(folder: Folder, topic: Topic | None, findings: FindingCollector) -> Work[Judged | None]:
+    """Return a manifest and all its rows; None: there is none, or findings say what is wrong."""
     key = f"{folder.prefix}manifest"
     cell = yield from read_cell(key)
     if cell is None:
         # Segments are written behind an intent; but for those of a topic that is being imported.
-        if folder.stems and topic is not None and topic.is_open:
-            what = f"it is missing, and {len(folder.stems)} objects lie beside it: restore it"
-            notes.add(Finding(key, 0, 0, what))
+        if folder.objects and topic is not None and topic.is_open:
+            findings.add(
+                key, f"it is missing, and {len(folder.objects)} objects lie beside it: restore it"
+            )
         return None
     try:
         manifest = decode_manifest(cell.body)
     except (CorruptError, UnsupportedError) as error:
-        notes.add(Finding(key, error.at, 0, error.what))
+        findings.add(key, error.what, at=error.at)
         return None
     if _is_anothers(manifest, folder, topic):
-        what = f"it is of partition {manifest.partition} of topic {manifest.topic.hex()}"
-        notes.add(Finding(key, 0, 0, what))
+        findings.add(
+            key, f"it is of partition {manifest.partition} of topic {manifest.topic.hex()}"
+        )
         if topic is not None and manifest.partition == folder.partition:
-            what = f"its id is {topic.id.hex()}, and {key} is of topic {manifest.topic.hex()}"
-            notes.add(Finding(topic_key(topic.name), 0, 0, what))
+            findings.add(
+                topic_key(topic.name),
+                f"its id is {topic.id.hex()}, and {key} is of topic {manifest.topic.hex()}",
+            )
         return None
     if topic is None and not manifest.deleted:
         name = folder.path.partition("~")[0]
-        what = f"it has no topic with path {folder.path} and partition {folder.partition}: "
-        notes.add(Finding(topic_key(name), 0, 0, what + "it is missing, or wrong"))
-        notes.add(Finding(key, 0, 0, "no topic has this path and partition"))
+        findings.add(
+            topic_key(name),
+            f"it has no topic with path {folder.path} and partition {folder.partition}: "
+            "it is missing, or wrong",
+        )
+        findings.add(key, "no topic has this path and partition")
         return None
     if topic is not None and manifest.deleted and not topic.deleted:
         now = yield from _owner(topic.name, folder)
         if now is not None and now.id == topic.id and not now.deleted:
             what = "the manifest says that the topic is deleted, and the topic does not"
-            notes.add(Finding(key, 0, 0, what))
-            notes.add(Finding(topic_key(topic.name), 0, 0, what))
+            findings.add(key, what)
+            findings.add(topic_key(topic.name), what)
             return None
-    return (yield from _all_rows(manifest, folder, notes))
+    return (yield from _all_rows(manifest, folder, findings))
 
 
 def _is_anothers(manifest: Manifest, folder: Folder, topic: Topic | None) -> bool:
@@ -173,7 +179,9 @@ def _is_anothers(manifest: Manifest, folder: Folder, topic: Topic | None) -> boo
 # ---------------------------------------------------------------------------- pages
 
 
-def _all_rows(manifest: Manifest, folder: Folder, notes: FindingCollector) -> Work[Judged | None]:
+def _all_rows(
+    manifest: Manifest, folder: Folder, findings: FindingCollector
+) -> Work[Judged | None]:
     """Return the manifest with every row, also those on pages."""
     while True:
         found = FindingCollector()
@@ -191,12 +199,12 @@ def _all_rows(manifest: Manifest, folder: Folder, notes: FindingCollector) -> Wo
         if now.pages == manifest.pages:
             break
         manifest = now  # It has moved on. What it names now counts.
-    for finding in found.kept:
-        notes.add(finding)
+    findings.kept += found.kept
+    findings.count += found.count
     return None
 
 
-def _page(folder: Folder, page: PageRow, notes: FindingCollector) -> Work[list[Row]]:
+def _page(folder: Folder, page: PageRow, findings: FindingCollector) -> Work[list[Row]]:
     """Return the rows of a page, held against the row that names it."""
     key = f"{folder.prefix}{page.name}.json"
     try:
@@ -204,11 +212,11 @@ def _page(folder: Folder, page: PageRow, notes: FindingCollector) -> Work[list[R
         rows = decode_page(found.body)
     except NotFoundError:
         what = f"it names {page.name}, which is not there"
-        notes.add(Finding(key, 0, 0, "it is missing, and its manifest names it: restore it"))
-        notes.add(Finding(f"{folder.prefix}manifest", 0, 0, what))
+        findings.add(key, "it is missing, and its manifest names it: restore it")
+        findings.add(f"{folder.prefix}manifest", what)
         return []
     except (CorruptError, UnsupportedError) as error:
-        notes.add(Finding(key, error.at, 0, error.what))
+        findings.add(key, error.what, at=error.at)
         return []
     held = (
         PageRow(
@@ -226,8 +234,8 @@ def _page(folder: Folder, page: PageRow, notes: FindingCollector) -> Work[list[R
     )
     if held != page:
         what = f"its rows amount to {held and held[1:]}, the manifest says {page[1:]}"
-        notes.add(Finding(key, 0, 0, what))
-        notes.add(Finding(f"{folder.prefix}manifest", 0, 0, f"{page.name}: {what}"))
+        findings.add(key, what)
+        findings.add(f"{folder.prefix}manifest", f"{page.name}: {what}")
         return []
     return [Row(row, f"{page.name}.json") for row in rows]
 
@@ -238,34 +246,20 @@ def _page(folder: Folder, page: PageRow, notes: FindingCollector) -> Work[list[R
 def _orphans(folder: Folder, manifest: Manifest, rows: Sequence[Row]) -> Work[FindingCollector]:
     """Note what nobody names and nobody has announced: what a sweep removes in time."""
     named = manifest.names() | {one.row.name for one in rows}
-    notes = FindingCollector()
-    for key, stem in _unnamed(folder, named):
-        if any(_is_of(stem, intent) for intent in manifest.intents):
-            continue
-        try:
-            yield from head(key)  # A sweep may have been faster.
-        except NotFoundError:
-            continue
-        notes.add(Finding(key, 0, 0, "no manifest names it, and nobody has announced it"))
-    return notes
+    findings = FindingCollector()
+    for key, one in _unnamed(folder, named):
+        announced = any(one.is_of(intent) for intent in manifest.intents)
+        # A sweep may have been faster.
+        if not announced and (yield from is_there(key)):
+            findings.add(key, "no manifest names it, and nobody has announced it")
+    return findings
 
 
-def _unnamed(folder: Folder, named: set[str]) -> Iterator[tuple[str, str]]:
-    for stem, suffixes in folder.stems.items():
-        if stem not in named:
+def _unnamed(folder: Folder, named: set[str]) -> Iterator[tuple[str, HistoryObject]]:
+    for one, suffixes in folder.objects.items():
+        if one.stem not in named:
             for suffix in suffixes:
-                yield f"{folder.prefix}{stem}{suffix}", stem
-
-
-def _is_of(stem: str, intent: Intent) -> bool:
-    """Whether an object may be one that was announced: by its writer, or by its offset."""
-    kind, _, rest = stem.partition("-")
-    first, _, write = rest.partition("-")
-    if kind == "page":
-        return first == intent.write
-    if write:
-        return write == intent.write
-    return intent.base_offset <= int(first) < intent.next_offset
+                yield f"{folder.prefix}{one.stem}{suffix}", one
 
 
 # ---------------------------------------------------------------------------- looking again

@@ -23,26 +23,27 @@ or committed offset, a later start of a log, a generation or an intent that read
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from lakelog.catalog import Namespace, Topic
 from lakelog.errors import NotFoundError
 from lakelog.manifests import PartitionPath
-from lakelog.names import CLUSTER_KEY, topic_key
-from lakelog.pipeline.absent import missing_results
+from lakelog.names import topic_key
 from lakelog.pipeline.frame import (
     MISSING,
+    SOURCE,
     Connect,
-    Finding,
-    FindingCollector,
     Plan,
     Result,
+    SourceJob,
     Step,
+    Subject,
     at_store,
 )
 from lakelog.pipeline.fsck.borders import Border, borders_of, check_border
 from lakelog.pipeline.fsck.cells import (
+    CLUSTER,
     Shards,
     Topics,
     check_shards,
@@ -53,7 +54,6 @@ from lakelog.pipeline.fsck.cells import (
 from lakelog.pipeline.fsck.census import (
     SYSTEM_PREFIX,
     Folder,
-    Subject,
     System,
     folders_of,
     strangers_in,
@@ -63,12 +63,12 @@ from lakelog.pipeline.fsck.chains import BundleRange, check_stretch
 from lakelog.pipeline.fsck.histories import NamedSegment, look_at_folder
 from lakelog.pipeline.fsck.lanes import look_at_lane
 from lakelog.pipeline.fsck.segments import check_segment, mend_segment
-from lakelog.pipeline.listing import SOURCE
+from lakelog.pipeline.listing import missing_results
+from lakelog.ports import Host
 from lakelog.segments import NAMESPACE, Selection
 from lakelog.store import (
     LIST_LIMIT_MAX,
     ObjectInfo,
-    StoreSpec,
     Usage,
     Work,
     each_object,
@@ -88,20 +88,17 @@ OBJECTS_MAX = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyNamespace:
-    """Verify a namespace: history, journal and cells."""
+class VerifyNamespace(SourceJob):
+    """Verify a namespace: history, journal and cells.
 
-    source: StoreSpec
-    selection: Selection = field(default_factory=Selection)
-    """With topics chosen, their history alone is looked at: a lane is everybody's."""
+    With topics chosen, their history alone is looked at: a lane is everybody's.
+    """
+
+    host: Host
     records: bool = False
     """Decode every record, too."""
 
     verb = "verify"
-
-    @property
-    def stores(self) -> Mapping[str, StoreSpec]:
-        return {SOURCE: self.source}
 
     def plan(self, connect: Connect) -> Plan:
         """List everything, read the cells, and cut the rest into units.
@@ -110,12 +107,7 @@ class VerifyNamespace:
             NotFoundError: there is no namespace here.
         """
         survey = _Survey(connect(SOURCE), self.source.url, self.selection)
-        namespace = survey.open()
-        if namespace is not None:
-            survey.look_at_topics(namespace.rules.lanes)
-            if self.selection == Selection():
-                survey.look_at_lanes(namespace)
-            survey.look_at_history()
+        survey.look(journal=self.selection == Selection())
         return survey.plan(passes=2 if self.records else 1)
 
     def step(self, unit: BundleRange | Border | NamedSegment | Shards) -> Step[Result]:
@@ -129,23 +121,16 @@ class VerifyNamespace:
             case BundleRange():
                 return check_stretch(unit, records=self.records)
             case Border():
-                return check_border(unit)
+                return check_border(unit, self.host)
             case Shards():
                 return check_shards(unit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReindexNamespace:
+class ReindexNamespace(SourceJob):
     """Make the indexes of a namespace's segments again, where they are missing or wrong."""
 
-    source: StoreSpec
-    selection: Selection = field(default_factory=Selection)
-
     verb = "reindex"
-
-    @property
-    def stores(self) -> Mapping[str, StoreSpec]:
-        return {SOURCE: self.source}
 
     def plan(self, connect: Connect) -> Plan:
         """Find the segments that manifests name.
@@ -154,10 +139,7 @@ class ReindexNamespace:
             NotFoundError: there is no namespace here.
         """
         survey = _Survey(connect(SOURCE), self.source.url, self.selection)
-        namespace = survey.open()
-        if namespace is not None:
-            survey.look_at_topics(namespace.rules.lanes)
-            survey.look_at_history()
+        survey.look(journal=False)
         return survey.plan(told=("damaged", MISSING))
 
     def step(self, unit: NamedSegment) -> Step[Result]:
@@ -179,7 +161,21 @@ class _Survey:
         self._results: list[Result] = []
         self._listed = 0
 
-    def open(self) -> Namespace | None:
+    def look(self, *, journal: bool) -> None:
+        """Look at the cells and the history, and at the journal if that is wanted.
+
+        Raises:
+            NotFoundError: there is no namespace here.
+        """
+        namespace = self._open()
+        if namespace is None:
+            return
+        self._look_at_topics(namespace.rules.lanes)
+        if journal:
+            self._look_at_lanes(namespace)
+        self._look_at_history()
+
+    def _open(self) -> Namespace | None:
         """Return the namespace; None if its cell is bad.
 
         Raises:
@@ -191,16 +187,14 @@ class _Survey:
         except NotFoundError:
             if not self._system.count:
                 raise
-            notes = FindingCollector()
             what = "it is missing, and lanes or topics are there: restore it"
-            notes.add(Finding(CLUSTER_KEY, 0, 0, what))
-            found = Subject(CLUSTER_KEY, -1, 0, CLUSTER_KEY).result("damaged", notes)
+            found = CLUSTER.found("damaged", what)
         if isinstance(found, Result):
             self._results.append(found)
             return None
         return found
 
-    def look_at_topics(self, lanes: int) -> None:
+    def _look_at_topics(self, lanes: int) -> None:
         """Read the cells of the topics that are wanted."""
         names = [name for name in self._system.topics if self._may_want(name)]
         flows = [read_topics(names[at::FLOWS], lanes) for at in range(min(FLOWS, len(names)))]
@@ -209,19 +203,17 @@ class _Survey:
             self._topics.bad.update(some.bad)
         self._results += self._topics.bad.values()
         for name in sorted(self._topics.good.keys() - self._topics.bad.keys()):
-            self._results.append(
-                Subject(name, -1, 0, topic_key(name)).result("good", FindingCollector())
-            )
+            self._results.append(Subject(name, -1, 0, topic_key(name)).result("good"))
         chosen = self._selection
         if chosen != Selection():
             others = self._system.topics
             self._results += missing_results(self._url, NAMESPACE, chosen, names, others=others)
 
-    def look_at_lanes(self, namespace: Namespace) -> None:
+    def _look_at_lanes(self, namespace: Namespace) -> None:
         """Look at the lanes, and at all else that is everybody's."""
         rules, system = namespace.rules, self._system
         wheres: dict[int, list[PartitionPath]] = {}
-        for topic in self._topics.by_id().values():
+        for topic in self._topics.incarnations().values():
             for partition in range(topic.partitions):
                 where = topic.where(partition)
                 wheres.setdefault(topic.lane(partition), []).append(where)
@@ -239,7 +231,7 @@ class _Survey:
             self._results.append(claim)
         self._tell_strangers(SYSTEM_PREFIX.rstrip("/"), system.strangers)
 
-    def look_at_history(self) -> None:
+    def _look_at_history(self) -> None:
         """Read the manifest of every folder that is wanted."""
         owners = self._topics.incarnations()
         unreadable = self._topics.bad.keys() - self._topics.good.keys()
@@ -253,7 +245,7 @@ class _Survey:
             name = found.path.partition("~")[0]
             if name not in unreadable and self._selection.wants(name, found.partition):
                 some.append(found)
-                objects += len(found.stems)
+                objects += len(found.objects)
             if len(some) >= FOLDERS_MAX or objects >= OBJECTS_MAX:
                 self._look_at_folders(some, owners)
                 some, objects = [], 0

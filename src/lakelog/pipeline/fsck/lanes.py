@@ -16,10 +16,10 @@ from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
 from lakelog.journal import TAIL_BYTES_MAX, Head
 from lakelog.model import Rules
 from lakelog.names import CLUSTER_KEY, bundle_key, checkpoint_key, head_key, tail_key
-from lakelog.pipeline.frame import Finding, FindingCollector, Result
+from lakelog.pipeline.frame import FindingCollector, Result
 from lakelog.pipeline.fsck.census import LaneFolder
 from lakelog.pipeline.fsck.chains import BundleRange, lane_subject, read_head
-from lakelog.store import GetRange, Work, ask, head
+from lakelog.store import GetRange, Work, ask, is_there
 
 __all__ = ["LaneLook", "look_at_lane"]
 
@@ -42,14 +42,14 @@ class LaneLook:
 def look_at_lane(number: int, folder: LaneFolder | None, rules: Rules) -> Work[LaneLook]:
     """Look at the head and the tail of a lane, and cut what was listed of it into stretches."""
     subject = lane_subject(number, 0, head_key(number))
-    looked, notes = LaneLook(), FindingCollector()
+    looked, findings = LaneLook(), FindingCollector()
     if number >= rules.lanes:
         # Somebody began to make a larger namespace; or this one had more lanes.
         outcome = "stranger" if folder is None or not folder.bundles else "damaged"
         what = f"lane {number} is there, and the namespace has {rules.lanes}"
         for key in (head_key(number), CLUSTER_KEY):
-            notes.add(Finding(key, 0, 0, what))
-        looked.results.append(subject.result(outcome, notes))
+            findings.add(key, what)
+        looked.results.append(subject.result(outcome, findings))
         return looked
     folder = folder or LaneFolder()
     try:
@@ -63,14 +63,13 @@ def look_at_lane(number: int, folder: LaneFolder | None, rules: Rules) -> Work[L
             if now.floor == seen.floor:
                 break  # It was missing while the floor vouched for it: the head-check rule.
     except NotFoundError:
-        notes.add(Finding(head_key(number), 0, 0, "it is missing, and the lane stops: restore it"))
+        findings.add(head_key(number), "it is missing, and the lane stops: restore it")
         if not folder.bundles and not folder.checkpoints:
-            notes.add(Finding(CLUSTER_KEY, 0, 0, f"it says that there is a lane {number}"))
-        looked.results.append(subject.result("damaged", notes))
+            findings.add(CLUSTER_KEY, f"it says that there is a lane {number}")
+        looked.results.append(subject.result("damaged", findings))
         return looked
     except (CorruptError, UnsupportedError) as error:
-        notes.add(Finding(head_key(number), error.at, 0, error.what))
-        looked.results.append(subject.result("damaged", notes))
+        looked.results.append(subject.failed(error))
         return looked
     looked.head = now
     looked.results.append(subject.result("damaged" if holes.count else "good", holes))
@@ -101,22 +100,16 @@ def _filled(lane: int, runs: list[Run], holes: FindingCollector) -> Work[list[Ru
     filled = runs[:1]
     for first, next_ in runs[1:]:
         start, end = filled[-1]
-        if first - end <= HOLE_MAX and (yield from _is_there(bundle_key(lane, end))):
+        if first - end <= HOLE_MAX and (yield from is_there(bundle_key(lane, end))):
             filled[-1] = start, next_
             continue
         more = f", and so are those up to {first - 1}" if first - end > 1 else ""
-        what = f"it is missing{more}; later ones, or a checkpoint, are there: restore it"
-        holes.add(Finding(bundle_key(lane, end), 0, 0, what))
+        holes.add(
+            bundle_key(lane, end),
+            f"it is missing{more}; later ones, or a checkpoint, are there: restore it",
+        )
         filled.append((first, next_))
     return filled
-
-
-def _is_there(key: str) -> Work[bool]:
-    try:
-        yield from head(key)
-    except NotFoundError:
-        return False
-    return True
 
 
 def _stretches(
@@ -156,7 +149,7 @@ def _tail(lane: int, now: Head) -> Work[Result | None]:
         seq = json.loads(found.body)["checkpoint"]
         if type(seq) is not int or not 0 <= seq < 1 << 62:
             flaw = "it names no checkpoint"
-        elif seq >= now.floor and not (yield from _is_there(checkpoint_key(lane, seq))):
+        elif seq >= now.floor and not (yield from is_there(checkpoint_key(lane, seq))):
             passed = (yield from read_head(lane)).floor > seq
             flaw = "" if passed else f"it names checkpoint {seq}, which is not there"
     except NotFoundError:
@@ -167,6 +160,5 @@ def _tail(lane: int, now: Head) -> Work[Result | None]:
         return None  # The head is bad by now. Whoever reads a bundle tells.
     if not flaw:
         return None
-    notes = FindingCollector()
-    notes.add(Finding(key, 0, 0, f"{flaw}: it is advisory, and renewed with the next checkpoint"))
-    return lane_subject(lane, 0, key).result("stale", notes)
+    what = f"{flaw}: it is advisory, and renewed with the next checkpoint"
+    return lane_subject(lane, 0, key).found("stale", what)

@@ -10,16 +10,15 @@ is noticed wherever it is.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from crc32c import crc32c
 
 from lakelog.errors import NotFoundError
+from lakelog.flows import through
 from lakelog.formats import EVERYTHING, NOTHING, Block, Damage, Files, Range, kafkalog, kafs
 from lakelog.formats.batches import Frame
 from lakelog.manifests import SegmentRow
-from lakelog.pipeline.frame import Finding, FindingCollector, Result
-from lakelog.pipeline.fsck.census import Subject
+from lakelog.pipeline.frame import FindingCollector, Result, Subject
 from lakelog.pipeline.fsck.histories import NamedSegment, find_row_again
 from lakelog.pipeline.output import put_once, replace_once
 from lakelog.store import GetRange, Work, ask, head
@@ -34,20 +33,23 @@ def check_segment(unit: NamedSegment, *, records: bool) -> Work[Result]:
     unit, judged = yield from _look(unit, records=records)
     subject = _subject(unit)
     if judged is None:
-        return subject.result("gone", FindingCollector())
-    outcome, notes = "good", judged.damage
+        return subject.result("gone")
+    outcome, findings = "good", judged.damage
     if judged.damage.count or any(judged.wrong.values()):
         outcome = "damaged"
     elif judged.wrong:
         outcome = "unindexed"
     for suffix, etag in judged.wrong.items():
         at = judged.differs.get(suffix, 0)
-        what = (
-            "it is not what the segment says: run reindex" if etag else "it is missing: run reindex"
+        findings.add(
+            unit.key + suffix,
+            "it is not what the segment says: run reindex"
+            if etag
+            else "it is missing: run reindex",
+            at=at,
         )
-        notes.add(Finding(unit.key + suffix, at, 0, what))
     walked = judged.walked
-    return subject.result(outcome, notes, records=walked.count, batches=len(walked.frames))
+    return subject.result(outcome, findings, records=walked.count, batches=len(walked.frames))
 
 
 def mend_segment(unit: NamedSegment) -> Work[Result]:
@@ -55,7 +57,7 @@ def mend_segment(unit: NamedSegment) -> Work[Result]:
     unit, judged = yield from _look(unit, records=False)
     subject = _subject(unit)
     if judged is None:
-        return subject.result("gone", FindingCollector())
+        return subject.result("gone")
     if judged.damage.count:
         return subject.result("damaged", judged.damage)
     for suffix, etag in judged.wrong.items():
@@ -65,9 +67,7 @@ def mend_segment(unit: NamedSegment) -> Work[Result]:
         else:
             yield from put_once(key, body)
     walked, outcome = judged.walked, "rebuilt" if judged.wrong else "good"
-    return subject.result(
-        outcome, FindingCollector(), records=walked.count, batches=len(walked.frames)
-    )
+    return subject.result(outcome, records=walked.count, batches=len(walked.frames))
 
 
 def _subject(unit: NamedSegment) -> Subject:
@@ -107,20 +107,20 @@ def _look(unit: NamedSegment, *, records: bool) -> Work[tuple[NamedSegment, _Jud
 def _judge(unit: NamedSegment, *, records: bool) -> Work[_Judged]:
     key, row = unit.key + SUFFIX, unit.found.row
     judged = _Judged(_Walked())
-    notes, holder = judged.damage, unit.where.prefix + unit.found.holder
+    findings, holder = judged.damage, unit.where.prefix + unit.found.holder
     try:
         size = (yield from head(key)).size
-        yield from judged.walked.go(unit, size, notes, records=records)
+        yield from judged.walked.go(unit, size, findings, records=records)
     except NotFoundError:
-        notes.add(Finding(key, 0, row.length, "it is missing, and a manifest names it: restore it"))
-        notes.add(Finding(holder, 0, 0, f"it names {row.name}, which is not there"))
+        findings.add(key, "it is missing, and a manifest names it: restore it", size=row.length)
+        findings.add(holder, f"it names {row.name}, which is not there")
         return judged
-    if notes.count:
+    if findings.count:
         return judged
     for what in judged.walked.contradictions(row, size):
-        notes.add(Finding(key, 0, 0, f"it has {what}"))
-        notes.add(Finding(holder, 0, 0, f"its row of {row.name} differs: the segment has {what}"))
-    if not notes.count:
+        findings.add(key, f"it has {what}")
+        findings.add(holder, f"its row of {row.name} differs: the segment has {what}")
+    if not findings.count:
         yield from _judge_indexes(unit, judged)
     return judged
 
@@ -158,7 +158,7 @@ class _Walked:
     header: bytes = b""
 
     def go(
-        self, unit: NamedSegment, size: int, notes: FindingCollector, *, records: bool
+        self, unit: NamedSegment, size: int, findings: FindingCollector, *, records: bool
     ) -> Work[None]:
         """Walk every byte, and note what is wrong.
 
@@ -171,24 +171,24 @@ class _Walked:
             base_offset=unit.found.row.base_offset if base is None else base,
             sizes={SUFFIX: size},
         )
-        walk = kafs.FORMAT.walk(files, span=EVERYTHING if records else NOTHING)
-        answer: Any = None
         end = b""
-        while True:
-            try:
-                item = walk.send(answer)
-            except StopIteration:
-                break
-            answer = None
+
+        def take(item: Range | Block | Damage) -> Work[bytes | None]:
+            nonlocal end
             if isinstance(item, Range):
-                answer = (yield from ask(GetRange(key, item.start, item.end))).body
-                self._read(item.start, answer)
+                body = (yield from ask(GetRange(key, item.start, item.end))).body
+                self._read(item.start, body)
                 if item.end == size:
-                    end = answer
-            elif isinstance(item, Damage):
-                notes.add(Finding(key, item.position, item.size, item.error.what))
+                    end = body
+                return body
+            if isinstance(item, Damage):
+                findings.add(key, item.error.what, at=item.position, size=item.size)
             else:
                 self._saw(item)
+            return None
+
+        walk = kafs.FORMAT.walk(files, span=EVERYTHING if records else NOTHING)
+        yield from through(walk, take)
         self._read(size - len(end), end)
 
     def _read(self, start: int, body: bytes) -> None:

@@ -18,10 +18,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakelog.errors import InvalidInputError
+from lakelog.log import Driver
 from lakelog.records import Codec
 from lakelog.segments import NAMESPACE
 from lakelog.spark.options import sort_options
-from lakelog.store import StoreSpec
+from lakelog.store import StoreSpec, retrying
 
 __all__ = ["WriteOptions", "parse_write_options"]
 
@@ -54,6 +55,11 @@ class WriteOptions:
     batch_bytes: int = BATCH_BYTES
     buffer_bytes: int = BUFFER_BYTES
     store_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def driver(self) -> Driver:
+        """Open the store, for the flows of a write."""
+        store = StoreSpec(self.path, dict(self.store_options)).open()
+        return Driver(retrying(store.perform))
 
 
 def parse_write_options(options: Mapping[str, str]) -> WriteOptions:

@@ -21,7 +21,7 @@ import pyarrow as pa
 from lakelog.errors import InvalidInputError
 from lakelog.log import StagedObject
 from lakelog.model import TimestampType
-from lakelog.records import Codec, decode_header
+from lakelog.records import Codec, frames
 from lakelog.spark.sink.placing import PartitionedRows, PartitionRows
 
 if TYPE_CHECKING:
@@ -49,26 +49,26 @@ class Packer:
         Raises:
             InvalidInputError: a record is too large for its topic, or has what no record can.
         """
-        parcels: dict[int, StagedObject] = {}
+        objects: dict[int, StagedObject] = {}
         times_ms = np.asarray(placed.rows.column("timestamp").cast(pa.int64())) // 1000
         for group in placed.groups:
-            parcel = parcels.setdefault(group.home.topic.lane(group.partition), StagedObject())
-            is_stamped = group.home.configs.timestamp_type is TimestampType.LOG_APPEND_TIME
+            staged = objects.setdefault(group.target.topic.lane(group.partition), StagedObject())
+            is_stamped = group.target.configs.timestamp_type is TimestampType.LOG_APPEND_TIME
             for start, end in _runs(placed.rows, group):
                 rows = placed.rows.slice(start, end - start)
                 some = times_ms[start:end]
                 span = int(some.min()), int(some.max())
                 if is_stamped:
                     rows, span = _stamped(rows, now_ms), (now_ms, now_ms)
-                place, body = (group.home.topic.id, group.partition), self._encode(rows, group)
-                parcel.add(place, memoryview(body), end - start, span)
-        return parcels
+                place, body = (group.target.topic.id, group.partition), self._encode(rows, group)
+                staged.add(place, memoryview(body), end - start, span)
+        return objects
 
     def _encode(self, rows: pa.RecordBatch, group: PartitionRows) -> pa.Buffer:
-        home, batch_bytes = group.home, group.home.batch_bytes
-        most = home.configs.max_message_bytes
+        target, batch_bytes = group.target, group.target.batch_bytes
+        most = target.configs.max_message_bytes
         while True:
-            body = self._encoder(home.codec, batch_bytes).encode(rows, base_offset=0)
+            body = self._encoder(target.codec, batch_bytes).encode(rows, base_offset=0)
             records = _records_of_largest(body, most)
             if records is None:
                 return body if body.size >= COPIED_BYTES else pa.py_buffer(body.to_pybytes())
@@ -76,7 +76,7 @@ class Packer:
                 raise InvalidInputError(
                     "RecordTooLargeException: a message is larger when serialized than "
                     f"{most}, which is the value of the max.message.bytes configuration of topic "
-                    f"{home.topic.name}: raise it, or write smaller messages"
+                    f"{target.topic.name}: raise it, or write smaller messages"
                 )
             batch_bytes = max(min(batch_bytes, most) // 2, 1)
 
@@ -112,10 +112,5 @@ def _stamped(rows: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
 
 def _records_of_largest(body: pa.Buffer, most: int) -> int | None:
     """Return how few records make a batch larger than ``most``; None if none is."""
-    view, at, few = memoryview(body), 0, None
-    while at < len(view):
-        header = decode_header(view, at)
-        if header.size > most:
-            few = header.count if few is None else min(few, header.count)
-        at += header.size
-    return few
+    headers = (frame.header for frame in frames(memoryview(body), after=None, crc=False))
+    return min((header.count for header in headers if header.size > most), default=None)

@@ -24,7 +24,7 @@ from lakelog.model import TimestampType
 from lakelog.records import Codec, hash_keys, sort_rows
 from lakelog.spark.sink.options import WriteOptions
 
-__all__ = ["PartitionRows", "PartitionedRows", "RowPartitioner", "TopicTarget", "home_of"]
+__all__ = ["PartitionRows", "PartitionedRows", "RowPartitioner", "TopicTarget", "target_of"]
 
 _FRAME_BYTES = 12
 """About what a record has around its value."""
@@ -43,7 +43,7 @@ class TopicTarget:
     batch_bytes: int
 
 
-def home_of(topic: Topic, options: WriteOptions) -> TopicTarget:
+def target_of(topic: Topic, options: WriteOptions) -> TopicTarget:
     """Return what a task must know of a topic.
 
     Raises:
@@ -64,7 +64,7 @@ def home_of(topic: Topic, options: WriteOptions) -> TopicTarget:
 class PartitionRows(NamedTuple):
     """Rows ``[start, end)`` are of one partition."""
 
-    home: TopicTarget
+    target: TopicTarget
     partition: int
     start: int
     end: int
@@ -81,9 +81,11 @@ class PartitionedRows:
 class RowPartitioner:
     """Places the rows of one task."""
 
-    def __init__(self, home: Callable[[str], TopicTarget], topic: str | None, first: int) -> None:
-        """``home`` returns a topic by its name; ``first`` shifts where records without keys go."""
-        self._home, self._topic, self._first = home, topic, first
+    def __init__(
+        self, find_target: Callable[[str], TopicTarget], topic: str | None, first: int
+    ) -> None:
+        """``find_target`` finds a topic by its name; ``first`` shifts where keyless records go."""
+        self._find_target, self._topic, self._first = find_target, topic, first
         self._filled: dict[str, int] = {}
         """Bytes of records without keys so far, of each topic."""
 
@@ -94,17 +96,17 @@ class RowPartitioner:
             InvalidInputError: a row cannot be in its topic.
             NotFoundError: there is no such topic.
         """
-        homes, which = self._topics(rows)
-        counts = np.array([home.topic.partitions for home in homes], np.int32)
-        partitions, keyless = _chosen(rows, homes, which, counts)
-        for index, home in enumerate(homes):
+        targets, which = self._topics(rows)
+        counts = np.array([target.topic.partitions for target in targets], np.int32)
+        partitions, keyless = _chosen(rows, targets, which, counts)
+        for index, target in enumerate(targets):
             here = slice(None) if which is None else which == index
-            _check(home, keyless[here], _times_ms(rows)[here], now_ms)
-            self._fill(home, rows, partitions, here)
+            _check(target, keyless[here], _times_ms(rows)[here], now_ms)
+            self._fill(target, rows, partitions, here)
         bases = np.cumsum(counts, dtype=np.int64) - counts
         places = partitions if which is None else partitions + bases[which]
         order, ends = sort_rows(places.astype(np.int32, copy=False), int(counts.sum()))
-        groups = _groups(homes, counts, ends)
+        groups = _groups(targets, counts, ends)
         records = rows.select([name for name in _RECORD_COLUMNS if name in rows.schema.names])
         return PartitionedRows(
             records if len(groups) < 2 else records.take(pa.array(order)), groups
@@ -113,7 +115,7 @@ class RowPartitioner:
     def _topics(self, rows: pa.RecordBatch) -> tuple[list[TopicTarget], Array | None]:
         """Return the topics of rows, and which of them each row is of; None: all of the first."""
         if self._topic is not None:
-            return [self._home(self._topic)], None
+            return [self._find_target(self._topic)], None
         column = rows.column("topic")
         if column.null_count:
             raise InvalidInputError(
@@ -121,11 +123,11 @@ class RowPartitioner:
                 "a null topic. Use the `topic` option for setting a default topic."
             )
         named = column.dictionary_encode()
-        homes = [self._home(name) for name in named.dictionary.to_pylist()]
-        return homes, None if len(homes) == 1 else named.indices.to_numpy()
+        targets = [self._find_target(name) for name in named.dictionary.to_pylist()]
+        return targets, None if len(targets) == 1 else named.indices.to_numpy()
 
     def _fill(
-        self, home: TopicTarget, rows: pa.RecordBatch, partitions: Array, here: slice | Array
+        self, target: TopicTarget, rows: pa.RecordBatch, partitions: Array, here: slice | Array
     ) -> None:
         """Choose for the rows of a topic that have no partition yet."""
         free = partitions < 0
@@ -135,15 +137,15 @@ class RowPartitioner:
             return
         lengths = pc.fill_null(pc.binary_length(rows.column("value")), 0).to_numpy()
         sizes = lengths[free].astype(np.int64) + _FRAME_BYTES
-        name = home.topic.name
+        name = target.topic.name
         ends = self._filled.get(name, 0) + np.cumsum(sizes)
-        turns = (ends - sizes) // home.batch_bytes
-        partitions[free] = (self._first + turns) % home.topic.partitions
+        turns = (ends - sizes) // target.batch_bytes
+        partitions[free] = (self._first + turns) % target.topic.partitions
         self._filled[name] = int(ends[-1])
 
 
 def _chosen(
-    rows: pa.RecordBatch, homes: list[TopicTarget], which: Array | None, counts: Array
+    rows: pa.RecordBatch, targets: list[TopicTarget], which: Array | None, counts: Array
 ) -> tuple[Array, Array]:
     """Return the partition that each row names or its key means, else -1; and who has no key."""
     count = counts[0] if which is None else counts[which]
@@ -165,10 +167,10 @@ def _chosen(
         named = pc.fill_null(column, -1).to_numpy()
         over = np.flatnonzero(named >= count)
         if len(over):
-            home = homes[0 if which is None else int(which[over[0]])]
-            most = home.topic.partitions
+            target = targets[0 if which is None else int(which[over[0]])]
+            most = target.topic.partitions
             raise InvalidInputError(
-                f"Partition {named[over[0]]} of topic {home.topic.name} with partition count "
+                f"Partition {named[over[0]]} of topic {target.topic.name} with partition count "
                 f"{most} is not present in metadata: use 0 to {most - 1}, or null"
             )
         partitions = np.where(named >= 0, named, partitions)
@@ -180,35 +182,25 @@ def _times_ms(rows: pa.RecordBatch) -> Array:
     return times
 
 
-def _check(home: TopicTarget, keyless: Array, times_ms: Array, now_ms: int) -> None:
+def _check(target: TopicTarget, keyless: Array, times_ms: Array, now_ms: int) -> None:
     """See that rows may be in a topic, as a broker would."""
-    configs, name = home.configs, home.topic.name
-    if configs.is_compacted and keyless.any():
-        raise InvalidInputError(
-            f"Compacted topic cannot accept message without key in topic {name}: give every row a "
-            "key, or take compact out of the topic's cleanup.policy"
-        )
-    if configs.timestamp_type is TimestampType.LOG_APPEND_TIME or not len(times_ms):
-        return
-    least, most = int(times_ms.min()), int(times_ms.max())
-    early, late = now_ms - least, most - now_ms
-    if late > configs.timestamp_after_max_ms or early > configs.timestamp_before_max_ms:
-        raise InvalidInputError(
-            f"Timestamps {least} to {most} of message(s) in topic {name} are out of range: they "
-            f"should be within [{now_ms - configs.timestamp_before_max_ms}, "
-            f"{now_ms + configs.timestamp_after_max_ms}]; change them, or the topic's "
-            "message.timestamp.before.max.ms and message.timestamp.after.max.ms"
-        )
+    configs, name = target.configs, target.topic.name
+    what = configs.refuse_keyless(name) if keyless.any() else ""
+    if configs.timestamp_type is TimestampType.CREATE_TIME and len(times_ms):
+        least, most = int(times_ms.min()), int(times_ms.max())
+        what = what or configs.refuse_times(name, least, most, now_ms)
+    if what:
+        raise InvalidInputError(what)
 
 
-def _groups(homes: list[TopicTarget], counts: Array, ends: Array) -> list[PartitionRows]:
+def _groups(targets: list[TopicTarget], counts: Array, ends: Array) -> list[PartitionRows]:
     starts = np.concatenate(([0], ends[:-1]))
     used = np.flatnonzero(ends > starts)
     behind = np.cumsum(counts, dtype=np.int64)
     which = np.searchsorted(behind, used, side="right")
     partitions = used - (behind - counts)[which]
     return [
-        PartitionRows(homes[index], partition, start, end)
+        PartitionRows(targets[index], partition, start, end)
         for index, partition, start, end in zip(
             which.tolist(),
             partitions.tolist(),

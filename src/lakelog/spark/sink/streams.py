@@ -21,7 +21,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
 from lakelog.errors import InvalidInputError
-from lakelog.host import new_id
+from lakelog.host import THIS_HOST
 from lakelog.log import Identity
 from lakelog.spark.sink.writers import Job, Written
 
@@ -42,7 +42,7 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
     """One micro-batch after the other."""
 
     def __init__(self, job: Job) -> None:
-        self._job, self._id = job, new_id()
+        self._job, self._id = job, THIS_HOST.ids()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         identity = _identity(TaskContext.get())

@@ -33,7 +33,7 @@ class TaskWriter:
         self,
         driver: Driver,
         clock: Clock,
-        placer: RowPartitioner,
+        partitioner: RowPartitioner,
         *,
         identity: Identity,
         write: bytes,
@@ -42,7 +42,7 @@ class TaskWriter:
         buffer_bytes: int,
         time: StoreTime | None = None,
     ) -> None:
-        self._driver, self._clock, self._placer = driver, clock, placer
+        self._driver, self._clock, self._partitioner = driver, clock, partitioner
         self._parts = TaskParts(identity, write, task=task, attempt=attempt)
         self._buffer_bytes = buffer_bytes
         self._time = time
@@ -66,7 +66,7 @@ class TaskWriter:
                     size = 0
             if window:
                 self._flush(window, thread.submit)
-            self._settle()
+            self._finish_put()
         return self._staged
 
     def _flush(self, window: list[pa.RecordBatch], submit: Callable[..., Future[object]]) -> None:
@@ -75,16 +75,16 @@ class TaskWriter:
         # It is one, unless its bytes are more than Arrow can have in one piece.
         for rows in table.to_batches():
             now_ms = self._driver.run(stamp(self._time, self._clock, new_id))
-            placed = self._placer.place(read_columns(rows, now_ms), now_ms)
-            parcels = self._packer.pack(placed, now_ms)
-            self._settle()
+            placed = self._partitioner.place(read_columns(rows, now_ms), now_ms)
+            objects = self._packer.pack(placed, now_ms)
+            self._finish_put()
             if not self._is_announced:
                 self._driver.run(self._parts.announce())
                 self._is_announced = True
-            flows = self._parts.put(parcels)
-            self._under_way = parcels, submit(self._driver.run_all, flows)  # type: ignore[assignment]
+            flows = self._parts.put(objects)
+            self._under_way = objects, submit(self._driver.run_all, flows)  # type: ignore[assignment]
 
-    def _settle(self) -> None:
+    def _finish_put(self) -> None:
         """Wait until what was packed last is stored, and write down where."""
         if self._under_way is None:
             return

@@ -29,7 +29,7 @@ from pyspark.sql.types import StructType
 
 from lakelog.catalog import Topic, open_namespace, read_topic
 from lakelog.errors import InvalidInputError
-from lakelog.host import SystemClock, new_id
+from lakelog.host import THIS_HOST
 from lakelog.journal import StoreTime, new_lanes, stamp
 from lakelog.log import (
     Committed,
@@ -42,10 +42,9 @@ from lakelog.log import (
 from lakelog.model import Rules
 from lakelog.spark.sink.columns import check_columns
 from lakelog.spark.sink.options import WriteOptions, parse_write_options
-from lakelog.spark.sink.placing import RowPartitioner, TopicTarget, home_of
+from lakelog.spark.sink.placing import RowPartitioner, TopicTarget, target_of
 from lakelog.spark.sink.tasks import TaskWriter
 from lakelog.spark.worker import disable_collector
-from lakelog.store import StoreSpec, retrying
 
 __all__ = ["Job", "LogWriter", "Written", "open_job", "stream_writer_of", "write", "writer_of"]
 
@@ -68,25 +67,21 @@ class Job:
     topic: Topic | None
     """The one of the option."""
 
-    def driver(self) -> Driver:
-        store = StoreSpec(self.options.path, dict(self.options.store_options)).open()
-        return Driver(retrying(store.perform))
-
     def write(self, rows: Iterable[pa.RecordBatch], identity: Identity, write: bytes) -> Written:
         """Stage the rows of one task."""
         disable_collector()
         context = TaskContext.get()
         if context is None:
             raise InvalidInputError("rows are written by tasks: use df.write or df.writeStream")
-        driver, task = self.driver(), context.partitionId()
+        driver, task = self.options.driver(), context.partitionId()
         # A batch that is tried again puts its records where they were.
         shift = identity.query if identity.is_stream else write
         first = int.from_bytes(blake2b(shift, digest_size=4).digest(), "big") + identity.number
-        placer = RowPartitioner(self._homes(driver), self.options.topic, first + task)
+        partitioner = RowPartitioner(self._find_target(driver), self.options.topic, first + task)
         writer = TaskWriter(
             driver,
-            SystemClock(),
-            placer,
+            THIS_HOST.clock,
+            partitioner,
             identity=identity,
             write=write,
             task=task,
@@ -96,13 +91,13 @@ class Job:
         )
         return Written(identity, write, tuple(writer.write(rows)))
 
-    def _homes(self, driver: Driver) -> Callable[[str], TopicTarget]:
+    def _find_target(self, driver: Driver) -> Callable[[str], TopicTarget]:
         @cache
-        def home(name: str) -> TopicTarget:
+        def target(name: str) -> TopicTarget:
             known = self.topic
-            return home_of(known or driver.run(read_topic(name)), self.options)
+            return target_of(known or driver.run(read_topic(name)), self.options)
 
-        return home
+        return target
 
     def commit(self, messages: list[Written]) -> Committed | None:
         """Let what tasks have staged be in the log; None if that is nothing."""
@@ -110,14 +105,14 @@ class Job:
         if not staged:
             return None
         identity, write = messages[0].identity, messages[0].write
-        clock, time, driver = SystemClock(), StoreTime(), self.driver()
-        now_ms = driver.run(stamp(time, clock, new_id))
-        lanes = new_lanes(self.rules, clock, new_id, time)
+        time, driver = StoreTime(), self.options.driver()
+        now_ms = driver.run(stamp(time, *THIS_HOST))
+        lanes = new_lanes(self.rules, *THIS_HOST, time)
         return driver.run(commit_write(lanes, identity, write, staged, now_ms=now_ms))
 
     def abandon(self, identity: Identity, write: bytes) -> None:
         """See to it that what was staged never is in the log."""
-        self.driver().run(abandon_write(identity, write))
+        self.options.driver().run(abandon_write(identity, write))
 
 
 def open_job(schema: StructType, options: Mapping[str, str]) -> Job:
@@ -129,12 +124,11 @@ def open_job(schema: StructType, options: Mapping[str, str]) -> Job:
     """
     parsed = parse_write_options(options)
     check_columns(schema, parsed.topic)
-    store = StoreSpec(parsed.path, dict(parsed.store_options)).open()
-    driver = Driver(retrying(store.perform))
+    driver = parsed.driver()
     rules = driver.run(open_namespace()).rules
     topic = None if parsed.topic is None else driver.run(read_topic(parsed.topic))
     if topic is not None:
-        home_of(topic, parsed)
+        target_of(topic, parsed)
     return Job(parsed, rules, topic)
 
 
@@ -143,7 +137,7 @@ class LogWriter(DataSourceArrowWriter):
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._identity, self._write = Identity(new_id(), 0, False), new_id()
+        self._identity, self._write = Identity(THIS_HOST.ids(), 0, False), THIS_HOST.ids()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         return self._job.write(iterator, self._identity, self._write)
