@@ -80,7 +80,7 @@ def journal_side(store: Store, bodies: list[bytes], flushes: int) -> Callable[[]
                 for number, body in enumerate(bodies):
                     await turn.acquire()
                     request = new_append(topic, number % PARTITIONS, body)
-                    writer.submit(request, answered, 0, 1 << 62)
+                    writer.submit(request, answered, 0)
             await done.wait()
         return acknowledged // BATCHES * size
 

@@ -82,7 +82,7 @@ class Ledger:
 
     def trouble(self) -> str:
         """Say what keeps this shard from being stored; nothing if all is well."""
-        name = f"shard {self._held.shard} of the consumer groups"
+        name = f"shard {self._claimed.shard} of the consumer groups"
         waited_ms = 0 if self._asked_ms is None else self._clock.boot_ms() - self._asked_ms
         if waited_ms > UNANSWERED_MS_MAX:
             return (

@@ -143,8 +143,9 @@ class Shard:
 
     async def confirm(self) -> Code:
         """Say whether this broker has the claim, by a look that begins now or later."""
-        if self.refuses is not None:
-            return self.refuses
+        code = self.refuses
+        if code is not None:
+            return code
         try:
             await self._look.take()
         except FencedError as error:

@@ -46,8 +46,7 @@ def commit(
     if not taken:
         return group, (Reply(event.ticket, answer),)
     reply = Reply(event.ticket, answer, StoredPart.OFFSETS)
-    after, effects = _with(group, group.offsets.committed(taken, now.wall_ms))
-    return after, (*effects, reply)
+    return _with(group, group.offsets.committed(taken, now.wall_ms), reply)
 
 
 def delete_offsets(
@@ -61,9 +60,9 @@ def delete_offsets(
         for partition in event.partitions
     )
     gone = {partition for partition in event.partitions if partition.topic_id not in kept}
-    after, effects = _with(group, group.offsets.without(lambda partition, _: partition in gone))
+    left = group.offsets.without(lambda partition, _: partition in gone)
     answer = DeleteOffsetsAnswer(codes=codes)
-    return after, (*effects, Reply(event.ticket, answer, StoredPart.OFFSETS))
+    return _with(group, left, Reply(event.ticket, answer, StoredPart.OFFSETS))
 
 
 def forget_topics(group: G, event: TopicsGone) -> tuple[G, tuple[Effect, ...]]:
@@ -88,8 +87,10 @@ def expire_offsets(
     return _with(group, group.offsets.without(is_old))
 
 
-def _with(group: G, offsets: Offsets) -> tuple[G, tuple[Effect, ...]]:
-    """Return a group with other offsets, and that they are to be stored if they are others."""
+def _with(group: G, offsets: Offsets, *replies: Effect) -> tuple[G, tuple[Effect, ...]]:
+    """Return a group with other offsets, that they are to be stored if they are others, and replies
+    behind that.
+    """
     if offsets is group.offsets:
-        return group, ()
-    return replace(group, offsets=offsets), (Persist(StoredPart.OFFSETS),)
+        return group, replies
+    return replace(group, offsets=offsets), (Persist(StoredPart.OFFSETS), *replies)

@@ -841,7 +841,7 @@ def test_whoever_stops_waiting_does_not_disturb_the_others() -> None:
 
 @pytest.mark.parametrize("interval_ms", [-1, 5_000])
 def test_commits_are_stored_before_those_who_wait_lose_their_patience(interval_ms: int) -> None:
-    with pytest.raises(InvalidInputError, match="more patience"):
+    with pytest.raises(InvalidInputError, match="less than they wait"):
         CoordinatorSettings(commit_interval_ms=interval_ms)
 
 

@@ -364,7 +364,7 @@ async def test_a_client_that_does_not_take_its_answer_is_ended_and_a_slow_one_is
             assert await asyncio.to_thread(attacks.take, slow, 200_000) == 200_000
         assert running.connections == 1
         deaf.close()
-    assert len([why for why in whys(site) if why.startswith("it took 0 bytes")]) == 1
+    assert len([why for why in whys(site) if why.startswith("the client took 0 bytes")]) == 1
 
 
 # ---------------------------------------------------------------------------- connections

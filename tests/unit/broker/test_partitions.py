@@ -1,6 +1,7 @@
 """Reading one partition: memory, journal and history as one, at the cost of few requests."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -62,7 +63,7 @@ async def read_all(client: Client, offset: int = 0, **options: int) -> list[byte
             return values
 
 
-def held_by(pieces: list[Bytes]) -> set[int]:
+def held_by(pieces: Sequence[Bytes]) -> set[int]:
     """Return the buffers that pieces are views of, by their names in this process."""
     return {id(piece.obj) for piece in pieces if isinstance(piece, memoryview)}
 

@@ -242,7 +242,11 @@ class Producing:
         self.is_answered = True
         services, slot = self._services, self._slot
         topics = [
-            (name, topic_id, [one if type(one) is Produced else self._late(one) for one in rows])
+            (
+                name,
+                topic_id,
+                [one if isinstance(one, Produced) else self._late(one) for one in rows],
+            )
             for name, topic_id, rows in self._topics
         ]
         self._topics = []
