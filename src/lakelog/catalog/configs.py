@@ -144,6 +144,8 @@ class TopicConfigs:
     """Whether records need keys."""
     is_deleted: bool
     """Whether retention applies."""
+    retention_ms: int
+    retention_bytes: int
     max_message_bytes: int
     timestamp_type: TimestampType
     timestamp_before_max_ms: int
@@ -196,6 +198,8 @@ def _typed(items: tuple[tuple[str, str], ...]) -> TopicConfigs:
     return TopicConfigs(
         is_compacted="compact" in policy,
         is_deleted="delete" in policy,
+        retention_ms=config_value(configs, "retention.ms"),
+        retention_bytes=config_value(configs, "retention.bytes"),
         max_message_bytes=config_value(configs, "max.message.bytes"),
         timestamp_type=_CREATED[config_value(configs, "message.timestamp.type")],
         timestamp_before_max_ms=config_value(configs, "message.timestamp.before.max.ms"),

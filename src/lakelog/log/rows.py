@@ -298,9 +298,7 @@ def _piece(located: LocatedRange) -> SliceRef:
 
 
 def _miscounted(located: LocatedRange, rows: int, where: str) -> CorruptError:
-    what = (
-        f"{rows} records of {located.member} where offsets say {located.offsets}: verify the topic"
-    )
+    what = f"{rows} records of {located.member} in {located.offsets} offsets: verify the topic"
     return CorruptError(what, at=0, where=where)
 
 

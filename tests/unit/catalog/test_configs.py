@@ -151,6 +151,8 @@ def test_a_topic_without_configs_has_kafkas_defaults() -> None:
     assert typed == TopicConfigs(
         is_compacted=False,
         is_deleted=True,
+        retention_ms=604_800_000,
+        retention_bytes=-1,
         max_message_bytes=1_048_588,
         timestamp_type=TimestampType.CREATE_TIME,
         timestamp_before_max_ms=2**63 - 1,

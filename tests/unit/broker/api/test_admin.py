@@ -130,7 +130,7 @@ async def test_batches_keep_their_order_while_a_topic_grows_and_is_configured() 
         after = running.services.catalog.known("t")
         assert after is not None
         assert after.partition(0) is partition
-        assert (after.topic.partitions, after.topic.configs["retention.ms"]) == (2, "1")
+        assert (after.topic.partitions, after.configs.retention_ms) == (2, 1)
         await client.close()
         await other.close()
 
