@@ -53,7 +53,7 @@ def stream(
 
 
 def offsets_of(site: Site, reader: LiveStreamReader, start: Any, end: Any) -> list[tuple[int, int]]:
-    shares = [p.share for p in reader.partitions(start, end) if isinstance(p, ReadPartition)]
+    shares = [p.task for p in reader.partitions(start, end) if isinstance(p, ReadPartition)]
     return sorted((row[0], row[1]) for row in rows_of(site, shares))
 
 
