@@ -12,10 +12,10 @@ import pyarrow as pa
 from crc32c import crc32c
 
 from lakelog.formats.batches import frames
-from lakelog.formats.kafkalog import encode_segment
 from lakelog.host import THIS_HOST
 from lakelog.records import Codec, rebase
 from lakelog.records.columns import arrow_schema
+from tests.plain_encoders import encode_kafka_log
 from tests.shorthands import encode_columns
 
 __all__ = [
@@ -93,7 +93,7 @@ def write_partition(
     segment, held, records = bytearray(), 0, 0
     for batch in _batches_for_ever(shape):
         if len(segment) + len(batch) > segment_bytes or held >= size:
-            for suffix, data in encode_segment(segment).items():
+            for suffix, data in encode_kafka_log(segment).items():
                 name = f"{int.from_bytes(segment[:8], 'big'):020}{suffix}"
                 (folder / name).write_bytes(data)
             segment = bytearray()

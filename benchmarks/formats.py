@@ -14,10 +14,11 @@ from functools import partial
 
 from benchmarks.data import Shape, columns_of, run_of
 from benchmarks.measure import arguments, closing_line, cpu_rounds, median_ratio
-from lakelog.formats import FORMATS, Files, Format, buffers, drive_items
+from lakelog.formats import FORMATS, Files, Format, drive_items
 from lakelog.formats.columns import scan_columns
-from lakelog.formats.strm import encode_segment as encode_strm
 from lakelog.records import Codec, decode_batches
+from tests.plain_encoders import encode_strm
+from tests.segments import buffers
 from tests.shorthands import decode_columns, encode_kafs
 
 BAR = 0.33

@@ -21,7 +21,6 @@ from pathlib import Path
 
 from benchmarks.data import Shape, run_of
 from benchmarks.measure import arguments, closing_line
-from lakelog.formats.kafkalog import encode_segment
 from lakelog.records import rebase
 from lakelog.segments import (
     LAYOUTS,
@@ -32,6 +31,7 @@ from lakelog.segments import (
 )
 from lakelog.segments.scan import ScanRequest, plan_scan
 from lakelog.store import LocalStore
+from tests.plain_encoders import encode_kafka_log
 
 SEGMENTS = 100_000
 PARTITIONS = 100
@@ -43,7 +43,7 @@ RECORDS = 80
 
 def write_segments(root: Path, count: int) -> int:
     """Write ``count`` small segments; return the bytes of their data files."""
-    files = encode_segment(run_of(Shape(records=RECORDS, batch_records=RECORDS)))
+    files = encode_kafka_log(run_of(Shape(records=RECORDS, batch_records=RECORDS)))
     log = bytearray(files.pop(".log"))
     for number in range(PARTITIONS):
         folder = root / f"small-{number}"

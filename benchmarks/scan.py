@@ -36,7 +36,6 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.data import RECORDS_PER_MS, START_MS, Shape, columns_of, run_of, write_partition
 from benchmarks.measure import arguments, closing_line
 from benchmarks.spark import ConstantSource, Took, drain, rounds_of, write_constant
-from lakelog.formats.strm import encode_segment as encode_strm
 from lakelog.records import Codec, decode_batches
 from lakelog.segments import OffsetSpec, Selection
 from lakelog.segments.mend import read_split
@@ -45,6 +44,7 @@ from lakelog.store import LocalStore, Meter, Op, metered
 from tests.parts.jars import spark_kafka_jars
 from tests.parts.kafka import running_kafka
 from tests.parts.spark import running_spark
+from tests.plain_encoders import encode_strm
 
 BARS = {"ceiling": 0.8, "kafka": 2.0, "kafka8": 2.0, "columns": 1.3, "bytes": 0.03, "tasks": 32.0}
 MOST = {"bytes"}

@@ -5,12 +5,13 @@ each range that is asked for (it lies inside the file, it is not empty, it is bo
 are not endless ones) is checked wherever a segment is read at all.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lakelog.formats import (
     EVERYTHING,
     Block,
+    Bytes,
     Damage,
     Files,
     Format,
@@ -23,7 +24,7 @@ from lakelog.formats import (
 from lakelog.model import Record
 from lakelog.records import BATCH_BYTES_MAX
 
-__all__ = ["Opened", "Store", "Walked", "open_files", "walk_files"]
+__all__ = ["Opened", "Store", "Walked", "buffers", "decode", "open_files", "walk_files"]
 
 RANGE_BYTES_MAX = BATCH_BYTES_MAX + (2 << 20)
 """The largest piece that any limit of any format allows, and a chunk on either side of it."""
@@ -103,3 +104,29 @@ def open_files(fmt: Format, store: Store, *, base_offset: int, active: bool = Fa
     """Open a segment."""
     files = Files(base_offset=base_offset, sizes=store.sizes, active=active)
     return Opened(segment=run(fmt.open(files), store.give), store=store)
+
+
+def decode(fmt: Format, files: Mapping[str, Bytes], *, base_offset: int) -> tuple[Record, ...]:
+    """Return every record of a closed segment.
+
+    Raises:
+        CorruptError: no correct writer made these bytes.
+        UnsupportedError: a later version, an unknown codec, or a limit.
+    """
+    sizes = {suffix: len(data) for suffix, data in files.items()}
+    records: list[Record] = []
+    walk = fmt.walk(Files(base_offset=base_offset, sizes=sizes))
+    for found in walk_blocks(walk, buffers(files)):
+        if isinstance(found, Damage):
+            raise found.error
+        records += found.records
+    return tuple(records)
+
+
+def buffers(files: Mapping[str, Bytes]) -> Callable[[Range], bytes]:
+    """Bytes from memory, to drive a flow with."""
+
+    def give(range_: Range) -> bytes:
+        return bytes(memoryview(files[range_.suffix])[range_.start : range_.end])
+
+    return give

@@ -7,6 +7,7 @@ from lakelog.formats import FORMATS
 from lakelog.model import Header, Record
 from lakelog.records import Codec
 from lakelog.segments import LAYOUTS
+from tests.plain_encoders import encode
 
 __all__ = ["make_records", "write_partition", "write_topic"]
 
@@ -41,7 +42,7 @@ def write_partition(
     place.mkdir(parents=True, exist_ok=True)
     for start in range(0, len(records), segment_records):
         segment = records[start : start + segment_records]
-        for suffix, data in fmt.encode(segment, codec).items():
+        for suffix, data in encode(fmt, segment, codec).items():
             (place / (fmt.file_stem(segment[0].offset) + suffix)).write_bytes(data)
 
 

@@ -13,7 +13,6 @@ FUNCTION_LINES_MAX = 70
 
 LONG_FUNCTIONS = {
     "lakelog.formats.kernels.parse_strm": "a kernel: one pass over the bytes, state in registers",
-    "lakelog.records.kernels.decode.parse_batches": "a kernel, likewise",
     "lakelog.records.kernels.encode.encode_batches": "a kernel, likewise",
 }
 

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from lakelog.formats.batches import BatchSegment, frames
-from lakelog.formats.contract import Block, Files, buffers, run, walk_blocks
+from lakelog.formats.contract import Block, Files, run, walk_blocks
 from lakelog.formats.kafkalog import (
     FORMAT,
     LEADER_EPOCHS_NAME,
@@ -26,7 +26,6 @@ from lakelog.formats.kafkalog import (
     decode_snapshot,
     decode_txn_index,
     encode_indexes,
-    encode_segment,
 )
 from lakelog.model import Record
 from lakelog.records import BatchHeader, Codec, decode_batches
@@ -47,6 +46,8 @@ from tests.kafka_files import (
 )
 from tests.parts.kafka import Kafka, read_all, tool
 from tests.patience import in_time
+from tests.plain_encoders import encode_kafka_log
+from tests.segments import buffers
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "kafkalog" / "cars-0"
 
@@ -377,7 +378,7 @@ def test_kafkas_storage_classes_write_and_repair_segments_as_lakelog_does(tmp_pa
         stem = f"{case.base_offset:020}"
         interval = {"base_offset": case.base_offset, "interval_bytes": case.interval_bytes}
         for made, data in (("appended", case.run), ("recovered", case.whole)):
-            for suffix, ours in encode_segment(data, **interval).items():
+            for suffix, ours in encode_kafka_log(data, **interval).items():
                 kafkas = (folder / made / f"{stem}{suffix}").read_bytes()
                 assert ours == kafkas, f"seed {SEED + number}: {made} {suffix}"
 

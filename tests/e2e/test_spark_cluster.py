@@ -17,6 +17,7 @@ from lakelog.formats import FORMATS
 from lakelog.model import Record
 from lakelog.records import Codec
 from tests.parts.spark_cluster import RunningJob, SparkCluster, processes_of
+from tests.plain_encoders import encode
 
 pytestmark = pytest.mark.spark
 
@@ -51,7 +52,7 @@ def write_topic(root: Path, format_name: str, place: str) -> None:
         records = records_of(partition)
         for start in range(0, len(records), SEGMENT_RECORDS):
             segment = records[start : start + SEGMENT_RECORDS]
-            for suffix, data in fmt.encode(segment, Codec.NONE).items():
+            for suffix, data in encode(fmt, segment, Codec.NONE).items():
                 (folder / (fmt.file_stem(start) + suffix)).write_bytes(data)
 
 

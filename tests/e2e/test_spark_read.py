@@ -11,6 +11,7 @@ from lakelog.formats import FORMATS
 from lakelog.model import Header, Record
 from lakelog.records import Codec
 from tests.parts.kafka import Kafka, read_all
+from tests.plain_encoders import encode
 
 pytestmark = pytest.mark.spark
 
@@ -56,7 +57,7 @@ def folder(layout: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
         records = records_of(layout, partition)
         for start in range(0, len(records), SEGMENT_RECORDS):
             segment = records[start : start + SEGMENT_RECORDS]
-            for suffix, data in fmt.encode(segment, codec).items():
+            for suffix, data in encode(fmt, segment, codec).items():
                 (place / (fmt.file_stem(segment[0].offset) + suffix)).write_bytes(data)
     return root
 

@@ -14,6 +14,7 @@ from lakelog.records import Codec
 from lakelog.spark import jobs
 from tests.parts.archives import quick_spark
 from tests.parts.spark_connect import connect_job
+from tests.plain_encoders import encode
 
 pytestmark = pytest.mark.spark
 
@@ -42,7 +43,7 @@ def read(spark: SparkSession, folder: str) -> dict[str, object]:
 def test_a_client_reads_what_a_session_reads(tmp_path: Path) -> None:
     fmt, place = FORMATS["kafs"], tmp_path / "ns/orders/0"
     place.mkdir(parents=True)
-    for suffix, data in fmt.encode(RECORDS, Codec.LZ4).items():
+    for suffix, data in encode(fmt, RECORDS, Codec.LZ4).items():
         (place / (fmt.file_stem(0) + suffix)).write_bytes(data)
     found = connect_job(read, quick_spark(), folder=str(tmp_path))
     assert found["session"] == "pyspark.sql.connect.session"

@@ -6,9 +6,10 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from lakelog.formats import FORMATS, kafkalog
+from lakelog.formats import FORMATS
 from lakelog.model import Record
 from lakelog.records import NewBatch, encode_batch
+from tests.plain_encoders import encode_kafka_log
 
 pytestmark = pytest.mark.spark
 
@@ -27,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             encode_batch(NewBatch(records=records(number)))
             for number in range(start, start + BATCHES)
         ]
-        files = kafkalog.encode_segment(b"".join(run))
+        files = encode_kafka_log(b"".join(run))
         if start == 0:
             log = bytearray(files[".log"])
             for number in (7, 30):

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from lakelog.formats import FORMATS
 from lakelog.model import Record
 from lakelog.records import Codec
+from tests.plain_encoders import encode
 
 pytestmark = pytest.mark.spark
 
@@ -21,7 +22,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         place = root / f"ns/orders/{partition}"
         place.mkdir(parents=True)
         made = [Record(offset=i, timestamp=i, key=None, value=b"v") for i in range(count)]
-        for suffix, data in fmt.encode(made, Codec.NONE).items():
+        for suffix, data in encode(fmt, made, Codec.NONE).items():
             (place / (fmt.file_stem(0) + suffix)).write_bytes(data)
     return root
 

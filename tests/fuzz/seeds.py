@@ -15,7 +15,7 @@ from kio.index import load_request_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 
-from lakelog.formats import FORMATS, Format, kafkalog, kafs, rustlog, strm
+from lakelog.formats import FORMATS, Format, kafkalog, kafs, rustlog
 from lakelog.formats.batches import Frame, frames
 from lakelog.model import Header, Record, TimestampType
 from lakelog.records import Codec, NewBatch, compress, encode_batch
@@ -32,6 +32,7 @@ from tests.kafka_files import (
     encode_snapshot,
     encode_txn_index,
 )
+from tests.plain_encoders import encode, encode_kafka_log, encode_strm
 from tests.shorthands import encode_kafs
 
 NOON = 1_700_000_000_000
@@ -89,7 +90,7 @@ def _side_files() -> dict[str, bytes]:
 
 def _segments(fmt: Format) -> Iterator[tuple[str, Mapping[str, bytes]]]:
     for codec in sorted(fmt.carries.codecs) if fmt.carries.keys else ():
-        yield codec.name.lower(), fmt.encode((*RECORDS, RICH), codec)
+        yield codec.name.lower(), encode(fmt, (*RECORDS, RICH), codec)
     match fmt.name:
         case "kafs":
             run = _run()
@@ -97,12 +98,12 @@ def _segments(fmt: Format) -> Iterator[tuple[str, Mapping[str, bytes]]]:
             segment = encode_kafs(run, created_ms=NOON)
             yield "pieces", {".kfs": segment, ".index": kafs.encode_index(placed, interval=1)}
         case "strm":
-            yield "pieces", {".seg": strm.encode_segment(RECORDS, block_bytes=1)}
+            yield "pieces", {".seg": encode_strm(RECORDS, block_bytes=1)}
         case "rustlog":
             yield "dense", _rust_log(1)
             yield "sparse", _rust_log(2)
         case "kafkalog":
-            yield "pieces", kafkalog.encode_segment(_run(), interval_bytes=0) | _side_files()
+            yield "pieces", encode_kafka_log(_run(), interval_bytes=0) | _side_files()
 
 
 def _formats() -> Iterator[tuple[str, str, bytes]]:
@@ -124,7 +125,7 @@ def _sides() -> Iterator[tuple[str, str, bytes]]:
     run = _run()
     placed = [Frame(kafs.HEADER_BYTES + at, header) for at, header in frames(run)]
     yield "kafs-index", "three", b"\0" + kafs.encode_index(placed, interval=1)
-    log = kafkalog.encode_segment(run, interval_bytes=0) | _side_files()
+    log = encode_kafka_log(run, interval_bytes=0) | _side_files()
     for name in ("index", "timeindex", "txnindex"):
         yield f"kafka-{name}", "some", b"\0" + log[f".{name}"]
         yield f"kafka-{name}", "odd", b"\0" + log[f".{name}"] + b"\1"
@@ -136,7 +137,7 @@ def _sides() -> Iterator[tuple[str, str, bytes]]:
     checkpoint = rustlog.CleanerCheckpoint(last_cleaned_offset=5, retention_horizon_ms=NOON)
     yield "rustlog-checkpoint", "json", b"\0" + rustlog_files.encode_checkpoint(checkpoint)
     yield "rustlog-checkpoint", "binary", b"\0" + struct.pack(">QQ", 5, NOON)
-    segment = strm.encode_segment(RECORDS, block_bytes=1)
+    segment = encode_strm(RECORDS, block_bytes=1)
     (at,) = struct.unpack_from(">Q", segment, len(segment) - 32)
     yield "strm-header", "one", b"\0" + segment[:64]
     yield "strm-footer", "one", bytes((len(segment) - 100,)) + segment[-32:]

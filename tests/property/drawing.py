@@ -18,6 +18,7 @@ from lakelog.formats.batches import Frame, frames
 from lakelog.model import Header, Record
 from lakelog.records import Codec, NewBatch, encode_batch
 from tests.kafka_files import encode_snapshot, encode_txn_index
+from tests.plain_encoders import encode_kafka_log, encode_strm
 from tests.shorthands import encode_kafs
 from tests.strategies import base_offsets, records
 
@@ -165,7 +166,7 @@ def _draw_kafkalog(layout: _Choices, fmt: Format, codec: Codec, groups: _Groups)
     batches = _draw_batches(layout, codec, groups)
     run = b"".join(data for data, _ in batches)
     base = next(iter(frames(run))).header.base_offset
-    files = kafkalog.encode_segment(run, interval_bytes=(0, 100, 300)[layout.below(3)])
+    files = encode_kafka_log(run, interval_bytes=(0, 100, 300)[layout.below(3)])
     if layout.below(2):
         aborted = [
             kafkalog.AbortedTxn(
@@ -185,7 +186,7 @@ def _draw_kafkalog(layout: _Choices, fmt: Format, codec: Codec, groups: _Groups)
 
 def _draw_strm(layout: _Choices, fmt: Format, codec: Codec, groups: _Groups) -> Drawn:
     found = tuple(record for group in groups for record in group)
-    data = strm.encode_segment(
+    data = encode_strm(
         found,
         codec=codec,
         topic=("", "orders")[layout.below(2)],

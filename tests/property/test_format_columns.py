@@ -8,24 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.errors import CorruptError, UnsupportedError
-from lakelog.formats import (
-    FORMATS,
-    Files,
-    Format,
-    buffers,
-    drive_items,
-    kafkalog,
-    kafs,
-    strm,
-)
+from lakelog.formats import FORMATS, Files, Format, drive_items, kafs
 from lakelog.formats.batches import Frame, frames
 from lakelog.formats.columns import scan_columns
-from lakelog.formats.contract import decode
-from lakelog.formats.strm import encode_block
 from lakelog.model import Record
 from lakelog.records import Codec, NewBatch, encode_batch
 from lakelog.records.columns import COLUMNS, arrow_schema
+from tests.plain_encoders import encode, encode_block, encode_kafka_log, encode_strm
 from tests.property.test_record_batches import arrow_row
+from tests.segments import buffers, decode
 from tests.shorthands import encode_kafs
 from tests.strategies import records
 from tests.unit.formats.forged_strm import block, forge
@@ -65,7 +56,7 @@ def scan(
 def test_a_scan_gives_every_record(fmt: Format, found: list[Record], data: st.DataObject) -> None:
     found = fit(fmt, found)
     codec = data.draw(st.sampled_from(sorted(fmt.carries.codecs)))
-    files = fmt.encode(found, codec)
+    files = encode(fmt, found, codec)
     low = data.draw(st.sampled_from([0, *(r.offset for r in found)]))
     high = low + data.draw(st.integers(0, 30)) if data.draw(st.booleans()) else 1 << 62
     columns = data.draw(st.sampled_from((COLUMNS, ("offset", "key"), ("headers", "timestamp"))))
@@ -117,12 +108,12 @@ def segment_of(fmt: Format, found: list[Record], data: st.DataObject) -> dict[st
             return {".kfs": segment, ".index": kafs.encode_index(placed, interval=size)}
         case "kafkalog":
             run = b"".join(encode_batch(NewBatch(records=part, codec=codec)) for part in parts)
-            return kafkalog.encode_segment(run, interval_bytes=data.draw(st.integers(1, 500)))
+            return encode_kafka_log(run, interval_bytes=data.draw(st.integers(1, 500)))
         case "strm":
             block_bytes = data.draw(st.integers(1, 400))
-            return {".seg": strm.encode_segment(found, codec=codec, block_bytes=block_bytes)}
+            return {".seg": encode_strm(found, codec=codec, block_bytes=block_bytes)}
         case _:
-            return fmt.encode(found, codec)
+            return encode(fmt, found, codec)
 
 
 def outcomes(fmt: Format, data: bytes, base: int) -> tuple[object, object]:
@@ -154,7 +145,7 @@ def test_what_a_walk_accepts_a_scan_accepts(
     """Not the reverse: a scan does not see a file's own checksum, counts and order."""
     found = fit(fmt, found)
     codec = data.draw(st.sampled_from(sorted(fmt.carries.codecs)))
-    damaged = spoil(bytearray(fmt.encode(found, codec)[fmt.suffix]), data)
+    damaged = spoil(bytearray(encode(fmt, found, codec)[fmt.suffix]), data)
     plain, compiled = outcomes(fmt, damaged, found[0].offset)
     if isinstance(plain, int) or fmt.name == "rustlog":
         assert str(compiled) == str(plain)

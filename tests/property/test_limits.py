@@ -53,7 +53,7 @@ from lakelog.formats.rustlog import layout as rustlog_layout
 from lakelog.formats.rustlog.checkpoint import CleanerCheckpoint
 from lakelog.formats.strm import layout as strm_layout
 from lakelog.formats.strm.blocks import seal_block
-from lakelog.formats.strm.encode import encode_end
+from lakelog.formats.strm.layout import encode_end
 from lakelog.journal import TAIL_BYTES_MAX, Head, decode_head, encode_head
 from lakelog.journal.checkpoints import ROLL_ROWS_MAX
 from lakelog.journal.fold import MARKS_MAX, PRODUCERS_MAX, WRITES_MAX
@@ -459,7 +459,7 @@ def test_a_segment_has_room_for_no_more_blocks_than_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Writers count entries, and readers bytes."""
-    monkeypatch.setattr(f"{F}.strm.encode.INDEX_ENTRIES_MAX", 3)
+    monkeypatch.setattr(f"{F}.strm.layout.INDEX_ENTRIES_MAX", 3)
     size = strm_layout.COUNT.size + 3 * strm_layout.ENTRY.size
     monkeypatch.setattr(strm_layout, "INDEX_BYTES_MAX", size)
     read_strm_end(strm_end(3))
@@ -497,7 +497,7 @@ OTHERS = {
     # Readers have no such limit: writers keep it because of the format's fields, or of Kafka.
     "formats.kafs.segment.SEGMENT_BYTES_MAX": "of writers",
     "formats.kafkalog.segment.LOG_BYTES_MAX": "of writers",
-    "formats.strm.encode.BLOCK_TARGET_BYTES_MAX": "of writers",
+    "formats.strm.layout.BLOCK_TARGET_BYTES_MAX": "of writers",
     "pipeline.convert.SEGMENT_BYTES_MAX": "of writers",
     # How something is cut or held, and not what is refused.
     "formats.batches.run.SEARCH_BYTES_MAX": "how far a search for the next batch goes",

@@ -9,15 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.formats import FORMATS, Files, Format, buffers, kafkalog, kafs, rustlog, strm
+from lakelog.formats import FORMATS, Files, Format, kafs, rustlog
 from lakelog.formats.batches import Frame, frames
-from lakelog.formats.contract import decode, run
+from lakelog.formats.contract import run
 from lakelog.formats.writing import SegmentFiles, SegmentWriter, new_segment, segment_of_batches
 from lakelog.model import Header, Record
 from lakelog.records import Codec
 from lakelog.records.columns import arrow_schema
+from tests.plain_encoders import encode, encode_kafka_log, encode_strm
 from tests.property.drawing import Drawn, segments
 from tests.property.test_record_batches import arrow_row
+from tests.segments import buffers, decode
 from tests.shorthands import encode_kafs
 from tests.strategies import records
 
@@ -111,7 +113,7 @@ def test_an_strm_segment_is_that_of_the_plain_encoder(data: st.DataObject) -> No
     )
     newest = max(0, *(record.timestamp for record in found))
     assert written(writer, data.draw(chunks(found))) == {
-        ".seg": strm.encode_segment(
+        ".seg": encode_strm(
             found, topic="orders", partition=3, codec=codec, block_bytes=block_bytes,
             created_ms=newest if created is None else created,
         )
@@ -122,7 +124,7 @@ def test_an_strm_segment_is_that_of_the_plain_encoder(data: st.DataObject) -> No
 def test_a_rustlog_segment_is_that_of_the_plain_encoder(data: st.DataObject) -> None:
     found = data.draw(partitions(FORMATS["rustlog"]))
     writer = new_segment(FORMATS["rustlog"], topic="orders", partition=3)
-    assert written(writer, data.draw(chunks(found))) == rustlog.FORMAT.encode(found, Codec.NONE)
+    assert written(writer, data.draw(chunks(found))) == encode(rustlog.FORMAT, found, Codec.NONE)
 
 
 @pytest.mark.parametrize("fmt", FORMATS.values(), ids=lambda fmt: fmt.name)
@@ -140,7 +142,7 @@ def test_what_was_written_reads_as_what_was_given(fmt: Format, data: st.DataObje
         block_bytes=data.draw(st.sampled_from((None, 100, 1000))),
     )  # fmt: skip
     files = written(writer, data.draw(chunks(found)))
-    plain = fmt.encode(found, Codec.NONE)
+    plain = encode(fmt, found, Codec.NONE)
     assert set(files) == set(plain)
     expected = decode(fmt, plain, base_offset=found[0].offset)
     assert decode(fmt, files, base_offset=base) == expected
@@ -193,4 +195,4 @@ def test_batches_are_kept_byte_for_byte(name: str, data: st.DataObject) -> None:
         ".index": kafs.encode_index(placed),
     }
     as_kafka = segment_of_batches(FORMATS["kafkalog"], run, base_offset=base, created_ms=None)
-    assert as_bytes(as_kafka) == kafkalog.encode_segment(run, base_offset=base)
+    assert as_bytes(as_kafka) == encode_kafka_log(run, base_offset=base)

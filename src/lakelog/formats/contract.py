@@ -9,8 +9,7 @@ file, a range GET, an event loop.
     Walk        yields Ranges, and also Blocks and Damages      every byte of a segment, in order
 
 A ``Walk`` is the one full reader of a format: it checks everything the format lets it check, goes
-on behind damage where it can, and holds no more than a few blocks at a time. ``decode`` is a walk
-that stops at the first damage.
+on behind damage where it can, and holds no more than a few blocks at a time.
 
 Of blocks outside its ``span`` a walk checks all that can be checked without looking at records:
 framing, checksums, order, counts, and what header, footer and side files say of them. That is a
@@ -18,7 +17,7 @@ hundred times faster, so who wants both cuts a segment into spans: every walk ch
 each one the records of its part.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -45,9 +44,7 @@ __all__ = [
     "Walk",
     "Walker",
     "Window",
-    "buffers",
     "damage_or",
-    "decode",
     "drive_items",
     "fetch",
     "fetch_file",
@@ -240,9 +237,6 @@ class Format:
     sniff: Callable[[bytes, int], bool]
     """First bytes of a data file and its base offset -> can it be this format?"""
 
-    encode: Callable[[Sequence[Record], Codec], dict[str, bytes]]
-    """Records -> the bytes of each file. Equal input gives equal bytes."""
-
     walk: Walker
     open: Callable[[Files], Ranged[Segment]]
 
@@ -292,25 +286,25 @@ class Window:
         self.size = size
         self._chunk_bytes = chunk_bytes
         self._start = 0
-        self._held = memoryview(b"")
+        self._data = memoryview(b"")
 
     def read(self, start: int, end: int) -> Ranged[memoryview]:
         """Return ``[start, end)`` of the file, less where it ends."""
         end = min(end, self.size)
-        held_end = self._start + len(self._held)
+        data_end = self._start + len(self._data)
         if start >= end:
             return memoryview(b"")
-        if not self._start <= start <= end <= held_end:
+        if not self._start <= start <= end <= data_end:
             ahead = min(self.size, max(end, start + self._chunk_bytes))
-            if self._start <= start < held_end:
-                kept = self._held[start - self._start :]
-                more = yield from fetch(self.suffix, held_end, ahead)
-                self._held = memoryview(b"".join((kept, more)))
+            if self._start <= start < data_end:
+                kept = self._data[start - self._start :]
+                more = yield from fetch(self.suffix, data_end, ahead)
+                self._data = memoryview(b"".join((kept, more)))
             else:
-                self._held = memoryview((yield from fetch(self.suffix, start, ahead)))
+                self._data = memoryview((yield from fetch(self.suffix, start, ahead)))
             self._start = start
         at = start - self._start
-        return self._held[at : at + end - start]
+        return self._data[at : at + end - start]
 
     def ahead(self, start: int, least: int) -> Ranged[memoryview]:
         """Return all that is held from ``start`` on: ``least`` bytes, or to where the file ends.
@@ -319,12 +313,12 @@ class Window:
         beginning of a block is cheaper than to copy all that comes behind it.
         """
         least = min(least, self.size - start)
-        if not self._start <= start <= self._start + len(self._held) - least:
-            self._held = memoryview(b"")  # Let go first, so that its memory is used again.
+        if not self._start <= start <= self._start + len(self._data) - least:
+            self._data = memoryview(b"")  # Let go first, so that its memory is used again.
             end = min(self.size, start + max(least, self._chunk_bytes))
-            self._held = memoryview((yield from fetch(self.suffix, start, end)))
+            self._data = memoryview((yield from fetch(self.suffix, start, end)))
             self._start = start
-        return self._held[start - self._start :]
+        return self._data[start - self._start :]
 
 
 # ---------------------------------------------------------------------------- giving bytes
@@ -340,29 +334,3 @@ def drive_items(
 def walk_blocks(walk: Walk, give: Callable[[Range], bytes]) -> Iterator[Block | Damage]:
     """Run a walk, giving it bytes and passing on what it finds."""
     return drive_items(walk, give)
-
-
-def buffers(files: Mapping[str, Bytes]) -> Callable[[Range], bytes]:
-    """Bytes from memory: what tests, and readers of small files, drive a flow with."""
-
-    def give(range_: Range) -> bytes:
-        return bytes(memoryview(files[range_.suffix])[range_.start : range_.end])
-
-    return give
-
-
-def decode(fmt: Format, files: Mapping[str, Bytes], *, base_offset: int) -> tuple[Record, ...]:
-    """Return every record of a closed segment.
-
-    Raises:
-        CorruptError: no correct writer made these bytes.
-        UnsupportedError: a later version, an unknown codec, or a limit.
-    """
-    sizes = {suffix: len(data) for suffix, data in files.items()}
-    records: list[Record] = []
-    walk = fmt.walk(Files(base_offset=base_offset, sizes=sizes))
-    for found in walk_blocks(walk, buffers(files)):
-        if isinstance(found, Damage):
-            raise found.error
-        records += found.records
-    return tuple(records)

@@ -20,5 +20,7 @@ def fitting(data: B, most: int, what: str, advice: str) -> B:
         InvalidInputError: it is too large. ``advice`` says what to do about it.
     """
     if len(data) > most:
-        raise InvalidInputError(f"{what} of {len(data)} bytes, and {most} are read: {advice}")
+        raise InvalidInputError(
+            f"{what} of {len(data)} bytes: readers take at most {most}; {advice}"
+        )
     return data

@@ -3,10 +3,9 @@
     columns --add--> batches, blocks or records, one behind the other --finish--> files by suffix
 
 What is written grows in one piece of memory, with room in front for a header that is known last
-(``growing``). STRM and RustLog come out byte for byte as their plain encoders write them. Batches
-of KAFS and Kafka are cut by another rule than the plain one, and hold the same records.
+(``growing``). A kernel does not judge: it stops at a row that the format cannot hold, and plain
+code says what is wrong with it.
 
-A kernel does not judge. It stops at the row it dislikes, and the plain encoder says what is wrong.
 Times lose what is finer than a millisecond. This module brings NumPy, Numba and Arrow: import it
 only where segments are written.
 """

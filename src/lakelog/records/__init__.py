@@ -26,9 +26,11 @@ from lakelog.records.compression import (
     decompress,
 )
 from lakelog.records.header import (
+    ATTRIBUTES,
     BATCH_BYTES_MAX,
     CODEC_MASK,
     CRC_START,
+    HEADER,
     HEADER_BYTES,
     I32_MAX,
     I64_MAX,
@@ -55,16 +57,16 @@ from lakelog.records.varint import (
     decode_headers,
     decode_varint,
     decode_varlong,
-    encode_field,
-    encode_headers,
     encode_varint,
 )
 
 __all__ = [
+    "ATTRIBUTES",
     "BATCH_BYTES_MAX",
     "CODEC_MASK",
     "CRC_START",
     "DECOMPRESSED_BYTES_MAX",
+    "HEADER",
     "HEADER_BYTES",
     "I32_MAX",
     "I64_MAX",
@@ -97,8 +99,6 @@ __all__ = [
     "decode_varlong",
     "decompress",
     "encode_batch",
-    "encode_field",
-    "encode_headers",
     "encode_varint",
     "finish",
     "first_not_older",

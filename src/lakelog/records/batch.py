@@ -205,8 +205,8 @@ def check_batch_size(raw: int, size: int) -> None:
     """
     if size > BATCH_BYTES_MAX or raw > DECOMPRESSED_BYTES_MAX:
         raise InvalidInputError(
-            f"a batch of {size} bytes, {raw} before compression, and {BATCH_BYTES_MAX} and "
-            f"{DECOMPRESSED_BYTES_MAX} are read: put fewer or smaller records into it"
+            f"a batch of {size} bytes, {raw} before compression: readers take at most "
+            f"{BATCH_BYTES_MAX} and {DECOMPRESSED_BYTES_MAX}; put fewer or smaller records into it"
         )
 
 

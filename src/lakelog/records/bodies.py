@@ -98,13 +98,19 @@ class Bodies:
                 row = rows[last]
                 if bool(row[k.T_ATTRIBUTES] & CODEC_MASK) != compressed:
                     break
-                body = self._body(row)
-                if body is None:
+                end, size = row[k.T_BODY_END], row[k.T_BODY_END] - row[k.T_BODY]
+                if crc32c(self.view[row[k.T_POSITION] + CRC_START : end]) != row[k.T_CRC]:
                     break  # What is before the damage still counts, and is handed out first.
                 if compressed:
+                    body = self._decompressed(row)
+                    if body is None:
+                        break
                     bodies.append(body)
-                    table[last, k.T_BODY], table[last, k.T_BODY_END] = held, held + len(body)
-                held += len(body)
+                    size = len(body)
+                    table[last, k.T_BODY], table[last, k.T_BODY_END] = held, held + size
+                if row[k.T_COUNT] * RECORD_BYTES_MIN > size:
+                    break  # It cannot hold so many: nothing is allocated on its word.
+                held += size
                 last += 1
             if last == first:
                 self.judge(rows[first][k.T_POSITION])
@@ -112,20 +118,16 @@ class Bodies:
             yield Group(table[first:last], body_array)
             first = last
 
-    def _body(self, row: list[int]) -> Bytes | None:
-        """Return the body of a batch, unpacked; None if something is wrong with it."""
-        view = self.view
-        if crc32c(view[row[k.T_POSITION] + CRC_START : row[k.T_BODY_END]]) != row[k.T_CRC]:
-            return None
-        body: Bytes = view[row[k.T_BODY] : row[k.T_BODY_END]]
+    def _decompressed(self, row: list[int]) -> bytes | None:
+        """Return the body of a compressed batch; None if something is wrong with it."""
+        if not row[k.T_COUNT]:
+            return b""  # A header alone, whatever codec it names.
         codec = Codec(row[k.T_ATTRIBUTES] & CODEC_MASK)
-        if codec and row[k.T_COUNT]:
-            try:
-                body = decompress(codec, body, size_max=self._decompressed_bytes_max)
-            except (CorruptError, UnsupportedError):
-                return None
-        # It may say that it holds more than it can: nothing is allocated on its word.
-        return body if row[k.T_COUNT] * RECORD_BYTES_MIN <= len(body) else None
+        body = self.view[row[k.T_BODY] : row[k.T_BODY_END]]
+        try:
+            return decompress(codec, body, size_max=self._decompressed_bytes_max)
+        except (CorruptError, UnsupportedError):
+            return None
 
     def judge(self, position: int) -> NoReturn:
         """Let the plain codec say what is wrong with the batch at ``position``."""

@@ -18,7 +18,7 @@ not be taken for one that was done: with the next ``now_ms``, tombstones of the 
 would leave while older records are there to come back.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -48,20 +48,38 @@ _SPECIAL = TRANSACTIONAL_BIT | CONTROL_BIT
 _GROWTH_BYTES = 16  # By how much a record may grow: its time and its length in their longest forms.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Cleaned:
-    """What is left of a run."""
+    """What is left of a run; it grows batch by batch."""
 
-    run: bytearray
-    bytes_read: int
-    batches_read: int
-    batches_kept: int
-    records_read: int
-    records_kept: int
-    tombstones: int
+    run: bytearray = field(default_factory=bytearray)
+    bytes_read: int = 0
+    batches_read: int = 0
+    batches_kept: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+    tombstones: int = 0
     """Records without a value that stay for now."""
-    next_horizon: int | None
+    next_horizon: int | None = None
     """When the first of them, or the first marker, may go."""
+
+    def add(
+        self, before: BatchHeader, after: BatchHeader | None, weight: Weight, *pieces: Bytes
+    ) -> None:
+        """Take what is left of a batch: ``after`` is its header then, None if it is gone."""
+        for piece in pieces:
+            self.run += piece
+        self.bytes_read += before.size
+        self.batches_read += 1
+        self.records_read += before.count
+        if after is not None:
+            self.batches_kept += 1
+            self.records_kept += after.count
+            self.tombstones += 0 if after.is_control else weight.tombstones
+            horizon = after.delete_horizon
+            if horizon is not None and (weight.tombstones or after.is_control):
+                known = horizon if self.next_horizon is None else self.next_horizon
+                self.next_horizon = min(horizon, known)
 
 
 class Cleaner:
@@ -88,12 +106,12 @@ class Cleaner:
             CorruptError, UnsupportedError: as the plain codec would; also UnsupportedError if the
                 times of a batch lie further apart than its format can say anew.
         """
-        bodies, out = Bodies(run, where=where), _Left()
+        bodies, out = Bodies(run, where=where), Cleaned()
         for group in bodies:
             self._clean_group(bodies, group, out)
-        return out.total(len(bodies.view))
+        return out
 
-    def _clean_group(self, bodies: Bodies, group: Group, out: "_Left") -> None:
+    def _clean_group(self, bodies: Bodies, group: Group, out: Cleaned) -> None:
         positions = group.table[:, T_POSITION].tolist()
         headers = [decode_header(bodies.view, at) for at in positions]
         orders, ended = self._orders(bodies.view, positions, headers)
@@ -192,42 +210,6 @@ class Cleaner:
 
     def _compressed(self, header: BatchHeader, body: Bytes) -> Bytes:
         return self._compress[header.codec](body) if body and header.codec else body
-
-
-class _Left:
-    """What is left so far."""
-
-    def __init__(self) -> None:
-        self._run = bytearray()
-        self._batches_read = self._batches_kept = self._records_read = self._records_kept = 0
-        self._tombstones = 0
-        self._horizons: list[int] = []
-
-    def add(
-        self, before: BatchHeader, after: BatchHeader | None, weight: Weight, *pieces: Bytes
-    ) -> None:
-        for piece in pieces:
-            self._run += piece
-        self._batches_read += 1
-        self._records_read += before.count
-        if after is not None:
-            self._batches_kept += 1
-            self._records_kept += after.count
-            self._tombstones += 0 if after.is_control else weight.tombstones
-            if after.delete_horizon is not None and (weight.tombstones or after.is_control):
-                self._horizons.append(after.delete_horizon)
-
-    def total(self, bytes_read: int) -> Cleaned:
-        return Cleaned(
-            run=self._run,
-            bytes_read=bytes_read,
-            batches_read=self._batches_read,
-            batches_kept=self._batches_kept,
-            records_read=self._records_read,
-            records_kept=self._records_kept,
-            tombstones=self._tombstones,
-            next_horizon=min(self._horizons, default=None),
-        )
 
 
 def _marker(batch: memoryview, header: BatchHeader) -> bytes | None:

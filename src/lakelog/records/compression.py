@@ -84,8 +84,8 @@ def compress(codec: Codec, data: _Bytes, *, level: int | None = None) -> bytes:
         case Codec.NONE:
             return bytes(data)
         case Codec.GZIP:
-            squeeze = zlib.compressobj(6 if level is None else level, wbits=_GZIP_WBITS)
-            return squeeze.compress(data) + squeeze.flush()
+            stream = zlib.compressobj(6 if level is None else level, wbits=_GZIP_WBITS)
+            return stream.compress(data) + stream.flush()
         case Codec.SNAPPY:
             return _compress_xerial(memoryview(data))
         case Codec.LZ4:
@@ -126,7 +126,7 @@ def decompress(codec: Codec, data: _Bytes, *, size_max: int = DECOMPRESSED_BYTES
         case Codec.GZIP:
             return _decompress_gzip(data, size_max)
         case Codec.SNAPPY:
-            return _decompress_snappy(memoryview(data).cast("B"), size_max)
+            return b"".join(_snappy_blocks(memoryview(data).cast("B"), size_max))
         case Codec.LZ4:
             return _decompress_lz4(data, size_max)
         case Codec.ZSTD:
@@ -304,10 +304,6 @@ def _decompress_zstd(data: _Bytes, size_max: int) -> bytes:
         rest = memoryview(data)[len(data) - len(rest) - len(frame.unused_data) :]
         if not len(rest):
             return bytes(out)
-
-
-def _decompress_snappy(data: memoryview, size_max: int) -> bytes:
-    return b"".join(_snappy_blocks(data, size_max))
 
 
 def _snappy_blocks(data: memoryview, size_max: int) -> Iterator[bytes]:

@@ -86,7 +86,7 @@ class BatchEncoder:
             if self._codec is Codec.NONE:
                 _sign(out, batches)
             else:
-                pieces += self._squeeze(memoryview(out).cast("B"), batches)
+                pieces += self._compressed(memoryview(out).cast("B"), batches)
                 cursor[2] = 0
             if status == TIME_OVERFLOW:
                 raise InvalidInputError("timestamps must lie within 64 bits of each other")
@@ -100,7 +100,7 @@ class BatchEncoder:
             return out.slice(0, int(cursor[2]))
         return pa.py_buffer(b"".join(pieces))
 
-    def _squeeze(self, out: memoryview, batches: list[list[int]]) -> Iterator[bytes]:
+    def _compressed(self, out: memoryview, batches: list[list[int]]) -> Iterator[bytes]:
         """Yield each batch with its records compressed, its length and its CRC put right."""
         for start, end in batches:
             body = self._compress(out[start + HEADER_BYTES : end])

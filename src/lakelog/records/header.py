@@ -77,7 +77,8 @@ OFFSET_MAX = I64_MAX
 HEADER = struct.Struct(">qiibIhiqqqhii")
 _unpack = HEADER.unpack_from
 _LENGTH_MIN = HEADER_BYTES - LENGTH_END
-_ATTRIBUTES = frozenset(bits for bits in range(KNOWN_BITS + 1) if bits & CODEC_MASK <= Codec.ZSTD)
+ATTRIBUTES = frozenset(bits for bits in range(KNOWN_BITS + 1) if bits & CODEC_MASK <= Codec.ZSTD)
+"""All that a batch may have."""
 _I64 = struct.Struct(">q")
 _START = struct.Struct(">qii")
 _I32 = struct.Struct(">i")
@@ -159,7 +160,7 @@ def decode_header(
         if (
             magic == MAGIC
             and _LENGTH_MIN <= length <= size_max - LENGTH_END
-            and attributes in _ATTRIBUTES
+            and attributes in ATTRIBUTES
             and base >= 0
             and 0 <= last_delta <= OFFSET_MAX - 1 - base
             and 0 <= count <= last_delta + 1
@@ -188,7 +189,7 @@ def _refusal(data: Bytes, at: int, where: str, size_max: int) -> CorruptError | 
             at=at + 8,
             where=where,
         )
-    if header.attributes not in _ATTRIBUTES:
+    if header.attributes not in ATTRIBUTES:
         return UnsupportedError(
             f"batch attributes {header.attributes:#06x}", at=at + 21, where=where
         )
@@ -236,9 +237,11 @@ def frames(
     at = 0
     while at < len(view):
         header = decode_header(view, at, where=where)
-        check_fits(header, len(view) - at, at=at, where=where)
-        if crc:
-            check_crc(header, view[at : at + header.size], at=at, where=where)
+        end = at + header.size
+        if end > len(view) or (crc and crc32c(view[at + CRC_START : end]) != header.crc):
+            # Asked for only now, because there may be millions of batches: one of them raises.
+            check_fits(header, len(view) - at, at=at, where=where)
+            check_crc(header, view[at:end], at=at, where=where)
         if after is not None:
             if header.base_offset < after:
                 raise CorruptError(
@@ -248,7 +251,7 @@ def frames(
                 )
             after = header.next_offset
         yield Frame(at, header)
-        at += header.size
+        at = end
 
 
 def check_fits(header: BatchHeader, left: int, *, at: int, where: str) -> None:

@@ -73,40 +73,32 @@ class OffsetMap:
         slots = memory_bytes // _SLOT_BYTES
         self._slots = np.zeros((slots, k.SLOT_WIDTH), np.int64)
         self._scratch = np.empty(k.BLOCK * k.BLOCK_WIDTH, np.int64)
-        self._numbers = np.zeros(k.MAP_WIDTH, np.int64)
-        self._numbers[k.M_POINT_1], self._numbers[k.M_POINT_2] = _points(seed)
-        self._numbers[k.M_ADDRESS], self._numbers[k.M_SLOTS] = self._slots.ctypes.data, slots
-        self._numbers[k.M_KEYS_MAX] = slots * _LOAD_NUMERATOR // _LOAD_DENOMINATOR
-        self._is_full = False
+        self.numbers = np.zeros(k.MAP_WIDTH, np.int64)
+        """The map as kernels see it; it is theirs, and lives no longer than the map."""
+        self.numbers[k.M_POINT_1], self.numbers[k.M_POINT_2] = _points(seed)
+        self.numbers[k.M_ADDRESS], self.numbers[k.M_SLOTS] = self._slots.ctypes.data, slots
+        self.numbers[k.M_KEYS_MAX] = slots * _LOAD_NUMERATOR // _LOAD_DENOMINATOR
+        self.is_full = False
+        """Whether a key was refused. Nothing more is noted then: there would be a gap."""
 
     def __len__(self) -> int:
         """Return the number of keys."""
-        return int(self._numbers[k.M_KEYS])
+        return int(self.numbers[k.M_KEYS])
 
     @property
     def room(self) -> int:
         """How many keys there can be."""
-        return int(self._numbers[k.M_KEYS_MAX])
+        return int(self.numbers[k.M_KEYS_MAX])
 
     @property
     def end(self) -> int:
         """The offset before which everything is noted; records from there on are not judged."""
-        return int(self._numbers[k.M_END])
-
-    @property
-    def is_full(self) -> bool:
-        """Whether a key was refused. Nothing more is noted then: there would be a gap."""
-        return self._is_full
-
-    @property
-    def numbers(self) -> Array:
-        """The map as kernels see it; it is theirs, and lives no longer than the map."""
-        return self._numbers
+        return int(self.numbers[k.M_END])
 
     def get(self, key: bytes) -> int | None:
         """Return the newest offset of ``key``, if it was noted."""
         padded = np.frombuffer(key + b"\0\0", np.uint8)
-        offset = int(k.find_key(padded.ctypes.data, len(key), self._numbers))
+        offset = int(k.find_key(padded.ctypes.data, len(key), self.numbers))
         return None if offset < 0 else offset
 
     def note(self, run: Bytes, *, offset_from: int = 0, where: str = "") -> Noted:
@@ -119,43 +111,43 @@ class OffsetMap:
             CorruptError, UnsupportedError: as the plain codec would.
         """
         out = np.zeros(2, np.int64)
-        if self._is_full:
+        if self.is_full:
             return Noted(records=0, is_full=True)
         bodies = Bodies(run, where=where)
         for group in bodies:
             status = k.note_keys(
-                group.address, group.table, self._numbers, offset_from, self._scratch, out
+                group.address, group.table, self.numbers, offset_from, self._scratch, out
             )
             if status == BAD:
                 bodies.judge(int(group.table[int(out[0]), T_POSITION]))
             if status == FULL:
-                self._is_full = True
+                self.is_full = True
                 break
-        return Noted(records=int(out[1]), is_full=self._is_full)
+        return Noted(records=int(out[1]), is_full=self.is_full)
 
     def overlay(self, slots: bytes) -> bool:
         """Take newer offsets of keys, as ``filled`` gave them; return whether they fitted."""
-        self._is_full |= k.put_slots(_unpacked(slots), self._numbers) != DONE
-        return not self._is_full
+        self.is_full |= k.put_slots(_unpacked(slots), self.numbers) != DONE
+        return not self.is_full
 
     def advance(self, end: int) -> None:
         """Say that nothing is missing before ``end``: batches at the end of a run may be gone."""
-        if not self._is_full:
-            self._numbers[k.M_END] = max(self.end, end)
+        if not self.is_full:
+            self.numbers[k.M_END] = max(self.end, end)
 
     def filled(self) -> Array:
         """Return the slots that hold a key."""
         return np.ascontiguousarray(self._slots[self._slots[:, 2] != 0])
 
     def __getstate__(self) -> tuple[int, int, int, bool, bytes]:
-        return self._memory_bytes, self.seed, self.end, self._is_full, self.filled().tobytes()
+        return self._memory_bytes, self.seed, self.end, self.is_full, self.filled().tobytes()
 
     def __setstate__(self, state: tuple[int, int, int, bool, bytes]) -> None:
         memory_bytes, seed, end, is_full, filled = state
         self._begin(memory_bytes, seed)
-        k.put_slots(_unpacked(filled), self._numbers)
+        k.put_slots(_unpacked(filled), self.numbers)
         self.advance(end)
-        self._is_full = is_full
+        self.is_full = is_full
 
 
 def _unpacked(slots: bytes) -> Array:

@@ -47,20 +47,21 @@ def hash_keys(keys: "pa.Array") -> "npt.NDArray[np.int32]":
 
 
 def sort_rows(
-    places: "npt.NDArray[np.int32]", count: int
+    partitions: "npt.NDArray[np.int32]", count: int
 ) -> "tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]":
-    """Return rows by place, in their order within each, and where the rows of each place end.
+    """Return rows by partition, in their order within each, and where the rows of each end.
 
     Raises:
-        InvalidInputError: a place is not one of ``count``.
+        InvalidInputError: a partition is not one of ``count``.
     """
     import numpy as np
 
     from lakelog.records.kernels import partition as k
 
-    if len(places) and not (int(places.min()) >= 0 and int(places.max()) < count):
-        raise InvalidInputError(f"places from {places.min()} to {places.max()}: use 0 to {count}")
-    order: npt.NDArray[Any] = np.empty(len(places), np.int64)
+    low, high = (int(partitions.min()), int(partitions.max())) if len(partitions) else (0, -1)
+    if low < 0 or high >= count:
+        raise InvalidInputError(f"partitions from {low} to {high}, and there are {count}")
+    order: npt.NDArray[Any] = np.empty(len(partitions), np.int64)
     ends: npt.NDArray[Any] = np.zeros(count, np.int64)
-    k.sort_rows(np.ascontiguousarray(places), ends, order)
+    k.sort_rows(np.ascontiguousarray(partitions), ends, order)
     return order, ends

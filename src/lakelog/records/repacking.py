@@ -74,7 +74,7 @@ class Shape:
             raise InvalidInputError("sizes of batches are negative: use 0 or more")
         if self.batch_bytes_max > BATCH_BYTES_MAX:
             raise InvalidInputError(
-                f"batches of {self.batch_bytes_max} bytes, and {BATCH_BYTES_MAX} are read: use less"
+                f"batches of {self.batch_bytes_max} bytes: readers take at most {BATCH_BYTES_MAX}"
             )
 
     @property

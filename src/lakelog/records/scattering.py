@@ -1,4 +1,4 @@
-"""Offset maps of more keys than one place can hold: scattered by hash, settled bucket by bucket.
+"""Offset maps of more keys than one process can hold: scattered by hash, sorted bucket by bucket.
 
     segment  --its own map-->  slots, by bucket            where its keys stand last in it
     bucket   --sort-->         of each hash the newest     for each segment, what outdates its keys

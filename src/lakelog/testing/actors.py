@@ -37,7 +37,7 @@ def reader(town: Town, process: Process) -> Work[None]:
     memory: dict[tuple[bytes, int], Known] = {}
     while True:
         yield Wait(town.world.some(1_000, 15_000))
-        topic, partition = town.some_place()
+        topic, partition = town.some_partition()
         where = topic.where(partition)
         truth, place = town.truth, where.place
         asked = Bounds(truth.starts.get(place, 0), truth.end(place))

@@ -58,7 +58,7 @@ class Producer:
     def next_batch(self) -> None:
         """Make a batch and send it."""
         town = self.town
-        topic, partition = town.some_place()
+        topic, partition = town.some_partition()
         place = topic.id, partition
         producer = PLAIN
         if self.idempotent:
@@ -235,7 +235,7 @@ class Broker:
         town, known = self.town, dict[tuple[bytes, int], Known]()
         while True:
             yield Wait(town.world.some(5_000, 30_000))
-            topic, partition = town.some_place()
+            topic, partition = town.some_partition()
             place = topic.id, partition
             asked = Bounds(town.truth.starts.get(place, 0), town.truth.end(place))
             self.asked += 1

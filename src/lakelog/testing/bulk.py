@@ -63,7 +63,9 @@ def driver(town: Town, query: Query, process: Process) -> Work[None]:
 def _write(town: Town, lanes: dict[int, Lane], query: Query, number: int) -> Work[Committed]:
     """Stage the rows of a batch by a task or two, and commit them."""
     if number not in query.rows:
-        query.rows[number] = [town.batch(*town.some_place()) for _ in range(town.world.some(1, 5))]
+        query.rows[number] = [
+            town.batch(*town.some_partition()) for _ in range(town.world.some(1, 5))
+        ]
     rows = query.rows[number]
     identity, write = Identity(query.id, number, is_stream=True), town.world.ids()
     cut = town.world.some(0, len(rows))
@@ -103,9 +105,9 @@ def _attempt(
     yield from parts.announce()
     staged: list[Staged] = []
     for one in rows:
-        parcel = StagedObject()
-        parcel.add(one.place, one.body, one.offsets, (one.min_timestamp, one.max_timestamp))
-        for flow in parts.put({0: parcel}):
+        staged_object = StagedObject()
+        staged_object.add(one.place, one.body, one.offsets, (one.min_timestamp, one.max_timestamp))
+        for flow in parts.put({0: staged_object}):
             staged += yield from flow
     return staged
 
@@ -114,7 +116,7 @@ def _judge(town: Town, rows: list[Append], number: int) -> None:
     """What was committed is in the log, but for topics that are gone."""
     for one in rows:
         crc = one.rows[0].crc
-        place, offset = town.truth.places.get(crc, (None, 0))
+        place, offset = town.truth.offsets.get(crc, (None, 0))
         if place == one.place:
             town.truth.told[crc] = one.place, offset
         elif one.topic not in town.truth.deleted:

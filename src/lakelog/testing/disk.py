@@ -236,8 +236,12 @@ def _system_call(
     """Let the disk see a call before it happens; a dead process makes none."""
 
     @wraps(call)
-    def checked(process: "DiskProcess", *args: P.args, **named: P.kwargs) -> T:
-        process.begin_call(call.__name__)
+    def checked(process: "DiskProcess", /, *args: P.args, **named: P.kwargs) -> T:
+        if process.is_alive:
+            process.disk.calls += 1
+            process.disk.before(call.__name__)
+        if not process.is_alive:
+            raise Gone(call.__name__)
         return call(process, *args, **named)
 
     return checked
@@ -247,7 +251,7 @@ class DiskProcess:
     """The system calls of one process, by the names of ``lakelog.store.system``."""
 
     def __init__(self, disk: SimulatedDisk) -> None:
-        self._disk = disk
+        self.disk = disk
         self.opened: dict[int, _Opened] = {}
         self.is_alive = True
         self.said = ""
@@ -266,25 +270,13 @@ class DiskProcess:
         raise Gone(sentence)
 
     def now_ns(self) -> int:
-        return self._disk.now_ns()
-
-    def begin_call(self, name: str) -> None:
-        """Count a system call, and tell the disk of it.
-
-        Raises:
-            Gone: the process is dead, or dies now.
-        """
-        if self.is_alive:
-            self._disk.calls += 1
-            self._disk.before(name)
-        if not self.is_alive:
-            raise Gone(name)
+        return self.disk.now_ns()
 
     # ------------------------------------------------------------------------ names
 
     def _find(self, path: str, dir_fd: int | None) -> tuple[_Node, str, _Node | None]:
         """Return the folder, the last name, and what it stands for."""
-        node = self._disk.root if dir_fd is None else self.opened[dir_fd].node
+        node = self.disk.root if dir_fd is None else self.opened[dir_fd].node
         *folders, name = [part for part in path.split("/") if part] or [""]
         for part in folders:
             node = self._step(node, part)
@@ -310,7 +302,7 @@ class DiskProcess:
 
     def _changed(self, folder: _Node, name: str, node: _Node | None) -> None:
         folder.rename(name, node)
-        folder.mtime_ns = self._disk.now_ns()
+        folder.mtime_ns = self.disk.now_ns()
 
     @_system_call
     def open(self, path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
@@ -318,7 +310,7 @@ class DiskProcess:
         if node is None:
             if not flags & os.O_CREAT:
                 raise _error(errno.ENOENT)
-            node = self._disk.make(stat.S_IFREG | mode)
+            node = self.disk.make(stat.S_IFREG | mode)
             self._changed(folder, name, node)
         elif flags & os.O_CREAT and flags & os.O_EXCL:
             raise _error(errno.EEXIST)
@@ -361,7 +353,7 @@ class DiskProcess:
         folder, name, node = self._find(path, dir_fd)
         if node is not None:
             raise _error(errno.EEXIST)
-        self._changed(folder, name, self._disk.make(stat.S_IFDIR | mode, folder))
+        self._changed(folder, name, self.disk.make(stat.S_IFDIR | mode, folder))
 
     @_system_call
     @contextmanager
@@ -392,12 +384,12 @@ class DiskProcess:
         """Write behind what is there: nobody here writes anywhere else."""
         node, data = self.opened[fd].node, b"".join(buffers)
         node.body += data
-        node.dirty, node.mtime_ns = True, self._disk.now_ns()
+        node.dirty, node.mtime_ns = True, self.disk.now_ns()
         return len(data)
 
     @_system_call
     def fsync(self, fd: int, /) -> None:
-        self._disk.fsync(self.opened[fd].node)
+        self.disk.fsync(self.opened[fd].node)
 
     @_system_call
     def fchmod(self, fd: int, mode: int, /) -> None:
@@ -413,7 +405,7 @@ class DiskProcess:
         """Lock; where a real process would wait, say that it would wait for ever."""
         mine = self.opened[fd]
         wanted = operation & ~fcntl.LOCK_NB
-        held = self._disk.locks(mine.node, mine)
+        held = self.disk.locks(mine.node, mine)
         if wanted != fcntl.LOCK_UN and (wanted == fcntl.LOCK_EX or fcntl.LOCK_EX in held) and held:
             raise _error(errno.EAGAIN if operation & fcntl.LOCK_NB else errno.EDEADLK)
         mine.lock = 0 if wanted == fcntl.LOCK_UN else wanted

@@ -50,7 +50,7 @@ _COMPACTING = "lakelog.pipeline.compacting"
 
 def planted(name: str) -> AbstractContextManager[None]:
     """Plant a bug while this lasts; the empty name plants none."""
-    return patched(BUGS[name].places if name else ())
+    return patched(BUGS[name].patches if name else ())
 
 
 # ---------------------------------------------------------------------------- append

@@ -31,7 +31,7 @@ def _recover(truth: Truth) -> None:
     for bundle, some in zip(bundles[:left], rows[:left], strict=True):
         truth.take(bundle, some)
     for crc, told in truth.told.items():
-        now = truth.places.get(crc)
+        now = truth.offsets.get(crc)
         must(now == told, f"power: acknowledged at {told}, and after the cut it is at {now}")
     truth.floor = floor
     truth.floors = [one for one in truth.floors if one[0] <= floor]

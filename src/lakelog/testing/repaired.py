@@ -10,7 +10,7 @@ from lakelog.errors import InvalidInputError, NotFoundError
 from lakelog.log import Staged
 from lakelog.ports import Clock
 from lakelog.store import Body, Exists, Head, LocalStore, PutIfAbsent, Wait, Work, put_if_absent
-from lakelog.testing.scale import MEMORY_MS, Places, patched
+from lakelog.testing.scale import MEMORY_MS, Patches, patched
 from lakelog.testing.world import Faults, World
 
 __all__ = ["REPAIRED", "Bug"]
@@ -26,7 +26,7 @@ class Bug:
     """What is broken: a sentence, and what is replaced by what."""
 
     what: str
-    places: Places
+    patches: Patches
     shows_in: Callable[[World], bool] = lambda _: True
     """In which towns it can be found at all: who looks for it need not try the others."""
     faults: Faults = field(default_factory=Faults)

@@ -22,8 +22,8 @@ def rewriter(town: Town) -> Work[None]:
         try:
             now_ms = yield from store_now(town.world.ids)
             topics = yield from list_topics()
-            places = [(topic, at) for topic in topics for at in range(topic.partitions)]
-            for topic, partition in town.random.sample(places, len(places)):
+            partitions = [(topic, at) for topic in topics for at in range(topic.partitions)]
+            for topic, partition in town.random.sample(partitions, len(partitions)):
                 if topic.is_open:
                     done = yield from _rewrite(town, topic, partition, now_ms)
                     town.count("rewrite moved", done.abandoned)

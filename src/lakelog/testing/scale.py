@@ -9,9 +9,9 @@ from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from typing import Any
 
-__all__ = ["Places", "patched", "scaled"]
+__all__ = ["Patches", "patched", "scaled"]
 
-Places = Iterable[tuple[Any, str, Any]]
+Patches = Iterable[tuple[Any, str, Any]]
 """A module's name or a class, an attribute of it, and what stands there instead."""
 
 _APPEND = "lakelog.journal.append"
@@ -22,21 +22,21 @@ PRODUCERS = 40
 
 RUNS = 2
 
-ALWAYS: Places = (
+ALWAYS: Patches = (
     (_APPEND, "PATIENCE_MS", 5_000),
     (_APPEND, "SMALL_BYTES", 100),
     ("lakelog.log.staging", "RUNS_MAX", RUNS),
 )
-FORGETFUL: Places = ((_FOLD, "MEMORY_MS", MEMORY_MS), (_APPEND, "JUDGED_MS_MAX", MEMORY_MS // 2))
-GREEDY: Places = ((_FOLD, "PRODUCERS_MAX", PRODUCERS),)
+FORGETFUL: Patches = ((_FOLD, "MEMORY_MS", MEMORY_MS), (_APPEND, "JUDGED_MS_MAX", MEMORY_MS // 2))
+GREEDY: Patches = ((_FOLD, "PRODUCERS_MAX", PRODUCERS),)
 
 
 @contextmanager
-def patched(places: Places) -> Iterator[None]:
+def patched(patches: Patches) -> Iterator[None]:
     """Replace attributes while this lasts."""
     kept: list[tuple[Any, str, Any]] = []
     try:
-        for owner, attribute, value in places:
+        for owner, attribute, value in patches:
             target = import_module(owner) if isinstance(owner, str) else owner
             kept.append((target, attribute, getattr(target, attribute)))
             setattr(target, attribute, value)

@@ -151,18 +151,18 @@ def _found(world: World, rules: Rules) -> Town:
         town.strangers = [Stranger(town, make_topic("g", 1, {}))]
     town.favourite = world.random.choice(("", *town.topics))
     if town.favourite:
-        _settle_in(town, town.topics[town.favourite])
+        _write_past(town, town.topics[town.favourite])
     town.brokers = [Broker(town, number) for number in range(3)]
     town.producers = [Producer(town, number, idempotent=number % 3 > 0) for number in range(6)]
     return town
 
 
-def _settle_in(town: Town, topic: Topic) -> None:
+def _write_past(town: Town, topic: Topic) -> None:
     """Give a topic a past: some segments in each of its partitions, from before the troubles."""
     world = town.world
 
     def past() -> Work[None]:
-        lane = town.lane(Process(world, "settler", _rest))
+        lane = town.lane(Process(world, "past", _rest))
         for _ in range(PAST_SEGMENTS):
             for partition in range(topic.partitions):
                 yield from flush(lane, [town.batch(topic, partition) for _ in range(3)])
@@ -196,9 +196,7 @@ def _rest(_: Process) -> Work[None]:
 def _heal(town: Town, processes: list[Process]) -> None:
     """No more faults: who has sent something gets an answer, and what is late arrives."""
     world = town.world
-    world.heal()
-    for producer in (*town.producers, *town.strangers):
-        producer.done = True
+    _end_troubles(town)
     brokers = [broker.process for broker in town.brokers]
     for process in processes:
         if process not in brokers:
@@ -218,14 +216,18 @@ def _heal(town: Town, processes: list[Process]) -> None:
 
 def _cut_for_good(town: Town, processes: list[Process]) -> None:
     """Cut the power of a machine whose fsync has lied. Nobody lives there any more."""
-    world = town.world
-    assert world.machine is not None
-    world.heal()
-    for producer in (*town.producers, *town.strangers):
-        producer.done = True
+    assert town.world.machine is not None
+    _end_troubles(town)
     for process in processes:
         process.stop()
-    world.machine.cut()
+    town.world.machine.cut()
+
+
+def _end_troubles(town: Town) -> None:
+    """Let nothing go wrong any more, and nobody send anything new."""
+    town.world.heal()
+    for producer in (*town.producers, *town.strangers):
+        producer.done = True
 
 
 def _unanswered(town: Town) -> list[int]:

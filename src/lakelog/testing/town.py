@@ -124,7 +124,7 @@ class Town:
         self.reads += 1
         return found
 
-    def some_place(self) -> tuple[Topic, int]:
+    def some_partition(self) -> tuple[Topic, int]:
         """Draw a partition; in some towns most of what happens, happens to one topic."""
         favoured = self.favourite and self.random.random() < FAVOURED
         topic = self.topics[self.favourite if favoured else self.random.choice(sorted(self.topics))]

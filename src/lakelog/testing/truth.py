@@ -114,7 +114,7 @@ class Truth:
         self.rows: list[list[tuple[TopicIdPartition, BatchRow]]] = []
         """The batches of each of them."""
         self.logs: dict[TopicIdPartition, list[Entry]] = {}
-        self.places: dict[int, tuple[TopicIdPartition, int]] = {}
+        self.offsets: dict[int, tuple[TopicIdPartition, int]] = {}
         """Where each batch is, by its CRC, which is unique here."""
         self.deleted: set[bytes] = set()
         self.staged: dict[str, int] = {}
@@ -159,7 +159,7 @@ class Truth:
             must(slice_.topic not in self.deleted, f"J2: {slice_.place} after its deletion")
         rows = self._rows_of(bundle)
         for place, row in rows:
-            again = row.crc in self.places and place[0] not in self.strange
+            again = row.crc in self.offsets and place[0] not in self.strange
             must(not again, f"duplicate: {row.crc} in {place} as well")
         self.take(bundle, rows)
 
@@ -180,7 +180,7 @@ class Truth:
             offset = ends.get(place, bases[place])
             ends[place] = next_ = offset + row.last_offset_delta + 1
             self.logs.setdefault(place, []).append(Entry(offset, next_, row.crc, bundle.epoch))
-            self.places[row.crc] = place, offset
+            self.offsets[row.crc] = place, offset
             if row.crc in self.keyed.sent:
                 self.keyed.store(place, offset, row.crc)
             if row.producer_id >= 0:
@@ -342,7 +342,7 @@ class Truth:
     def judge_answer(self, request: Append, outcome: Outcome) -> None:
         """Compare what a client was told with what is stored."""
         crc = request.rows[0].crc
-        known = self.places.get(crc)
+        known = self.offsets.get(crc)
         match outcome:
             case Stored():
                 told = request.place, outcome.base_offset

@@ -12,6 +12,7 @@ replica is not ours to answer; whoever sends one is refused.
 
 import struct
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from lakelog.errors import CorruptError
@@ -44,16 +45,18 @@ _REPLICA_STATE = 1
 _ELEMENTS_MAX = APIS[ApiKey.FETCH].elements_max
 
 _I32 = struct.Struct(">i")
-_I64 = struct.Struct(">q")
 _LIMITS = struct.Struct(">iiib")
 _SESSION = struct.Struct(">ii")
 _REPLICA = struct.Struct(">iq")
 
-# By version: the fixed fields of a partition, in the order in which they stand.
-_PARTITION_4 = struct.Struct(">iqi")
-_PARTITION_5 = struct.Struct(">iqqi")
-_PARTITION_9 = struct.Struct(">iiqqi")
-_PARTITION_12 = struct.Struct(">iiqiqi")
+_PARTITIONS = (
+    (12, struct.Struct(">iiqiqi"), itemgetter(0, 2, 5, 1, 3)),
+    (9, struct.Struct(">iiqqi"), itemgetter(0, 2, 4, 1)),
+    (5, struct.Struct(">iqqi"), itemgetter(0, 1, 3)),
+    (4, struct.Struct(">iqi"), itemgetter(0, 1, 2)),
+)
+"""From which version on: the fixed fields of a partition, in the order in which they stand, and
+which of them are wanted, in the order of FetchPartition."""
 
 _FETCHED_4 = struct.Struct(">ihqq")
 _FETCHED_5 = struct.Struct(">ihqqq")
@@ -151,6 +154,7 @@ def _topics(
     frame: memoryview, at: int, version: int, elements: Elements
 ) -> tuple[list[FetchTopic], int]:
     flexible, by_id = version >= FLEXIBLE_FROM, version >= IDS_FROM
+    fields, wanted = next(row[1:] for row in _PARTITIONS if version >= row[0])
     topics: list[FetchTopic] = []
     count, at = elements.read(frame, at, flexible=flexible)
     for _ in range(count):
@@ -158,20 +162,10 @@ def _topics(
         partitions: list[FetchPartition] = []
         inner, at = elements.read(frame, at, flexible=flexible)
         for _ in range(inner):
-            epoch = last = -1
-            if version >= 12:
-                index, epoch, offset, last, _, most = _PARTITION_12.unpack_from(frame, at)
-                at = skip_tags(frame, at + _PARTITION_12.size)
-            elif version >= 9:
-                index, epoch, offset, _, most = _PARTITION_9.unpack_from(frame, at)
-                at += _PARTITION_9.size
-            elif version >= 5:
-                index, offset, _, most = _PARTITION_5.unpack_from(frame, at)
-                at += _PARTITION_5.size
-            else:
-                index, offset, most = _PARTITION_4.unpack_from(frame, at)
-                at += _PARTITION_4.size
-            partitions.append(FetchPartition(index, offset, most, epoch, last))
+            partitions.append(FetchPartition(*wanted(fields.unpack_from(frame, at))))
+            at += fields.size
+            if flexible:
+                at = skip_tags(frame, at)
         if flexible:
             at = skip_tags(frame, at)
         topics.append(FetchTopic(name, topic_id, partitions))

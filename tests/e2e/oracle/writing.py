@@ -19,7 +19,6 @@ from lakelog.formats.kafkalog import (
     ProducerState,
     decode_leader_epochs,
     decode_metadata,
-    encode_segment,
 )
 from lakelog.model import Header, Record
 from lakelog.records import Codec, NewBatch, encode_batch
@@ -28,6 +27,7 @@ from lakelog.records.encoder import BatchEncoder
 from tests.e2e.oracle.reading import Partition, Row
 from tests.e2e.oracle.workload import records as messages
 from tests.kafka_files import encode_leader_epochs, encode_metadata, encode_snapshot, fold_producers
+from tests.plain_encoders import encode_kafka_log
 
 __all__ = ["Replaced", "replace_segments"]
 
@@ -69,7 +69,7 @@ def replace_segments(folder: Path, rng: Random, *, first_time: int, also_last: b
             run = _compiled_run(records)
         else:
             run = _plain_run(rng, records, next_base, sequences)
-        for suffix, data in encode_segment(run, base_offset=base).items():
+        for suffix, data in encode_kafka_log(run, base_offset=base).items():
             (folder / f"{base:020}{suffix}").write_bytes(data)
     _write_snapshots(partition, snapshots)
     _rewrite(folder)

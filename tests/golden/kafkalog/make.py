@@ -6,7 +6,7 @@ Every file here must decode for ever to the records below. Files are added, neve
 from pathlib import Path
 from uuid import UUID
 
-from lakelog.formats.kafkalog import EpochStart, encode_segment
+from lakelog.formats.kafkalog import EpochStart
 from lakelog.model import Record
 from lakelog.records import Codec, NewBatch, decode_batches, encode_batch
 from tests.kafka_files import (
@@ -16,6 +16,7 @@ from tests.kafka_files import (
     encode_txn_index,
     fold_producers,
 )
+from tests.plain_encoders import encode_kafka_log
 
 HERE = Path(__file__).parent
 DIRECTORY = "cars-0"
@@ -93,7 +94,7 @@ def directory() -> dict[str, bytes]:
     files["00000000000000000035.snapshot"] = encode_snapshot(())
     files["00000000000000000040.snapshot"] = encode_snapshot(states.values())
     for base, batches in ((0, DUMPED), (35, TRANSACTIONS)):
-        for suffix, data in encode_segment(run(batches), interval_bytes=INTERVAL_BYTES).items():
+        for suffix, data in encode_kafka_log(run(batches), interval_bytes=INTERVAL_BYTES).items():
             files[f"{base:020}{suffix}"] = data
     return files
 

@@ -10,6 +10,7 @@ from lakelog.formats.batches import Frame, frames
 from lakelog.formats.kafs import FORMAT, HEADER_BYTES, encode_index
 from lakelog.model import Header, Record, TimestampType
 from lakelog.records import Codec, NewBatch, encode_batch
+from tests.plain_encoders import encode
 from tests.shorthands import encode_kafs
 
 HERE = Path(__file__).parent
@@ -87,7 +88,7 @@ def _of_batches(
 
 def goldens() -> tuple[Golden, ...]:
     """Return the segments as the encoder makes them today."""
-    small = FORMAT.encode(SMALL, Codec.NONE)
+    small = encode(FORMAT, SMALL, Codec.NONE)
     return (
         Golden(stem=FORMAT.file_stem(1000), base_offset=1000, records=SMALL, files=small),
         _of_batches(FORMAT.file_stem(0), CODECS, 0, 50),

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from lakelog.formats.strm import encode_segment
 from lakelog.model import Header, Record
 from lakelog.records import Codec
+from tests.plain_encoders import encode_strm
 
 HERE = Path(__file__).parent
 NOON = 1_700_000_000_000
@@ -92,7 +92,7 @@ def first_writer() -> bytes:
 
 def main() -> None:
     for name, golden in ENCODED.items():
-        (HERE / name).write_bytes(encode_segment(golden.records, **golden.settings))
+        (HERE / name).write_bytes(encode_strm(golden.records, **golden.settings))
     (HERE / "first-writer.seg").write_bytes(first_writer())
 
 

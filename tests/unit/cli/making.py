@@ -9,6 +9,7 @@ from lakelog.cli import main
 from lakelog.formats import FORMATS
 from lakelog.model import Record
 from lakelog.records import Codec, NewBatch, encode_batch
+from tests.plain_encoders import encode
 
 TIME = 1_700_000_000_000
 VALUE_AT = 67
@@ -50,6 +51,6 @@ def write_segment(directory: Path, name: str, base_offset: int = 0, count: int =
     row = FORMATS[name]
     directory.mkdir(parents=True, exist_ok=True)
     stem = row.file_stem(base_offset)
-    for suffix, data in row.encode(records(base_offset, count), Codec.NONE).items():
+    for suffix, data in encode(row, records(base_offset, count), Codec.NONE).items():
         (directory / f"{stem}{suffix}").write_bytes(data)
     return directory / f"{stem}{row.suffix}"

@@ -8,9 +8,10 @@ import struct
 from collections.abc import Mapping
 from zlib import crc32
 
-from lakelog.formats.contract import Block, Damage, Files, buffers, decode, run, walk_blocks
+from lakelog.formats.contract import Block, Damage, Files, run, walk_blocks
 from lakelog.formats.strm import FORMAT, StrmSegment, open_segment
 from lakelog.model import Record
+from tests.segments import buffers, decode
 
 
 def varint(value: int) -> bytes:

@@ -10,10 +10,8 @@ from crc32c import crc32c
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats import batches
 from lakelog.formats.batches import (
-    BATCH_RECORDS_MAX,
     Piece,
     Run,
-    encode_run,
     find_offset,
     find_time,
     frames,
@@ -21,10 +19,12 @@ from lakelog.formats.batches import (
     read_records,
     walk_run,
 )
-from lakelog.formats.contract import Block, Damage, Range, buffers, walk_blocks
+from lakelog.formats.contract import Block, Damage, Range, walk_blocks
 from lakelog.formats.contract import run as drive
 from lakelog.model import Record
 from lakelog.records import Codec, NewBatch, encode_batch
+from tests.plain_encoders import BATCH_RECORDS_MAX, encode_run
+from tests.segments import buffers
 
 SUFFIX = ".log"
 

@@ -3,18 +3,19 @@
 import pytest
 
 from lakelog.errors import CorruptError
-from lakelog.formats import FORMATS, Files, Format, buffers, drive_items
+from lakelog.formats import FORMATS, Files, Format, drive_items
 from lakelog.formats.columns import scan_columns
 from lakelog.model import Record
 from lakelog.records import Codec
-from tests.segments import Store
+from tests.plain_encoders import encode
+from tests.segments import Store, buffers
 
 RECORDS = [Record(offset=i, timestamp=1000 + i, key=None, value=b"v" * 60) for i in range(3)]
 
 
 @pytest.mark.parametrize("fmt", FORMATS.values(), ids=lambda fmt: fmt.name)
 def test_a_file_shorter_than_its_size_is_corrupt(fmt: Format) -> None:
-    data = fmt.encode(RECORDS, Codec.NONE)[fmt.suffix]
+    data = encode(fmt, RECORDS, Codec.NONE)[fmt.suffix]
     files = Files(base_offset=0, sizes={fmt.suffix: len(data)})
     for cut in range(1, len(data)):
         held = {fmt.suffix: data[: len(data) - cut]}
@@ -28,7 +29,7 @@ def test_a_range_of_offsets_is_read_whole_and_little_else(name: str) -> None:
     records = [
         Record(offset=i, timestamp=i, key=None, value=b"%4d" % i * 250) for i in range(count)
     ]
-    made = fmt.encode(records, Codec.NONE)
+    made = encode(fmt, records, Codec.NONE)
     size = len(made[fmt.suffix])
     for low, high in ((3500, 3510), (0, 1), (2999, 3001), (5000, 6000), (7990, 8000), (10, 7000)):
         store, found = Store(made), []

@@ -10,15 +10,7 @@ from crc32c import crc32c
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats.batches import BatchSegment, frames
-from lakelog.formats.contract import (
-    Block,
-    Damage,
-    Files,
-    Range,
-    buffers,
-    decode,
-    walk_blocks,
-)
+from lakelog.formats.contract import Block, Damage, Files, Range, walk_blocks
 from lakelog.formats.contract import (
     run as drive,
 )
@@ -32,7 +24,6 @@ from lakelog.formats.kafkalog import (
     decode_snapshot,
     decode_time_index,
     decode_txn_index,
-    encode_segment,
     segment,
 )
 from lakelog.formats.kafkalog.transactions import AbortedTxn
@@ -49,6 +40,8 @@ from tests.golden.kafkalog.make import (
     run,
 )
 from tests.kafka_files import encode_snapshot, encode_txn_index, plan_directory
+from tests.plain_encoders import encode, encode_kafka_log
+from tests.segments import buffers, decode
 
 PAGE = Path(__file__).parents[3] / "docs/reference/formats/kafka-log-directory.md"
 BASE = 1000
@@ -66,7 +59,7 @@ BATCHES = [
 ]
 ALL = [record(BASE + 3 * i + j, time + j) for i, time in enumerate(TIMES) for j in range(3)]
 SIZE = len(BATCHES[0])
-GOOD = encode_segment(b"".join(BATCHES), interval_bytes=SIZE)
+GOOD = encode_kafka_log(b"".join(BATCHES), interval_bytes=SIZE)
 LOG = GOOD[".log"]
 
 
@@ -111,11 +104,11 @@ def test_decode_inverts_encode(codec: Codec) -> None:
         Record(offset=9, timestamp=(1 << 63) - 1, key=b"k", value=b"v" * 100),
         Record(offset=1 << 40, timestamp=0, key=b"k", value=None, headers=(Header("h", None),)),
     ]
-    assert decode(FORMAT, FORMAT.encode(found, codec), base_offset=5) == tuple(found)
+    assert decode(FORMAT, encode(FORMAT, found, codec), base_offset=5) == tuple(found)
 
 
 def test_an_empty_segment_is_empty_files() -> None:
-    files = FORMAT.encode([], Codec.NONE)
+    files = encode(FORMAT, [], Codec.NONE)
     assert files == {".log": b"", ".index": b"", ".timeindex": b""}
     assert decode(FORMAT, files, base_offset=77) == ()
     assert drive(opened(files).read_from(0, 10), buffers(files)) == ()
@@ -156,21 +149,21 @@ def test_offsets_below_the_name_are_damage() -> None:
 
 
 def test_batches_may_begin_above_the_name() -> None:
-    made = encode_segment(LOG, base_offset=3)
+    made = encode_kafka_log(LOG, base_offset=3)
     assert damages(made, 3) == []
     assert drive(opened(made, 3).read_from(1020, 1), buffers(made))[0].offset == 1020
 
 
 def test_what_cannot_be_written_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InvalidInputError, match="below 1001"):
-        encode_segment(LOG, base_offset=1001)
+    with pytest.raises(InvalidInputError, match="below base offset 1001"):
+        encode_kafka_log(LOG, base_offset=1001)
     with pytest.raises(InvalidInputError, match="every -1 bytes"):
-        encode_segment(LOG, interval_bytes=-1)
+        encode_kafka_log(LOG, interval_bytes=-1)
     with pytest.raises(CorruptError):
-        encode_segment(LOG[:-1])
+        encode_kafka_log(LOG[:-1])
     monkeypatch.setattr(segment, "LOG_BYTES_MAX", len(LOG) - 1)
     with pytest.raises(InvalidInputError, match="do not fit"):
-        encode_segment(LOG)
+        encode_kafka_log(LOG)
 
 
 # ---------------------------------------------------------------------------- side files
@@ -234,8 +227,8 @@ def test_an_entry_that_contradicts_the_batches_is_damage(
 
 
 def test_other_intervals_and_older_brokers_are_no_damage() -> None:
-    every = encode_segment(LOG, interval_bytes=0)
-    none = encode_segment(LOG, interval_bytes=1 << 20)
+    every = encode_kafka_log(LOG, interval_bytes=0)
+    none = encode_kafka_log(LOG, interval_bytes=1 << 20)
     assert damages(GOOD | every) == damages(GOOD | none) == []
     # Before 4.0 an append of several batches made one entry: the last offset of them all.
     older = struct.pack(">iiii", 11, 2 * SIZE, 29, 8 * SIZE)
@@ -299,7 +292,7 @@ VARIANTS = {
     "no index": {".log": LOG},
     "no time index": {".log": LOG, ".index": GOOD[".index"]},
     "time index only": {".log": LOG, ".timeindex": GOOD[".timeindex"]},
-    "dense": encode_segment(LOG, interval_bytes=0),
+    "dense": encode_kafka_log(LOG, interval_bytes=0),
     "set aside": {
         ".log": LOG + bytes(500),
         ".index": GOOD[".index"] + bytes(80),
@@ -330,7 +323,7 @@ def test_reading_through_the_indexes_asks_for_little() -> None:
         encode_batch(NewBatch(records=[record(10 * i + j, 10 * i + j) for j in range(10)]))
         for i in range(20_000)
     )
-    files = encode_segment(many)
+    files = encode_kafka_log(many)
     give = buffers(files)
     asked: list[Range] = []
 

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from lakelog.errors import UnsupportedError
-from lakelog.formats.contract import Block, Damage, Files, buffers, decode, walk_blocks
+from lakelog.formats.contract import Block, Damage, Files, walk_blocks
 from lakelog.formats.contract import run as drive
 from lakelog.formats.kafkalog import (
     FORMAT,
@@ -13,12 +13,13 @@ from lakelog.formats.kafkalog import (
     decode_leader_epochs,
     decode_offset_index,
     decode_time_index,
-    encode_segment,
 )
 from lakelog.model import Record
 from lakelog.records import NewBatch, encode_batch
 from tests.golden.kafkalog.make import DUMPED, run
 from tests.kafka_files import encode_leader_epochs, encode_snapshot, plan_directory
+from tests.plain_encoders import encode_kafka_log
+from tests.segments import buffers, decode
 
 LOG = run(DUMPED)
 
@@ -54,7 +55,7 @@ def test_f2_a_file_is_named_by_its_first_offset_not_by_bytes() -> None:
 
 @pytest.mark.parametrize("interval", [173, 200, 345])
 def test_f3_an_index_entry_holds_the_last_offset_of_its_batch(interval: int) -> None:
-    files = encode_segment(LOG, interval_bytes=interval)
+    files = encode_kafka_log(LOG, interval_bytes=interval)
     # The batch at 346 holds the offsets 14 to 20.
     assert entries(files) == [(20, 346), (34, 692)]
     sizes = {suffix: len(data) for suffix, data in files.items()}
@@ -64,17 +65,17 @@ def test_f3_an_index_entry_holds_the_last_offset_of_its_batch(interval: int) -> 
 
 
 def test_f4_an_entry_is_made_after_more_than_the_interval() -> None:
-    assert entries(encode_segment(LOG, interval_bytes=172)) == [
+    assert entries(encode_kafka_log(LOG, interval_bytes=172)) == [
         (13, 173), (20, 346), (27, 519), (34, 692),
     ]  # fmt: skip
-    assert entries(encode_segment(LOG, interval_bytes=173)) == [(20, 346), (34, 692)]
-    assert entries(encode_segment(LOG, interval_bytes=346)) == [(27, 519)]
-    assert entries(encode_segment(LOG)) == []
+    assert entries(encode_kafka_log(LOG, interval_bytes=173)) == [(20, 346), (34, 692)]
+    assert entries(encode_kafka_log(LOG, interval_bytes=346)) == [(27, 519)]
+    assert entries(encode_kafka_log(LOG)) == []
 
 
 def test_f4_closing_adds_the_latest_time_even_without_an_index_entry() -> None:
-    assert times(encode_segment(LOG)) == [(1586329575827, 34)]
-    assert times(encode_segment(LOG, interval_bytes=200)) == [
+    assert times(encode_kafka_log(LOG)) == [(1586329575827, 34)]
+    assert times(encode_kafka_log(LOG, interval_bytes=200)) == [
         (1586329557553, 20),
         (1586329575827, 34),
     ]
@@ -89,7 +90,7 @@ def one(offset: int, time: int) -> bytes:
 def test_f5_a_time_entry_speaks_only_of_later_records() -> None:
     # 50 comes first, and 20 and 40 behind the entry for it.
     data = b"".join(one(offset, time) for offset, time in enumerate([50, 20, 40, 60, 10]))
-    files = encode_segment(data, interval_bytes=0)
+    files = encode_kafka_log(data, interval_bytes=0)
     assert times(files) == [(50, 0), (60, 3)]
     sizes = {suffix: len(part) for suffix, part in files.items()}
     found = drive(FORMAT.open(Files(base_offset=0, sizes=sizes)), buffers(files))
@@ -101,8 +102,8 @@ def test_f5_a_time_entry_speaks_only_of_later_records() -> None:
 
 def test_f5_times_before_1970_are_not_indexed() -> None:
     data = b"".join(one(offset, time) for offset, time in enumerate([-7, -1, -3]))
-    assert times(encode_segment(data, interval_bytes=0)) == []
-    assert times(encode_segment(data + one(3, 0), interval_bytes=0)) == [(0, 3)]
+    assert times(encode_kafka_log(data, interval_bytes=0)) == []
+    assert times(encode_kafka_log(data + one(3, 0), interval_bytes=0)) == [(0, 3)]
 
 
 def test_f6_snapshots_belong_to_every_segment_and_are_named_by_where_they_end() -> None:
@@ -126,19 +127,19 @@ def test_f8_the_time_of_a_batch_is_its_greatest_not_its_last() -> None:
             Record(offset=1, timestamp=5, key=None, value=b""),
         ]
     )
-    assert times(encode_segment(encode_batch(batch))) == [(9, 1)]
+    assert times(encode_kafka_log(encode_batch(batch))) == [(9, 1)]
 
 
 def test_f9_and_f10_speak_of_consumers_and_settings_not_of_files() -> None:
     # The offset a reader gives is the next to read.
-    files = encode_segment(LOG)
+    files = encode_kafka_log(LOG)
     sizes = {suffix: len(data) for suffix, data in files.items()}
     found = drive(FORMAT.open(Files(base_offset=0, sizes=sizes)), buffers(files))
     assert drive(found.read_from(7, 1), buffers(files))[0].offset == 7
 
 
 def test_f11_space_set_aside_is_not_read() -> None:
-    closed = encode_segment(LOG, interval_bytes=200)
+    closed = encode_kafka_log(LOG, interval_bytes=200)
     files = {
         ".log": LOG + bytes(4096),
         ".index": closed[".index"] + bytes(10 * 8),

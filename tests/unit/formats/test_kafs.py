@@ -11,15 +11,7 @@ from crc32c import crc32c
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats.batches import BatchSegment, Frame, frames
-from lakelog.formats.contract import (
-    Block,
-    Damage,
-    Files,
-    Range,
-    buffers,
-    decode,
-    walk_blocks,
-)
+from lakelog.formats.contract import Block, Damage, Files, Range, walk_blocks
 from lakelog.formats.contract import (
     run as drive,
 )
@@ -41,6 +33,8 @@ from lakelog.formats.kafs import (
 from lakelog.model import Record
 from lakelog.records import Codec, NewBatch, encode_batch
 from tests.golden.kafs.make import HERE, KINDS, NOON, SMALL, Golden, goldens
+from tests.plain_encoders import encode
+from tests.segments import buffers, decode
 from tests.shorthands import encode_kafs
 
 BASE = 100
@@ -99,7 +93,7 @@ def resealed(run: bytes, like: bytes = SEGMENT) -> bytes:
 
 @pytest.mark.parametrize("codec", Codec)
 def test_decode_inverts_encode(codec: Codec) -> None:
-    assert decode(FORMAT, FORMAT.encode(SMALL, codec), base_offset=1000) == SMALL
+    assert decode(FORMAT, encode(FORMAT, SMALL, codec), base_offset=1000) == SMALL
 
 
 def test_batches_are_kept_byte_for_byte() -> None:
@@ -143,7 +137,7 @@ def test_every_flipped_bit_is_noticed_but_those_of_created_and_interval() -> Non
 
 
 def test_equal_records_give_equal_bytes() -> None:
-    assert FORMAT.encode(SMALL, Codec.ZSTD) == FORMAT.encode(list(SMALL), Codec.ZSTD)
+    assert encode(FORMAT, SMALL, Codec.ZSTD) == encode(FORMAT, list(SMALL), Codec.ZSTD)
 
 
 # ---------------------------------------------------------------------------- what is refused
@@ -287,7 +281,7 @@ def test_a_footer_that_ends_before_the_base_offset_is_refused() -> None:
 
 BAD_CALLS: list[tuple[Callable[[], object], str]] = [
     (lambda: encode_kafs(b"", created_ms=0), "at least one batch"),
-    (lambda: FORMAT.encode([], Codec.NONE), "at least one batch"),
+    (lambda: encode(FORMAT, [], Codec.NONE), "at least one batch"),
     (lambda: encode_kafs(RUN, created_ms=-1), "created at -1"),
     (lambda: encode_kafs(RUN, created_ms=0, base_offset=101), "below base offset 101"),
     (lambda: encode_head(Head(base_offset=-1, count=1, created_ms=0)), "offset -1"),
@@ -493,4 +487,4 @@ def test_the_bytes_on_the_page_are_those_of_the_encoder(suffix: str) -> None:
         assert found, line
         assert int(found[1], 16) == len(shown)
         shown += bytes.fromhex(found[2])
-    assert shown == FORMAT.encode(SMALL, Codec.NONE)[suffix]
+    assert shown == encode(FORMAT, SMALL, Codec.NONE)[suffix]

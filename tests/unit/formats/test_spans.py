@@ -9,6 +9,7 @@ from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats import EVERYTHING, FORMATS, NOTHING, Format, Span, kafkalog, strm
 from lakelog.model import Record
 from lakelog.records import Codec, NewBatch, encode_batch
+from tests.plain_encoders import encode, encode_kafka_log
 from tests.segments import Store, Walked, walk_files
 from tests.unit.formats.forged_strm import GOOD, block, forge, record
 
@@ -62,7 +63,7 @@ def test_damage_says_where_what_is_skipped_begins(span: Span) -> None:
 
 @BOTH
 def test_damage_for_which_nothing_is_skipped_is_where_it_shows(span: Span) -> None:
-    files = kafkalog.encode_segment(batch(0) + batch(3), interval_bytes=0)
+    files = encode_kafka_log(batch(0) + batch(3), interval_bytes=0)
     lie = files | {".index": struct.pack(">ii", 5, 7)}
 
     (damage,) = walk_files(kafkalog.FORMAT, Store(lie), base_offset=0, span=span).damages
@@ -147,7 +148,7 @@ def test_a_segment_that_cannot_be_read_is_skipped_from_its_first_byte(span: Span
 def test_a_large_file_is_read_about_once_and_in_large_pieces(fmt: Format) -> None:
     value = bytes(range(256)) * 400
     found = [Record(offset=at, timestamp=at, key=None, value=value) for at in range(200)]
-    store = Store(fmt.encode(found, Codec.NONE))
+    store = Store(encode(fmt, found, Codec.NONE))
     size = len(store.files[fmt.suffix])
     assert size > 16 << 20
 

@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.formats.contract import Damage, Files, Range, buffers, run, walk_blocks
+from lakelog.formats.contract import Damage, Files, Range, run, walk_blocks
 from lakelog.formats.strm import (
     FORMAT,
     INDEX_ENTRIES_MAX,
@@ -18,12 +18,13 @@ from lakelog.formats.strm import (
     decode_footer,
     decode_header,
     decode_records,
-    encode_segment,
     open_block,
     open_segment,
 )
 from lakelog.model import Header, Record
 from lakelog.records import Codec
+from tests.plain_encoders import encode, encode_strm
+from tests.segments import buffers
 from tests.unit.formats.forged_strm import (
     GOOD,
     block,
@@ -43,7 +44,7 @@ def make(offset: int, timestamp: int = 100, value: bytes | None = b"v") -> Recor
 
 
 MANY = tuple(make(3 * n, timestamp=1000 + (n * 37) % 101, value=b"x" * 50) for n in range(200))
-MANY_BYTES = encode_segment(MANY, codec=Codec.ZSTD, block_bytes=600)
+MANY_BYTES = encode_strm(MANY, codec=Codec.ZSTD, block_bytes=600)
 
 
 def test_the_forged_segment_is_a_good_one() -> None:
@@ -57,7 +58,7 @@ def test_the_forged_segment_is_a_good_one() -> None:
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4, Codec.ZSTD])
 def test_every_flipped_bit_and_every_cut_is_noticed(codec: Codec) -> None:
     records = [make(0), make(1, I64_MIN), make(2, I64_MAX, None), make(2**63 - 2, -1, b"")]
-    whole = encode_segment(records, codec=codec, block_bytes=20)
+    whole = encode_strm(records, codec=codec, block_bytes=20)
     assert read(whole) == tuple(records)
     for cut in range(len(whole)):
         with pytest.raises(CorruptError):
@@ -70,13 +71,13 @@ def test_every_flipped_bit_and_every_cut_is_noticed(codec: Codec) -> None:
 
 
 def test_blocks_are_cut_before_the_target() -> None:
-    segment = opened(encode_segment([make(n, value=b"x" * 90) for n in range(10)], block_bytes=300))
+    segment = opened(encode_strm([make(n, value=b"x" * 90) for n in range(10)], block_bytes=300))
     assert [entry.offset for entry in segment.entries] == [0, 3, 6, 9]
 
 
 def test_a_record_larger_than_the_target_is_a_block_of_its_own() -> None:
     records = [make(0), make(1, value=bytes(5000)), make(2)]
-    data = encode_segment(records, block_bytes=100)
+    data = encode_strm(records, block_bytes=100)
     assert [entry.offset for entry in opened(data).entries] == [0, 1, 2]
     assert read(data) == tuple(records)
 
@@ -84,7 +85,7 @@ def test_a_record_larger_than_the_target_is_a_block_of_its_own() -> None:
 def test_headers_keep_order_repeats_nulls_and_bytes_that_are_no_text() -> None:
     headers = (Header("a", b"1"), Header("a", None), Header("\udcfe", b""))
     records = (make(0), Record(offset=1, timestamp=0, key=b"", value=None, headers=headers))
-    assert read(encode_segment(records)) == records
+    assert read(encode_strm(records)) == records
 
 
 # ---------------------------------------------------------------------------- encode refuses
@@ -112,19 +113,19 @@ def test_what_cannot_be_written_is_refused(
     records: list[Record], settings: dict[str, int], says: str
 ) -> None:
     with pytest.raises(InvalidInputError, match=says):
-        encode_segment(records, **settings)  # type: ignore[arg-type]
+        encode_strm(records, **settings)  # type: ignore[arg-type]
 
 
 def test_a_record_larger_than_a_block_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakelog.formats.strm.blocks.BLOCK_BYTES_MAX", 100)
     with pytest.raises(InvalidInputError, match="offset 5 takes"):
-        encode_segment([make(5, value=bytes(100))])
+        encode_strm([make(5, value=bytes(100))])
 
 
 def test_more_blocks_than_an_index_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakelog.formats.strm.encode.INDEX_ENTRIES_MAX", 2)
+    monkeypatch.setattr("lakelog.formats.strm.layout.INDEX_ENTRIES_MAX", 2)
     with pytest.raises(InvalidInputError, match="3 blocks"):
-        encode_segment([make(0), make(1), make(2)], block_bytes=1)
+        encode_strm([make(0), make(1), make(2)], block_bytes=1)
 
 
 # ---------------------------------------------------------------------------- decode refuses
@@ -438,7 +439,7 @@ def test_a_walk_survives_a_bad_header(at: int) -> None:
 
 def test_a_walk_places_blocks_without_an_index_as_long_as_no_offset_is_missing() -> None:
     records = [make(n) for n in range(100)]
-    whole = encode_segment(records, codec=Codec.NONE, block_bytes=100)
+    whole = encode_strm(records, codec=Codec.NONE, block_bytes=100)
     index = opened(whole).footer.index_position
     for data in (whole[:index], whole[: index + 7], whole[:-1], whole[:-40]):
         assert walked(data)[0] == records
@@ -458,7 +459,7 @@ def test_a_walk_cannot_place_blocks_behind_a_gap_without_an_index() -> None:
 
 
 def test_a_walk_finds_blocks_and_entries_that_do_not_know_of_each_other() -> None:
-    dense = encode_segment([make(n) for n in range(30)], codec=Codec.NONE, block_bytes=100)
+    dense = encode_strm([make(n) for n in range(30)], codec=Codec.NONE, block_bytes=100)
     entries = opened(dense).entries
     data = bytearray(dense)
     at = opened(dense).footer.index_position + 4 + 16 * 2
@@ -485,7 +486,7 @@ def test_a_walk_without_a_file_says_so() -> None:
 
 def test_a_walk_asks_for_each_byte_about_once() -> None:
     records = [make(n, value=bytes([n % 251]) * 40_000) for n in range(100)]
-    data = encode_segment(records, codec=Codec.NONE, block_bytes=1 << 20)
+    data = encode_strm(records, codec=Codec.NONE, block_bytes=1 << 20)
     asked = []
     give = buffers({".seg": data})
 
@@ -536,7 +537,7 @@ def test_offset_at_finds_nothing_in_a_foreign_file_that_is_too_old() -> None:
 
 def test_lookups_ask_for_little() -> None:
     records = [make(n, value=bytes([n % 251]) * 4000) for n in range(2000)]
-    data = encode_segment(records, codec=Codec.NONE, block_bytes=64 << 10)
+    data = encode_strm(records, codec=Codec.NONE, block_bytes=64 << 10)
     asked: list[Range] = []
     give = buffers({".seg": data})
 
@@ -558,7 +559,7 @@ def test_lookups_ask_for_little() -> None:
 
 def test_a_long_index_takes_one_more_request() -> None:
     records = [make(n) for n in range(1000)]
-    data = encode_segment(records, codec=Codec.NONE, block_bytes=1)
+    data = encode_strm(records, codec=Codec.NONE, block_bytes=1)
     asked: list[Range] = []
     give = buffers({".seg": data})
 
@@ -610,4 +611,4 @@ def test_sniffing_goes_by_the_magic() -> None:
 
 def test_the_row_encodes_with_each_codec_it_carries() -> None:
     for codec in FORMAT.carries.codecs:
-        assert read(FORMAT.encode(MANY, codec)[".seg"]) == MANY
+        assert read(encode(FORMAT, MANY, codec)[".seg"]) == MANY

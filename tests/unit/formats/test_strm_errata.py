@@ -14,11 +14,13 @@ import pytest
 from crc32c import crc32c
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.formats.contract import buffers, run
-from lakelog.formats.strm import FORMAT, encode_segment, topic_hash
+from lakelog.formats.contract import run
+from lakelog.formats.strm import FORMAT, topic_hash
 from lakelog.model import Header, Record
 from lakelog.records import Codec
 from tests.golden.strm import make as golden
+from tests.plain_encoders import encode_strm
+from tests.segments import buffers
 from tests.unit.formats.forged_strm import (
     GOOD,
     block,
@@ -31,7 +33,7 @@ from tests.unit.formats.forged_strm import (
 )
 
 ROOT = Path(__file__).parents[3]
-PLAIN = encode_segment(golden.PLAIN, **golden.ENCODED["none.seg"].settings)
+PLAIN = encode_strm(golden.PLAIN, **golden.ENCODED["none.seg"].settings)
 
 
 def make(offset: int, timestamp: int = 100, value: bytes | None = b"v") -> Record:
@@ -42,13 +44,13 @@ def make(offset: int, timestamp: int = 100, value: bytes | None = b"v") -> Recor
 
 
 def test_s1_offsets_stand_at_20_and_28() -> None:
-    data = encode_segment([make(0x1122), make(0x3344)])
+    data = encode_strm([make(0x1122), make(0x3344)])
     assert struct.unpack_from(">qq", data, 20) == (0x1122, 0x3344)
 
 
 def test_s2_the_first_record_of_each_block_stores_its_timestamp() -> None:
     records = (make(0, 1000), make(1, 1007), make(2, 900))
-    data = encode_segment(records, codec=Codec.NONE)
+    data = encode_strm(records, codec=Codec.NONE)
     raw = record(0, 1000) + record(1, 7) + record(2, -100)
     assert data[80 : 80 + len(raw)] == raw
     assert read(data) == records
@@ -69,11 +71,11 @@ def test_s2_a_first_time_of_0_stands_for_the_oldest_where_that_is_known() -> Non
 
 def test_s2_a_true_first_time_of_0_is_kept() -> None:
     for records in ((make(0, 0), make(1, 5)), (make(0, 0), make(1, -1)), (make(0, 0),)):
-        assert read(encode_segment(records)) == records
+        assert read(encode_strm(records)) == records
 
 
 def test_s3_the_range_of_times_is_filled_in() -> None:
-    header = opened(encode_segment([make(0, 9), make(1, -5), make(2, 7)])).header
+    header = opened(encode_strm([make(0, 9), make(1, -5), make(2, 7)])).header
     assert (header.min_timestamp, header.max_timestamp) == (-5, 9)
 
 
@@ -85,7 +87,7 @@ def test_s3_a_range_of_0_to_0_is_unknown() -> None:
 
 def test_s4_offset_deltas_count_from_the_first_of_the_block() -> None:
     raw = record(0, 100) + record(1, 0) + record(2, 0)
-    data = encode_segment([make(70), make(71), make(72)], codec=Codec.NONE)
+    data = encode_strm([make(70), make(71), make(72)], codec=Codec.NONE)
     assert data[80 : 80 + len(raw)] == raw
 
 
@@ -107,13 +109,13 @@ def test_s6_version_footer_checksums_and_lengths_are_checked() -> None:
 
 
 def test_s7_the_crc_is_ieee_and_covers_the_compressed_bytes() -> None:
-    data = encode_segment(golden.MANY, codec=Codec.LZ4)
+    data = encode_strm(golden.MANY, codec=Codec.LZ4)
     _, compressed, _, crc = struct.unpack_from(">IIII", data, 64)
     assert crc == crc32(data[80 : 80 + compressed]) != crc32c(data[80 : 80 + compressed])
 
 
 def test_s8_an_lz4_block_has_its_size_in_front_little_endian() -> None:
-    data = encode_segment(golden.MANY, codec=Codec.LZ4)
+    data = encode_strm(golden.MANY, codec=Codec.LZ4)
     uncompressed, compressed = struct.unpack_from(">II", data, 64)
     body = data[80 : 80 + compressed]
     assert struct.unpack_from("<I", body) == (uncompressed,)
@@ -122,7 +124,7 @@ def test_s8_an_lz4_block_has_its_size_in_front_little_endian() -> None:
 
 def test_s9_the_codec_is_in_the_low_3_bits_and_the_rest_is_not_guessed() -> None:
     for number, codec in enumerate((Codec.NONE, Codec.LZ4, Codec.ZSTD)):
-        assert struct.unpack_from(">H", encode_segment([make(0)], codec=codec), 6) == (number,)
+        assert struct.unpack_from(">H", encode_strm([make(0)], codec=codec), 6) == (number,)
     for flags in (*range(3, 8), *(1 << bit for bit in range(5, 16))):
         with pytest.raises(UnsupportedError, match="flags"):
             read(forge(header={"flags": flags, "version": 2}))
@@ -146,7 +148,7 @@ def test_s11_null_values_and_headers_are_extensions_of_version_2() -> None:
         ((plain, headed), (2, 0x10)),
         ((plain, null, headed), (2, 0x18)),
     ):
-        data = encode_segment(records, codec=Codec.NONE)
+        data = encode_strm(records, codec=Codec.NONE)
         assert struct.unpack_from(">HH", data, 4) == expected
         assert read(data) == records
 
@@ -158,7 +160,7 @@ def test_s11_the_flags_say_what_may_occur_not_what_must() -> None:
 
 def test_s12_gaps_are_kept_and_counted_right() -> None:
     records = (make(5), make(9), make(1 << 40))
-    data = encode_segment(records)
+    data = encode_strm(records)
     header = opened(data, 5).header
     assert (header.base_offset, header.max_offset, header.count) == (5, 1 << 40, 3)
     assert read(data, 5) == records
@@ -166,21 +168,21 @@ def test_s12_gaps_are_kept_and_counted_right() -> None:
 
 def test_s13_an_empty_segment_is_neither_written_nor_read() -> None:
     with pytest.raises(InvalidInputError, match="at least one"):
-        encode_segment([])
+        encode_strm([])
     with pytest.raises(CorruptError):
         read(forge(b"", header={"max_offset": -1, "count": 0}, entries=()))
 
 
 def test_s14_timestamps_are_signed() -> None:
     records = (make(0, -1), make(1, -(1 << 63)), make(2, (1 << 63) - 1))
-    data = encode_segment(records)
+    data = encode_strm(records)
     assert struct.unpack_from(">qq", data, 48) == (-(1 << 63), (1 << 63) - 1)
     assert read(data) == records
 
 
 def test_s15_varints_are_zigzag_with_the_lowest_bits_first() -> None:
     raw = b"\x00\xd7\x04" + b"\x01" + b"\x02v"
-    assert encode_segment([make(0, -300)], codec=Codec.NONE)[80:86] == raw
+    assert encode_strm([make(0, -300)], codec=Codec.NONE)[80:86] == raw
     assert varint(-300) == b"\xd7\x04"
 
 
@@ -215,7 +217,7 @@ def test_golden_files_decode_to_their_records(name: str) -> None:
 @pytest.mark.parametrize("name", golden.ENCODED)
 def test_golden_files_are_what_the_encoder_writes(name: str) -> None:
     made = golden.ENCODED[name]
-    assert encode_segment(made.records, **made.settings) == (golden.HERE / name).read_bytes()
+    assert encode_strm(made.records, **made.settings) == (golden.HERE / name).read_bytes()
 
 
 def test_what_the_first_writer_made_is_read() -> None:
@@ -254,6 +256,6 @@ def test_the_example_of_the_page_is_what_the_encoder_writes() -> None:
 
 
 def test_good_is_what_the_encoder_writes() -> None:
-    data = encode_segment([make(0, 100), make(1, 107)], codec=Codec.NONE)
+    data = encode_strm([make(0, 100), make(1, 107)], codec=Codec.NONE)
     assert data[64 : 64 + len(GOOD)] == GOOD
     assert forge(header={"topic_hash": topic_hash("")}) == data

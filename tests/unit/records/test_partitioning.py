@@ -42,5 +42,5 @@ def test_no_keys_have_no_hashes() -> None:
 
 @pytest.mark.parametrize("place", [-1, 2])
 def test_a_place_that_there_is_not_is_refused(place: int) -> None:
-    with pytest.raises(InvalidInputError, match="places from"):
+    with pytest.raises(InvalidInputError, match="partitions from"):
         sort_rows(np.array([0, place, 1], np.int32), 2)

@@ -12,6 +12,7 @@ from lakelog.segments.scan import ScanRequest, plan_scan
 from lakelog.segments.segments import SegmentRef
 from lakelog.store import MemoryStore, PutIfAbsent
 from tests.kafka_files import encode_leader_epochs
+from tests.plain_encoders import encode_kafka_log
 
 __all__ = ["batch", "log_of", "offsets_and_values", "put_copy"]
 
@@ -41,7 +42,7 @@ def put_copy(
     """Put a directory that holds batches (base offset, epoch), in segments that begin at rolls."""
     for start, end in pairwise([*rolls, 1 << 40]):
         run = b"".join(batch(base, epoch) for base, epoch in batches if start <= base < end)
-        files = kafkalog.encode_segment(run, base_offset=start, interval_bytes=100)
+        files = encode_kafka_log(run, base_offset=start, interval_bytes=100)
         if end == 1 << 40:
             files[".log"] += tail
             if index is not None:

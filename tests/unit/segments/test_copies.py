@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.formats import kafkalog
 from lakelog.segments import OffsetSpec, Selection, find_logs
 from lakelog.segments.copies import decode_log_starts
 from lakelog.store import GetRange, MemoryStore, Meter, PutIfAbsent, metered
 from tests.kafka_files import encode_metadata
+from tests.plain_encoders import encode_kafka_log
 from tests.unit.segments.brokers import (
     batch,
     log_of,
@@ -99,7 +99,7 @@ def test_a_copy_whose_index_misleads_is_ranked_by_its_batches(index: bytes) -> N
 def test_the_end_of_a_long_index_is_searched_not_read() -> None:
     """A broker sets 10 MiB aside for the index of the segment it is writing to."""
     store, log = MemoryStore(), [(base, base // 4000) for base in range(0, 12_000, 2)]
-    used = kafkalog.encode_segment(b"".join(batch(*one) for one in log), interval_bytes=0)
+    used = encode_kafka_log(b"".join(batch(*one) for one in log), interval_bytes=0)
     space = used[".index"].ljust(10 << 20, b"\0")
     put_copy(store, "b1/t-0", log, index=space)
     put_copy(store, "b2/t-0", log[:-1], index=space[: len(used[".index"]) - 8])

@@ -7,7 +7,7 @@ import pytest
 
 import lakelog
 from lakelog.errors import CorruptError, InvalidInputError
-from lakelog.formats import FORMATS, kafkalog
+from lakelog.formats import FORMATS
 from lakelog.model import Header, Record
 from lakelog.records import Codec, NewBatch, encode_batch
 from lakelog.segments import Mode, OffsetSpec
@@ -15,6 +15,7 @@ from lakelog.segments.mend import read_split
 from lakelog.segments.placed import placed_schema
 from lakelog.segments.scan import ScanRequest, plan_scan
 from lakelog.store import MemoryStore, PutIfAbsent
+from tests.plain_encoders import encode, encode_kafka_log
 
 KEY = "disk/t-0/00000000000000000000"
 
@@ -44,7 +45,7 @@ def put(files: dict[str, bytes]) -> MemoryStore:
 
 
 def segment(run: list[bytes]) -> dict[str, bytes]:
-    return kafkalog.encode_segment(b"".join(run), interval_bytes=0)
+    return encode_kafka_log(b"".join(run), interval_bytes=0)
 
 
 def spoilt(data: bytes, at: int) -> bytes:
@@ -164,7 +165,7 @@ def test_the_column_exists_only_where_it_has_a_meaning(tmp_path: Path) -> None:
 
 def test_formats_without_batches_are_mended_too() -> None:
     fmt = FORMATS["strm"]
-    data = fmt.encode(records_from(0), Codec.NONE)[".seg"]
+    data = encode(fmt, records_from(0), Codec.NONE)[".seg"]
     store = MemoryStore()
     store.perform(PutIfAbsent(f"data/t/0/{0:020}.seg", spoilt(data, 90)))
     splits = plan_scan(store, ScanRequest(layout="strm"))

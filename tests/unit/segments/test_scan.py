@@ -12,6 +12,7 @@ from lakelog.segments.mend import read_split
 from lakelog.segments.placed import placed_schema
 from lakelog.segments.scan import ScanRequest, plan_scan
 from lakelog.store import MemoryStore, Meter, PutIfAbsent, metered
+from tests.plain_encoders import encode
 
 START = 1_700_000_000_000
 RECORDS = [
@@ -25,7 +26,7 @@ def store() -> MemoryStore:
     """A topic of one partition, in three segments."""
     made, fmt = MemoryStore(), FORMATS["kafkalog"]
     for start in range(0, len(RECORDS), 10_000):
-        for suffix, data in fmt.encode(RECORDS[start : start + 10_000], Codec.NONE).items():
+        for suffix, data in encode(fmt, RECORDS[start : start + 10_000], Codec.NONE).items():
             made.perform(PutIfAbsent(f"disk/t-0/{fmt.file_stem(start)}{suffix}", data))
     return made
 
@@ -105,7 +106,7 @@ def test_other_topics_are_left_out(store: MemoryStore) -> None:
 
 def test_damage_names_the_object() -> None:
     store, fmt = MemoryStore(), FORMATS["kafs"]
-    segment = bytearray(fmt.encode(RECORDS[:100], Codec.NONE)[".kfs"])
+    segment = bytearray(encode(fmt, RECORDS[:100], Codec.NONE)[".kfs"])
     segment[500] ^= 1
     key = "ns/t/0/segment-00000000000000000000.kfs"
     store.perform(PutIfAbsent(key, bytes(segment)))

@@ -6,12 +6,13 @@ import pyarrow as pa
 import pytest
 
 from lakelog.errors import InvalidInputError
-from lakelog.formats import FORMATS, kafkalog
+from lakelog.formats import FORMATS
 from lakelog.model import Record, TimestampType
 from lakelog.records import Codec, NewBatch, encode_batch
 from lakelog.segments import Selection, each_segment, plan_tasks
 from lakelog.segments.tables import read_batches, read_segments, table_schema
 from lakelog.store import MemoryStore, Meter, PutIfAbsent, metered
+from tests.plain_encoders import encode, encode_kafka_log
 
 ALL = Selection()
 
@@ -65,7 +66,7 @@ def test_a_batch_is_a_row_with_all_that_its_header_says() -> None:
     )  # fmt: skip
     marker = NewBatch(records=records(5, 1), is_control=True)
     run = [encode_batch(batch) for batch in (plain, rich, marker)]
-    put(store, f"t-0/{0:020}", kafkalog.encode_segment(b"".join(run)))
+    put(store, f"t-0/{0:020}", encode_kafka_log(b"".join(run)))
     first, second, third = batches_table(store, "kafka")
     assert first["max_timestamp"].timestamp() == 1.002  # type: ignore[attr-defined]
     del first["max_timestamp"]
@@ -86,7 +87,7 @@ def test_a_batch_is_a_row_with_all_that_its_header_says() -> None:
 def test_damage_is_a_row_too_and_what_follows_is_read() -> None:
     store = MemoryStore()
     run = [encode_batch(NewBatch(records=records(3 * i, 3))) for i in range(3)]
-    files = kafkalog.encode_segment(b"".join(run))
+    files = encode_kafka_log(b"".join(run))
     spoilt = bytearray(files[".log"])
     spoilt[len(run[0]) + 80] ^= 1
     put(store, f"t-0/{0:020}", files | {".log": bytes(spoilt)})
@@ -101,7 +102,7 @@ def test_formats_without_batches_leave_columns_empty(layout: str, fmt: str) -> N
     store, row = MemoryStore(), FORMATS[fmt]
     made = [Record(offset=i, timestamp=i, key=None, value=b"v") for i in range(4)]
     place = "topics/t/partitions/0" if layout == "rustlog" else "data/t/0"
-    put(store, f"{place}/{row.file_stem(0)}", row.encode(made, Codec.NONE))
+    put(store, f"{place}/{row.file_stem(0)}", encode(row, made, Codec.NONE))
     found = batches_table(store, layout)
     assert sum(int(str(one["records"])) for one in found) == 4
     assert {(one["base_offset"], one["codec"], one["control"], one["error"]) for one in found} == {

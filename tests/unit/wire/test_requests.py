@@ -47,7 +47,7 @@ def test_records_are_views_of_the_frame_and_no_copies(version: int, body: bytes)
         (3, PRODUCE_3 + b"z", "1 bytes behind"),
         (9, PRODUCE_9[:7] + b"\xff\xff\xff\xff\x07", "elements"),
         (9, PRODUCE_9[:-6] + b"\xff\xff\xff\xff\x07xy\0\0\0", "records of"),
-        (13, PRODUCE_13[:20], "varint"),
+        (13, PRODUCE_13[:20], "an id of a topic is cut short"),
     ],
 )
 def test_a_produce_request_that_is_wrong_is_refused(version: int, body: bytes, what: str) -> None:

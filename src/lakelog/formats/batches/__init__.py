@@ -4,10 +4,8 @@ run      reading a run: look up, hand out in pieces, find the next batch behind 
 walk     every batch of a run, in order, on behind damage; with records or without
 index    looking up in an index, and holding it against the batches it speaks of
 segment  an opened segment
-encode   records as a run
 """
 
-from lakelog.formats.batches.encode import BATCH_BYTES_GOAL, BATCH_RECORDS_MAX, encode_run
 from lakelog.formats.batches.index import BatchEntry, IndexCheck, OffsetIndex, Told, follow
 from lakelog.formats.batches.run import (
     SEARCH_BYTES_MAX,
@@ -24,8 +22,6 @@ from lakelog.formats.batches.walk import walk_run
 from lakelog.records import Frame, frames
 
 __all__ = [
-    "BATCH_BYTES_GOAL",
-    "BATCH_RECORDS_MAX",
     "SEARCH_BYTES_MAX",
     "BatchEntry",
     "BatchSegment",
@@ -36,7 +32,6 @@ __all__ = [
     "Run",
     "Told",
     "base_offset_of",
-    "encode_run",
     "find_offset",
     "find_time",
     "first_batch",

@@ -1,6 +1,6 @@
 """Sparse indexes of batches: looking up in one, and holding it against the batches.
 
-An index is advisory: it can be rebuilt, and records are read without it. But one that lies makes
+An index is advisory: it can be rebuilt, and records are read without it. But a wrong one makes
 a reader miss records, so a walk checks each entry against the batch it points to, and reports the
 first that cannot be true.
 """
@@ -134,9 +134,9 @@ class IndexCheck:
                 self._entry = next(self._entries, None)
             self._skipped = False
             if self._entry is not None and self._entry.position <= one.position:
-                lie = self._judge(self._entry, one)
-                if lie is not None:
-                    told.append((number, lie))
+                damage = self._judge(self._entry, one)
+                if damage is not None:
+                    told.append((number, damage))
         return told
 
     def _judge(self, entry: BatchEntry, batch: Block) -> Damage | None:
@@ -144,11 +144,11 @@ class IndexCheck:
         header = batch.header
         assert header is not None
         if entry.position < batch.position:
-            return self._lie(entry, "no batch begins there")
+            return self._wrong(entry, "no batch begins there")
         if not self._agrees(header, entry.offset):
-            return self._lie(entry, f"that batch begins at offset {header.base_offset}")
+            return self._wrong(entry, f"that batch begins at offset {header.base_offset}")
         if self._last is not None and self._last.offset >= header.base_offset:
-            return self._lie(self._last, f"position {batch.position} still holds older offsets")
+            return self._wrong(self._last, f"position {batch.position} still holds older offsets")
         self._last, self._entry = entry, next(self._entries, None)
         return None
 
@@ -162,13 +162,13 @@ class IndexCheck:
         next_offset = 0 if self._seen is None else self._seen.next_offset
         if self._entry is not None:
             if not active:
-                yield self._lie(self._entry, "the batches end before it")
+                yield self._wrong(self._entry, "the batches end before it")
             elif self._entry.offset < next_offset:
-                yield self._lie(self._entry, f"offset {next_offset} is still to come")
+                yield self._wrong(self._entry, f"offset {next_offset} is still to come")
         elif not active and self._last is not None and self._last.offset >= next_offset:
-            yield self._lie(self._last, f"the batches end at offset {next_offset}")
+            yield self._wrong(self._last, f"the batches end at offset {next_offset}")
 
-    def _lie(self, entry: BatchEntry, why: str) -> Damage:
+    def _wrong(self, entry: BatchEntry, why: str) -> Damage:
         self._entries, self._entry, self._last = iter(()), None, None
         error = CorruptError(
             f"offset {entry.offset} -> position {entry.position}: {why}",

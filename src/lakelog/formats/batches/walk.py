@@ -9,7 +9,6 @@ something is not as it must be, and the careful reader reads those bytes again a
 So both find the same damage, and go on behind it at the same place.
 """
 
-import struct
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -30,13 +29,14 @@ from lakelog.formats.contract import (
 )
 from lakelog.model import Record
 from lakelog.records import (
+    ATTRIBUTES,
     BATCH_BYTES_MAX,
     CRC_START,
+    HEADER,
     HEADER_BYTES,
     LENGTH_END,
     MAGIC,
     BatchHeader,
-    Codec,
     decode_records,
 )
 
@@ -45,8 +45,6 @@ __all__ = ["walk_run"]
 STRIDE_BYTES = 512 * 1024
 """What is swept at a time: it is still in the CPU's cache when ``saw`` looks at it again."""
 
-_HEADER = struct.Struct(">qiibIhiqqqhii")
-_ATTRIBUTES = frozenset(bits for bits in range(0x80) if bits & 0x07 in tuple(Codec))
 _OFFSET_END = 1 << 62
 
 Saw = Callable[[memoryview], None]
@@ -156,12 +154,12 @@ def _good(data: memoryview, position: int, end: int, next_offset: int) -> _Swept
     at, room, cut = 0, len(data), 0
     stop = min(end - position, room - HEADER_BYTES + 1)
     while at < stop:
-        fields = _HEADER.unpack_from(data, at)
+        fields = HEADER.unpack_from(data, at)
         base, length, _, magic, crc, attributes, last_delta, _, _, _, _, _, count = fields
         size = LENGTH_END + length
         if magic != MAGIC or not HEADER_BYTES <= size <= BATCH_BYTES_MAX:
             break
-        if attributes not in _ATTRIBUTES:
+        if attributes not in ATTRIBUTES:
             break
         if not next_offset <= base < _OFFSET_END or not 0 <= count <= last_delta + 1 > 0:
             break

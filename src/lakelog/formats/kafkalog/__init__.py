@@ -38,7 +38,6 @@ from lakelog.formats.kafkalog.segment import (
     FORMAT,
     LOG_BYTES_MAX,
     directory_name,
-    encode_segment,
     encode_side_files,
     parse_directory_name,
 )
@@ -64,7 +63,6 @@ __all__ = [
     "decode_txn_index",
     "directory_name",
     "encode_indexes",
-    "encode_segment",
     "encode_side_files",
     "parse_directory_name",
 ]

@@ -194,9 +194,9 @@ def _used(data: Bytes, entry_bytes: int, where: str) -> bytes:
 
 
 class TimeCheck:
-    """Holds a time index against the batches that come by; stops at the first lie.
+    """Holds a time index against the batches that come by; stops at the first wrong entry.
 
-    An entry (T, o) is a lie when a batch that ends at o or before it claims a time after T: a
+    An entry (T, o) is wrong when a batch that ends at o or before it claims a time after T: a
     search for that time would begin behind the batch. Too late a T only makes a search longer.
     """
 
@@ -217,7 +217,7 @@ class TimeCheck:
             assert one.header is not None
             self._next_offset = one.header.next_offset
             if self._entry is not None:
-                told += ((number, lie) for lie in self._pass(self._next_offset - 1))
+                told += ((number, damage) for damage in self._pass(self._next_offset - 1))
             self._latest = max(self._latest, one.header.max_timestamp)
         return told
 
@@ -228,17 +228,17 @@ class TimeCheck:
         """
         yield from self._pass(_OFFSET_END if active else self._next_offset)
         if self._entry is not None and not self._skipped:
-            yield self._lie(self._entry, f"the batches end at offset {self._next_offset}")
+            yield self._wrong(self._entry, f"the batches end at offset {self._next_offset}")
 
     def _pass(self, offset: int) -> Iterator[Damage]:
         """Judge the entries below ``offset``: every batch they speak of has come by."""
         while self._entry is not None and self._entry.offset < offset:
             if self._latest > self._entry.timestamp:
-                yield self._lie(self._entry, f"a batch before it reaches time {self._latest}")
+                yield self._wrong(self._entry, f"a batch before it reaches time {self._latest}")
             else:
                 self._entry = next(self._entries, None)
 
-    def _lie(self, entry: TimeEntry, why: str) -> Damage:
+    def _wrong(self, entry: TimeEntry, why: str) -> Damage:
         self._entries, self._entry = iter(()), None
         error = CorruptError(
             f"time {entry.timestamp} -> offset {entry.offset}: {why}",

@@ -28,14 +28,11 @@ from lakelog.formats.batches import (
     IndexCheck,
     Run,
     base_offset_of,
-    encode_run,
     follow,
-    frames,
     walk_run,
 )
 from lakelog.formats.contract import (
     EVERYTHING,
-    Bytes,
     Carries,
     Files,
     Format,
@@ -57,16 +54,13 @@ from lakelog.formats.kafkalog.index import (
 )
 from lakelog.formats.kafkalog.producers import SNAPSHOT_SUFFIX, ProducerState, decode_snapshot
 from lakelog.formats.kafkalog.transactions import TXN_INDEX_SUFFIX, decode_txn_index
-from lakelog.model import Record
-from lakelog.records import HEADER_BYTES, I32_MAX, LENGTH_END, MAGIC, BatchHeader, Codec
+from lakelog.records import HEADER_BYTES, I32_MAX, LENGTH_END, MAGIC, BatchHeader
 
 __all__ = [
     "FORMAT",
     "LOG_BYTES_MAX",
     "LOG_SUFFIX",
     "directory_name",
-    "encode",
-    "encode_segment",
     "encode_side_files",
     "open_segment",
     "parse_directory_name",
@@ -83,26 +77,6 @@ _DIRECTORY = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
 _FIRST = struct.Struct(">qi4xb")
 _SPAN = 1 << 31
 _LENGTH_MIN = HEADER_BYTES - LENGTH_END
-
-
-def encode_segment(
-    batches: Bytes,
-    *,
-    base_offset: int | None = None,
-    interval_bytes: int = INDEX_INTERVAL_BYTES,
-) -> dict[str, bytes]:
-    """Return the files of a closed segment that holds a run of batches, kept byte for byte.
-
-    ``base_offset`` is the first batch's, unless what stood before it was compacted away.
-
-    Raises:
-        CorruptError, UnsupportedError: ``batches`` is not a run of good batches.
-        InvalidInputError: it is too large, or begins below ``base_offset``.
-    """
-    indexes = encode_side_files(
-        list(frames(batches)), len(batches), base_offset=base_offset, interval_bytes=interval_bytes
-    )
-    return {LOG_SUFFIX: bytes(batches), **indexes}
 
 
 def encode_side_files(
@@ -122,11 +96,6 @@ def encode_side_files(
     base = base_offset_of(placed, base_offset)
     offsets, times = encode_indexes(placed, base_offset=base, interval_bytes=interval_bytes)
     return {INDEX_SUFFIX: offsets, TIME_INDEX_SUFFIX: times}
-
-
-def encode(records: Sequence[Record], codec: Codec) -> dict[str, bytes]:
-    """Return the files of the segment that holds ``records``."""
-    return encode_segment(encode_run(records, codec))
 
 
 def open_segment(files: Files) -> Ranged[Segment]:
@@ -233,7 +202,6 @@ FORMAT = Format(
     sealed=False,
     checksums=True,
     sniff=_sniff,
-    encode=encode,
     walk=walk,
     open=open_segment,
 )

@@ -37,7 +37,6 @@ from lakelog.formats.batches import (
     IndexCheck,
     Run,
     base_offset_of,
-    encode_run,
     follow,
     frames,
     walk_run,
@@ -58,9 +57,8 @@ from lakelog.formats.contract import (
     damage_or,
     fetch,
 )
-from lakelog.formats.kafs.index import INDEX_SUFFIX, encode_index, read_index
-from lakelog.model import Record
-from lakelog.records import I32_MAX, I64_MAX, BatchHeader, Codec
+from lakelog.formats.kafs.index import INDEX_SUFFIX, read_index
+from lakelog.records import I32_MAX, I64_MAX, BatchHeader
 
 __all__ = [
     "FOOTER_BYTES",
@@ -71,7 +69,6 @@ __all__ = [
     "Head",
     "decode_footer",
     "decode_head",
-    "encode",
     "encode_ends",
     "encode_footer",
     "encode_head",
@@ -175,14 +172,6 @@ def encode_ends(
     )
     footer = Footer(crc=crc, last_offset=placed[-1].header.next_offset - 1)
     return encode_head(head), encode_footer(footer)
-
-
-def encode(records: Sequence[Record], codec: Codec) -> dict[str, bytes]:
-    """Return the segment of ``records`` and its index. The newest record tells when it was made."""
-    batches = encode_run(records, codec)
-    created_ms = max((record.timestamp for record in records), default=0)
-    pieces, placed = wrap([batches], created_ms=max(created_ms, 0))
-    return {SUFFIX: b"".join(pieces), INDEX_SUFFIX: encode_index(placed)}
 
 
 # ---------------------------------------------------------------------------- reading
@@ -373,7 +362,6 @@ FORMAT = Format(
     file_stem=_file_stem,
     base_offset=_base_offset,
     sniff=_sniff,
-    encode=encode,
     walk=walk,
     open=open_segment,
 )

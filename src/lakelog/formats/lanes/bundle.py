@@ -169,8 +169,8 @@ def bundle_pieces(bundle: Bundle, payload: Sequence[Bytes] = ()) -> tuple[Bytes,
     size = directory_bytes(slices=rows[0], batches=rows[1], events=rows[2])
     if length > PAYLOAD_BYTES_MAX or size > DIRECTORY_BYTES_MAX:
         raise InvalidInputError(
-            f"a bundle of {length} bytes and {size} about them, and {PAYLOAD_BYTES_MAX} and "
-            f"{DIRECTORY_BYTES_MAX} are read: append less at once"
+            f"a bundle with {length} bytes of batches and a directory of {size}: readers take at "
+            f"most {PAYLOAD_BYTES_MAX} and {DIRECTORY_BYTES_MAX}; append less at once"
         )
     for piece in payload:
         crc = crc32c(piece, crc)
@@ -189,9 +189,7 @@ def decode_directory(tail: Bytes, size: int) -> Bundle:
         CorruptError: no correct writer made it, or the directory begins before ``tail``.
         UnsupportedError: a later version made it, or it is over the limits.
     """
-    position, directory, _ = _FRAME.open(tail, size)
-    _check_sizes(position - LEAD_BYTES, len(directory))
-    return _decode(position, directory)
+    return _open(tail, size)[0]
 
 
 def decode_bundle(data: Bytes) -> tuple[Bundle, memoryview]:
@@ -202,9 +200,7 @@ def decode_bundle(data: Bytes) -> tuple[Bundle, memoryview]:
         UnsupportedError: a later version made it, or it is over the limits.
     """
     _FRAME.check_lead(data)
-    position, directory, crc = _FRAME.open(data, len(data))
-    _check_sizes(position - LEAD_BYTES, len(directory))
-    bundle = _decode(position, directory)
+    bundle, position, crc = _open(data, len(data))
     payload = memoryview(data)[LEAD_BYTES:position]
     if crc32c(payload) != crc:
         raise CorruptError(
@@ -219,14 +215,17 @@ def _check_sizes(payload: int, directory: int) -> None:
     """Check that a bundle is no larger than one that ``bundle_pieces`` makes."""
     if payload > PAYLOAD_BYTES_MAX or directory > DIRECTORY_BYTES_MAX:
         raise UnsupportedError(
-            f"a bundle of {payload} bytes and {directory} about them, over the limits of "
-            f"{PAYLOAD_BYTES_MAX} and {DIRECTORY_BYTES_MAX}",
+            f"a bundle with {payload} bytes of batches and a directory of {directory} is over the "
+            f"limits of {PAYLOAD_BYTES_MAX} and {DIRECTORY_BYTES_MAX}",
             at=LEAD_BYTES + payload,
             where=BUNDLE_SUFFIX,
         )
 
 
-def _decode(position: int, directory: memoryview) -> Bundle:
+def _open(tail: Bytes, size: int) -> tuple[Bundle, int, int]:
+    """Return a bundle, where its directory begins, and the CRC of its payload."""
+    position, directory, crc = _FRAME.open(tail, size)
+    _check_sizes(position - LEAD_BYTES, len(directory))
     if len(directory) < _HEAD.size:
         raise CorruptError(
             f"a directory of {len(directory)} bytes, its head has {_HEAD.size}",
@@ -267,7 +266,7 @@ def _decode(position: int, directory: memoryview) -> Bundle:
         events=tuple(_event(row, position) for row in EVENT.iter_unpack(directory[ends[2] :])),
     )
     _check(bundle, position)
-    return bundle
+    return bundle, position, crc
 
 
 def _event(row: tuple[int, bytes, bytes, int], position: int) -> Event:

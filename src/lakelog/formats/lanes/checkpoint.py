@@ -162,8 +162,8 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
     size = _EMPTY_BYTES + sum(row.size * rows for row, rows in zip(_ROWS, counts, strict=True))
     if size > CHECKPOINT_BYTES_MAX:
         raise InvalidInputError(
-            f"a checkpoint of {size} bytes, and {CHECKPOINT_BYTES_MAX} are read: give it a "
-            "shorter roll, or the namespace more lanes"
+            f"a checkpoint of {size} bytes: readers take at most {CHECKPOINT_BYTES_MAX}; give it "
+            "a shorter roll, or the namespace more lanes"
         )
     _check(checkpoint)
     head = (

@@ -34,7 +34,7 @@ from lakelog.formats.rustlog.layout import (
     encode_log,
 )
 from lakelog.formats.rustlog.lookup import RustLogSegment, open_segment
-from lakelog.formats.rustlog.row import FORMAT, partition_path
+from lakelog.formats.rustlog.row import FORMAT, encode_records, partition_path
 from lakelog.formats.rustlog.walk import walk
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "decode_index",
     "encode_index",
     "encode_log",
+    "encode_records",
     "open_segment",
     "partition_path",
     "walk",

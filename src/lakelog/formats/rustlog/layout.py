@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
-from lakelog.formats.contract import OFFSET_MAX, Bytes, IndexEntry
+from lakelog.formats.contract import OFFSET_MAX, Bytes, IndexEntry, Ranged, Window
 from lakelog.formats.limits import B, fitting
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "fitting_index",
     "is_torn",
     "looks_untimed",
+    "read_record_header",
     "refuse_untimed",
 ]
 
@@ -162,6 +163,21 @@ def decode_record_header(head: Bytes, *, at: int, room: int, offset_min: int) ->
             where=LOG_SUFFIX,
         )
     return RecordHeader(length=length, offset=offset, timestamp_us=timestamp_us)
+
+
+def read_record_header(
+    log: Window, at: int, *, offset_min: int, active: bool
+) -> Ranged[RecordHeader | None]:
+    """Return the header of the record at ``at``, or None where a writer is at work on it.
+
+    Raises:
+        CorruptError, UnsupportedError: as ``decode_record_header``.
+    """
+    room = log.size - at
+    head = yield from log.read(at, at + RECORD.size)
+    if active and is_torn(head, room):
+        return None
+    return decode_record_header(head, at=at, room=room, offset_min=offset_min)
 
 
 def encode_index(entries: Iterable[IndexEntry]) -> bytes:

@@ -22,8 +22,7 @@ from lakelog.formats.rustlog.layout import (
     IndexEntry,
     RecordHeader,
     decode_index,
-    decode_record_header,
-    is_torn,
+    read_record_header,
     refuse_untimed,
 )
 from lakelog.formats.rustlog.walk import to_record
@@ -93,10 +92,7 @@ class RustLogSegment:
             CorruptError: the index promises a record there, and another one stands there.
         """
         number = bisect_right(self.entries, offset, key=lambda entry: entry.offset) - 1
-        if number < 0:
-            return 0, self.base_offset
-        yield from self._check_entry(log, number)
-        return self.entries[number].position, self.entries[number].offset
+        return (yield from self._start(log, number))
 
     def seek_record(self, log: Window, position: int) -> Ranged[tuple[int, int]]:
         """Return where the first record begins that is not before ``position``, and its least
@@ -106,10 +102,7 @@ class RustLogSegment:
             CorruptError: what it met is no record, or not the one the index promised.
         """
         number = bisect_right(self.entries, position, key=lambda entry: entry.position) - 1
-        at, offset_min = 0, self.base_offset
-        if number >= 0:
-            yield from self._check_entry(log, number)
-            at, offset_min = self.entries[number].position, self.entries[number].offset
+        at, offset_min = yield from self._start(log, number)
         while at < position:
             header = yield from self._header(log, at, offset_min)
             if header is None:
@@ -136,12 +129,12 @@ class RustLogSegment:
         """Return the header at ``at``, or None behind the last whole record."""
         if at == self.size:
             return None
-        head = yield from log.read(at, at + RECORD.size)
-        if self.active and is_torn(head, self.size - at):
-            return None
-        return decode_record_header(head, at=at, room=self.size - at, offset_min=offset_min)
+        return (yield from read_record_header(log, at, offset_min=offset_min, active=self.active))
 
-    def _check_entry(self, log: Window, number: int) -> Ranged[None]:
+    def _start(self, log: Window, number: int) -> Ranged[tuple[int, int]]:
+        """Return where entry ``number`` leads, and the offset there; -1: to the first record."""
+        if number < 0:
+            return 0, self.base_offset
         entry = self.entries[number]
         head = yield from log.read(entry.position, entry.position + RECORD.size)
         if len(head) < RECORD.size:
@@ -153,6 +146,7 @@ class RustLogSegment:
                 at=number * ENTRY.size,
                 where=INDEX_SUFFIX,
             )
+        return entry.position, entry.offset
 
     def _cut(self, at: int) -> CorruptError:
         return CorruptError(f"the file ends here, not at {self.size}", at=at, where=LOG_SUFFIX)

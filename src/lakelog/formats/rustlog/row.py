@@ -17,7 +17,7 @@ from lakelog.formats.rustlog.walk import US_PER_MS, walk
 from lakelog.model import Record
 from lakelog.records import Codec
 
-__all__ = ["FORMAT", "partition_path"]
+__all__ = ["FORMAT", "encode_records", "partition_path"]
 
 
 def partition_path(topic: str, partition: int) -> str:
@@ -40,9 +40,12 @@ def _sniff(head: bytes, base_offset: int) -> bool:
     return bool(length <= PAYLOAD_BYTES_MAX and offset == base_offset)
 
 
-def _encode(records: Sequence[Record], codec: Codec) -> dict[str, bytes]:
-    if codec is not Codec.NONE:
-        raise InvalidInputError(f"RustLog does not compress, not even with {codec.name.lower()}")
+def encode_records(records: Sequence[Record]) -> dict[str, bytes]:
+    """Return log and index.
+
+    Raises:
+        InvalidInputError: something that RustLog cannot hold.
+    """
     return encode_log([_from_record(record) for record in records])
 
 
@@ -76,7 +79,6 @@ FORMAT = Format(
     sealed=False,
     checksums=False,
     sniff=_sniff,
-    encode=_encode,
     walk=walk,
     open=open_segment,
 )

@@ -36,8 +36,7 @@ from lakelog.formats.rustlog.layout import (
     SNIFF_BYTES,
     IndexEntry,
     RecordHeader,
-    decode_record_header,
-    is_torn,
+    read_record_header,
     refuse_untimed,
 )
 from lakelog.model import Record
@@ -107,7 +106,9 @@ class _Walker:
                 continue
             start = self.at
             try:
-                header = yield from self._read_header(start)
+                header = yield from read_record_header(
+                    self.log, start, offset_min=self.offset_min, active=self.active
+                )
                 if header is None:
                     break
                 block = yield from self._read_record(start, header)
@@ -152,14 +153,6 @@ class _Walker:
         self.at, self.offset_min = start + at, offset_min
         return blocks
 
-    def _read_header(self, start: int) -> Ranged[RecordHeader | None]:
-        """Return the header of the record at ``start``, or None where a writer is at work."""
-        room = self.size - start
-        head = yield from self.log.read(start, start + RECORD.size)
-        if self.active and is_torn(head, room):
-            return None
-        return decode_record_header(head, at=start, room=room, offset_min=self.offset_min)
-
     def _read_record(self, start: int, header: RecordHeader) -> Ranged[Block]:
         data = yield from self.log.read(start, start + header.size)
         if len(data) < header.size:
@@ -191,17 +184,13 @@ class _Walker:
             yield from self._next_entry()
             if not start < entry.position <= self.size - RECORD.size:
                 continue
-            head = yield from self.log.read(entry.position, entry.position + RECORD.size)
             try:
-                header = decode_record_header(
-                    head,
-                    at=entry.position,
-                    room=self.size - entry.position,
-                    offset_min=self.offset_min,
+                header = yield from read_record_header(
+                    self.log, entry.position, offset_min=self.offset_min, active=False
                 )
             except (CorruptError, UnsupportedError):
                 continue
-            if header.offset == entry.offset:
+            if header is not None and header.offset == entry.offset:
                 self.at = entry.position
                 return
         self.at = self.size

@@ -17,10 +17,9 @@ from lakelog.formats.rustlog.layout import (
     LOG_SUFFIX,
     fitting_index,
 )
-from lakelog.formats.rustlog.row import FORMAT
+from lakelog.formats.rustlog.row import encode_records
 from lakelog.formats.rustlog.walk import US_PER_MS
 from lakelog.model import Header, Record
-from lakelog.records import Codec
 from lakelog.records.columns import TYPES
 from lakelog.records.encoder import Source
 from lakelog.records.kernels.fields import BAD, DONE
@@ -78,5 +77,5 @@ def _judge(row: pa.RecordBatch) -> NoReturn:
         value=value("value"),
         headers=tuple(Header(**header) for header in value("headers") or ()),
     )
-    FORMAT.encode([record], Codec.NONE)
+    encode_records([record])
     raise AssertionError(f"the compiled and the plain encoder disagree at offset {record.offset}")

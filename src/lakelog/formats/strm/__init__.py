@@ -11,8 +11,7 @@ block. A block does not say at which offset it begins, only the index does; so a
 index, and a file whose index is lost is readable only as far as its offsets have no gaps.
 
 layout   header, block header, index and footer: bytes <-> values
-blocks   the records of one block <-> bytes
-encode   records -> a segment
+blocks   the records of one block
 writer   Arrow columns -> a segment; imported only when asked for
 tail     footer and index, by ranges from the end
 walk     every byte of a segment, in order, on behind damage
@@ -22,10 +21,10 @@ row      the row of FORMATS
 Specification: docs/reference/formats/strm.md
 """
 
-from lakelog.formats.strm.blocks import RawBlock, decode_records, encode_block, open_block
-from lakelog.formats.strm.encode import BLOCK_TARGET_BYTES, encode_segment
+from lakelog.formats.strm.blocks import RawBlock, decode_records, open_block
 from lakelog.formats.strm.layout import (
     BLOCK_BYTES_MAX,
+    BLOCK_TARGET_BYTES,
     INDEX_ENTRIES_MAX,
     BlockHeader,
     Footer,
@@ -57,8 +56,6 @@ __all__ = [
     "decode_header",
     "decode_index",
     "decode_records",
-    "encode_block",
-    "encode_segment",
     "open_block",
     "open_segment",
     "topic_hash",

@@ -51,9 +51,6 @@ from lakelog.records import (
     decode_headers,
     decode_varlong,
     decompress,
-    encode_field,
-    encode_headers,
-    encode_varint,
 )
 
 __all__ = [
@@ -62,7 +59,6 @@ __all__ = [
     "check_block",
     "check_times",
     "decode_records",
-    "encode_block",
     "open_block",
     "seal_block",
 ]
@@ -228,31 +224,12 @@ def check_times(records: Sequence[Record], header: SegmentHeader, *, position: i
 # ---------------------------------------------------------------------------- records -> bytes
 
 
-def encode_block(records: Sequence[Record], codec: Codec, *, has_headers: bool) -> bytes:
-    """Return a whole block. The caller has checked offsets and timestamps.
-
-    Raises:
-        InvalidInputError: the records take more than a block may hold.
-    """
-    base, origin = records[0].offset, records[0].timestamp
-    parts: list[bytes] = []
-    for number, record in enumerate(records):
-        parts.append(encode_varint(record.offset - base))
-        parts.append(encode_varint(record.timestamp - origin if number else origin))
-        parts += encode_field(record.key)
-        parts += encode_field(record.value)
-        if has_headers:
-            parts += encode_headers(record.headers)
-    raw, squeeze = b"".join(parts), block_compressor(codec)
-    return b"".join(seal_block(raw, squeeze, count=len(records), base_offset=base))
-
-
 def seal_block(
-    raw: Bytes, squeeze: Callable[[Bytes], Bytes], *, count: int, base_offset: int
+    raw: Bytes, compress: Callable[[Bytes], Bytes], *, count: int, base_offset: int
 ) -> tuple[bytes, Bytes]:
     """Return the header and the body of the block that holds ``count`` records, written as ``raw``.
 
-    ``squeeze`` is what ``block_compressor`` gives.
+    ``compress`` is what ``block_compressor`` gives.
 
     Raises:
         InvalidInputError: they take more than a block may hold.
@@ -262,11 +239,11 @@ def seal_block(
             f"the record at offset {base_offset} takes {len(raw)} bytes, a block holds "
             f"{BLOCK_BYTES_MAX}"
         )
-    body = squeeze(raw)
+    body = compress(raw)
     if len(body) > COMPRESSED_BYTES_MAX:
         raise InvalidInputError(
-            f"the block at offset {base_offset} takes {len(body)} bytes when it is compressed, and "
-            f"{COMPRESSED_BYTES_MAX} are read: use smaller blocks, or no compression"
+            f"the block at offset {base_offset} takes {len(body)} bytes when it is compressed: "
+            f"readers take at most {COMPRESSED_BYTES_MAX}; use smaller blocks, or no compression"
         )
     return BLOCK.pack(len(raw), len(body), count, crc32(body)), body
 

@@ -33,27 +33,33 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
+from zlib import crc32
 
-from lakelog.errors import CorruptError, UnsupportedError
+from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats.contract import OFFSET_MAX, Bytes, IndexEntry
-from lakelog.records import Codec
+from lakelog.records import I64_MAX, I64_MIN, Codec
 
 __all__ = [
     "BLOCK_BYTES_MAX",
+    "BLOCK_TARGET_BYTES",
     "INDEX_ENTRIES_MAX",
     "BlockHeader",
     "Footer",
     "IndexEntry",
     "SegmentHeader",
+    "check_settings",
     "decode_block_header",
     "decode_footer",
     "decode_header",
     "decode_index",
+    "encode_end",
     "encode_footer",
     "encode_index",
     "header_faults",
     "topic_hash",
     "unpack_header",
+    "version_and_flags",
 ]
 
 SUFFIX = ".seg"
@@ -64,6 +70,12 @@ BLOCK_BYTES_MAX = 64 * 1024 * 1024
 COMPRESSED_BYTES_MAX = BLOCK_BYTES_MAX + (BLOCK_BYTES_MAX >> 7)
 """Data that cannot be compressed grows, by less than 1/128 with every codec here."""
 
+BLOCK_TARGET_BYTES = 1024 * 1024
+"""Where a block ends, before compression, unless the caller says otherwise."""
+
+BLOCK_TARGET_BYTES_MAX = 16 * 1024 * 1024
+"""The estimate of a record may be four times too low, and a block holds 64 MiB."""
+
 INDEX_ENTRIES_MAX = 1 << 20
 """Blocks of one segment: 16 MiB of index, which is read as one piece."""
 
@@ -71,6 +83,7 @@ MAGIC = b"STRM"
 FOOTER_MAGIC = b"MRTS"
 PLAIN_VERSION, EXTENDED_VERSION = 1, 2
 CODECS = {0: Codec.NONE, 1: Codec.LZ4, 2: Codec.ZSTD}
+_CODEC_IDS = {codec: number for number, codec in CODECS.items()}
 CODEC_MASK = 0x07
 TOMBSTONES_BIT = 0x08
 HEADERS_BIT = 0x10
@@ -85,6 +98,7 @@ BLOCK = struct.Struct(">IIII")
 COUNT = struct.Struct(">I")
 ENTRY = struct.Struct(">qQ")
 FOOTER = struct.Struct(">QII12s4s")
+_FOOTER_BYTES_UNDER_CRC = 12
 CRC_BYTES_BEHIND = 20
 """The file CRC covers all but this many bytes at the end."""
 
@@ -111,18 +125,17 @@ def topic_hash(topic: str) -> int:
 # ---------------------------------------------------------------------------- header
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentHeader:
-    """The first 64 bytes, field by field."""
+class SegmentHeader(NamedTuple):
+    """The first 64 bytes, field by field, as they stand there."""
 
-    magic: bytes = MAGIC
+    magic: bytes
     version: int
     flags: int
     topic_hash: int
     partition: int
     base_offset: int
     max_offset: int
-    count: int
+    count: int  # type: ignore[assignment]  # It hides a method of tuples that nobody needs.
     created_at: int
     min_timestamp: int
     max_timestamp: int
@@ -161,38 +174,12 @@ class SegmentHeader:
         return self.flags & CODEC_MASK in CODECS
 
     def encode(self) -> bytes:
-        return HEADER.pack(
-            self.magic,
-            self.version,
-            self.flags,
-            self.topic_hash,
-            self.partition,
-            self.base_offset,
-            self.max_offset,
-            self.count,
-            self.created_at,
-            self.min_timestamp,
-            self.max_timestamp,
-        )
+        return HEADER.pack(*self)
 
 
 def unpack_header(data: Bytes) -> SegmentHeader:
     """Return the header in 64 bytes, good or bad."""
-    magic, version, flags, topic, partition, base, last, count, *times = HEADER.unpack(data)
-    created_at, min_timestamp, max_timestamp = times
-    return SegmentHeader(
-        magic=magic,
-        version=version,
-        flags=flags,
-        topic_hash=topic,
-        partition=partition,
-        base_offset=base,
-        max_offset=last,
-        count=count,
-        created_at=created_at,
-        min_timestamp=min_timestamp,
-        max_timestamp=max_timestamp,
-    )
+    return SegmentHeader._make(HEADER.unpack(data))
 
 
 def header_faults(header: SegmentHeader) -> Iterator[CorruptError | UnsupportedError]:
@@ -387,3 +374,46 @@ def decode_footer(data: Bytes, *, size: int) -> Footer:
             where=SUFFIX,
         )
     return Footer(index_position=position, index_size=index_size, crc=crc)
+
+
+# ---------------------------------------------------------------------------- writing
+
+
+def check_settings(codec: Codec, partition: int, created_ms: int, block_bytes: int) -> None:
+    """Check what a segment is to be made with.
+
+    Raises:
+        InvalidInputError: something is out of range.
+    """
+    if codec not in _CODEC_IDS:
+        raise InvalidInputError(f"STRM knows none, lz4 and zstd, not {codec.name.lower()}")
+    if not 0 <= partition < 1 << 32:
+        raise InvalidInputError(f"partition {partition} does not fit 32 bits")
+    if not I64_MIN <= created_ms <= I64_MAX:
+        raise InvalidInputError(f"creation time {created_ms} does not fit 64 bits")
+    if not 1 <= block_bytes <= BLOCK_TARGET_BYTES_MAX:
+        raise InvalidInputError(
+            f"blocks of {block_bytes} bytes, choose from 1 to {BLOCK_TARGET_BYTES_MAX}"
+        )
+
+
+def version_and_flags(codec: Codec, *, has_tombstones: bool, has_headers: bool) -> tuple[int, int]:
+    """Return the lowest version that can say what is in a segment, and its flags."""
+    extended = TOMBSTONES_BIT * has_tombstones | HEADERS_BIT * has_headers
+    return EXTENDED_VERSION if extended else PLAIN_VERSION, _CODEC_IDS[codec] | extended
+
+
+def encode_end(entries: list[IndexEntry], position: int, crc: int) -> bytes:
+    """Return index and footer, which stand at ``position`` behind bytes whose CRC is ``crc``.
+
+    Raises:
+        InvalidInputError: more blocks than an index may have.
+    """
+    if len(entries) > INDEX_ENTRIES_MAX:
+        raise InvalidInputError(
+            f"{len(entries)} blocks, a segment holds {INDEX_ENTRIES_MAX}; use larger blocks"
+        )
+    index = encode_index(entries)
+    unsigned = encode_footer(Footer(index_position=position, index_size=len(index), crc=0))
+    crc = crc32(unsigned[:_FOOTER_BYTES_UNDER_CRC], crc32(index, crc))
+    return index + encode_footer(Footer(index_position=position, index_size=len(index), crc=crc))

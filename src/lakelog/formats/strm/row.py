@@ -1,13 +1,9 @@
 """STRM as a row of FORMATS."""
 
-from collections.abc import Sequence
-
 from lakelog.formats.contract import Carries, Format
-from lakelog.formats.strm.encode import encode_segment
 from lakelog.formats.strm.layout import CODECS, MAGIC, SUFFIX
 from lakelog.formats.strm.lookup import open_segment
 from lakelog.formats.strm.walk import walk
-from lakelog.model import Record
 from lakelog.records import Codec
 
 __all__ = ["FORMAT"]
@@ -16,10 +12,6 @@ __all__ = ["FORMAT"]
 def _sniff(head: bytes, _base_offset: int) -> bool:
     # A StreamHouse segment begins alike; it is let through here, and then refused by its name.
     return head[: len(MAGIC)] == MAGIC
-
-
-def _encode(records: Sequence[Record], codec: Codec) -> dict[str, bytes]:
-    return {SUFFIX: encode_segment(records, codec=codec)}
 
 
 FORMAT = Format(
@@ -32,7 +24,6 @@ FORMAT = Format(
     sealed=True,
     checksums=True,
     sniff=_sniff,
-    encode=_encode,
     walk=walk,
     open=open_segment,
 )

@@ -1,9 +1,13 @@
-"""Arrow columns -> an STRM segment, byte for byte as ``encode`` writes it.
+"""Arrow columns -> an STRM segment.
 
 Whether the records of a segment carry a count of headers depends on all of them, but blocks are
 written as they come, so that no more is held than what the file will be. So they are written
 without a count, and the first record that has headers makes the blocks before it be written once
 more. Nothing else that is known last stands in a block.
+
+Blocks are cut where the format's first writer cut them: before a record whose estimated size
+(10 bytes, key and value) would carry the block past its target. So the same records give the same
+blocks as there.
 """
 
 from zlib import crc32
@@ -16,18 +20,17 @@ from lakelog.formats import kernels_encode as k
 from lakelog.formats.contract import Bytes
 from lakelog.formats.growing import Growing, SegmentFiles
 from lakelog.formats.strm.blocks import block_compressor, open_block, seal_block
-from lakelog.formats.strm.encode import (
-    BLOCK_TARGET_BYTES,
-    check_settings,
-    encode_end,
-    version_and_flags,
-)
 from lakelog.formats.strm.layout import (
+    BLOCK_TARGET_BYTES,
     HEADER,
+    MAGIC,
     SUFFIX,
     IndexEntry,
     SegmentHeader,
+    check_settings,
+    encode_end,
     topic_hash,
+    version_and_flags,
 )
 from lakelog.records import I64_MAX, I64_MIN, Codec
 from lakelog.records.encoder import Source
@@ -57,7 +60,7 @@ class StrmWriter(Growing):
         super().__init__(base_offset, head_bytes=HEADER.size)
         self._topic, self._partition = topic, partition
         self._codec, self._created_ms = codec, created_ms
-        self._squeeze = block_compressor(codec, level=level)
+        self._compress = block_compressor(codec, level=level)
         self._entries: list[IndexEntry] = []
         self._block = pa.allocate_buffer(self._block_bytes + _SPARE_BYTES, resizable=True)
         self._state = np.zeros(k.STRM_WIDTH, np.int64)
@@ -91,7 +94,7 @@ class StrmWriter(Growing):
         state[k.W_AT] = state[k.W_ESTIMATE] = state[k.W_COUNT] = 0
 
     def _append(self, raw: Bytes, count: int, base_offset: int) -> None:
-        head, body = seal_block(raw, self._squeeze, count=count, base_offset=base_offset)
+        head, body = seal_block(raw, self._compress, count=count, base_offset=base_offset)
         self._entries.append(IndexEntry(offset=base_offset, position=self.size))
         self.append(head)
         self.append(body)
@@ -119,6 +122,7 @@ class StrmWriter(Growing):
         )
         newest = int(state[k.W_MAX_TIME])
         return SegmentHeader(
+            magic=MAGIC,
             version=version,
             flags=flags,
             topic_hash=topic_hash(self._topic),

@@ -12,7 +12,7 @@ The hash is a polynomial whose coefficients are the key's length and its bytes, 
 taken at two secret points of the prime field of 2^61 - 1. Two keys are two polynomials, and they
 agree at a random point only if it is a root of their difference, which has no more roots than its
 degree. So for keys of up to n bytes, chosen without knowing the points, the chance that two of
-them collide is at most ((n / 7 + 1) / 2^61)^2. That is a theorem; most fast hashes have a hope.
+them collide is at most ((n / 7 + 1) / 2^61)^2. This bound is proven; most fast hashes have none.
 
 As in ``decode``, nothing here judges: BAD, and the plain codec says what is wrong.
 """
@@ -208,10 +208,10 @@ def note_keys(address, batches, the_map, offset_from, scratch, out):
         while record < count and status == DONE:
             n = types.int64(0)
             while n < BLOCK and record < count:
-                place, fields, _headers = read_record(
+                frame, fields, _headers = read_record(
                     b, p, end, last, last_delta, batches[index, T_BASE_TIME]
                 )
-                (stop, last, _time), (key, length, _value, _value_length) = place, fields
+                (stop, last, _time), (key, length, _value, _value_length) = frame, fields
                 if stop < 0:
                     status = BAD
                     break
@@ -302,8 +302,8 @@ def weigh_records(address, batches, orders, the_map, now, keep_address, weights,
         while record < count:
             n = min(BLOCK, count - record)
             for i in range(n):
-                place, fields, _headers = read_record(b, p, end, last, last_delta, base_time)
-                (p, last, time), (key, length, _value, value_length) = place, fields
+                frame, fields, _headers = read_record(b, p, end, last, last_delta, base_time)
+                (p, last, time), (key, length, _value, value_length) = frame, fields
                 if p < 0:
                     return BAD
                 at, offset = BLOCK_WIDTH * i, base + last

@@ -134,8 +134,8 @@ def parse_batches(address, table, limits, cursor, arrays, sums):
         first_row = row
         while record < count:
             status = BAD
-            place, fields, headers = read_record(b, p, end, last, last_delta, base_time)
-            stop, delta, time = place
+            frame, fields, headers = read_record(b, p, end, last, last_delta, base_time)
+            stop, delta, time = frame
             if stop < 0:
                 break
             status = DONE

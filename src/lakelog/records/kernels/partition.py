@@ -1,7 +1,7 @@
-"""The compiled loops that share rows out: hash keys as Kafka's clients do, and sort rows by place.
+"""The compiled loops that share rows out: hash keys as Kafka clients do, sort rows by partition.
 
     hash_keys   a column of keys -> a number of 31 bits for each, -1 for a null
-    sort_rows   the place of each row -> rows by place, and in their order within one
+    sort_rows   the partition of each row -> rows by partition, in their order within each
 
 The hash is Java's ``murmur2`` with its sign bit cleared, which is what the Java client takes modulo
 the number of partitions. It computes with 32 bits that overflow; here they are the lower half of a
@@ -62,19 +62,19 @@ def hash_keys(ends_address, keys_address, bits_address, has_nulls, bit, hashes):
 
 
 @njit(types.void(_READ_I32, I64S, I64S), cache=True, nogil=True)
-def sort_rows(places, ends, order):
-    """Write rows by place into ``order``, and where each place ends there into ``ends``.
+def sort_rows(partitions, ends, order):
+    """Write rows by partition into ``order``, and where each partition ends there into ``ends``.
 
-    ``ends`` is as long as there are places, and zero. Every place must be one of them.
+    ``ends`` has a zero for every partition; each row must be of one of them.
     """
-    for row in range(places.shape[0]):
-        ends[places[row]] += 1
+    for row in range(partitions.shape[0]):
+        ends[partitions[row]] += 1
     total = types.int64(0)
-    for place in range(ends.shape[0]):
-        count = ends[place]
-        ends[place] = total
+    for partition in range(ends.shape[0]):
+        count = ends[partition]
+        ends[partition] = total
         total += count
-    for row in range(places.shape[0]):
-        place = places[row]
-        order[ends[place]] = row
-        ends[place] += 1
+    for row in range(partitions.shape[0]):
+        partition = partitions[row]
+        order[ends[partition]] = row
+        ends[partition] += 1

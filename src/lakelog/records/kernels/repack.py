@@ -38,8 +38,8 @@ def check_records(records, count, last_delta, base_time):
     b, end = u8_pointer(records.ctypes.data), types.int64(len(records))
     p, last = types.int64(0), types.int64(-1)
     for _ in range(count):
-        place, _fields, _headers = read_record(b, p, end, last, last_delta, base_time)
-        p, last, _time = place
+        frame, _fields, _headers = read_record(b, p, end, last, last_delta, base_time)
+        p, last, _time = frame
         if p < 0:
             return BAD
     return DONE if p == end else BAD
