@@ -62,7 +62,7 @@ _run_options: Callable[[Any], Any] = together(
 )  # fmt: skip
 
 
-class RunOptions(NamedTuple):
+class _RunOptions(NamedTuple):
     """What every verb can be told."""
 
     master: str | None
@@ -81,7 +81,7 @@ def job_command(make_job: "Callable[..., tuple[Job, str]]") -> Callable[..., Non
 
     @wraps(make_job)
     def command(**given: Any) -> None:
-        options = RunOptions(**{name: given.pop(name) for name in RunOptions._fields})
+        options = _RunOptions(**{name: given.pop(name) for name in _RunOptions._fields})
         with told_errors():
             for name in given:
                 if name.endswith("store_options"):
@@ -91,7 +91,7 @@ def job_command(make_job: "Callable[..., tuple[Job, str]]") -> Callable[..., Non
     return _run_options(command)  # type: ignore[no-any-return]
 
 
-def _run(job: "Job", title: str, options: RunOptions) -> NoReturn:
+def _run(job: "Job", title: str, options: _RunOptions) -> NoReturn:
     """Plan, then run, then report; or plan only."""
     from lakelog.pipeline import Committing, plan_job, run_here
 
@@ -119,7 +119,7 @@ def _run(job: "Job", title: str, options: RunOptions) -> NoReturn:
 
 
 def _run_on_spark(
-    job: "Job", planned: "tuple[Plan, Usage]", view: RunView, options: RunOptions
+    job: "Job", planned: "tuple[Plan, Usage]", view: RunView, options: _RunOptions
 ) -> "Report":
     from lakelog.spark.jobs import report_table, run_job
     from lakelog.spark.session import spark_session

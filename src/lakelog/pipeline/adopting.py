@@ -87,7 +87,7 @@ class TransferJob:
         return {SOURCE: self.source, TARGET: self.target}
 
 
-def content_name(made: NewSegment) -> str:
+def _content_name(made: NewSegment) -> str:
     """Return the name of a segment that says what is in it: who made it does not matter."""
     digest = sha256()
     for piece in made.body:
@@ -169,7 +169,7 @@ class SegmentTaker:
             appended_ms=self._newest_ms,
         )
         self._held, self._held_bytes = [], 0
-        name = content_name(made)
+        name = _content_name(made)
         # The name says what is in it: who made it does not matter.
         yield from at_store(TARGET, put_named(f"{self._where.prefix}{name}.kfs", made.body))
         row = yield from at_store(TARGET, finish_segment(self._where, made, name))
@@ -357,5 +357,5 @@ def _lowered(where: PartitionPath, row: SegmentRow, base: int) -> Work[SegmentRo
         next_offset=row.next_offset,
         appended_ms=row.appended_ms,
     )
-    name = content_name(made)
+    name = _content_name(made)
     return (yield from store_segment(where, made, name))

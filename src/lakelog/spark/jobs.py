@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Progress",
+    "SparkRunner",
     "compare",
     "convert",
     "import_kafka",

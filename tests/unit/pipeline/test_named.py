@@ -1,5 +1,6 @@
 """The kafs layout on a namespace: what manifests name is read and verified, and nothing else."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -216,7 +217,9 @@ def test_a_topic_without_records_is_good_in_a_namespace(home: Home) -> None:
     assert (report.segments, report.topics) == (0, 1)
 
 
-@pytest.mark.parametrize("job", [VerifyNamespace, ReindexNamespace])
+@pytest.mark.parametrize(
+    "job", [partial(VerifyNamespace, host=THIS_HOST), ReindexNamespace], ids=["verify", "reindex"]
+)
 def test_a_topic_that_a_namespace_does_not_have_is_told(home: Home, job: Any) -> None:
     home.topic()
     wanted = Selection(topics=frozenset({"oders"}))

@@ -178,7 +178,7 @@ def test_a_topic_that_is_being_imported_is_left_alone(home: Home) -> None:
 def test_a_topic_that_is_named_and_not_there_is_told(home: Home, verb: type[Any]) -> None:
     home.topic()
     names = frozenset({"orders", "nothing"})
-    job: Job = verb(target=StoreSpec(home.url), selection=Selection(topics=names))
+    job: Job = verb(target=StoreSpec(home.url), host=THIS_HOST, selection=Selection(topics=names))
     with pytest.raises(NotFoundError, match="there is no topic nothing: check the name"):
         plan_job(job)
 
@@ -188,5 +188,5 @@ def test_where_there_is_no_namespace_nothing_is_planned_and_nothing_is_made(
     tmp_path: Path, verb: type[Any]
 ) -> None:
     with pytest.raises(NotFoundError, match="there is no namespace"):
-        plan_job(verb(target=StoreSpec(str(tmp_path / "nothing"))))
+        plan_job(verb(target=StoreSpec(str(tmp_path / "nothing")), host=THIS_HOST))
     assert not list(tmp_path.iterdir())

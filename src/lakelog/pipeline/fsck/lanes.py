@@ -69,7 +69,7 @@ def look_at_lane(number: int, folder: LaneFolder | None, rules: Rules) -> Work[L
         looked.results.append(subject.result("damaged", findings))
         return looked
     except (CorruptError, UnsupportedError) as error:
-        looked.results.append(subject.failed(error))
+        looked.results.append(subject.found("damaged", error.what, at=error.at))
         return looked
     looked.head = now
     looked.results.append(subject.result("damaged" if holes.count else "good", holes))

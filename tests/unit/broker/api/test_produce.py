@@ -373,7 +373,7 @@ async def test_records_of_a_compacted_topic_need_keys_and_keep_their_order() -> 
         assert [one.batch_index for one in made.record_errors] == [0, 1, 2]
         made = await client.produce("t", 0, batch(b"a", b"b", keys=[b"k", None]))
         assert [one.batch_index for one in made.record_errors] == [1]
-        assert "without a key" in made.record_errors[0].batch_index_error_message
+        assert "without key" in made.record_errors[0].batch_index_error_message
         sent = []
         for at in range(40):
             # Large ones take longer to look at.
