@@ -81,7 +81,7 @@ def main() -> None:
             write_partition(topic, Path(folder) / topic.path / str(partition), partition)
         meter = Meter()
         perform = working(metered(open_store(f"file://{folder}").perform, meter))
-        paths = [topic.where(partition) for partition in range(topic.partitions)]
+        paths = [topic.path_of(partition) for partition in range(topic.partitions)]
         took, cpu, count = [], [], 0
         for _ in range(3):
             wall, used = time.perf_counter(), time.process_time()

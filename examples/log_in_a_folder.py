@@ -45,13 +45,13 @@ def main() -> None:
         print(outcome)
 
     def show() -> list[list[bytes | None]]:
-        return [values(run(read(lane, topic.where(at), 0, 1 << 20), perform)) for at in (0, 1)]
+        return [values(run(read(lane, topic.path_of(at), 0, 1 << 20), perform)) for at in (0, 1)]
 
     print("from the journal:", show())
     kept = run(maintain({0: lane}, SealSettings()), perform)
     print(f"sealed {kept.sealed.segments} segments")
     print("from history:    ", show())
-    print("a moment later:  ", run(offset_at(lane, topic.where(1), now_ms + 1), perform))
+    print("a moment later:  ", run(offset_at(lane, topic.path_of(1), now_ms + 1), perform))
 
 
 def values(chunk: object) -> list[bytes | None]:

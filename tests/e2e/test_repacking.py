@@ -204,7 +204,7 @@ class Story:
         about = run(read_topic(topic), self.bucket.perform)
         found = []
         for number in range(PARTITIONS):
-            where = about.where(number)
+            where = about.path_of(number)
             for row in run(read_manifest(where), self.bucket.perform).segments:
                 body = run(read_segment(where, row), self.bucket.perform)
                 assert len(body) == row.length - kafs.HEADER_BYTES - kafs.FOOTER_BYTES

@@ -248,8 +248,8 @@ def test_offsets_of_a_partition_tile_from_zero_until_its_topic_is_deleted(
     ends: dict[tuple[bytes, int], int] = {}
     for bundle in chain.bundles:
         for one in bundle.slices:
-            assert one.base_offset == ends.get(one.place, 0)
-            ends[one.place] = one.next_offset
+            assert one.base_offset == ends.get(one.topic_partition, 0)
+            ends[one.topic_partition] = one.next_offset
         for event in bundle.events:
             ends = {place: end for place, end in ends.items() if place[0] != event.id}
     assert ends == fold.ends
@@ -278,16 +278,16 @@ def test_every_request_of_a_draft_is_answered_and_what_it_says_is_stored_there(
                 assert isinstance(outcome, Stored)
                 count = request.rows[0].last_offset_delta + 1
                 row = (outcome.base_offset, count, bytes(request.body))
-                taken.setdefault(request.place, []).append(row)
+                taken.setdefault(request.topic_partition, []).append(row)
     for place, rows in taken.items():
-        (one,) = (one for one in bundle.slices if one.place == place)
+        (one,) = (one for one in bundle.slices if one.topic_partition == place)
         spans = [(base, base + count) for base, count, _ in rows]
         assert spans[0][0] == one.base_offset
         assert spans[-1][1] == one.next_offset
         assert all(left[1] == right[0] for left, right in pairwise(spans)), "no gap, no overlap"
         whole = b"".join(body for _, _, body in rows)
         assert bytes(payload[one.position - 8 :][: one.length]) == whole
-    assert {one.place for one in bundle.slices} == set(taken)
+    assert {one.topic_partition for one in bundle.slices} == set(taken)
 
 
 # ---------------------------------------------------------------------------- judging
@@ -510,8 +510,10 @@ def stored(chain: Chain, every: int, missing: Sequence[int]) -> Script:
         script.put(bundle_key(0, bundle.seq), body)
         fold = fold.after(bundle)
         if fold.is_due():
-            roll = chain.bundles[since : bundle.seq + 1]
-            script.put(checkpoint_key(0, bundle.seq), encode_checkpoint(fold.checkpoint(roll)))
+            slice_index = chain.bundles[since : bundle.seq + 1]
+            script.put(
+                checkpoint_key(0, bundle.seq), encode_checkpoint(fold.checkpoint(slice_index))
+            )
             since = bundle.seq + 1
     for seq in missing:
         script.store.perform(Delete(checkpoint_key(0, seq)))
@@ -542,7 +544,7 @@ def test_every_offset_at_or_above_the_floor_is_found_and_no_other(
         places: dict[int, int] = {}
         for bundle in chain.bundles:
             for one in bundle.slices:
-                if one.place == place:
+                if one.topic_partition == place:
                     places |= dict.fromkeys(range(one.base_offset, one.next_offset), bundle.seq)
         offsets = data.draw(st.permutations(range(end + 2)))
         for offset in offsets:
@@ -551,7 +553,7 @@ def test_every_offset_at_or_above_the_floor_is_found_and_no_other(
                 assert found == [], f"{offset} of {end}, floor {floor}"
                 continue
             assert len(found) == 1, f"{offset} of {end}, floor {floor}"
-            assert (found[0].seq, found[0].slice.place) == (places[offset], place)
+            assert (found[0].seq, found[0].slice.topic_partition) == (places[offset], place)
             assert found[0].slice.base_offset <= offset < found[0].slice.next_offset
 
 

@@ -117,7 +117,7 @@ def bundles(draw: st.DrawFn) -> Stored:
     batches: list[BatchRow] = []
     at = 8
     for place in sorted(draw(st.lists(places, max_size=4))):
-        follows = bool(slices) and slices[-1].place == place
+        follows = bool(slices) and slices[-1].topic_partition == place
         base = slices[-1].next_offset if follows else draw(base_offsets)
         times = draw(numbers("i64")), draw(numbers("i64"))
         staged = draw(st.booleans())
@@ -183,10 +183,10 @@ def checkpoints(draw: st.DrawFn) -> Checkpoint:
         producers=draw(_PRODUCERS),
         writes=draw(_WRITES),
         marks=draw(_MARKS),
-        roll=draw(
+        slice_index=draw(
             table(
                 st.builds(Rolled, st.integers(first, seq), SLICES, numbers("i32")),
-                key=lambda row: (*row.slice.place, row.slice.base_offset),
+                key=lambda row: (*row.slice.topic_partition, row.slice.base_offset),
             )
         ),
     )

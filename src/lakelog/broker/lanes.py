@@ -361,7 +361,7 @@ class LaneWriter:
             self._tasks.call(self._name, done, outcome)
         self._tasks.call(self._name, self._flushed, (self._looked_ms - now_ms) / 1000, size)
         if self._watches:
-            ours = {request.place for request in requests if type(request) is Append}
+            ours = {request.topic_partition for request in requests if type(request) is Append}
             self._wake(ours if self._seq() == before + 1 else None)
 
     def _refuse(self, error: LakelogError, taken: Iterable[_Waiter] = ()) -> None:

@@ -85,7 +85,7 @@ class Partition:
         self.index = index
         self.topic_id_partition = (topic.id, index)
         self.lane = lane
-        self.path = topic.where(index)
+        self.path = topic.path_of(index)
         self._known = Known()
         self._recent = recent
         self._perform = perform

@@ -62,7 +62,7 @@ class RecentBatches:
 
     def add(self, request: Append, outcome: Stored) -> None:
         """Take in what was stored."""
-        partition = request.place
+        partition = request.topic_partition
         tail = self._tails.get(partition)
         if tail is None or tail.next_offset != outcome.base_offset:
             # The first of it, or others have written between: what was there stays in the order

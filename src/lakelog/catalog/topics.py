@@ -94,7 +94,7 @@ class Topic:
     def path(self) -> str:
         return topic_path(self.name, self.incarnation)
 
-    def where(self, partition: int) -> PartitionPath:
+    def path_of(self, partition: int) -> PartitionPath:
         """Return where the history of a partition is."""
         return PartitionPath(self.id, self.path, partition)
 

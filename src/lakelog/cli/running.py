@@ -137,13 +137,13 @@ async def _run(
     metrics = Metrics()
     tasks = Supervisor(log, metrics)
     running: list[Broker] = []
-    keeping: list[MaintenanceProcess] = []
+    maintaining: list[MaintenanceProcess] = []
     address: tuple[str, int] | None = None
     async with AsyncExitStack() as stack:
         if plan.http is not None:
             host, port = plan.http
             server = HttpServer(
-                metrics, lambda: _health(running, keeping), host=host, port=port, tasks=tasks
+                metrics, lambda: _health(running, maintaining), host=host, port=port, tasks=tasks
             )
             await stack.enter_async_context(server)
             address = server.address
@@ -163,7 +163,7 @@ async def _run(
                 tasks=tasks,
             )
             await stack.enter_async_context(keeper)
-            keeping.append(keeper)
+            maintaining.append(keeper)
         waiting = awaited(stop.wait())
         greeting = awaited(_greet(ready, Running(broker, address)))
         await asyncio.wait((waiting, greeting), return_when=asyncio.FIRST_COMPLETED)
@@ -179,11 +179,11 @@ async def _greet(ready: Callable[[Running], Awaitable[None]], running: Running) 
     await ready(running)
 
 
-def _health(running: list[Broker], keeping: list[MaintenanceProcess]) -> tuple[bool, str]:
+def _health(running: list[Broker], maintaining: list[MaintenanceProcess]) -> tuple[bool, str]:
     if not running:
         return False, "starting"
     is_ready, why = running[0].is_ready()
-    trouble = next(filter(None, (keeper.trouble() for keeper in keeping)), "")
+    trouble = next(filter(None, (keeper.trouble() for keeper in maintaining)), "")
     # Clients lose nothing by it for a while, and so they may come.
     return is_ready, f"{why}; {trouble}" if trouble else why
 

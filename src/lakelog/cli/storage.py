@@ -103,7 +103,7 @@ class Storage:
         for lane in lanes.values():
             yield from refresh(lane)
         wanted = sorted(numbers)
-        manifests = yield from read_manifests([topic.where(one) for one in wanted])
+        manifests = yield from read_manifests([topic.path_of(one) for one in wanted])
         return [
             _row(topic, one, lanes[topic.lane(one)], manifest)
             for one, manifest in zip(wanted, manifests, strict=True)

@@ -127,8 +127,10 @@ def _consumer_fields(durable: ConsumerDurable) -> dict[str, Any]:
     }
 
 
-def _by_topic(places: frozenset[TopicIdPartition]) -> dict[str, list[int]]:
-    return {topic_id.hex(): partitions for topic_id, partitions in by_topic(places).items()}
+def _by_topic(topic_partitions: frozenset[TopicIdPartition]) -> dict[str, list[int]]:
+    return {
+        topic_id.hex(): partitions for topic_id, partitions in by_topic(topic_partitions).items()
+    }
 
 
 def _offsets_text(offsets: Offsets) -> str:
@@ -212,7 +214,7 @@ def _consumer(fields: dict[str, Any]) -> ConsumerDurable:
         },
         members={one.id: one for one in members},
     )
-    had = [place for one in members for place in (*one.assigned, *one.revoking)]
+    had = [topic_partition for one in members for topic_partition in (*one.assigned, *one.revoking)]
     if len(roster.members) != len(members) or len(set(had)) != len(had):
         raise ValueError("two members have one id, or one partition")
     return ConsumerDurable(
@@ -240,13 +242,13 @@ def _consumer_member(row: Any) -> ConsumerMember:
         assignor=_optional(assignor),
         epoch=_within(epoch, I32_MAX, -2),
         previous_epoch=_within(previous, I32_MAX),
-        target=_places(target),
-        assigned=_places(assigned),
-        revoking=_places(revoking),
+        target=_partitions(target),
+        assigned=_partitions(assigned),
+        revoking=_partitions(revoking),
     )
 
 
-def _places(topics: dict[str, Any]) -> frozenset[TopicIdPartition]:
+def _partitions(topics: dict[str, Any]) -> frozenset[TopicIdPartition]:
     return frozenset(
         TopicIdPartition(_topic_id(name), _within(partition, I32_MAX))
         for name, partitions in topics.items()

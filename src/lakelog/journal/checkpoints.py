@@ -40,8 +40,8 @@ def store_checkpoint(lane: int, due: Due) -> Work[None]:
     """Create a checkpoint and point the tail at it. It touches nothing that others know: it may run
     in a thread of its own.
     """
-    fold, roll = due
-    body = encode_checkpoint(fold.checkpoint(_newest(roll)))
+    fold, slice_index = due
+    body = encode_checkpoint(fold.checkpoint(_newest(slice_index)))
     yield from put_named(checkpoint_key(lane, fold.seq), body, SOON)
     with suppress(UnavailableError):  # It is advice: the end of a lane is found without it.
         yield from _point_tail(lane, fold.seq)

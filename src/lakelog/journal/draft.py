@@ -125,7 +125,7 @@ class Draft:
         return tuple.__new__(Stored, fields)
 
     def _begin(self, request: Begin) -> Outcome:
-        topic_partition, offset = request.place, request.offset
+        topic_partition, offset = request.topic_partition, request.offset
         if self._is_deleted(topic_partition[0]):
             return Refused(Refusal.TOPIC_DELETED)
         end = self._ends.get(topic_partition, self._fold.end(topic_partition))
@@ -153,8 +153,8 @@ class Draft:
         self._events.append(event)
         for run in request.runs:
             if not self._is_deleted(run.topic):
-                base = self._ends.get(run.place, self._fold.end(run.place))
-                self._ends[run.place] = base + run.offsets
+                base = self._ends.get(run.topic_partition, self._fold.end(run.topic_partition))
+                self._ends[run.topic_partition] = base + run.offsets
                 self._staged.append(run._replace(base_offset=base, write=0))
         return self._stored(0)
 

@@ -141,11 +141,11 @@ class Fold:
         ends: dict[TopicIdPartition, int] = {}
         for event in bundle.events:
             if event.kind is EventKind.PARTITION_BEGINS:
-                if event.place in ends or self.end(event.place):
-                    return f"{event.place} begins at {event.number}, and has begun"
-                ends[event.place] = event.number
+                if event.topic_partition in ends or self.end(event.topic_partition):
+                    return f"{event.topic_partition} begins at {event.number}, and has begun"
+                ends[event.topic_partition] = event.number
         for slice_ in bundle.slices:
-            topic_partition = slice_.place
+            topic_partition = slice_.topic_partition
             end = ends.get(topic_partition, self.end(topic_partition))
             if slice_.base_offset != end:
                 return f"a slice at {slice_.base_offset} of {topic_partition}, which ends at {end}"
@@ -157,7 +157,11 @@ class Fold:
     def after(self, bundle: Bundle) -> "Fold":
         """Return the fold with the next bundle, in which ``flaw`` finds nothing."""
         events = bundle.events
-        begun = {one.place: one.number for one in events if one.kind is EventKind.PARTITION_BEGINS}
+        begun = {
+            one.topic_partition: one.number
+            for one in events
+            if one.kind is EventKind.PARTITION_BEGINS
+        }
         ends, producers = self._grown(bundle, begun)
         writes, marks = self.writes, self.marks
         deleted: set[bytes] = set()
@@ -200,11 +204,11 @@ class Fold:
         producers: dict[ProducerKey, ProducerState] = {}
         at = 0
         for slice_ in bundle.slices:
-            ends[slice_.place] = slice_.next_offset
+            ends[slice_.topic_partition] = slice_.next_offset
             offset = slice_.base_offset
             for row in bundle.batches[at : at + slice_.batches]:
                 if row.producer_id >= 0:
-                    key = (*slice_.place, row.producer_id)
+                    key = (*slice_.topic_partition, row.producer_id)
                     seen = producers.get(key) or self.producers.get(key)
                     seen = seen or ProducerState(row.producer_epoch, 0, ())
                     producers[key] = seen.then(row, offset, bundle.created_ms)
@@ -240,7 +244,7 @@ class Fold:
             for bundle in bundles
             for slice_ in bundle.slices
         ]
-        rows.sort(key=lambda row: (*row.slice.place, row.slice.base_offset))
+        rows.sort(key=lambda row: (*row.slice.topic_partition, row.slice.base_offset))
         return Checkpoint(
             lane=self.lane,
             seq=self.seq,
@@ -257,7 +261,7 @@ class Fold:
             ),
             writes=tuple([write for _, write in sorted(self.writes.items())]),
             marks=tuple([Mark(*key, seen) for key, seen in sorted(self.marks.items())]),
-            roll=tuple(rows),
+            slice_index=tuple(rows),
         )
 
     @classmethod

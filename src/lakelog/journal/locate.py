@@ -41,7 +41,7 @@ def slices_of(held: KnownBundle, topic_partition: TopicIdPartition) -> Iterator[
     """Yield the slices of one partition in a bundle."""
     slices = held.bundle.slices
     at = bisect_left(slices, topic_partition)
-    while at < len(slices) and slices[at].place == topic_partition:
+    while at < len(slices) and slices[at].topic_partition == topic_partition:
         yield slices[at]
         at += 1
 
@@ -101,11 +101,11 @@ def _placed(
 
 def _indexed(checkpoint: Checkpoint, topic_partition: TopicIdPartition) -> Iterator[LocatedSlice]:
     """Yield what the roll of a checkpoint has of a partition."""
-    roll = checkpoint.roll
-    at = bisect_left(roll, topic_partition, key=lambda row: row.slice.place)
+    slice_index = checkpoint.slice_index
+    at = bisect_left(slice_index, topic_partition, key=lambda row: row.slice.topic_partition)
     # By index: a slice of the roll would copy all that stands behind it, for every read.
-    while at < len(roll) and roll[at].slice.place == topic_partition:
-        seq, one, epoch = roll[at]
+    while at < len(slice_index) and slice_index[at].slice.topic_partition == topic_partition:
+        seq, one, epoch = slice_index[at]
         yield LocatedSlice(seq, epoch, one)
         at += 1
 
@@ -192,7 +192,7 @@ def _checkpoint(lane: Lane, seq: int) -> Work[Checkpoint | None]:
 
 
 def _rows(checkpoint: Checkpoint) -> int:
-    return len(checkpoint.ends) + len(checkpoint.roll)
+    return len(checkpoint.ends) + len(checkpoint.slice_index)
 
 
 def _end(checkpoint: Checkpoint, topic_partition: TopicIdPartition) -> int:

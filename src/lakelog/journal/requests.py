@@ -60,7 +60,7 @@ class Append(NamedTuple):
     A tuple, because a broker makes thousands of them in a second.
     """
 
-    place: tuple[bytes, int]
+    topic_partition: tuple[bytes, int]
     """The id of the topic, and the partition."""
     body: Bytes
     rows: tuple[BatchRow, ...]
@@ -74,11 +74,11 @@ class Append(NamedTuple):
 
     @property
     def topic(self) -> bytes:
-        return self.place[0]
+        return self.topic_partition[0]
 
     @property
     def partition(self) -> int:
-        return self.place[1]
+        return self.topic_partition[1]
 
     @property
     def is_plain(self) -> bool:
@@ -90,7 +90,7 @@ class Append(NamedTuple):
 class Begin:
     """The first batch of a partition gets this offset, because history has what lies before."""
 
-    place: tuple[bytes, int]
+    topic_partition: tuple[bytes, int]
     offset: int
     is_plain: ClassVar[bool] = False
 

@@ -112,7 +112,7 @@ def unsealed_ranges(
     newest back to the first that is needed.
     """
     need = {
-        member.where.place: (start, until)
+        member.where.topic_partition: (start, until)
         for member, (start, until) in wanted.items()
         if start < until
     }
@@ -125,9 +125,9 @@ def unsealed_ranges(
     ranges: list[LocatedRange] = []
     seqs: list[int] = []
     # Partitions as they lie in a bundle: so it is enough to sort by bundles.
-    for member in sorted(wanted, key=lambda member: member.where.place):
+    for member in sorted(wanted, key=lambda member: member.where.topic_partition):
         at, next_offset = wanted[member]
-        for piece in found.pieces(member.where.place):
+        for piece in found.pieces(member.where.topic_partition):
             seq, _, base, offsets, _, size, write = piece
             if base > at:
                 break
@@ -210,7 +210,7 @@ def _collect(lane: Lane, found: _Found) -> Work[int | None]:
             left = found.left()
             checkpoint = None if body is None else checkpoint_in(body, lane, mark, left)
             if checkpoint is not None and checkpoint.first <= low + 1:
-                found.add(row for row in reversed(checkpoint.roll) if row[0] > low)
+                found.add(row for row in reversed(checkpoint.slice_index) if row[0] > low)
             else:
                 yield from _directories(lane, found, low + 1, mark + 1)
     return max(lowest, floor)

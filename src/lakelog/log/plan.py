@@ -73,11 +73,11 @@ def history_bytes(manifest: Manifest) -> int:
     return pages + sum(row.length for row in manifest.segments)
 
 
-def journal_bytes(lane: Lane, place: tuple[bytes, int], start: int) -> Work[int]:
+def journal_bytes(lane: Lane, topic_partition: tuple[bytes, int], start: int) -> Work[int]:
     """Return about how many bytes of a partition lie in the journal, from an offset on."""
-    offset, end, size = start, lane.known.fold.end(place), 0
+    offset, end, size = start, lane.known.fold.end(topic_partition), 0
     for _ in range(RUNS_MAX):
-        run = yield from locate_run(lane, place, offset, EVERYTHING_BYTES)
+        run = yield from locate_run(lane, topic_partition, offset, EVERYTHING_BYTES)
         size += sum(one.slice.length for one in run)
         if not run:
             break  # The end, or what has fallen below the floor meanwhile.

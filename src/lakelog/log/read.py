@@ -215,7 +215,7 @@ def _is_in(known: Snapshot | None, path: PartitionPath, manifest: Manifest, offs
 
 
 def _bounds(known: Snapshot, path: PartitionPath, manifest: Manifest) -> Bounds:
-    end = max(known.fold.end(path.place), manifest.sealed_end)
+    end = max(known.fold.end(path.topic_partition), manifest.sealed_end)
     return Bounds(min(manifest.log_start, end), end)
 
 
@@ -241,7 +241,7 @@ def _run(body: Bytes) -> _Run | None:
 def _unsealed(
     lane: Lane, path: PartitionPath, offset: int, size_bytes_max: int
 ) -> Work[_Run | None]:
-    placed = yield from locate_run(lane, path.place, offset, size_bytes_max)
+    placed = yield from locate_run(lane, path.topic_partition, offset, size_bytes_max)
     if not placed:
         return None
     first = placed[0]

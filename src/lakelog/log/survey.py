@@ -146,7 +146,7 @@ class Survey:
         fold = self.lane(member.lane).known.fold
         if fold.is_deleted(member.where.topic):
             raise _deleted(member)
-        return fold.end(member.where.place)
+        return fold.end(member.where.topic_partition)
 
     def extents(self, members: Sequence[PartitionRef]) -> Work[list[Extent]]:
         """Read the manifests of partitions whose lanes have been looked at.
@@ -197,7 +197,7 @@ def _names(selection: Selection) -> list[str] | None:
 def _members(topic: Topic) -> Iterable[PartitionRef]:
     compacted = "compact" in cleanup_policy(topic.configs)
     for partition in range(topic.partitions):
-        yield PartitionRef(topic.name, topic.where(partition), topic.lane(partition), compacted)
+        yield PartitionRef(topic.name, topic.path_of(partition), topic.lane(partition), compacted)
 
 
 def _deleted(member: PartitionRef) -> NotFoundError:

@@ -82,7 +82,7 @@ def newest(
     times += [row.max_timestamp for row in manifest.segments if row.next_offset > now.log_start]
     offset = max(manifest.sealed_end, now.log_start)
     while offset < now.end:
-        placed = yield from locate_run(lane, path.place, offset, RUN_BYTES)
+        placed = yield from locate_run(lane, path.topic_partition, offset, RUN_BYTES)
         if not placed:
             raise UnavailableError(f"{path}: the partition changed while it was read; try again")
         times += [one.slice.max_timestamp for one in placed]
@@ -122,9 +122,9 @@ def _unsealed_from(
     lane: Lane, path: PartitionPath, offset: int, timestamp: int
 ) -> Work[int | None]:
     """Return the first offset of a slice of the journal that is late enough; None: none is."""
-    end = lane.known.fold.end(path.place)
+    end = lane.known.fold.end(path.topic_partition)
     while offset < end:
-        placed = yield from locate_run(lane, path.place, offset, RUN_BYTES)
+        placed = yield from locate_run(lane, path.topic_partition, offset, RUN_BYTES)
         if not placed:
             raise NotFoundError(f"offset {offset} has left the journal: look again")
         for one in placed:

@@ -95,17 +95,21 @@ def catalog_of(topics: list[Topic]) -> dict[bytes, Topic]:
     return {one.id: one for topic in topics for one in topic.incarnations()}
 
 
-def path_of(catalog: Catalog, place: TopicIdPartition) -> PartitionPath | None:
+def path_of(catalog: Catalog, topic_partition: TopicIdPartition) -> PartitionPath | None:
     """Return where the history of a partition is; None: nobody knows its topic."""
-    topic = catalog.get(place[0])
-    return None if topic is None else topic.where(place[1])
+    topic = catalog.get(topic_partition[0])
+    return None if topic is None else topic.path_of(topic_partition[1])
 
 
 def try_histories(
-    places: Iterable[TopicIdPartition], catalog: Catalog
+    topic_partitions: Iterable[TopicIdPartition], catalog: Catalog
 ) -> Work[dict[PartitionPath, Manifest | LakelogError]]:
     """Return the manifest of each partition whose topic is known, or why it cannot be read."""
-    wheres = [where for place in places if (where := path_of(catalog, place)) is not None]
+    wheres = [
+        where
+        for topic_partition in topic_partitions
+        if (where := path_of(catalog, topic_partition)) is not None
+    ]
     return dict(zip(wheres, (yield from try_manifests(wheres)), strict=True))
 
 
@@ -138,22 +142,22 @@ def plan_seal(backlog: Backlog, catalog: Catalog, settings: SealSettings) -> lis
     sizes: dict[TopicIdPartition, int] = {}
     for held in backlog.bundles:
         for slice_ in held.bundle.slices:
-            sizes[slice_.place] = sizes.get(slice_.place, 0) + slice_.length
+            sizes[slice_.topic_partition] = sizes.get(slice_.topic_partition, 0) + slice_.length
     batches: list[SealBatch] = []
     wheres: list[PartitionPath] = []
     size = 0
-    for place in sorted(sizes):
-        where = path_of(catalog, place)
-        if where is None or catalog[place[0]].deleted:
+    for topic_partition in sorted(sizes):
+        where = path_of(catalog, topic_partition)
+        if where is None or catalog[topic_partition[0]].deleted:
             continue
-        if wheres and size + sizes[place] > settings.group_bytes:
+        if wheres and size + sizes[topic_partition] > settings.group_bytes:
             batches.append(SealBatch(tuple(wheres), backlog.bundles, size))
             wheres, size = [], 0
-        if sizes[place] > settings.group_bytes:
+        if sizes[topic_partition] > settings.group_bytes:
             batches += _parts(where, backlog.bundles, settings.group_bytes)
             continue
         wheres.append(where)
-        size += sizes[place]
+        size += sizes[topic_partition]
     if wheres:
         batches.append(SealBatch(tuple(wheres), backlog.bundles, size))
     return batches
@@ -166,7 +170,7 @@ def _parts(
     some: list[KnownBundle] = []
     size, follows = 0, False
     for held in bundles:
-        length = sum(one.length for one in slices_of(held, where.place))
+        length = sum(one.length for one in slices_of(held, where.topic_partition))
         if some and size + length > group_bytes:
             yield SealBatch((where,), tuple(some), size, follows)
             some, size, follows = [], 0, True

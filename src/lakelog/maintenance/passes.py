@@ -271,7 +271,7 @@ def maintain_partition(
 
     Two requests, where there is nothing to do: the objects are listed, then the manifest is read.
     """
-    where = topic.where(partition)
+    where = topic.path_of(partition)
     infos = yield from list_objects(where.prefix)
     manifest = yield from read_manifest(where)
     manifest = yield from retain_partition(topic, where, ids, now_ms=now_ms, manifest=manifest)

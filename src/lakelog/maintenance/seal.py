@@ -92,11 +92,11 @@ def seal_batch(
     for where in group.wheres:
         manifest = yield from begin_seal(lane, group, where, write, since_ms)
         if manifest is not None:
-            begun[where.place] = manifest
+            begun[where.topic_partition] = manifest
     if not begun:
         return Sealed()
     try:
-        ends = {place: manifest.sealed_end for place, manifest in begun.items()}
+        ends = {topic_partition: manifest.sealed_end for topic_partition, manifest in begun.items()}
         pieces = yield from _read(lane.number, group, ends)
     except NotFoundError:
         return Sealed(abandoned=len(begun))  # The floor has passed. The sweep cancels the intents.
@@ -104,9 +104,9 @@ def seal_batch(
         lane.counters["seal passed"] += 1
         return Sealed(abandoned=len(begun))
     flows = (
-        _write(lane, where, begun[where.place], mine, settings, write)
+        _write(lane, where, begun[where.topic_partition], mine, settings, write)
         for where in group.wheres
-        if (mine := pieces.get(where.place))
+        if (mine := pieces.get(where.topic_partition))
     )
     return sum((yield from together(flows, _at_once(pieces, settings))), Sealed())
 
@@ -125,7 +125,7 @@ def begin_seal(
     """Announce what will be sealed of a partition; None if there is nothing."""
     write = write_id.hex()
     manifest = yield from read_manifest(where)
-    slices = [one for held in group.bundles for one in slices_of(held, where.place)]
+    slices = [one for held in group.bundles for one in slices_of(held, where.topic_partition)]
     # The first slice says where those end that the floor has passed without a sealer.
     ends = [one.base_offset for one in slices[:1]] + [one.next_offset for one in slices]
     unread = max((end for end in ends if end <= manifest.log_start), default=0)
@@ -184,7 +184,7 @@ def _read(
     ``ends`` says where the history of each ends.
     """
     first, last = min(ends), max(ends)
-    pieces: dict[TopicIdPartition, list[_Piece]] = {place: [] for place in ends}
+    pieces: dict[TopicIdPartition, list[_Piece]] = {topic_partition: [] for topic_partition in ends}
     for at in range(0, len(group.bundles), WINDOW):
         some = [
             (held, span)
@@ -206,7 +206,9 @@ def _span(
     held: KnownBundle, first: TopicIdPartition, last: TopicIdPartition
 ) -> tuple[int, int] | None:
     """Return the range of a bundle that holds the partitions from ``first`` to ``last``."""
-    mine = [one for one in held.bundle.slices if first <= one.place <= last and one.write < 0]
+    mine = [
+        one for one in held.bundle.slices if first <= one.topic_partition <= last and one.write < 0
+    ]
     return (mine[0].position, mine[-1].position + mine[-1].length) if mine else None
 
 
@@ -221,13 +223,13 @@ def _cut(
     view, bundle = memoryview(body), held.bundle
     key = bundle_key(lane, bundle.seq)
     for one in bundle.slices:
-        if one.next_offset <= ends.get(one.place, one.next_offset) or one.write >= 0:
+        if one.next_offset <= ends.get(one.topic_partition, one.next_offset) or one.write >= 0:
             continue
         run = view[one.position - start : one.position - start + one.length]
         placed = place_batches(run, one.base_offset, bundle.epoch, where=key)
         if len(placed) != one.length:
             raise CorruptError(f"{len(placed)} bytes of {one.length}", at=one.position, where=key)
-        pieces[one.place].append(
+        pieces[one.topic_partition].append(
             _Piece(one.base_offset, one.next_offset, placed, bundle.created_ms)
         )
 
@@ -239,12 +241,12 @@ def _staged(
     pieces: dict[TopicIdPartition, list[_Piece]],
 ) -> Work[None]:
     for one in held.bundle.slices:
-        if one.write < 0 or one.next_offset <= ends.get(one.place, one.next_offset):
+        if one.write < 0 or one.next_offset <= ends.get(one.topic_partition, one.next_offset):
             continue
         body = yield from read_slice(lane, held, one)
         piece = _Piece(one.base_offset, one.next_offset, body, held.bundle.created_ms)
-        pieces[one.place].append(piece)
-        pieces[one.place].sort(key=lambda piece: piece.base_offset)
+        pieces[one.topic_partition].append(piece)
+        pieces[one.topic_partition].sort(key=lambda piece: piece.base_offset)
 
 
 # ---------------------------------------------------------------------------- writing
@@ -288,13 +290,23 @@ def make_seal_batch(
     Raises:
         NotFoundError: a bundle is gone: the floor has passed.
     """
-    wanted = {where.place: ends[where.place] for where in group.wheres if where.place in ends}
+    wanted = {
+        where.topic_partition: ends[where.topic_partition]
+        for where in group.wheres
+        if where.topic_partition in ends
+    }
     if not wanted:
         return []
     pieces = yield from _read(lane, group, wanted)
-    wheres = [where for where in group.wheres if pieces.get(where.place)]
+    wheres = [where for where in group.wheres if pieces.get(where.topic_partition)]
     flows = (
-        _put_segments(where, pieces[where.place], settings, write, plain=where.place not in burnt)
+        _put_segments(
+            where,
+            pieces[where.topic_partition],
+            settings,
+            write,
+            plain=where.topic_partition not in burnt,
+        )
         for where in wheres
     )
     made = yield from together(flows, _at_once(pieces, settings))

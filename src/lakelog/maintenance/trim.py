@@ -104,20 +104,28 @@ def _target(sealed: int, checkpoint: int) -> int:
 def _sealed_to(lane: Lane, backlog: Backlog, catalog: Catalog) -> Work[int]:
     """Return the first seq of which something is not sealed."""
     fold = lane.fold
-    places = dict.fromkeys(one.place for held in backlog.bundles for one in held.bundle.slices)
-    left = [place for place in places if fold is None or not fold.is_deleted(place[0])]
+    topic_partitions = dict.fromkeys(
+        one.topic_partition for held in backlog.bundles for one in held.bundle.slices
+    )
+    left = [
+        topic_partition
+        for topic_partition in topic_partitions
+        if fold is None or not fold.is_deleted(topic_partition[0])
+    ]
     found = yield from try_histories(left, catalog)
     for answer in found.values():
         if isinstance(answer, UnavailableError):
             raise answer
     # What a damaged one says is not known: so nothing of its partition counts as sealed, and the
     # floor stays before it.
-    manifests = {where.place: one for where, one in found.items() if isinstance(one, Manifest)}
+    manifests = {
+        where.topic_partition: one for where, one in found.items() if isinstance(one, Manifest)
+    }
     for held in backlog.bundles:
         for one in held.bundle.slices:
             if fold is not None and fold.is_deleted(one.topic):
                 continue
-            manifest = manifests.get(one.place)
+            manifest = manifests.get(one.topic_partition)
             if manifest is None:
                 return held.bundle.seq
             safe = manifest.deleted or one.next_offset <= manifest.sealed_end
@@ -174,17 +182,17 @@ def _is_right(lane: Lane, backlog: Backlog, checkpoint: Checkpoint) -> Work[bool
             if fold.flaw(held.bundle):
                 return False
             fold = fold.after(held.bundle)
-    plain = replace(checkpoint, first=checkpoint.seq, roll=())
+    plain = replace(checkpoint, first=checkpoint.seq, slice_index=())
     known = {held.bundle.seq: held.bundle for held in held_here}
     # Sets: a roll has as many rows as its bundles have slices, which may be a million.
     slices = {
         seq: frozenset(known[seq].slices)
-        for seq in {row.seq for row in checkpoint.roll}
+        for seq in {row.seq for row in checkpoint.slice_index}
         if seq in known
     }
     rolled = all(
         row.slice in slices[row.seq] and row.epoch == known[row.seq].epoch
-        for row in checkpoint.roll
+        for row in checkpoint.slice_index
         if row.seq in slices
     )
     return rolled and fold.seq == checkpoint.seq and fold.checkpoint(()) == plain
@@ -231,7 +239,7 @@ def reap(lane: Lane, now_ms: int) -> Work[int]:
 def append_topic_tombstones(lane: Lane, topics: list[Topic]) -> Work[None]:
     """Tell a lane of deleted topics, if whoever deleted them did not live to do it."""
     yield from refresh(lane)
-    known = {place[0] for place in lane.known.fold.ends}
+    known = {topic_partition[0] for topic_partition in lane.known.fold.ends}
     gone = [
         DeleteTopic(topic=one.id)
         for topic in topics

@@ -63,7 +63,7 @@ class PartitionPath:
         return manifest_key(self.path, self.partition)
 
     @property
-    def place(self) -> tuple[bytes, int]:
+    def topic_partition(self) -> tuple[bytes, int]:
         return self.topic, self.partition
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class PartitionPath:
             manifest = decode_manifest(body)
         except (CorruptError, UnsupportedError) as error:
             raise type(error)(error.what, at=error.at, where=self.manifest_key) from error
-        if (manifest.topic, manifest.partition) != self.place:
+        if (manifest.topic, manifest.partition) != self.topic_partition:
             what = f"it is of partition {manifest.partition} of topic {manifest.topic.hex()}"
             raise CorruptError(what, at=0, where=self.manifest_key)
         return manifest

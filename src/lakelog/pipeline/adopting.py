@@ -218,34 +218,34 @@ class Importing:
         told: list[Result] = []
         columns = (table.column(name).to_pylist() for name in ("topic", "partition", "made"))
         for name, partition, made in zip(*columns, strict=True):
-            place = name, partition
+            topic_partition = name, partition
             if not made:
-                self._flawed.add(place)
-            if place not in self._flawed:
-                told += self._take(place, json.loads(made))
-        for place, parts in self._waiting.items():
-            ready = _without_open(parts, self._open.get(place, {}))
-            where = self._topics[place[0]].where(place[1])
+                self._flawed.add(topic_partition)
+            if topic_partition not in self._flawed:
+                told += self._take(topic_partition, json.loads(made))
+        for topic_partition, parts in self._waiting.items():
+            ready = _without_open(parts, self._open.get(topic_partition, {}))
+            where = self._topics[topic_partition[0]].path_of(topic_partition[1])
             adopted = bool(ready) and run(_adopt(where, ready, self._host.ids), self._perform)
             if adopted:
-                self._waiting[place] = parts[len(ready) :]
+                self._waiting[topic_partition] = parts[len(ready) :]
         return told
 
-    def _take(self, place: TopicPartition, part: Part) -> list[Result]:
-        still = self._open.setdefault(place, {})
+    def _take(self, topic_partition: TopicPartition, part: Part) -> list[Result]:
+        still = self._open.setdefault(topic_partition, {})
         unlisted = [producer for producer in part["unlisted"] if producer in still]
         if unlisted:
-            self._flawed.add(place)
+            self._flawed.add(topic_partition)
             what = (
                 f"a transaction of producer {unlisted[0]} from offset {still[unlisted[0]]} on was "
                 "aborted, and no .txnindex says so: bring all files of the directory"
             )
-            return [_refused(place, what)]
+            return [_refused(topic_partition, what)]
         for producer in part["ended"]:
             still.pop(producer, None)
         for producer, first in part["open"]:
             still.setdefault(producer, first)
-        self._waiting.setdefault(place, []).append(part)
+        self._waiting.setdefault(topic_partition, []).append(part)
         return []
 
     def end(self) -> list[Result]:
@@ -254,11 +254,11 @@ class Importing:
             return []
         told = [
             _refused(
-                place,
-                f"a transaction is open from offset {min(self._open[place].values())} on: let it "
-                "end, then import again",
+                topic_partition,
+                f"a transaction is open from offset {min(self._open[topic_partition].values())} "
+                "on: let it end, then import again",
             )
-            for place, parts in self._waiting.items()
+            for topic_partition, parts in self._waiting.items()
             if parts
         ]
         if not told:
@@ -272,10 +272,10 @@ class Importing:
     def _begin(self, topic: Topic, lanes: Mapping[int, Lane]) -> None:
         begins: dict[int, list[Begin]] = {}
         for partition in range(topic.partitions):
-            where = topic.where(partition)
+            where = topic.path_of(partition)
             end = run(read_manifest(where), self._perform).sealed_end
             if end:
-                begin = Begin(place=where.place, offset=end)
+                begin = Begin(topic_partition=where.topic_partition, offset=end)
                 begins.setdefault(topic.lane(partition), []).append(begin)
         for number, requests in sorted(begins.items()):
             for outcome in run(append(lanes[number], requests), self._perform):
@@ -292,8 +292,10 @@ class Importing:
                     )
 
 
-def _refused(place: TopicPartition, what: str) -> Result:
-    return Subject(*place, 0, f"{place[0]}-{place[1]}").found("refused", what)
+def _refused(topic_partition: TopicPartition, what: str) -> Result:
+    return Subject(*topic_partition, 0, f"{topic_partition[0]}-{topic_partition[1]}").found(
+        "refused", what
+    )
 
 
 def _without_open(parts: Sequence[Part], still: Mapping[int, int]) -> list[Part]:

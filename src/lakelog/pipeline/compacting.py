@@ -79,7 +79,7 @@ class CompactUnit:
 
     @property
     def where(self) -> PartitionPath:
-        return self.topic.where(self.partition)
+        return self.topic.path_of(self.partition)
 
     @property
     def subject(self) -> Subject:
@@ -109,7 +109,7 @@ class Compact(TargetJob):
         for topic in topics:
             if not topic.is_open or "compact" not in cleanup_policy(topic.configs):
                 continue
-            wheres = [topic.where(partition) for partition in range(topic.partitions)]
+            wheres = [topic.path_of(partition) for partition in range(topic.partitions)]
             wheres = [one for one in wheres if self.selection.wants(topic.name, one.partition)]
             flows = [tried(plan_partitions([where])) for where in wheres]
             for where, found in zip(wheres, run_by_threads(flows, perform), strict=True):

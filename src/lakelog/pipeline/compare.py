@@ -113,8 +113,10 @@ class Compare(SourceJob):
         )
         pairs = [
             pair
-            for place in sorted(left.keys() | right.keys())
-            for pair in _pairs(place, left.get(place, []), right.get(place, []))
+            for topic_partition in sorted(left.keys() | right.keys())
+            for pair in _pairs(
+                topic_partition, left.get(topic_partition, []), right.get(topic_partition, [])
+            )
         ]
         pieces = [piece for side in (left, right) for held in side.values() for piece in held]
         objects, expected = expected_reads(pieces)
@@ -169,12 +171,13 @@ class Compare(SourceJob):
 
 def _by_partition(pieces: list[Any]) -> dict[tuple[str, int], list[Piece]]:
     return {
-        place: list(held) for place, held in groupby(pieces, key=lambda p: (p.topic, p.partition))
+        topic_partition: list(held)
+        for topic_partition, held in groupby(pieces, key=lambda p: (p.topic, p.partition))
     }
 
 
-def _pairs(place: tuple[str, int], left: list[Piece], right: list[Piece]) -> list[Pair]:
-    topic, partition = place
+def _pairs(topic_partition: tuple[str, int], left: list[Piece], right: list[Piece]) -> list[Pair]:
+    topic, partition = topic_partition
     starts: list[tuple[int, Piece | None]] = [(piece.base_offset, piece) for piece in left]
     starts = [(0, starts[0][1]), *starts[1:]] if starts else [(0, None)]
     pairs: list[Pair] = []

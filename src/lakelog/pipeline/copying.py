@@ -110,7 +110,7 @@ class Copy(TransferJob):
         for extent in extents:
             low = 0
             if topic is not None:
-                where = topic.where(extent.member.partition)
+                where = topic.path_of(extent.member.partition)
                 low = run(read_manifest(where), connect(TARGET)).sealed_end
             end = run(_end(survey, extent, self.at_ms), connect(SOURCE))
             units += _units(extent, survey.rules, low, end, self.segment_bytes)
@@ -158,7 +158,7 @@ class Copy(TransferJob):
         """Bring one range."""
         member = unit.member
         subject = Subject(self.name, member.partition, unit.base_offset, str(member))
-        where = self.topics[self.name].where(member.partition)
+        where = self.topics[self.name].path_of(member.partition)
         taken = SegmentTaker(where, unit.base_offset, self.segment_bytes)
         lane = new_lane(member.lane, unit.rules, *self.host)
         at = unit.base_offset

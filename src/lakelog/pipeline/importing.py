@@ -77,11 +77,11 @@ class Import(TransferJob):
         """List the directories, and see how far an earlier run has come."""
         run(open_namespace(), connect(TARGET))
         logs = {
-            place: segments
-            for place, segments in find_logs(
+            topic_partition: segments
+            for topic_partition, segments in find_logs(
                 connect(SOURCE), "kafka", self.selection, self.folders
             ).items()
-            if self._wants(place[0])
+            if self._wants(topic_partition[0])
         }
         if not logs:
             raise InvalidInputError("there is no topic in these directories: check their paths")
@@ -92,7 +92,7 @@ class Import(TransferJob):
             end = 0
             if topic is not None:
                 self._check_begun(topic, logs)
-                end = run(read_manifest(topic.where(partition)), connect(TARGET)).sealed_end
+                end = run(read_manifest(topic.path_of(partition)), connect(TARGET)).sealed_end
             aborted = run(aborted_in(segments), connect(SOURCE))
             units += sources_of(segments, end, aborted)
         objects, reads = expected_reads([unit.segment for unit in units])
@@ -132,10 +132,12 @@ class Import(TransferJob):
         """Make the topics that an earlier run has not made."""
         perform, host = connect(TARGET), self.host
         rules = run(open_namespace(), perform).rules
-        places = {(unit.segment.topic, unit.segment.partition): None for unit in plan.units}
+        topic_partitions = {
+            (unit.segment.topic, unit.segment.partition): None for unit in plan.units
+        }
         configs = {**KEEP_ALL, **self.configs}
         topics: dict[str, Topic] = {}
-        for name, count in _counts(places).items():
+        for name, count in _counts(topic_partitions).items():
             beginning = begin_topic(
                 name, partitions=count, lanes=rules.lanes, configs=configs, ids=host.ids
             )
@@ -149,7 +151,7 @@ class Import(TransferJob):
         """Bring one segment."""
         segment = unit.segment
         subject = subject_of(segment)
-        where = self.topics[segment.topic].where(segment.partition)
+        where = self.topics[segment.topic].path_of(segment.partition)
         low = max(segment.base_offset, unit.offset_from)
         taken = SegmentTaker(where, low, self.segment_bytes)
         try:
@@ -181,9 +183,9 @@ class Import(TransferJob):
 # ---------------------------------------------------------------------------- what there is to do
 
 
-def _counts(places: Mapping[tuple[str, int], Any]) -> dict[str, int]:
+def _counts(topic_partitions: Mapping[tuple[str, int], Any]) -> dict[str, int]:
     """Return how many partitions each topic has."""
     counts: dict[str, int] = {}
-    for name, partition in places:
+    for name, partition in topic_partitions:
         counts[name] = max(counts.get(name, 0), partition + 1)
     return counts

@@ -128,7 +128,7 @@ class KafkaReader:
                 **(options or {}),
             }
         )
-        self._place: tuple[str, int, int] | None = None
+        self._position: tuple[str, int, int] | None = None
         """Topic, partition, and the offset that comes next, of what is being read."""
         self._through: tuple[str, int, int] | None = None
         """Topic, partition and end of the range that was last read to its end."""
@@ -146,19 +146,19 @@ class KafkaReader:
             topics = self._consumer.list_topics(timeout=_WAIT_S).topics
             for topic, about in sorted(topics.items()):
                 for number in sorted(about.partitions):
-                    place = TopicPartition(topic, number)
-                    yield topic, number, *self._bounds(place)
+                    topic_partition = TopicPartition(topic, number)
+                    yield topic, number, *self._bounds(topic_partition)
         except KafkaException as error:
             raise UnavailableError(f"{self.url} does not answer: {error}") from error
 
-    def _bounds(self, place: Any) -> tuple[int, int]:
+    def _bounds(self, topic_partition: Any) -> tuple[int, int]:
         """Return the first offset, and the one behind the last; wait for a leader that moves."""
         from confluent_kafka import KafkaError, KafkaException
 
         moving = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
         for attempt in range(_MOVES_MAX):
             try:
-                low, high = self._consumer.get_watermark_offsets(place, timeout=_WAIT_S)
+                low, high = self._consumer.get_watermark_offsets(topic_partition, timeout=_WAIT_S)
             except KafkaException as error:
                 if attempt + 1 == _MOVES_MAX or error.args[0].code() not in moving:
                     raise
@@ -170,10 +170,10 @@ class KafkaReader:
     def _read(self, op: ReadRecords) -> pa.RecordBatch:
         from confluent_kafka import KafkaError, TopicPartition
 
-        place = op.topic, op.partition, op.offset
+        position = op.topic, op.partition, op.offset
         range_end = op.topic, op.partition, op.end
-        if self._place != place and self._through != range_end:
-            self._consumer.assign([TopicPartition(*place)])
+        if self._position != position and self._through != range_end:
+            self._consumer.assign([TopicPartition(*position)])
         rows: list[dict[str, Any]] = []
         while not rows and self._through != range_end:
             first = self._consumer.poll(_WAIT_S)
@@ -190,7 +190,7 @@ class KafkaReader:
                     raise UnavailableError(f"{op.topic}-{op.partition} at {op.offset}: {error}")
         # A consumer that went past the range, or told its end, does neither again.
         is_through = self._through == range_end or not rows
-        self._place = None if is_through else (*place[:2], rows[-1]["offset"] + 1)
+        self._position = None if is_through else (*position[:2], rows[-1]["offset"] + 1)
         return pa.RecordBatch.from_pylist(rows, schema=placed_schema())
 
 

@@ -163,11 +163,16 @@ class Seal(TargetJob):
             if isinstance(manifest, LakelogError):
                 bad.append(failed_partition(known.catalog[where.topic], where, manifest))
             elif manifest is not None:
-                announced[where.place] = manifest
+                announced[where.topic_partition] = manifest
         job = replace(
             self,
-            ends={place: manifest.sealed_end for place, manifest in announced.items()},
-            burnt=frozenset(place for place, manifest in announced.items() if manifest.burnt),
+            ends={
+                topic_partition: manifest.sealed_end
+                for topic_partition, manifest in announced.items()
+            },
+            burnt=frozenset(
+                topic_partition for topic_partition, manifest in announced.items() if manifest.burnt
+            ),
             write=write,
         )
         return Sealing(job, known, lanes, perform, bad)
@@ -235,7 +240,7 @@ class Sealing:
         # Not known is not unchanged: nothing of such a lane is committed.
         unchanged = dict(zip(known.backlogs, self._run_all(looks), strict=True))
         runs = {
-            where: _contiguous(some, self.job.ends[where.place])
+            where: _contiguous(some, self.job.ends[where.topic_partition])
             for where, some in rows.items()
             if unchanged[self._lanes[where]]
         }
@@ -273,10 +278,14 @@ def _unsealed(
     backlog: Backlog, catalog: Catalog
 ) -> Work[tuple[Backlog, list[tuple[PartitionPath, LakelogError]]]]:
     """Return a backlog without what manifests have already, and those that cannot be read."""
-    places = sorted({one.place for held in backlog.bundles for one in held.bundle.slices})
-    found = yield from try_histories(places, catalog)
+    topic_partitions = sorted(
+        {one.topic_partition for held in backlog.bundles for one in held.bundle.slices}
+    )
+    found = yield from try_histories(topic_partitions, catalog)
     ends = {
-        where.place: one.sealed_end for where, one in found.items() if isinstance(one, Manifest)
+        where.topic_partition: one.sealed_end
+        for where, one in found.items()
+        if isinstance(one, Manifest)
     }
     damaged = [(where, one) for where, one in found.items() if isinstance(one, LakelogError)]
     return replace(backlog, bundles=tuple(_thinned(backlog.bundles, ends))), damaged
@@ -284,8 +293,8 @@ def _unsealed(
 
 def _thin(batch: SealBatch) -> SealBatch:
     """Return a batch whose bundles say nothing but what is in it."""
-    places = dict.fromkeys((where.place for where in batch.wheres), 0)
-    return replace(batch, bundles=tuple(_thinned(batch.bundles, places)))
+    topic_partitions = dict.fromkeys((where.topic_partition for where in batch.wheres), 0)
+    return replace(batch, bundles=tuple(_thinned(batch.bundles, topic_partitions)))
 
 
 def _thinned(
@@ -296,7 +305,7 @@ def _thinned(
         slices = tuple(
             one
             for one in held.bundle.slices
-            if one[:2] in ends and one.next_offset > ends[one.place]
+            if one[:2] in ends and one.next_offset > ends[one.topic_partition]
         )
         if slices:
             staged = any(one.write >= 0 for one in slices)

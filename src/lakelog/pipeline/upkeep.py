@@ -197,7 +197,7 @@ class Retain(TargetJob):
             if isinstance(done, UnavailableError):
                 raise done  # The store does not answer: the task fails, and is tried again.
             if isinstance(done, LakelogError):
-                told = failed_partition(topic, topic.where(partition), done)
+                told = failed_partition(topic, topic.path_of(partition), done)
                 findings += told.findings
                 outcome, done = told.outcome, (0, True)
             swept, left = swept + done[0], left or done[1]
@@ -267,4 +267,4 @@ def _partitions(
     for topic in topics:
         for partition in range(topic.partitions if topic.is_open else 0):
             if selection.wants(topic.name, partition):
-                yield topic, topic.where(partition)
+                yield topic, topic.path_of(partition)

@@ -1,6 +1,6 @@
 """One Arrow batch on its way: buffers that parsers and gatherers fill, turn by turn.
 
-A turn is a few thousand records: a parser notes them, then their keys, values and headers are
+A turn is a few thousand records: a parser noted them, then their keys, values and headers are
 copied behind those of the turns before. Buffers of bytes are as large as the batch may become,
 which costs address space and no memory: what is not touched is not there.
 """
@@ -52,7 +52,7 @@ class Columns:
         self.arrays = np.zeros(f.ARRAYS, np.int64)
         self.sums = np.zeros(f.SUMS, np.int64)
         self._pool = Pool()
-        self.notes = self._pool.lend(TURN_ROWS * 4 * f.NOTE_WIDTH)
+        self.noted = self._pool.lend(TURN_ROWS * 4 * f.NOTE_WIDTH)
         self._room = rows_max
         self._filling: _Filling | None = None
 
@@ -65,7 +65,7 @@ class Columns:
     ) -> Generator[pa.RecordBatch, None, int]:
         """Call a parser until it has ended, and yield the batches that become full.
 
-        What it notes lies at ``address``, in pieces (batches, blocks) of ``largest`` bytes at the
+        What it noted lies at ``address``, in pieces (batches, blocks) of ``largest`` bytes at the
         most. Returns what it ended with.
         """
         while True:
@@ -116,20 +116,20 @@ class _Filling:
         limits[f.L_BYTES_MAX] = self._bytes_max - self._taken
         for at, name in enumerate(_WIDTHS):
             columns.arrays[at] = self._arrays[name].address + rows * _WIDTHS[name]
-        columns.arrays[f.A_NOTES] = columns.notes.address
+        columns.arrays[f.A_NOTES] = columns.noted.address
         columns.sums[:] = 0
         return turn
 
     def end_turn(self, address: int) -> None:
         """Copy what the parser noted."""
-        sums, notes = self._columns.sums, self._columns.notes.address
+        sums, noted = self._columns.sums, self._columns.noted.address
         rows = int(sums[f.N_ROWS])
         if not rows:
             return
         for column in self._bytes.values():
-            column.gather(address, notes, self.rows, rows, sums)
+            column.gather(address, noted, self.rows, rows, sums)
         if sums[f.N_HEADED_ROWS] and "headers" in self._columns.schema.names:
-            self._headers.append(_gather_headers(self._lend, address, notes, sums))
+            self._headers.append(_gather_headers(self._lend, address, noted, sums))
         else:
             self._headers.append(rows)
         self.rows += rows
@@ -165,11 +165,11 @@ class _BytesColumn:
         self._bits: pa.Buffer | None = None
         self._size = self._nulls = 0
 
-    def gather(self, address: int, notes: int, first_row: int, rows: int, sums: Array) -> None:
+    def gather(self, address: int, noted: int, first_row: int, rows: int, sums: Array) -> None:
         if sums[self._sign] < 0 and self._bits is None:
             self._bits = _ones(self._lend, self._room)
         self._nulls += gather_bytes(
-            address, rows, notes, self._field, self._ends.address, self._data.address,
+            address, rows, noted, self._field, self._ends.address, self._data.address,
             self._bits.address if self._bits else 0, first_row, self._size,
         )  # fmt: skip
         self._size += int(sums[self._total])
@@ -186,14 +186,14 @@ def _ones(lend: Lend, items: int) -> pa.Buffer:
     return bits
 
 
-def _gather_headers(lend: Lend, address: int, notes: int, sums: Array) -> pa.Array:
+def _gather_headers(lend: Lend, address: int, noted: int, sums: Array) -> pa.Array:
     rows, count, headed = (int(sums[i]) for i in (f.N_ROWS, f.N_HEADERS, f.N_HEADED_ROWS))
     lists, key_ends, value_ends = lend(4 * rows + 4), lend(4 * count + 4), lend(4 * count + 4)
     keys = lend(int(sums[f.N_HEADER_KEY_BYTES]))
     values = lend(int(sums[f.N_HEADER_VALUE_BYTES]))
     list_bits, value_bits = _ones(lend, rows), _ones(lend, count)
     nulls = gather_headers(
-        address, rows, notes, lists.address, list_bits.address, key_ends.address, keys.address,
+        address, rows, noted, lists.address, list_bits.address, key_ends.address, keys.address,
         value_ends.address, values.address, value_bits.address,
     )  # fmt: skip
     key_parts = [None, key_ends, keys]

@@ -130,19 +130,26 @@ def _segment_batches(segment: SegmentRef, perform: Perform) -> Iterator[Row]:
     def give(wanted: Range) -> bytes:
         return run(segment.read(wanted), perform)
 
-    place = segment.topic, segment.partition
+    topic_partition = segment.topic, segment.partition
     data = segment.key(segment.fmt.suffix)
     for found in walk_blocks(segment.fmt.walk(segment.files, span=NOTHING), give):
         match found:
             case Block(header=None):
                 nothing = (None, None, found.count, *_NO_HEADER[3:])
-                yield (*place, data, found.position, found.size, *nothing, None)
+                yield (*topic_partition, data, found.position, found.size, *nothing, None)
             case Block(header=BatchHeader() as header):
-                yield (*place, data, found.position, found.size, *_header_row(header), None)
+                yield (
+                    *topic_partition,
+                    data,
+                    found.position,
+                    found.size,
+                    *_header_row(header),
+                    None,
+                )
             case Damage(error=error):
                 key = segment.key(error.where or segment.fmt.suffix)
                 what = f"at byte {error.at}: {error.what}"
-                yield (*place, key, found.position, found.size, *_NO_HEADER, what)
+                yield (*topic_partition, key, found.position, found.size, *_NO_HEADER, what)
 
 
 def _header_row(header: BatchHeader) -> Row:

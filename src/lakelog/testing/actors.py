@@ -38,22 +38,22 @@ def reader(town: Town, process: Process) -> Work[None]:
     while True:
         yield Wait(town.world.some(1_000, 15_000))
         topic, partition = town.some_partition()
-        where = topic.where(partition)
-        truth, place = town.truth, where.place
-        asked = Bounds(truth.starts.get(place, 0), truth.end(place))
+        where = topic.path_of(partition)
+        truth, topic_partition = town.truth, where.topic_partition
+        asked = Bounds(truth.starts.get(topic_partition, 0), truth.end(topic_partition))
         offset = town.some_offset(asked)
         size = random.choice((1, 300, 100_000))
-        known = memory.setdefault(place, Known()) if random.random() < 0.5 else None
+        known = memory.setdefault(topic_partition, Known()) if random.random() < 0.5 else None
         found = yield from town.judged(
-            read(lane, where, offset, size, known), topic, place, offset, asked
+            read(lane, where, offset, size, known), topic, topic_partition, offset, asked
         )
         town.count_ways(lane)
         if found is None:
             continue
-        last = seen.get(place, Bounds(0, 0))
+        last = seen.get(topic_partition, Bounds(0, 0))
         if found.bounds.end < last.end or found.bounds.log_start < last.log_start:
             raise Anomaly(f"J5: {found.bounds} after {last}")
-        seen[place] = found.bounds
+        seen[topic_partition] = found.bounds
 
 
 def keeper(town: Town, process: Process) -> Work[None]:
@@ -103,8 +103,8 @@ def admin(town: Town, process: Process) -> Work[None]:
 
 
 def _delete_records(town: Town, topic: Topic) -> Work[None]:
-    where = topic.where(town.random.randrange(topic.partitions))
-    end = town.truth.end(where.place)
+    where = topic.path_of(town.random.randrange(topic.partitions))
+    end = town.truth.end(where.topic_partition)
     if end:
         start, write = town.random.randrange(end + 1), town.world.ids().hex()
         yield from change_manifest(where, write, lambda now: changes.start(now, write, start))

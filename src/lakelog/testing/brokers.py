@@ -59,10 +59,10 @@ class Producer:
         """Make a batch and send it."""
         town = self.town
         topic, partition = town.some_partition()
-        place = topic.id, partition
+        topic_partition = topic.id, partition
         producer = PLAIN
         if self.idempotent:
-            producer = (self.id, 0, self.sequences.get(place, 0))
+            producer = (self.id, 0, self.sequences.get(topic_partition, 0))
         self.sent = town.batch(topic, partition, producer)
         self.since = town.world.now
         self.send()
@@ -118,7 +118,7 @@ class Producer:
                 if self.idempotent:
                     row = request.rows[0]
                     last = (row.base_sequence + row.last_offset_delta) & 0x7FFFFFFF
-                    self.sequences[request.place] = last + 1
+                    self.sequences[request.topic_partition] = last + 1
                 self.pause()
             case Refused(Refusal.TOPIC_DELETED):
                 self.pause()
@@ -236,8 +236,10 @@ class Broker:
         while True:
             yield Wait(town.world.some(5_000, 30_000))
             topic, partition = town.some_partition()
-            place = topic.id, partition
-            asked = Bounds(town.truth.starts.get(place, 0), town.truth.end(place))
+            topic_partition = topic.id, partition
+            asked = Bounds(
+                town.truth.starts.get(topic_partition, 0), town.truth.end(topic_partition)
+            )
             self.asked += 1
             mine = self.asked
             while self.looked < mine:
@@ -245,9 +247,9 @@ class Broker:
             # Who reads on asks for nothing: what was told is there, whatever the lane goes through.
             for _ in range(town.world.some(1, 6)):
                 offset = town.some_offset(asked)
-                memory = known.setdefault(place, Known())
-                flow = read(lane, topic.where(partition), offset, 300, memory, _as_it_is)
-                found = yield from town.judged(flow, topic, place, offset, asked)
+                memory = known.setdefault(topic_partition, Known())
+                flow = read(lane, topic.path_of(partition), offset, 300, memory, _as_it_is)
+                found = yield from town.judged(flow, topic, topic_partition, offset, asked)
                 town.count("read beside")
                 if found is None:
                     break

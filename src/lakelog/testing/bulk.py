@@ -106,7 +106,9 @@ def _attempt(
     staged: list[Staged] = []
     for one in rows:
         staged_object = StagedObject()
-        staged_object.add(one.place, one.body, one.offsets, (one.min_timestamp, one.max_timestamp))
+        staged_object.add(
+            one.topic_partition, one.body, one.offsets, (one.min_timestamp, one.max_timestamp)
+        )
         for flow in parts.put({0: staged_object}):
             staged += yield from flow
     return staged
@@ -116,8 +118,10 @@ def _judge(town: Town, rows: list[Append], number: int) -> None:
     """What was committed is in the log, but for topics that are gone."""
     for one in rows:
         crc = one.rows[0].crc
-        place, offset = town.truth.offsets.get(crc, (None, 0))
-        if place == one.place:
-            town.truth.told[crc] = one.place, offset
+        topic_partition, offset = town.truth.offsets.get(crc, (None, 0))
+        if topic_partition == one.topic_partition:
+            town.truth.told[crc] = one.topic_partition, offset
         elif one.topic not in town.truth.deleted:
-            raise Anomaly(f"J3: batch {number} was committed, and {one.place} does not have it")
+            raise Anomaly(
+                f"J3: batch {number} was committed, and {one.topic_partition} does not have it"
+            )

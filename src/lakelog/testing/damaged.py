@@ -24,8 +24,8 @@ def inspect_damaged(town: Town, process: Process) -> Work[None]:
 
 
 def _inspect(town: Town, process: Process, topic: Topic, partition: int) -> Work[None]:
-    where, offset = topic.where(partition), 0
-    end = town.truth.end(where.place)
+    where, offset = topic.path_of(partition), 0
+    end = town.truth.end(where.topic_partition)
     while offset < end:
         try:
             found = yield from read(town.lane(process), where, offset, 1)
@@ -41,18 +41,18 @@ def _inspect(town: Town, process: Process, topic: Topic, partition: int) -> Work
             continue
         if found.body:
             town.count("damage spared")
-            flaw = _flaw(town, where.place, found.body)
+            flaw = _flaw(town, where.topic_partition, found.body)
             if flaw:
-                raise Anomaly(f"damage: {where.place} at {offset}: {flaw}")
+                raise Anomaly(f"damage: {where.topic_partition} at {offset}: {flaw}")
         offset = max(offset + 1, found.next_offset)
 
 
-def _flaw(town: Town, place: tuple[bytes, int], body: bytes) -> str:
+def _flaw(town: Town, topic_partition: tuple[bytes, int], body: bytes) -> str:
     """Say which batch was never written at its offset."""
-    if place in town.truth.keyed.logs:
-        return town.truth.keyed.judge_found(place, body)
+    if topic_partition in town.truth.keyed.logs:
+        return town.truth.keyed.judge_found(topic_partition, body)
     for _, header in batches.frames(body):
         told = header.base_offset, header.next_offset, header.crc
-        if not any(told == entry[:3] for entry in town.truth.logs.get(place, ())):
+        if not any(told == entry[:3] for entry in town.truth.logs.get(topic_partition, ())):
             return f"batch {told} was never written there"
     return ""

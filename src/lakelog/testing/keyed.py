@@ -75,26 +75,26 @@ class Keyed:
         """Take note of a batch that is on its way."""
         self.sent[crc] = tuple(_read(body).values())
 
-    def store(self, place: TopicIdPartition, offset: int, crc: int) -> None:
+    def store(self, topic_partition: TopicIdPartition, offset: int, crc: int) -> None:
         """Take note of where a batch was stored."""
-        log = self.logs.setdefault(place, {})
+        log = self.logs.setdefault(topic_partition, {})
         log.update(enumerate(self.sent[crc], offset))
 
     # ------------------------------------------------------------------------ judging
 
-    def judge_segment(self, place: TopicIdPartition, name: str, run: bytes) -> str:
+    def judge_segment(self, topic_partition: TopicIdPartition, name: str, run: bytes) -> str:
         """Return what is wrong with a segment that is named for the first time."""
         held = self.segments[name] = _read(run)
-        return self._invented(place, held)
+        return self._invented(topic_partition, held)
 
     def judge_manifest(
-        self, place: TopicIdPartition, names: Iterable[str], start: int, end: int
+        self, topic_partition: TopicIdPartition, names: Iterable[str], start: int, end: int
     ) -> str:
         """Return what is wrong with the segments of a partition, from its start to their end."""
         held: Records = {}
         for name in names:
             held |= self.segments[name]
-        log = self.logs.get(place, {})
+        log = self.logs.get(topic_partition, {})
         left = _newest(held, start, end)
         for key, at in _newest(log, start, end).items():
             found = left.get(key)
@@ -104,10 +104,12 @@ class Keyed:
                 return f"no way back: {key!r} was deleted at {at}, and {found} is left"
         return ""
 
-    def judge_chunk(self, place: TopicIdPartition, body: bytes, offset: int, next_: int) -> str:
+    def judge_chunk(
+        self, topic_partition: TopicIdPartition, body: bytes, offset: int, next_: int
+    ) -> str:
         """Return what is wrong with what stands between two offsets."""
         held = _read(body)
-        log = self.logs.get(place, {})
+        log = self.logs.get(topic_partition, {})
         newest = _newest(log, 0, max(log, default=0) + 1)
         for at in range(offset, next_):
             true = log.get(at)
@@ -115,14 +117,14 @@ class Keyed:
                 continue
             if newest[true.key] == at and true.value is not None:
                 return f"lost write: {true} at {at}, and it is the newest of its key"
-        return self._invented(place, held)
+        return self._invented(topic_partition, held)
 
-    def judge_found(self, place: TopicIdPartition, body: bytes) -> str:
+    def judge_found(self, topic_partition: TopicIdPartition, body: bytes) -> str:
         """Return which record was never written where it is found."""
-        return self._invented(place, _read(body))
+        return self._invented(topic_partition, _read(body))
 
-    def _invented(self, place: TopicIdPartition, held: Mapping[int, Kept]) -> str:
-        log = self.logs.get(place, {})
+    def _invented(self, topic_partition: TopicIdPartition, held: Mapping[int, Kept]) -> str:
+        log = self.logs.get(topic_partition, {})
         for at, one in held.items():
             if log.get(at) != one:
                 return f"nothing new: {one} at {at}, where {log.get(at)} was written"

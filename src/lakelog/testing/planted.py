@@ -189,7 +189,7 @@ _real_drop = changes.drop
 def _manifest_first(lane: Lane, where: Any, *_: object) -> Work[tuple[Manifest, Bounds]]:
     manifest = yield from read_manifest(where)
     yield from refresh(lane)
-    end = max(lane.known.fold.end(where.place), manifest.sealed_end)
+    end = max(lane.known.fold.end(where.topic_partition), manifest.sealed_end)
     return manifest, Bounds(min(manifest.log_start, end), end)
 
 

@@ -38,7 +38,10 @@ def _recover(truth: Truth) -> None:
     _recover_manifests(truth)
     for bundle in truth.bundles[:floor]:
         for slice_ in bundle.slices:
-            must(truth.is_sealed(slice_.place, slice_.next_offset), f"power: {slice_} is lost")
+            must(
+                truth.is_sealed(slice_.topic_partition, slice_.next_offset),
+                f"power: {slice_} is lost",
+            )
 
 
 def _left(truth: Truth, floor: int) -> int:

@@ -33,7 +33,7 @@ def rewriter(town: Town) -> Work[None]:
 
 
 def _rewrite(town: Town, topic: Topic, partition: int, now_ms: int) -> Work[Rewritten]:
-    where, random, ids = topic.where(partition), town.random, town.world.ids
+    where, random, ids = topic.path_of(partition), town.random, town.world.ids
     if is_compacted(topic) and random.random() < 0.7:
         settings = CompactSettings(map_bytes=random.choice(MAPS_BYTES), segment_bytes=600)
         always = random.random() < 0.7

@@ -254,19 +254,20 @@ def _inspect(town: Town, process: Process) -> Work[None]:
         if topic.deleted:
             continue
         for partition in range(topic.partitions):
-            where = topic.where(partition)
-            place = where.place
-            offset = town.truth.starts.get(place, 0)
+            where = topic.path_of(partition)
+            topic_partition = where.topic_partition
+            offset = town.truth.starts.get(topic_partition, 0)
             while True:
                 found = yield from read(lane, where, offset, 1_000)
                 if isinstance(found, OutOfRange):
-                    raise Anomaly(f"lost write: {place} at {offset}: {found.bounds}")
-                town.truth.judge_read(place, offset, found, asked=found.bounds)
+                    raise Anomaly(f"lost write: {topic_partition} at {offset}: {found.bounds}")
+                town.truth.judge_read(topic_partition, offset, found, asked=found.bounds)
                 offset = found.next_offset
                 if not found.body:
                     break
-            if offset != town.truth.end(place):
-                raise Anomaly(f"lost write: {place} ends at {offset}, not {town.truth.end(place)}")
+            end = town.truth.end(topic_partition)
+            if offset != end:
+                raise Anomaly(f"lost write: {topic_partition} ends at {offset}, not {end}")
     _check_leaks(town)
 
 

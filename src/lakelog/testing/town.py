@@ -104,7 +104,7 @@ class Town:
         self,
         flow: Work[Chunk | OutOfRange],
         topic: Topic,
-        place: tuple[bytes, int],
+        topic_partition: tuple[bytes, int],
         offset: int,
         asked: Bounds,
     ) -> Work[Chunk | OutOfRange | None]:
@@ -112,15 +112,15 @@ class Town:
         try:
             found = yield from flow
         except NotFoundError:
-            manifest = self.truth.manifest_of(place)
+            manifest = self.truth.manifest_of(topic_partition)
             is_gone = manifest is not None and manifest.deleted
             if not (topic.id in self.truth.deleted or topic.deleted or is_gone):
-                raise Anomaly(f"J6: {place} unknown") from None
+                raise Anomaly(f"J6: {topic_partition} unknown") from None
             return None
         except LakelogError as error:
             expected(error)
             return None
-        self.truth.judge_read(place, offset, found, asked=asked)
+        self.truth.judge_read(topic_partition, offset, found, asked=asked)
         self.reads += 1
         return found
 

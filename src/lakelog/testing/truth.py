@@ -156,11 +156,13 @@ class Truth:
         late = bundle.created_ms < self._began_ms - SKEW_MS
         must(not late, f"J2: bundle {bundle.seq} is of {bundle.created_ms}, before anything was")
         for slice_ in bundle.slices:
-            must(slice_.topic not in self.deleted, f"J2: {slice_.place} after its deletion")
+            must(
+                slice_.topic not in self.deleted, f"J2: {slice_.topic_partition} after its deletion"
+            )
         rows = self._rows_of(bundle)
-        for place, row in rows:
-            again = row.crc in self.offsets and place[0] not in self.strange
-            must(not again, f"duplicate: {row.crc} in {place} as well")
+        for topic_partition, row in rows:
+            again = row.crc in self.offsets and topic_partition[0] not in self.strange
+            must(not again, f"duplicate: {row.crc} in {topic_partition} as well")
         self.take(bundle, rows)
 
     def _rows_of(self, bundle: Bundle) -> list[tuple[TopicIdPartition, BatchRow]]:
@@ -168,23 +170,25 @@ class Truth:
         at, rows = 0, []
         for slice_ in bundle.slices:
             some = (*bundle.batches[at : at + slice_.batches], *self._staged(bundle, slice_))
-            rows += [(slice_.place, row) for row in some]
+            rows += [(slice_.topic_partition, row) for row in some]
             at += slice_.batches
         return rows
 
     def take(self, bundle: Bundle, rows: list[tuple[TopicIdPartition, BatchRow]]) -> None:
         """Let a bundle be a part of the log."""
         ends: dict[TopicIdPartition, int] = {}
-        bases = {slice_.place: slice_.base_offset for slice_ in reversed(bundle.slices)}
-        for place, row in rows:
-            offset = ends.get(place, bases[place])
-            ends[place] = next_ = offset + row.last_offset_delta + 1
-            self.logs.setdefault(place, []).append(Entry(offset, next_, row.crc, bundle.epoch))
-            self.offsets[row.crc] = place, offset
+        bases = {slice_.topic_partition: slice_.base_offset for slice_ in reversed(bundle.slices)}
+        for topic_partition, row in rows:
+            offset = ends.get(topic_partition, bases[topic_partition])
+            ends[topic_partition] = next_ = offset + row.last_offset_delta + 1
+            self.logs.setdefault(topic_partition, []).append(
+                Entry(offset, next_, row.crc, bundle.epoch)
+            )
+            self.offsets[row.crc] = topic_partition, offset
             if row.crc in self.keyed.sent:
-                self.keyed.store(place, offset, row.crc)
+                self.keyed.store(topic_partition, offset, row.crc)
             if row.producer_id >= 0:
-                seen = self.fold.producer(place, row.producer_id)
+                seen = self.fold.producer(topic_partition, row.producer_id)
                 must(judge(seen, row) is None, f"J2: sequence {row.base_sequence}")
         for slice_ in bundle.slices:
             if slice_.write >= 0:
@@ -207,13 +211,13 @@ class Truth:
                 f"{key}: bundle {bundle.seq} points at it, and it is not there"
             ) from error
         run = body[slice_.position : slice_.position + slice_.length]
-        return new_run(*slice_.place, run).rows
+        return new_run(*slice_.topic_partition, run).rows
 
     def _checkpoint(self, checkpoint: Checkpoint) -> None:
         known = self.folds.get(checkpoint.seq)
-        plain = replace(checkpoint, first=checkpoint.seq, roll=())
+        plain = replace(checkpoint, first=checkpoint.seq, slice_index=())
         must(known == plain, f"J8: checkpoint {checkpoint.seq} is not what the chain says")
-        for seq, slice_, epoch in checkpoint.roll:
+        for seq, slice_, epoch in checkpoint.slice_index:
             bundle = self.bundles[seq]
             must(slice_ in bundle.slices and epoch == bundle.epoch, f"J8: roll of {checkpoint.seq}")
 
@@ -222,7 +226,10 @@ class Truth:
         must(head.floor >= self.floor, f"J5: floor from {self.floor} to {head.floor}")
         for bundle in self.bundles[self.floor : head.floor]:
             for slice_ in bundle.slices:
-                must(self.is_sealed(slice_.place, slice_.next_offset), f"J4: {slice_} unsealed")
+                must(
+                    self.is_sealed(slice_.topic_partition, slice_.next_offset),
+                    f"J4: {slice_} unsealed",
+                )
         if head.floor > self.floor:
             self.floors.append((head.floor, self._now_ms()))
             checkpoint = self.folds.get(head.checkpoint)
@@ -232,17 +239,17 @@ class Truth:
             )
         self.floor = head.floor
 
-    def is_sealed(self, place: TopicIdPartition, next_offset: int) -> bool:
-        if place[0] in self.deleted:
+    def is_sealed(self, topic_partition: TopicIdPartition, next_offset: int) -> bool:
+        if topic_partition[0] in self.deleted:
             return True
-        manifest = self.manifest_of(place)
+        manifest = self.manifest_of(topic_partition)
         if manifest is None:
             return False
         return manifest.deleted or next_offset <= max(manifest.sealed_end, manifest.log_start)
 
-    def manifest_of(self, place: TopicIdPartition) -> Manifest | None:
+    def manifest_of(self, topic_partition: TopicIdPartition) -> Manifest | None:
         for manifest in self.manifests.values():
-            if (manifest.topic, manifest.partition) == place:
+            if (manifest.topic, manifest.partition) == topic_partition:
                 return manifest
         return None
 
@@ -254,8 +261,8 @@ class Truth:
             must(now.sealed_end >= before.sealed_end, f"J5: sealed end of {key} goes down")
             must(now.log_start >= before.log_start, f"J5: start of {key} goes down")
             must(now.deleted >= before.deleted, f"{key}: comes back to life")
-        place = now.topic, now.partition
-        log = self.logs.get(place, [])
+        topic_partition = now.topic, now.partition
+        log = self.logs.get(topic_partition, [])
         end = log[-1].next_offset if log else 0
         must(now.sealed_end <= end, f"{key}: sealed to {now.sealed_end}, log ends at {end}")
         must(now.log_start <= end, f"{key}: starts at {now.log_start}, log ends at {end}")
@@ -264,7 +271,7 @@ class Truth:
         known = {row.name for row in self.segments(prefix, before)} if before else set()
         for row in rows:
             if row.name not in known:
-                self.judge_segment(prefix, place, row)
+                self.judge_segment(prefix, topic_partition, row)
         for one, next_ in pairwise(rows):
             must(one.next_offset <= next_.base_offset, f"{key}: {one.name} and {next_.name} meet")
             lost = max(one.next_offset, now.log_start) < next_.base_offset
@@ -272,15 +279,15 @@ class Truth:
         if rows and now.log_start < now.sealed_end:
             must(rows[0].base_offset <= now.log_start, f"{key}: begins at {rows[0].base_offset}")
             must(rows[-1].next_offset == now.sealed_end, f"{key}: ends at {rows[-1].next_offset}")
-        if place in self.keyed.logs and not now.deleted:
+        if topic_partition in self.keyed.logs and not now.deleted:
             names = [prefix + row.name for row in rows]
-            flaw = self.keyed.judge_manifest(place, names, now.log_start, now.sealed_end)
+            flaw = self.keyed.judge_manifest(topic_partition, names, now.log_start, now.sealed_end)
             must(not flaw, f"{key}: {flaw}")
         if before is not None:
             held = {row.name for row in rows} | {page.name for page in now.pages}
             gone = known | {page.name for page in before.pages}
             self.left |= {prefix + name: self._now_ms() for name in gone - held}
-        self.starts[place] = now.log_start
+        self.starts[topic_partition] = now.log_start
         self.manifests[key] = now
 
     def segments(self, prefix: str, manifest: Manifest) -> list[SegmentRow]:
@@ -288,18 +295,21 @@ class Truth:
         pages = [decode_page(self.read(f"{prefix}{page.name}.json")) for page in manifest.pages]
         return [*chain.from_iterable(pages), *manifest.segments]
 
-    def judge_segment(self, prefix: str, place: TopicIdPartition, row: SegmentRow) -> None:
+    def judge_segment(
+        self, prefix: str, topic_partition: TopicIdPartition, row: SegmentRow
+    ) -> None:
         try:
             body = self.read(f"{prefix}{row.name}.kfs")
         except NotFoundError as error:
             raise Anomaly(f"{prefix}{row.name}: named, and not there") from error
         run = body[kafs.HEADER_BYTES : -kafs.FOOTER_BYTES]
-        if place in self.keyed.logs:
-            flaw = self.keyed.judge_segment(place, prefix + row.name, run)
+        if topic_partition in self.keyed.logs:
+            flaw = self.keyed.judge_segment(topic_partition, prefix + row.name, run)
             must(not flaw, f"{prefix}{row.name}: {flaw}")
             return
         must(
-            _entries(frames(run)) == self.between(place, row.base_offset, row.next_offset),
+            _entries(frames(run))
+            == self.between(topic_partition, row.base_offset, row.next_offset),
             f"{prefix}{row.name}: it holds what the log never held",
         )
 
@@ -326,15 +336,15 @@ class Truth:
 
     # ------------------------------------------------------------------------ asking
 
-    def between(self, place: TopicIdPartition, base: int, next_: int) -> list[Entry]:
+    def between(self, topic_partition: TopicIdPartition, base: int, next_: int) -> list[Entry]:
         """Return the batches of ``[base, next_)``."""
-        log = self.logs.get(place, [])
+        log = self.logs.get(topic_partition, [])
         at = bisect_right(log, (base, 1 << 62))
         at = at - 1 if at else 0
         return [entry for entry in log[at:] if entry.base_offset >= base and entry[1] <= next_]
 
-    def end(self, place: TopicIdPartition) -> int:
-        log = self.logs.get(place)
+    def end(self, topic_partition: TopicIdPartition) -> int:
+        log = self.logs.get(topic_partition)
         return log[-1].next_offset if log else 0
 
     # ------------------------------------------------------------------------ judging
@@ -345,33 +355,40 @@ class Truth:
         known = self.offsets.get(crc)
         match outcome:
             case Stored():
-                told = request.place, outcome.base_offset
+                told = request.topic_partition, outcome.base_offset
                 must(known == told, f"J3: acknowledged at {told}, stored at {known}")
                 self.told[crc] = told
             case Refused(Refusal.TOPIC_DELETED):
-                must(request.topic in self.deleted, f"J6: {request.place} was not deleted")
+                must(
+                    request.topic in self.deleted, f"J6: {request.topic_partition} was not deleted"
+                )
             case Refused():
                 must(known is None, f"aborted read: refused, and stored at {known}")
             case _:
                 pass
 
     def judge_read(
-        self, place: TopicIdPartition, offset: int, found: Chunk | OutOfRange, *, asked: Bounds
+        self,
+        topic_partition: TopicIdPartition,
+        offset: int,
+        found: Chunk | OutOfRange,
+        *,
+        asked: Bounds,
     ) -> None:
         """Compare what a reader was told; ``asked`` was so when it asked."""
         now = found.bounds
-        must(now.end <= self.end(place), f"an end {now.end} that never was")
+        must(now.end <= self.end(topic_partition), f"an end {now.end} that never was")
         if isinstance(found, OutOfRange) or not found.body:
             must(now.end >= asked.end, f"J6: end {now.end}, and it was {asked.end}")
             must(now.log_start >= asked.log_start, f"J5: start {now.log_start} goes down")
         if isinstance(found, OutOfRange):
-            start = self.starts.get(place, 0)
+            start = self.starts.get(topic_partition, 0)
             within = start <= offset <= asked.end
             must(not within, f"J6: {offset} out of range, and it was in [{start}, {asked.end}]")
             return
-        if place in self.keyed.logs:
-            flaw = self.keyed.judge_chunk(place, found.body, offset, found.next_offset)
-            must(not flaw, f"{place[1]}/{offset}: {flaw}")
+        if topic_partition in self.keyed.logs:
+            flaw = self.keyed.judge_chunk(topic_partition, found.body, offset, found.next_offset)
+            must(not flaw, f"{topic_partition[1]}/{offset}: {flaw}")
             return
         entries = _entries(frames(found.body, after=None, crc=False))
         if not entries:
@@ -379,8 +396,11 @@ class Truth:
             return
         first, last = entries[0], entries[-1]
         must(first.base_offset <= offset < first.next_offset, f"skip: {first} for {offset}")
-        truth = self.between(place, first.base_offset, last.next_offset)
-        must(entries == truth, f"read {entries[:3]} at {place[1]}/{offset}, log holds {truth[:3]}")
+        truth = self.between(topic_partition, first.base_offset, last.next_offset)
+        must(
+            entries == truth,
+            f"read {entries[:3]} at {topic_partition[1]}/{offset}, log holds {truth[:3]}",
+        )
 
 
 def _entries(found: Iterable[Frame]) -> list[Entry]:

@@ -33,7 +33,7 @@ def read_stored(url: str, options: Mapping[str, str], name: str) -> Log:
     for partition in range(topic.partitions):
         found = log[partition] = []
         known = Known()
-        where, lane = topic.where(partition), lanes[topic.lane(partition)]
+        where, lane = topic.path_of(partition), lanes[topic.lane(partition)]
         while True:
             chunk = run(read(lane, where, len(found), 4 << 20, known), perform)
             assert isinstance(chunk, Chunk), chunk

@@ -60,7 +60,7 @@ class LakelogCluster:
             batches: list[Batch] = []
             offset = 0
             while True:
-                where = found.where(partition)
+                where = found.path_of(partition)
                 chunk = run(read(lane, where, offset, _CHUNK_BYTES), self._perform)
                 assert isinstance(chunk, Chunk), chunk
                 if not chunk.body:

@@ -74,7 +74,7 @@ class Namespace:
 
     def delete_records(self, topic: str, offset: int, partition: int = 0) -> None:
         """Let a partition begin at an offset."""
-        where, write = run(read_topic(topic), self._perform).where(partition), new_id().hex()
+        where, write = run(read_topic(topic), self._perform).path_of(partition), new_id().hex()
         run(
             change_manifest(where, write, lambda now: changes.start(now, write, offset)),
             self._perform,

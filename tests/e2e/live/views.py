@@ -118,7 +118,7 @@ class Bucket:
     def manifests(self, topic: str) -> list[Manifest]:
         """The history of each partition."""
         found = run(read_topic(topic), self.perform)
-        wheres = [found.where(number) for number in range(found.partitions)]
+        wheres = [found.path_of(number) for number in range(found.partitions)]
         return [run(read_manifest(where), self.perform) for where in wheres]
 
     def sealed_ends(self, topic: str) -> list[int]:
@@ -147,7 +147,7 @@ class Bucket:
         for topic in run(list_topics(), self.perform):
             for one in topic.incarnations():
                 for number in range(one.partitions):
-                    where = one.where(number)
+                    where = one.path_of(number)
                     manifest = run(read_manifest(where), self.perform)
                     rows = run(read_rows(where, manifest), self.perform)
                     stems = {row.name for row in rows} | {page.name for page in manifest.pages}

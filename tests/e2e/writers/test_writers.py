@@ -148,7 +148,7 @@ def read_log(store: Store, topic: Topic) -> dict[int, tuple[int, int]]:
     for partition in range(PARTITIONS):
         offset, known = 0, Known()
         while True:
-            chunk = run(read(lane, topic.where(partition), offset, 4 << 20, known), perform)
+            chunk = run(read(lane, topic.path_of(partition), offset, 4 << 20, known), perform)
             assert isinstance(chunk, Chunk), chunk
             if not chunk.body:
                 break

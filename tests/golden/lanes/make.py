@@ -166,7 +166,7 @@ CHECKPOINT = Checkpoint(
         Mark(EventKind.TOPIC_DELETED, GONE, NOON + 2000),
         Mark(EventKind.WRITE_ABORTED, ABORTED, NOON + 2000),
     ),
-    roll=(
+    slice_index=(
         Rolled(1, SLICES[0], 3),
         Rolled(2, STAGED[0], 3),
         Rolled(2, STAGED[1], 3),

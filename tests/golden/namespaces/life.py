@@ -205,7 +205,7 @@ class Life:
         topic = self.topic(name)
         for partition in range(topic.partitions):
             flow = compact_partition(
-                topic, topic.where(partition), CompactSettings(), self.site.id(),
+                topic, topic.path_of(partition), CompactSettings(), self.site.id(),
                 seed=bytes(16), now_ms=self.site.clock.now_ms(), always=True,
             )  # fmt: skip
             assert self.site.do(flow).before
@@ -259,7 +259,7 @@ class Life:
                 closed=True,
             )
         )
-        where, write = topic.where(0), site.id()
+        where, write = topic.path_of(0), site.id()
         records = tuple(
             Record(offset=at, timestamp=BEGAN_MS, key=b"%d" % at, value=b"from elsewhere")
             for at in range(first, end)
@@ -276,7 +276,11 @@ class Life:
             return changes.adopt(now, write.hex(), 0, (row,), start=first, end=end)
 
         site.do(change_manifest(where, write.hex(), adopted))
-        site.do(append(site.lane(topic.lane(0)), [Begin(place=where.place, offset=end)]))
+        site.do(
+            append(
+                site.lane(topic.lane(0)), [Begin(topic_partition=where.topic_partition, offset=end)]
+            )
+        )
         site.do(open_topic(BROUGHT, topic.id, site.id()))
 
     def commit(self, identity: Identity, write: bytes, staged: list[Staged]) -> Work[Any]:
@@ -342,7 +346,7 @@ async def _first_days(life: Life) -> None:
     _leave_a_segment_nobody_names(life)
     life.keep()
     life.compact(USERS)
-    life.merge(life.topic(ORDERS).where(0))
+    life.merge(life.topic(ORDERS).path_of(0))
 
 
 def _leave_a_segment_nobody_names(life: Life) -> None:
@@ -357,9 +361,9 @@ async def _last_day(life: Life) -> None:
     site = life.site
     await life.send_every_codec()
     life.keep()
-    life.merge(life.topic(ORDERS).where(1))
+    life.merge(life.topic(ORDERS).path_of(1))
     life.keep(leap_ms=0)
-    life.merge(life.topic(ORDERS).where(2))
+    life.merge(life.topic(ORDERS).path_of(2))
     await life.delete(RENEWED)
     await life.create(RENEWED, *TOPICS[RENEWED])
     part = {"partition_index": 2, "offset": 5}
@@ -379,7 +383,7 @@ async def _last_day(life: Life) -> None:
             now_ms=site.clock.now_ms(), closed=True,
         )
     )  # fmt: skip
-    where = life.topic(TRAIL).where(0)
+    where = life.topic(TRAIL).path_of(0)
     rows = site.do(read_manifest(where)).segments[:2]
     merging = merge_run(where, rows, site.id(), since_ms=site.clock.now_ms())
     life.die(merging, PutIfAbsent, ".kfs")

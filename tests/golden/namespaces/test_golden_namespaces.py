@@ -287,7 +287,7 @@ def test_compaction_leaves_the_newest_record_of_each_key(version: str) -> None:
     before = by_a_client(site, lambda client: _rows(client, told, "users"))
     topic = site.do(read_topic("users"))
     for partition in range(topic.partitions):
-        where = topic.where(partition)
+        where = topic.path_of(partition)
         compacting = compact_partition(
             topic, where, CompactSettings(), site.id(), seed=bytes(16),
             now_ms=site.clock.now_ms(), always=True,

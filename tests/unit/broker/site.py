@@ -140,7 +140,7 @@ class Site(MemoryStore):
         topic = self.do(read_topic(name))
         values: list[bytes] = []
         for partition in range(topic.partitions):
-            lane, where = self.lane(topic.lane(partition)), topic.where(partition)
+            lane, where = self.lane(topic.lane(partition)), topic.path_of(partition)
             self.do(probe(lane))
             offset = self.do(bounds(lane, where)).log_start
             while (chunk := self.do(read(lane, where, offset, 1 << 20))).body:

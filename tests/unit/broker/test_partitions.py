@@ -199,7 +199,7 @@ async def test_records_that_were_deleted_are_out_of_range_at_their_front() -> No
     for at in range(10):
         site.append("t", 0, batch(b"%d" % at))
     seal(site)
-    where = site.do(read_topic("t")).where(0)
+    where = site.do(read_topic("t")).path_of(0)
     watch = Watch()
     async with broker(site, clock=watch, limits=Limits(cache_bytes=0)) as running:
         client = await connect(running)
@@ -234,7 +234,7 @@ def compact(site: Site) -> None:
     settings = CompactSettings(map_bytes=1 << 20)
     done = site.do(
         compact_partition(
-            topic, topic.where(0), settings, write, seed=new_id(), now_ms=now_ms, always=True
+            topic, topic.path_of(0), settings, write, seed=new_id(), now_ms=now_ms, always=True
         )
     )
     assert done.before, "it was due"

@@ -45,7 +45,7 @@ def test_inspect_counts_what_the_manifest_names(home: Home, topic: Topic) -> Non
 
 
 def test_dump_shows_each_record_once(home: Home, topic: Topic) -> None:
-    folder = Path(home.url) / topic.where(0).prefix
+    folder = Path(home.url) / topic.path_of(0).prefix
     result = run("dump", folder)
     assert result.exit_code == 0
     assert result.stdout.count("| offset: ") == 24
@@ -143,7 +143,7 @@ def test_a_segment_that_is_lost_is_told(home: Home, topic: Topic) -> None:
 def test_a_manifest_that_cannot_be_read_is_told_and_everything_shown(
     home: Home, topic: Topic
 ) -> None:
-    (Path(home.url) / topic.where(0).prefix / "manifest").write_bytes(b"{")
+    (Path(home.url) / topic.path_of(0).prefix / "manifest").write_bytes(b"{")
     result = run("inspect", home.url, "--json")
     assert result.exit_code == 2
     assert "also what was replaced" in result.stderr

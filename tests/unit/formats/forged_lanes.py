@@ -114,7 +114,7 @@ def checkpoint_directory(checkpoint: Checkpoint, *, reserved: int = 0) -> bytes:
             len(checkpoint.producers),
             len(checkpoint.writes),
             len(checkpoint.marks),
-            len(checkpoint.roll),
+            len(checkpoint.slice_index),
             reserved,
         ),
     )
@@ -125,7 +125,9 @@ def checkpoint_directory(checkpoint: Checkpoint, *, reserved: int = 0) -> bytes:
             rows("producer", map(producer_row, checkpoint.producers)),
             rows("write", checkpoint.writes),
             rows("mark", checkpoint.marks),
-            rows("rolled", ((seq, *slice_, epoch) for seq, slice_, epoch in checkpoint.roll)),
+            rows(
+                "rolled", ((seq, *slice_, epoch) for seq, slice_, epoch in checkpoint.slice_index)
+            ),
         )
     )
 

@@ -187,7 +187,7 @@ SINGLE = Checkpoint(
     writes=(Write(NAMED[4], 0x41, NAMED[5], 0x42),),
     marks=(Mark(EventKind.TOPIC_DELETED, NAMED[6], 0x51),
            Mark(EventKind.WRITE_ABORTED, NAMED[6], 0x52)),
-    roll=(Rolled(0x11, AWAY, 0x12),),
+    slice_index=(Rolled(0x11, AWAY, 0x12),),
 )  # fmt: skip
 
 
@@ -570,7 +570,7 @@ def test_a_bad_checkpoint_is_refused(data: bytes, kind: type[Exception], what: s
 
 UNSORTED = "a table that is not sorted, or holds a row twice"
 END, WRITE, MARKS = CHECKPOINT.ends[0], CHECKPOINT.writes[0], CHECKPOINT.marks
-ROLL = CHECKPOINT.roll
+ROLL = CHECKPOINT.slice_index
 
 FLAWS: list[tuple[str, dict[str, Any], str]] = [
     ("no nonce", {"nonce": NO_ID}, "no nonce, or a roll from 0"),

@@ -45,7 +45,7 @@ def checkpoint_of(rows: list[Rolled]) -> Checkpoint:
         producers=(Producer(IDS[0], 0, 9, 0, 5, (Kept(0, 1, 2),)),),
         writes=(Write(IDS[0], 1, IDS[1], 5),),
         marks=(Mark(EventKind.TOPIC_DELETED, IDS[2], 5),),
-        roll=tuple(rows),
+        slice_index=tuple(rows),
     )
 
 
@@ -62,14 +62,16 @@ def test_the_rows_of_some_partitions_are_those_of_the_whole_roll(
     rows = [rolled(place, number) for place in sorted(held) for number in sorted(held[place])]
     whole = checkpoint_of(rows)
     found = decode_checkpoint(encode_checkpoint(whole), sorted(wanted))
-    roll = tuple(row for row in rows if row.slice.place in wanted)
-    assert found == replace(whole, ends=(), producers=(), writes=(), marks=(), roll=roll)
+    slice_index = tuple(row for row in rows if row.slice.topic_partition in wanted)
+    assert found == replace(
+        whole, ends=(), producers=(), writes=(), marks=(), slice_index=slice_index
+    )
 
 
 def test_whoever_wants_no_partition_is_told_what_it_is_a_checkpoint_of() -> None:
     data = encode_checkpoint(checkpoint_of([rolled((IDS[0], 0), 1)]))
     found = decode_checkpoint(data, [])
-    assert (found.lane, found.seq, found.first, found.roll) == (4, 63, 0, ())
+    assert (found.lane, found.seq, found.first, found.slice_index) == (4, 63, 0, ())
 
 
 FLAWS = {

@@ -519,7 +519,7 @@ def test_a_topic_is_deleted_once() -> None:
 
 
 def begin(offset: int, partition: int = 0) -> Begin:
-    return Begin(place=(TOPIC, partition), offset=offset)
+    return Begin(topic_partition=(TOPIC, partition), offset=offset)
 
 
 def test_a_partition_begins_where_it_is_told_to() -> None:

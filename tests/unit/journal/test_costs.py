@@ -264,7 +264,7 @@ def checkpoint_at(seq: int) -> Checkpoint:
             End(TOPIC, 0, 2 * (seq - seq // 3)),
             *(End(other, 0, seq) for other in OTHERS),
         ),
-        roll=tuple(Rolled(bundle.seq, one, 0) for bundle in rolled for one in bundle.slices),
+        slice_index=tuple(Rolled(bundle.seq, one, 0) for bundle in rolled for one in bundle.slices),
     )
 
 
@@ -355,9 +355,9 @@ def test_reading_from_a_roll_touches_what_is_read_and_not_all_that_stands_behind
         for partition in range(2_000)
         for seq in range(8)
     ]
-    roll = CountedRoll(rows)
+    slice_index = CountedRoll(rows)
     checkpoint = Checkpoint(
-        lane=0, seq=7, nonce=bytes(16), epoch=0, first=0, created_ms=0, roll=roll
+        lane=0, seq=7, nonce=bytes(16), epoch=0, first=0, created_ms=0, slice_index=slice_index
     )
     for partition in (0, 1_000, 1_999):
         CountedRoll.touched = 0

@@ -440,7 +440,7 @@ def test_a_checkpoint_is_written_once_it_is_due_and_named_by_the_tail() -> None:
     assert script.run(write_checkpoint(lane)) is False
     assert json.loads(script.get(tail_key(0))) == {"checkpoint": 3}
     checkpoint = decode_checkpoint(script.get(checkpoint_key(0, 3)))
-    assert (checkpoint.first, [row.seq for row in checkpoint.roll]) == (0, [0, 1, 2, 3])
+    assert (checkpoint.first, [row.seq for row in checkpoint.slice_index]) == (0, [0, 1, 2, 3])
 
 
 def test_everybody_writes_the_same_checkpoint() -> None:

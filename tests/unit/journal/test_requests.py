@@ -37,7 +37,7 @@ def altered(batch: bytes, at: int, field: str, value: int) -> bytes:
 
 def test_a_batch_of_a_producer_is_taken_as_it_is() -> None:
     request = new_append(TOPIC, 3, ONE)
-    assert request.place == (TOPIC, 3)
+    assert request.topic_partition == (TOPIC, 3)
     assert request.is_plain
     assert [row.length for row in request.rows] == [len(ONE)]
     assert not new_append(TOPIC, 3, MINE).is_plain

@@ -143,7 +143,7 @@ class Site:
         """Each body in a bundle of its own; checkpoints as they are due."""
         outcomes: list[Outcome] = []
         for body in bodies:
-            outcomes += self.run(append(lane, [new_run(*where.place, body)]))
+            outcomes += self.run(append(lane, [new_run(*where.topic_partition, body)]))
             self.run(write_checkpoint(lane))
         return outcomes
 

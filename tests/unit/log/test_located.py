@@ -136,13 +136,13 @@ def reaped(site: Site) -> None:
 # ---------------------------------------------------------------------------- the law
 
 ACTIONS: dict[str, Callable[[Site, Topic], object]] = {
-    "append 0": lambda site, topic: site.fill(site.lane(), topic.where(0), 2, count=3),
-    "append 1": lambda site, topic: site.fill(site.lane(), topic.where(1), 1, count=5),
+    "append 0": lambda site, topic: site.fill(site.lane(), topic.path_of(0), 2, count=3),
+    "append 1": lambda site, topic: site.fill(site.lane(), topic.path_of(1), 1, count=5),
     "seal": lambda site, _: site.seal(SMALL),
     "trim": lambda site, _: site.trim(),
     "trim all": lambda site, _: site.trim(idle=True),
     "reap": lambda site, _: reaped(site),
-    "sweep": lambda site, topic: site.sweep(topic.where(0)),
+    "sweep": lambda site, topic: site.sweep(topic.path_of(0)),
     "no index": lambda site, _: [
         site.perform(Delete(key)) for key in site.objects("orders/") if key.endswith(".index")
     ],
@@ -177,7 +177,7 @@ def test_whatever_happens_between_plan_and_read_the_rows_are_those_of_the_log(
         ACTIONS[action](site, topic)
     ranges: dict[int, tuple[int, int]] = {}
     for partition in (0, 1):
-        end = site.bounds(topic.where(partition)).end
+        end = site.bounds(topic.path_of(partition)).end
         low = data.draw(st.integers(0, end))
         ranges[partition] = low, data.draw(st.integers(low, end))
     split = data.draw(st.sampled_from([1, 200, 1 << 20]))
@@ -187,7 +187,7 @@ def test_whatever_happens_between_plan_and_read_the_rows_are_those_of_the_log(
     )
     if most is not None:
         assert all(sum(span.offsets for span in share) <= most for share in shares)
-    expected = [row for p in (0, 1) for row in log_rows(site, topic.where(p), *ranges[p])]
+    expected = [row for p in (0, 1) for row in log_rows(site, topic.path_of(p), *ranges[p])]
     for action in between:
         ACTIONS[action](site, topic)
     assert sorted(rows_of(site, shares)) == expected
@@ -209,7 +209,7 @@ def topic(site: Site) -> Topic:
 def test_neighbouring_slices_of_a_bundle_are_one_request(site: Site, topic: Topic) -> None:
     lane = site.lane()
     for _ in range(3):
-        requests = [new_append(*topic.where(p).place, site.batch(4)) for p in (0, 1)]
+        requests = [new_append(*topic.path_of(p).topic_partition, site.batch(4)) for p in (0, 1)]
         site.run(append(lane, requests))
     (share,) = shares_of(site)
     seen, perform = counting(site)
@@ -240,7 +240,7 @@ def test_a_window_of_many_slices_looks_at_each_of_them_a_few_times(lanes: int) -
     topic = site.topic(partitions=320)
     for number in range(lanes):
         mine = [p for p in range(320) if topic.lane(p) == number]
-        requests = [new_append(*topic.where(p).place, site.batch(1)) for p in mine]
+        requests = [new_append(*topic.path_of(p).topic_partition, site.batch(1)) for p in mine]
         site.run(append(site.lane(number), requests))
     survey = survey_of(site)
     extents = extents_of(site, survey)
@@ -255,7 +255,7 @@ def test_a_window_of_many_slices_looks_at_each_of_them_a_few_times(lanes: int) -
 
 
 def test_the_plan_of_an_unsealed_lane_reads_rolls_and_not_bundles(site: Site, topic: Topic) -> None:
-    site.fill(site.lane(), topic.where(0), 30)
+    site.fill(site.lane(), topic.path_of(0), 30)
     survey = survey_of(site)
     (one, two) = extents_of(site, survey)
     assert (one.end, two.end) == (60, 0)
@@ -271,33 +271,36 @@ def test_a_roll_that_was_cut_is_made_up_for_by_directories(
 ) -> None:
     """As where bulk writes would make it larger than an object should be."""
     monkeypatch.setattr("lakelog.journal.checkpoints.ROLL_ROWS_MAX", 2)
-    log = site.fill(site.lane(), topic.where(0), 30)
+    log = site.fill(site.lane(), topic.path_of(0), 30)
     rolls = [
         decode_checkpoint(body)
         for key, body in site.objects("_lakelog/lanes/").items()
         if key.endswith(".checkpoint")
     ]
-    assert [(one.seq - one.first, len(one.roll)) for one in rolls] == [(1, 2)] * len(rolls)
+    assert [(one.seq - one.first, len(one.slice_index)) for one in rolls] == [(1, 2)] * len(rolls)
     assert len(rolls) > 5
     survey = survey_of(site)
     extent, _ = extents_of(site, survey)
     spans = site.run(unsealed_ranges(survey.lane(0), {extent.member: (0, 60)}))
     assert [span.base_offset for span in spans] == list(range(0, 60, 2))
-    assert site.log(topic.where(0)) == log
+    assert site.log(topic.path_of(0)) == log
 
 
 def test_a_roll_has_one_bundle_at_least(
     site: Site, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lakelog.journal.checkpoints.ROLL_ROWS_MAX", 0)
-    log = site.fill(site.lane(), topic.where(0), 9)
-    assert site.log(topic.where(0)) == log
+    log = site.fill(site.lane(), topic.path_of(0), 9)
+    assert site.log(topic.path_of(0)) == log
 
 
 def test_the_plan_of_one_partition_is_its_part_of_the_plan_of_all(site: Site) -> None:
     topic, lane = site.topic(partitions=5), site.lane()
     for number in range(23):
-        some = [new_append(*topic.where(p).place, site.batch(p + 1)) for p in range(number % 6)]
+        some = [
+            new_append(*topic.path_of(p).topic_partition, site.batch(p + 1))
+            for p in range(number % 6)
+        ]
         site.run(append(lane, some))
         site.run(write_checkpoint(lane))
     survey = survey_of(site)
@@ -322,7 +325,7 @@ def test_a_damaged_batch_of_a_bundle_is_named_with_its_key(
     site: Site, topic: Topic, at: int
 ) -> None:
     """In its length, its CRC, its times, a record."""
-    site.fill(site.lane(), topic.where(0), 3)
+    site.fill(site.lane(), topic.path_of(0), 3)
     shares = shares_of(site)
     key = bundle_key(0, 1)
     damaged = bytearray(site.objects()[key])
@@ -335,7 +338,7 @@ def test_a_damaged_batch_of_a_bundle_is_named_with_its_key(
 def test_who_knows_the_newest_bundles_plans_them_without_a_request(
     site: Site, topic: Topic
 ) -> None:
-    site.fill(site.lane(), topic.where(0), 6)
+    site.fill(site.lane(), topic.path_of(0), 6)
     survey = survey_of(site)
     (one, _) = extents_of(site, survey)
     seen, perform = counting(site)
@@ -344,7 +347,7 @@ def test_who_knows_the_newest_bundles_plans_them_without_a_request(
 
 
 def test_a_lane_with_nothing_new_takes_one_request(site: Site, topic: Topic) -> None:
-    site.fill(site.lane(), topic.where(0), 6)
+    site.fill(site.lane(), topic.path_of(0), 6)
     survey = survey_of(site)
     extents_of(site, survey)
     seen, perform = counting(site)
@@ -355,11 +358,11 @@ def test_a_lane_with_nothing_new_takes_one_request(site: Site, topic: Topic) -> 
 
 
 def test_there_are_as_many_shares_as_asked_for(site: Site, topic: Topic) -> None:
-    site.fill(site.lane(), topic.where(0), 2, count=50)
+    site.fill(site.lane(), topic.path_of(0), 2, count=50)
     assert len(shares_of(site)) == 1
     shares = shares_of(site, tasks_min=7)
     assert len(shares) >= 7
-    assert rows_of(site, shares) == log_rows(site, topic.where(0), 0, 100)
+    assert rows_of(site, shares) == log_rows(site, topic.path_of(0), 0, 100)
 
 
 def test_parts_of_one_segment_are_read_once_and_partitions_are_kept_apart(site: Site) -> None:
@@ -376,7 +379,7 @@ def test_parts_of_one_segment_are_read_once_and_partitions_are_kept_apart(site: 
 
 
 def test_segments_that_share_an_object_are_read_from_their_place(site: Site, topic: Topic) -> None:
-    where = topic.where(0)
+    where = topic.path_of(0)
     first, last = (
         run_of(NewBatch(records=[record(0), record(1)])),
         run_of(NewBatch(records=[record(2)])),
@@ -397,7 +400,7 @@ def test_segments_that_share_an_object_are_read_from_their_place(site: Site, top
 def test_an_index_that_misleads_costs_time_and_no_record(
     site: Site, topic: Topic, index: bytes
 ) -> None:
-    where = topic.where(0)
+    where = topic.path_of(0)
     site.fill(site.lane(), where, 9, count=10)
     site.seal()
     (key,) = (key for key in site.objects(where.prefix) if key.endswith(".index"))
@@ -416,17 +419,17 @@ def decode_batches_header(offset: int) -> BatchHeader:
 def test_what_expired_while_it_was_read_is_an_error_or_passed_over(
     site: Site, topic: Topic
 ) -> None:
-    site.fill(site.lane(), topic.where(0), 11)
+    site.fill(site.lane(), topic.path_of(0), 11)
     shares = shares_of(site, split_bytes=1)
     gone_from_the_journal(site)
-    site.delete_records(topic.where(0), 8)
+    site.delete_records(topic.path_of(0), 8)
     with pytest.raises(NotFoundError, match=r"\[0, 1\).*begins at 8.*failOnDataLoss"):
         rows_of(site, shares)
-    assert rows_of(site, shares, may_lose=True) == log_rows(site, topic.where(0), 8, 22)
+    assert rows_of(site, shares, may_lose=True) == log_rows(site, topic.path_of(0), 8, 22)
 
 
 def test_a_topic_that_was_deleted_meanwhile_is_named_with_its_id(site: Site, topic: Topic) -> None:
-    site.fill(site.lane(), topic.where(0), 3)
+    site.fill(site.lane(), topic.path_of(0), 3)
     shares = [tuple(span._replace(location=None) for span in share) for share in shares_of(site)]
     site.run(append(site.lane(), [DeleteTopic(topic=topic.id)]))
     with pytest.raises(NotFoundError, match=f"{topic.id.hex()} is gone"):
@@ -442,13 +445,13 @@ def test_a_bundle_that_was_made_again_below_the_floor_is_not_believed(
     site: Site, topic: Topic
 ) -> None:
     lane = site.lane()
-    site.fill(lane, topic.where(0), 5)
+    site.fill(lane, topic.path_of(0), 5)
     shares = shares_of(site)
     bodies = site.objects("_lakelog/lanes/")
     gone_from_the_journal(site)
     last = bodies[bundle_key(0, 4)]
     site.perform(PutIfAbsent(bundle_key(0, 0), last))
-    assert rows_of(site, shares) == log_rows(site, topic.where(0), 0, 10)
+    assert rows_of(site, shares) == log_rows(site, topic.path_of(0), 0, 10)
 
 
 # ---------------------------------------------------------------------------- counting
@@ -486,27 +489,27 @@ MARKER = NewBatch(
 
 def test_markers_of_transactions_have_offsets_and_are_no_records(site: Site, topic: Topic) -> None:
     run = run_of(NewBatch(records=[record(0), record(1)]), MARKER, NewBatch(records=[record(3)]))
-    replaced(site, topic.where(0), run, records=4, next_offset=4)
+    replaced(site, topic.path_of(0), run, records=4, next_offset=4)
     assert [row[1] for row in rows_of(site, shares_of(site))] == [0, 1, 3]
 
 
 def test_records_that_are_missing_fail_the_task(site: Site, topic: Topic) -> None:
     run = run_of(NewBatch(records=[record(0)]), NewBatch(records=[record(2)]))
-    replaced(site, topic.where(0), run, records=3, next_offset=3)
+    replaced(site, topic.path_of(0), run, records=3, next_offset=3)
     with pytest.raises(CorruptError, match="2 records of orders-0 in 3 offsets"):
         rows_of(site, shares_of(site))
 
 
 def test_where_history_says_so_offsets_may_be_missing(site: Site, topic: Topic) -> None:
     run = run_of(NewBatch(records=[record(0)]), NewBatch(records=[record(2)]))
-    replaced(site, topic.where(0), run, records=2, next_offset=3)
+    replaced(site, topic.path_of(0), run, records=2, next_offset=3)
     assert [row[1] for row in rows_of(site, shares_of(site))] == [0, 2]
 
 
 def test_a_compacted_topic_may_miss_any(site: Site) -> None:
     topic = site.topic("keys", cleanup_policy="compact")
     run = run_of(NewBatch(records=[record(0)]), NewBatch(records=[record(2)]))
-    replaced(site, topic.where(0), run, records=3, next_offset=3)
+    replaced(site, topic.path_of(0), run, records=3, next_offset=3)
     assert [row[1] for row in rows_of(site, shares_of(site))] == [0, 2]
 
 
@@ -518,7 +521,7 @@ def test_batches_that_become_larger_while_they_are_read_give_every_record_once(
 ) -> None:
     """A merge may make one batch of many: then the next one begins before the reader's place."""
     monkeypatch.setattr("lakelog.log.rows.CHUNK_BYTES", 1)
-    where = topic.where(0)
+    where = topic.path_of(0)
     site.fill(site.lane(), where, 6)
     site.seal(SealSettings(segment_bytes=1))
     member = extents_of(site, survey_of(site))[0].member

@@ -11,13 +11,13 @@ SMALL = SealSettings(group_bytes=1 << 20, segment_bytes=1)
 
 
 def plan(topic: Topic) -> Work[list[Planned]]:
-    return plan_partitions([topic.where(partition) for partition in range(topic.partitions)])
+    return plan_partitions([topic.path_of(partition) for partition in range(topic.partitions)])
 
 
 def test_every_partition_is_planned_also_one_without_history() -> None:
     site = Site()
     topic = site.topic(partitions=70)
-    site.fill(site.lane(), topic.where(3), 5)
+    site.fill(site.lane(), topic.path_of(3), 5)
     site.seal(SMALL)
     planned = site.run(plan(topic))
     assert [one.where.partition for one in planned] == list(range(70))
@@ -28,9 +28,9 @@ def test_every_partition_is_planned_also_one_without_history() -> None:
 def test_what_lies_before_the_start_is_not_planned() -> None:
     site = Site()
     topic = site.topic()
-    site.fill(site.lane(), topic.where(0), 5)
+    site.fill(site.lane(), topic.path_of(0), 5)
     site.seal(SMALL)
-    site.delete_records(topic.where(0), 5)
+    site.delete_records(topic.path_of(0), 5)
     (planned,) = site.run(plan(topic))
     assert [row.base_offset for row in planned.rows] == [4, 6, 8]
 
@@ -38,7 +38,7 @@ def test_what_lies_before_the_start_is_not_planned() -> None:
 def test_rows_on_pages_are_planned_and_a_page_that_is_gone_means_look_again() -> None:
     site = Site(every=64)
     topic = site.topic()
-    where = topic.where(0)
+    where = topic.path_of(0)
     site.fill(site.lane(), where, ROWS_MAX + 1, count=1)
     site.seal(SMALL)
     assert site.run(turn_page(where, site.id(), site.now_ms))

@@ -36,7 +36,7 @@ def site() -> Site:
 
 @pytest.fixture
 def where(site: Site) -> PartitionPath:
-    return site.topic().where(0)
+    return site.topic().path_of(0)
 
 
 def gone_from_the_journal(site: Site) -> None:
@@ -229,7 +229,7 @@ def test_bytes_below_a_floor_that_rose_meanwhile_are_not_served(
         site.read(where, 3, 1, zombie)
     # The same with bytes that look sound: only the floor tells.
     other = Site()
-    place = other.topic().where(0)
+    place = other.topic().path_of(0)
     log = other.fill(other.lane(), place, 5)
     was, fake = other.objects()[bundle_key(0, 1)], other.batch()
 
@@ -443,12 +443,14 @@ def test_a_segment_that_became_shorter_is_damage_and_no_endless_search(
 def test_two_partitions_of_one_bundle_are_not_mixed_up(site: Site) -> None:
     topic = site.topic(partitions=3)
     lane = site.lane()
-    wheres = [topic.where(partition) for partition in range(3)]
+    wheres = [topic.path_of(partition) for partition in range(3)]
     bodies = {
         where.partition: [site.batch(1 + where.partition) for _ in range(4)] for where in wheres
     }
     for at in range(4):
-        requests = [new_append(*where.place, bodies[where.partition][at]) for where in wheres]
+        requests = [
+            new_append(*where.topic_partition, bodies[where.partition][at]) for where in wheres
+        ]
         site.run(append(lane, requests))
     for round_ in range(2):
         for where in wheres:

@@ -47,7 +47,7 @@ def test_the_answer_is_the_first_record_that_is_not_older(
     times: list[int], sealed: int, trimmed: bool, start: int, without_index: bool, small: bool
 ) -> None:
     site = Site()
-    where = site.topic().where(0)
+    where = site.topic().path_of(0)
     lane = site.lane()
     for number, time in enumerate(times):
         if number == sealed:
@@ -67,12 +67,12 @@ def test_the_answer_is_the_first_record_that_is_not_older(
 
 def test_an_empty_log_has_no_time() -> None:
     site = Site()
-    assert ask(site, site.topic().where(0), 0) is None
+    assert ask(site, site.topic().path_of(0), 0) is None
 
 
 def test_a_deleted_topic_has_no_times() -> None:
     site = Site()
-    where = site.topic().where(0)
+    where = site.topic().path_of(0)
     site.fill(site.lane(), where, 1)
     site.run(append(site.lane(), [DeleteTopic(topic=where.topic)]))
     with pytest.raises(NotFoundError):

@@ -79,7 +79,7 @@ class Crowd(Place):
         for partition in range(self.partitions):
             at = 0
             while True:
-                chunk = self.site.run(read(lane, self.topic.where(partition), at, 1 << 20))
+                chunk = self.site.run(read(lane, self.topic.path_of(partition), at, 1 << 20))
                 assert isinstance(chunk, Chunk)
                 if not chunk.body:
                     break

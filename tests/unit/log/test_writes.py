@@ -106,7 +106,7 @@ class Place:
             lane = self.site.lane(self.topic.lane(partition))
             at, values = 0, []
             while True:
-                chunk = self.site.run(read(lane, self.topic.where(partition), at, 1 << 20))
+                chunk = self.site.run(read(lane, self.topic.path_of(partition), at, 1 << 20))
                 assert isinstance(chunk, Chunk)
                 if not chunk.body:
                     break
@@ -437,7 +437,7 @@ def test_batches_of_a_write_keep_their_bytes() -> None:
     staged = b"".join(place.site.objects(STAGED_PREFIX).values())
     for partition in range(LANES):
         lane = place.site.lane(place.topic.lane(partition))
-        chunk = place.site.run(read(lane, place.topic.where(partition), 2, 1 << 20))
+        chunk = place.site.run(read(lane, place.topic.path_of(partition), 2, 1 << 20))
         assert isinstance(chunk, Chunk)
         for batch in cut(chunk.body):
             assert batch[21:] in staged

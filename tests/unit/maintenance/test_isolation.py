@@ -23,12 +23,12 @@ def pass_over(site: Site, perform: Perform | None = None) -> MaintenanceReport:
 
 def filled(site: Site, *topics: Topic) -> list[PartitionPath]:
     """Append to every partition, and return where they are."""
-    wheres = [topic.where(p) for topic in topics for p in range(topic.partitions)]
+    wheres = [topic.path_of(p) for topic in topics for p in range(topic.partitions)]
     for _ in range(5):
         for topic in topics:
             for partition in range(topic.partitions):
                 lane = site.lane(topic.lane(partition))
-                site.append(lane, topic.where(partition), site.batch(2))
+                site.append(lane, topic.path_of(partition), site.batch(2))
     return wheres
 
 
@@ -97,7 +97,7 @@ def test_a_topic_of_a_reserved_name_stops_no_lane_and_goes_when_it_is_deleted() 
     body = body.replace(old.id.hex().encode(), b"ab" * 16)
     site.perform(PutIfAbsent(topic_key(name), body))
     reserved = site.run(read_topic(name))
-    site.append(site.lane(), reserved.where(0), site.batch(2))
+    site.append(site.lane(), reserved.path_of(0), site.batch(2))
     (where,) = filled(site, old)
     kept = pass_over(site)
     assert list(kept.failures) == [f"topic {name}"]

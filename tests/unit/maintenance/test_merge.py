@@ -47,7 +47,7 @@ def where(site: Site) -> PartitionPath:
 
 def filled(site: Site, bundles: int = 6) -> PartitionPath:
     """A partition with a segment for every bundle, and something in the journal."""
-    where = site.topic().where(0)
+    where = site.topic().path_of(0)
     lane = site.lane()
     site.fill(lane, where, bundles)
     site.seal(TINY)
@@ -304,4 +304,4 @@ def test_repacking_that_would_lose_a_record_changes_nothing(
 
 
 def _where(site: Site) -> PartitionPath:
-    return site.run(read_topic("orders")).where(0)
+    return site.run(read_topic("orders")).path_of(0)

@@ -57,7 +57,7 @@ def delete(site: Site, topic: Topic, *, tell: bool = True) -> Topic:
 
 def test_passes_move_the_log_into_history_and_leave_it_as_it_is(site: Site) -> None:
     topics = [site.topic("a", partitions=2), site.topic("b")]
-    wheres = [topic.where(at) for topic in topics for at in range(topic.partitions)]
+    wheres = [topic.path_of(at) for topic in topics for at in range(topic.partitions)]
     for _ in range(6):
         for where in wheres:
             site.append(site.lane(), where, site.batch(3))
@@ -75,7 +75,7 @@ def test_passes_move_the_log_into_history_and_leave_it_as_it_is(site: Site) -> N
 
 
 def test_two_keepers_in_turn_and_a_log_that_goes_on(site: Site) -> None:
-    where = site.topic(retention_ms="-1").where(0)
+    where = site.topic(retention_ms="-1").path_of(0)
     lane = site.lane()
     keepers = [site.lane(), site.lane()]
     for turn in range(12):
@@ -93,11 +93,11 @@ def one_town() -> Site:
     b = site.topic("b")
     lane = site.lane()
     for turn in range(5):
-        site.append(lane, (a.where(0), a.where(1), b.where(0))[turn % 3], site.batch(2))
+        site.append(lane, (a.path_of(0), a.path_of(1), b.path_of(0))[turn % 3], site.batch(2))
     site.run(maintain({0: site.lane()}, SETTINGS, idle=True))
     site.pass_ms(GRACE_MS)
     for turn in range(5):
-        site.append(lane, (a.where(0), a.where(1), b.where(0))[turn % 3], site.batch(2))
+        site.append(lane, (a.path_of(0), a.path_of(1), b.path_of(0))[turn % 3], site.batch(2))
     delete(site, site.topic("c"), tell=False)
     return site
 
@@ -105,7 +105,7 @@ def one_town() -> Site:
 def test_a_keeper_killed_anywhere_loses_nothing_that_may_be_read() -> None:
     tried = 0
     wheres = [
-        topic.where(at)
+        topic.path_of(at)
         for topic in map(one_town().run, map(read_topic, "ab"))
         for at in range(topic.partitions)
     ]
@@ -132,21 +132,21 @@ def test_a_keeper_killed_anywhere_loses_nothing_that_may_be_read() -> None:
 def test_a_deleted_topic_goes_and_its_lane_is_told(site: Site) -> None:
     """Also when whoever deleted it did not live to tell the lane."""
     topic = site.topic("orders", partitions=2)
-    other = site.topic("other").where(0)
+    other = site.topic("other").path_of(0)
     lane = site.lane()
     for partition in (0, 1):
-        site.fill(lane, topic.where(partition), 3)
+        site.fill(lane, topic.path_of(partition), 3)
     site.seal(SETTINGS)
-    site.fill(lane, topic.where(0), 3)
+    site.fill(lane, topic.path_of(0), 3)
     log = site.fill(lane, other, 2)
     delete(site, topic, tell=False)
     for _ in range(4):
         pass_over(site)
         site.pass_ms(GRACE_MS)
     for partition in (0, 1):
-        assert site.names(topic.where(partition)) == set()
-        assert site.manifest(topic.where(partition)).deleted
-    (outcome,) = site.append(site.lane(), topic.where(0), site.batch())
+        assert site.names(topic.path_of(partition)) == set()
+        assert site.manifest(topic.path_of(partition)).deleted
+    (outcome,) = site.append(site.lane(), topic.path_of(0), site.batch())
     assert outcome == Refused(Refusal.TOPIC_DELETED)
     assert site.log(other) == log
     assert decode_head(get_key(site, head_key(0)), 0).floor > 10
@@ -163,7 +163,7 @@ def make_anew(site: Site, topic: Topic) -> Topic:
 
 def only(site: Site, topic: Topic, sent: list[bytes]) -> None:
     """The topic holds this and nothing else, now and after everything was kept and swept."""
-    where = topic.where(0)
+    where = topic.path_of(0)
     for _ in range(5):
         assert unplaced(site.log(where)) == unplaced(sent)
         assert site.bounds(where) == Bounds(0, 2 * len(sent))
@@ -174,19 +174,19 @@ def only(site: Site, topic: Topic, sent: list[bytes]) -> None:
 
 def test_nothing_of_a_paused_writer_appears_in_the_topic_made_anew(site: Site) -> None:
     old = site.topic("orders")
-    site.fill(site.lane(), old.where(0), 3)
+    site.fill(site.lane(), old.path_of(0), 3)
     paused: Paused[tuple[Outcome, ...]] = Paused(
-        site, append(site.lane(), [new_append(*old.where(0).place, site.batch())]),
+        site, append(site.lane(), [new_append(*old.path_of(0).topic_partition, site.batch())]),
         PutIfAbsent, ".bundle",
     )  # fmt: skip
     new = make_anew(site, old)
     sent = [site.batch(), site.batch()]
-    site.append(site.lane(), new.where(0), *sent)
+    site.append(site.lane(), new.path_of(0), *sent)
     (outcome,) = paused.finish()
     assert outcome == Refused(Refusal.TOPIC_DELETED)
     only(site, new, sent)
     with pytest.raises(NotFoundError):
-        site.read(old.where(0), 0)
+        site.read(old.path_of(0), 0)
 
 
 def test_nothing_of_a_writer_that_slept_for_days_appears_in_the_topic_made_anew(
@@ -194,14 +194,14 @@ def test_nothing_of_a_writer_that_slept_for_days_appears_in_the_topic_made_anew(
 ) -> None:
     """The lane was trimmed meanwhile, and the keys below its floor are gone."""
     old = site.topic("orders")
-    site.fill(site.lane(), old.where(0), 3)
+    site.fill(site.lane(), old.path_of(0), 3)
     paused: Paused[tuple[Outcome, ...]] = Paused(
-        site, append(site.lane(), [new_append(*old.where(0).place, site.batch())]),
+        site, append(site.lane(), [new_append(*old.path_of(0).topic_partition, site.batch())]),
         PutIfAbsent, ".bundle",
     )  # fmt: skip
     new = make_anew(site, old)
     sent = [site.batch(), site.batch()]
-    site.append(site.lane(), new.where(0), *sent)
+    site.append(site.lane(), new.path_of(0), *sent)
     only(site, new, sent)
     (outcome,) = paused.finish()
     assert not isinstance(outcome, Stored)
@@ -220,34 +220,34 @@ def test_nothing_of_a_paused_sealer_appears_in_the_topic_made_anew(
     site: Site, kind: type, end: str, days: bool
 ) -> None:
     old = site.topic("orders")
-    site.fill(site.lane(), old.where(0), 3)
+    site.fill(site.lane(), old.path_of(0), 3)
     paused = Paused(site, seal(site.lane(), SETTINGS), kind, end)
     new = make_anew(site, old)
     sent = [site.batch(), site.batch()]
-    site.append(site.lane(), new.where(0), *sent)
+    site.append(site.lane(), new.path_of(0), *sent)
     if days:
         only(site, new, sent)
     paused.finish()
     only(site, new, sent)
-    assert site.names(old.where(0)) == set()
-    assert site.manifest(old.where(0)).deleted
-    assert site.manifest(old.where(0)).segments == ()
+    assert site.names(old.path_of(0)) == set()
+    assert site.manifest(old.path_of(0)).deleted
+    assert site.manifest(old.path_of(0)).segments == ()
 
 
 def test_a_sealer_that_slept_through_it_all_does_not_bring_the_old_topic_back(site: Site) -> None:
     """Its first change would have made the manifest; there is one, and it says deleted."""
     old = site.topic("orders")
-    site.fill(site.lane(), old.where(0), 3)
+    site.fill(site.lane(), old.path_of(0), 3)
     paused = Paused(site, seal(site.lane(), SETTINGS), PutIfAbsent, "/manifest")
     delete(site, old)
     pass_over(site)
     assert paused.finish() == Sealed()
-    assert site.manifest(old.where(0)).deleted
+    assert site.manifest(old.path_of(0)).deleted
 
 
 def test_a_deleted_topic_is_forgotten_when_nothing_is_left_and_it_was_long_ago(site: Site) -> None:
     old = site.topic("orders")
-    site.fill(site.lane(), old.where(0), 3)
+    site.fill(site.lane(), old.path_of(0), 3)
     site.seal()
     new = make_anew(site, old)
     for _ in range(23):
@@ -258,11 +258,11 @@ def test_a_deleted_topic_is_forgotten_when_nothing_is_left_and_it_was_long_ago(s
         site.pass_ms(GRACE_MS)
         pass_over(site)
     assert [one.id for one in site.run(read_topic("orders")).incarnations()] == [new.id]
-    assert site.names(old.where(0)) == set()
+    assert site.names(old.path_of(0)) == set()
 
 
 def test_a_keeper_killed_in_its_first_steps_has_changed_nothing(site: Site) -> None:
-    site.fill(site.lane(), site.topic().where(0), 3)
+    site.fill(site.lane(), site.topic().path_of(0), 3)
     before = site.objects()
     with pytest.raises(Killed):
         site.run(maintain({0: site.lane()}, SETTINGS), Dying(site, 5))

@@ -149,12 +149,12 @@ def site() -> Site:
 
 
 def retain(site: Site, topic: Topic) -> Manifest:
-    return site.run(retain_partition(topic, topic.where(0), site.id, now_ms=site.now_ms))
+    return site.run(retain_partition(topic, topic.path_of(0), site.id, now_ms=site.now_ms))
 
 
 def test_what_has_expired_is_no_longer_read_and_stays_for_the_grace(site: Site) -> None:
     topic = site.topic(retention_ms="1000")
-    where = topic.where(0)
+    where = topic.path_of(0)
     lane = site.lane()
     for _ in range(4):
         site.append(lane, where, site.batch())
@@ -177,7 +177,7 @@ def test_what_has_expired_is_no_longer_read_and_stays_for_the_grace(site: Site) 
 
 def test_by_size(site: Site) -> None:
     topic = site.topic(retention_bytes="400", retention_ms="-1")
-    where = topic.where(0)
+    where = topic.path_of(0)
     site.fill(site.lane(), where, 6)
     site.seal(EACH)
     size = site.manifest(where).segments[0].length
@@ -189,17 +189,17 @@ def test_by_size(site: Site) -> None:
 
 def test_without_limits_nothing_goes(site: Site) -> None:
     topic = site.topic(retention_ms="-1", retention_bytes="-1")
-    site.fill(site.lane(), topic.where(0), 3)
+    site.fill(site.lane(), topic.path_of(0), 3)
     site.seal(EACH)
     site.pass_ms(10**13)
-    before = site.manifest(topic.where(0))
+    before = site.manifest(topic.path_of(0))
     assert retain(site, topic) == before
-    assert before.generation == site.manifest(topic.where(0)).generation
+    assert before.generation == site.manifest(topic.path_of(0)).generation
 
 
 def gone(site: Site, topic: Topic) -> None:
     """Let everything expire, and take away all that can be taken away."""
-    where = topic.where(0)
+    where = topic.path_of(0)
     site.seal()
     site.pass_ms(5000)
     retain(site, topic)
@@ -213,7 +213,7 @@ def gone(site: Site, topic: Topic) -> None:
 def test_when_everything_has_expired_the_next_offset_goes_on(site: Site) -> None:
     """Every process is a new one, and neither a segment nor a bundle with a record is left."""
     topic = site.topic(retention_ms="1000")
-    where = topic.where(0)
+    where = topic.path_of(0)
     site.fill(site.lane(), where, 5)
     for turn in range(3):
         end = 10 + 4 * turn
@@ -231,7 +231,7 @@ def test_when_everything_has_expired_the_next_offset_goes_on(site: Site) -> None
 
 def test_a_producer_is_still_known_when_everything_has_expired(site: Site) -> None:
     topic = site.topic(retention_ms="1000")
-    where = topic.where(0)
+    where = topic.path_of(0)
     site.append(site.lane(), where, site.batch(2, producer=(9, 0, 0)))
     last = site.batch(2, producer=(9, 0, 2))
     site.append(site.lane(), where, last)
@@ -243,7 +243,7 @@ def test_a_producer_is_still_known_when_everything_has_expired(site: Site) -> No
 
 def test_a_retainer_whose_answer_was_lost_drops_once(site: Site) -> None:
     topic = site.topic(retention_ms="1000")
-    where = topic.where(0)
+    where = topic.path_of(0)
     site.fill(site.lane(), where, 3)
     site.seal(EACH)
     site.pass_ms(5000)
@@ -259,27 +259,27 @@ def test_a_retainer_killed_anywhere_is_finished_by_the_next() -> None:
     def make() -> Site:
         site = Site()
         made[:] = [site.topic(retention_ms="1000")]
-        site.fill(site.lane(), made[0].where(0), 2)
+        site.fill(site.lane(), made[0].path_of(0), 2)
         site.seal(EACH)
         site.pass_ms(800)
-        site.fill(site.lane(), made[0].where(0), 2)
+        site.fill(site.lane(), made[0].path_of(0), 2)
         site.seal(EACH)
         site.pass_ms(800)
         return site
 
     flow = lambda site: retain_partition(  # noqa: E731
-        made[0], made[0].where(0), site.id, now_ms=site.now_ms
+        made[0], made[0].path_of(0), site.id, now_ms=site.now_ms
     )
     for site in killed_at_every_step(make, flow):
-        assert spans(site.log(made[0].where(0)))[-2:] == [(4, 6), (6, 8)]
+        assert spans(site.log(made[0].path_of(0)))[-2:] == [(4, 6), (6, 8)]
         after = retain(site, made[0])
         assert (after.log_start, len(after.segments), len(after.dropped)) == (4, 2, 2)
-        assert spans(site.log(made[0].where(0))) == [(4, 6), (6, 8)]
+        assert spans(site.log(made[0].path_of(0))) == [(4, 6), (6, 8)]
 
 
 def test_records_in_the_journal_do_not_expire_before_they_are_sealed(site: Site) -> None:
     topic = site.topic(retention_ms="1000")
-    where: PartitionPath = topic.where(0)
+    where: PartitionPath = topic.path_of(0)
     site.fill(site.lane(), where, 3)
     site.pass_ms(10**9)
     assert retain(site, topic).log_start == 0

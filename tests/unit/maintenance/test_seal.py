@@ -50,7 +50,7 @@ def site() -> Site:
 
 @pytest.fixture
 def where(site: Site) -> PartitionPath:
-    return site.topic().where(0)
+    return site.topic().path_of(0)
 
 
 def only_history(site: Site) -> None:
@@ -63,7 +63,7 @@ def only_history(site: Site) -> None:
 def busy(site: Site) -> tuple[list[PartitionPath], dict[PartitionPath, list[bytes]]]:
     """Two topics, seven partitions, every codec, idempotent and plain, large and small."""
     topics = [site.topic("a", partitions=4), site.topic("b", partitions=3)]
-    wheres = [topic.where(at) for topic in topics for at in range(topic.partitions)]
+    wheres = [topic.path_of(at) for topic in topics for at in range(topic.partitions)]
     sent: dict[PartitionPath, list[bytes]] = {where: [] for where in wheres}
     for turn in range(9):
         lane = site.lane()
@@ -77,7 +77,7 @@ def busy(site: Site) -> tuple[list[PartitionPath], dict[PartitionPath, list[byte
             if at == 2:
                 some += [site.batch(1), site.batch(3)]
             sent[where] += some
-            requests += [new_append(*where.place, one) for one in some]
+            requests += [new_append(*where.topic_partition, one) for one in some]
         site.run(append(lane, requests))
     return wheres, sent
 
@@ -242,7 +242,7 @@ def test_a_sealer_that_knew_less_does_not_cut_history_short(
 def test_when_the_floor_rose_meanwhile_nothing_is_committed(site: Site) -> None:
     """What was read may be a key that was deleted and made again: the head-check rule."""
     topic = site.topic(partitions=2)
-    a, b = topic.where(0), topic.where(1)
+    a, b = topic.path_of(0), topic.path_of(1)
     lane = site.lane()
     for where in (a, b):
         site.fill(lane, where, 3)
@@ -277,7 +277,7 @@ def small_town() -> Site:
     topic = site.topic(partitions=2)
     lane = site.lane()
     for turn in range(4):
-        site.append(lane, topic.where(turn % 2), site.batch(1 + turn))
+        site.append(lane, topic.path_of(turn % 2), site.batch(1 + turn))
     return site
 
 
@@ -287,7 +287,7 @@ def the_topic(site: Site) -> Topic:
 
 def test_killed_anywhere_nothing_is_lost_and_the_next_run_finishes() -> None:
     clean = small_town()
-    wheres = [the_topic(clean).where(at) for at in range(2)]
+    wheres = [the_topic(clean).path_of(at) for at in range(2)]
     logs = {where: clean.log(where) for where in wheres}
     tried = 0
     for site in killed_at_every_step(small_town, lambda site: seal(site.lane(), SMALL)):
@@ -326,7 +326,7 @@ def test_a_lost_answer_is_not_a_second_history(
 
 def test_indexes_that_the_store_does_not_take_hold_up_no_partition_of_the_group(site: Site) -> None:
     topic = site.topic(partitions=16)
-    logs = {where: site.fill(site.lane(), where, 2) for where in map(topic.where, range(16))}
+    logs = {where: site.fill(site.lane(), where, 2) for where in map(topic.path_of, range(16))}
 
     def perform(op: Op) -> Any:
         if isinstance(op, PutIfAbsent) and op.key.endswith(("0.index", ".timeindex")):
@@ -509,7 +509,7 @@ def test_a_topic_that_nobody_knows_is_left_in_the_journal(site: Site, where: Par
 
 
 def test_a_large_partition_is_sealed_in_parts_one_after_the_other(site: Site) -> None:
-    where = site.topic().where(0)
+    where = site.topic().path_of(0)
     log = site.fill(site.lane(), where, 9)
     size = len(log[0])
     settings = SealSettings(group_bytes=3 * size, segment_bytes=1 << 20)

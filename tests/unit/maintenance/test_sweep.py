@@ -32,7 +32,7 @@ def site() -> Site:
 
 @pytest.fixture
 def where(site: Site) -> PartitionPath:
-    return site.topic().where(0)
+    return site.topic().path_of(0)
 
 
 def orphan(site: Site, where: PartitionPath, stem: str = OLD) -> set[str]:
@@ -90,10 +90,10 @@ def test_what_is_not_ours_is_left_alone(site: Site, where: PartitionPath) -> Non
 def test_another_partition_is_another_folder(site: Site) -> None:
     topic = site.topic(partitions=11)
     for partition in (1, 10):
-        orphan(site, topic.where(partition))
+        orphan(site, topic.path_of(partition))
     site.pass_ms(GRACE_MS)
-    assert site.sweep(topic.where(1)) == 3
-    assert len(site.names(topic.where(10))) == 3
+    assert site.sweep(topic.path_of(1)) == 3
+    assert len(site.names(topic.path_of(10))) == 3
 
 
 def test_of_a_segment_the_indexes_go_first(site: Site, where: PartitionPath) -> None:
@@ -338,7 +338,7 @@ def test_killed_anywhere_it_deletes_nothing_that_counts_and_the_next_finishes() 
 
     def make() -> Site:
         site = Site()
-        wheres[:] = [site.topic().where(0)]
+        wheres[:] = [site.topic().path_of(0)]
         where = wheres[0]
         site.fill(site.lane(), where, 4)
         site.seal(SealSettings(segment_bytes=1))

@@ -44,7 +44,7 @@ def site() -> Site:
 
 @pytest.fixture
 def where(site: Site) -> PartitionPath:
-    return site.topic().where(0)
+    return site.topic().path_of(0)
 
 
 def head(site: Site) -> Head:
@@ -73,7 +73,7 @@ def test_the_floor_rises_over_what_is_sealed_up_to_a_checkpoint(
 
 def test_the_floor_never_passes_what_is_not_sealed(site: Site) -> None:
     topic = site.topic(partitions=2)
-    sealed, other = topic.where(0), topic.where(1)
+    sealed, other = topic.path_of(0), topic.path_of(1)
     lane = site.lane()
     site.fill(lane, sealed, 5)
     site.seal()
@@ -169,7 +169,7 @@ def planted(site: Site, seq: int, wrong: Checkpoint) -> None:
 
 
 def test_a_checkpoint_that_is_wrong_is_not_stood_upon(site: Site, where: PartitionPath) -> None:
-    other = site.topic("other").where(0)
+    other = site.topic("other").path_of(0)
     lane = site.lane()
     site.append(lane, other, site.batch())
     site.fill(lane, where, 6)
@@ -214,7 +214,9 @@ class Compared(Slice):
 def test_a_roll_of_many_slices_is_compared_slice_by_slice(site: Site) -> None:
     topic, lane = site.topic(partitions=200), site.lane()
     for _ in range(8):
-        requests = [new_append(*topic.where(p).place, site.batch(1)) for p in range(200)]
+        requests = [
+            new_append(*topic.path_of(p).topic_partition, site.batch(1)) for p in range(200)
+        ]
         site.run(append(lane, requests))
         site.run(write_checkpoint(lane))
     site.seal()
@@ -331,7 +333,7 @@ def test_a_trimmer_that_slept_does_not_lower_the_floor(site: Site, where: Partit
 def test_a_trimmer_that_slept_behind_a_lower_floor_changes_nothing() -> None:
     """Somebody else's floor is lower than ours would be: it is left, and the next pass goes on."""
     site = Site(every=2)
-    place = site.topic().where(0)
+    place = site.topic().path_of(0)
     lane = site.lane()
     site.fill(lane, place, 4)
     site.seal()
@@ -414,7 +416,7 @@ def test_what_is_not_ours_stays_and_holds_up_nothing(site: Site, where: Partitio
 
 def test_more_than_one_page_of_keys_is_deleted() -> None:
     site = Site(every=64)
-    place = site.topic().where(0)
+    place = site.topic().path_of(0)
     site.fill(site.lane(), place, 1100, count=1)
     site.seal()
     site.trim(idle=True)
@@ -436,14 +438,14 @@ def test_the_grace_is_judged_by_the_time_asked_for_before(site: Site, where: Par
 
 def one_town() -> Site:
     site = Site()
-    where = site.topic().where(0)
+    where = site.topic().path_of(0)
     site.fill(site.lane(), where, 9)
     site.seal()
     return site
 
 
 def the_where(site: Site) -> PartitionPath:
-    return site.run(read_topic("orders")).where(0)
+    return site.run(read_topic("orders")).path_of(0)
 
 
 @pytest.mark.parametrize("idle", [False, True])
@@ -495,7 +497,7 @@ def test_a_reaper_whose_list_is_old_deletes_nothing_that_counts(
 def test_the_floor_rises_however_much_others_append_meanwhile() -> None:
     """A seal on Spark takes a while: its lane knows more by then than its backlog."""
     site = Site()
-    where = site.topic().where(0)
+    where = site.topic().path_of(0)
     site.fill(site.lane(), where, 10)
     site.seal()
     lane = site.lane()

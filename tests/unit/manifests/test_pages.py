@@ -69,7 +69,7 @@ def topic(site: Site) -> Topic:
 
 
 def test_a_short_manifest_stays_as_it_is(site: Site, topic: Topic) -> None:
-    where = topic.where(0)
+    where = topic.path_of(0)
     now = grown(site, where, ROWS_MAX)
     assert (now.pages, len(now.segments)) == ((), ROWS_MAX)
     assert site.names(where) == set()
@@ -78,7 +78,7 @@ def test_a_short_manifest_stays_as_it_is(site: Site, topic: Topic) -> None:
 def test_a_long_one_keeps_the_newest_rows_and_the_rest_is_on_pages(
     site: Site, topic: Topic
 ) -> None:
-    where = topic.where(0)
+    where = topic.path_of(0)
     now = grown(site, where, 5000)
     assert ROWS_GOAL <= len(now.segments) <= ROWS_MAX
     assert sum(page.rows for page in now.pages) + len(now.segments) == 5000
@@ -92,7 +92,7 @@ def test_a_long_one_keeps_the_newest_rows_and_the_rest_is_on_pages(
 
 
 def test_every_offset_is_found_by_one_page(site: Site, topic: Topic) -> None:
-    where = topic.where(0)
+    where = topic.path_of(0)
     now = grown(site, where, 3000)
     assert len(now.pages) > 5
     for offset in (0, 9, 10, 4321, 9999, 17_777, 25_000, 29_999):
@@ -103,7 +103,7 @@ def test_every_offset_is_found_by_one_page(site: Site, topic: Topic) -> None:
 
 
 def test_a_page_that_is_gone_or_another_is_not_passed_over(site: Site, topic: Topic) -> None:
-    where = topic.where(0)
+    where = topic.path_of(0)
     now = grown(site, where, 1500)
     key = f"{where.prefix}{now.pages[0].name}.json"
     wrong = (encode_page([]), encode_page([row(0)]), encode_page([row(at) for at in range(1, 400)]))
@@ -117,7 +117,7 @@ def test_a_page_that_is_gone_or_another_is_not_passed_over(site: Site, topic: To
 
 
 def test_two_who_turn_a_page_at_once_turn_one(site: Site, topic: Topic) -> None:
-    where = topic.where(0)
+    where = topic.path_of(0)
     site.run(change_manifest(where, "w", lambda now: _more(now, 600)))
     other = first(
         site, PutIfMatch, "manifest",
@@ -134,7 +134,7 @@ def test_two_who_turn_a_page_at_once_turn_one(site: Site, topic: Topic) -> None:
 
 
 def test_a_page_whose_answer_was_lost_is_turned_once(site: Site, topic: Topic) -> None:
-    where = topic.where(0)
+    where = topic.path_of(0)
     site.run(change_manifest(where, "w", lambda now: _more(now, 600)))
     flow = turn_page(where, site.id(), site.now_ms)
     assert site.run(flow, lose_answer(site, PutIfMatch, "manifest", times=2))
@@ -144,7 +144,7 @@ def test_a_page_whose_answer_was_lost_is_turned_once(site: Site, topic: Topic) -
 def test_rows_that_were_dropped_meanwhile_do_not_come_back_on_a_page(
     site: Site, topic: Topic
 ) -> None:
-    where = topic.where(0)
+    where = topic.path_of(0)
     site.run(change_manifest(where, "w", lambda now: _more(now, 600)))
 
     def drop() -> None:
@@ -161,7 +161,7 @@ def test_rows_with_a_hole_between_them_wait_for_the_first_to_be_dropped(
     site: Site, topic: Topic
 ) -> None:
     """What nobody may read was not sealed: there is a hole, and a page has none."""
-    where = topic.where(0)
+    where = topic.path_of(0)
     site.run(change_manifest(where, "w", lambda now: _more(now, 100)))
     site.delete_records(where, 1500)
     site.run(change_manifest(where, "s", lambda now: changes.skip(now, "s", 1500)))
@@ -175,7 +175,7 @@ def test_rows_with_a_hole_between_them_wait_for_the_first_to_be_dropped(
 
 
 def test_nobody_turns_a_page_of_a_deleted_topic(site: Site, topic: Topic) -> None:
-    where = topic.where(0)
+    where = topic.path_of(0)
     site.run(change_manifest(where, "w", lambda now: _more(now, 600)))
     flow = turn_page(where, site.id(), site.now_ms)
 
@@ -192,7 +192,7 @@ def test_nobody_turns_a_page_of_a_deleted_topic(site: Site, topic: Topic) -> Non
 
 def test_a_log_of_many_segments_is_read_through_its_pages(site: Site, topic: Topic) -> None:
     """Six hundred segments, of which most are on a page; then retention takes that page."""
-    where = topic.where(0)
+    where = topic.path_of(0)
     lane = site.lane()
     log = site.fill(lane, where, 600, count=1)
     site.seal(SealSettings(segment_bytes=1))
@@ -219,7 +219,7 @@ def test_a_log_of_many_segments_is_read_through_its_pages(site: Site, topic: Top
 def test_retention_takes_whole_pages_and_no_page_that_is_still_needed(
     site: Site, topic: Topic
 ) -> None:
-    where = topic.where(0)
+    where = topic.path_of(0)
     now = grown(site, where, 2000)
     start = now.pages[1].next_offset - 10
     site.delete_records(where, start)
@@ -230,7 +230,7 @@ def test_retention_takes_whole_pages_and_no_page_that_is_still_needed(
 
 
 def test_a_page_that_cannot_be_read_is_dropped_another_time(site: Site, topic: Topic) -> None:
-    where = topic.where(0)
+    where = topic.path_of(0)
     now = grown(site, where, 2000)
     site.delete_records(where, 20_000)
     keep = first(
@@ -246,7 +246,7 @@ def test_killed_anywhere_a_page_is_turned_or_not() -> None:
 
     def make() -> Site:
         site = Site()
-        wheres[:] = [site.topic().where(0)]
+        wheres[:] = [site.topic().path_of(0)]
         site.run(change_manifest(wheres[0], "w", lambda now: _more(now, 600)))
         return site
 
@@ -266,7 +266,7 @@ def test_killed_anywhere_a_page_is_turned_or_not() -> None:
 
 def test_the_manifest_of_a_deleted_topic_names_what_was_on_its_pages(site: Site) -> None:
     topic = site.topic("gone")
-    where = topic.where(0)
+    where = topic.path_of(0)
     grown(site, where, 1000)
     deleted = replace(topic, deleted=True)
     after = site.run(retain_partition(deleted, where, site.id, now_ms=site.now_ms))

@@ -126,7 +126,7 @@ def logs() -> Work[dict[tuple[str, int], str]]:
                 number=topic.lane(partition), rules=rules, clock=SystemClock(), ids=new_id,
                 writer=bytes(16),
             )  # fmt: skip
-            where, digest = topic.where(partition), sha256()
+            where, digest = topic.path_of(partition), sha256()
             at = (yield from bounds(lane, where)).log_start
             while True:
                 chunk = yield from read(lane, where, at, 1 << 22)
@@ -222,7 +222,7 @@ def _sealed(key: str, objects: Objects) -> bool:
         decode_manifest(body) for name, body in objects.items() if name.endswith("/manifest")
     ]
     ends = {(one.topic, one.partition): max(one.sealed_end, one.log_start) for one in manifests}
-    return any(ends.get(one.place, 0) > one.base_offset for one in bundle.slices)
+    return any(ends.get(one.topic_partition, 0) > one.base_offset for one in bundle.slices)
 
 
 def _vouched(key: str, body: bytes) -> object:

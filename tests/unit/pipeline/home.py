@@ -73,9 +73,9 @@ class Home:
             number=topic.lane(partition), rules=RULES, clock=SystemClock(), ids=new_id,
             writer=new_id(),
         )  # fmt: skip
-        body, at = b"", self.run(read_manifest(topic.where(partition))).log_start
+        body, at = b"", self.run(read_manifest(topic.path_of(partition))).log_start
         while True:
-            chunk = self.run(read(lane, topic.where(partition), at, 1 << 20))
+            chunk = self.run(read(lane, topic.path_of(partition), at, 1 << 20))
             assert isinstance(chunk, Chunk), chunk
             if not chunk.body:
                 return body
@@ -86,7 +86,7 @@ class Home:
 
     def ends(self, topic: Topic) -> list[int]:
         return [
-            self.run(read_manifest(topic.where(partition))).sealed_end
+            self.run(read_manifest(topic.path_of(partition))).sealed_end
             for partition in range(topic.partitions)
         ]
 
@@ -97,15 +97,15 @@ class Home:
         """Sweep as if two graces had passed."""
         now_ms = self.run(store_now(new_id)) + 2 * RULES.grace_ms
         for partition in range(topic.partitions):
-            flow = sweep(topic.where(partition), new_id, now_ms=now_ms, grace_ms=0)
+            flow = sweep(topic.path_of(partition), new_id, now_ms=now_ms, grace_ms=0)
             self.run(flow)
 
     def named(self, topic: Topic) -> set[str]:
         """The segments that manifests name, by their keys without suffix."""
         return {
-            f"{topic.where(partition).prefix}{row.name}"
+            f"{topic.path_of(partition).prefix}{row.name}"
             for partition in range(topic.partitions)
-            for row in self.run(read_manifest(topic.where(partition))).segments
+            for row in self.run(read_manifest(topic.path_of(partition))).segments
         }
 
     def stems(self) -> set[str]:

@@ -77,7 +77,7 @@ class House(Site):
             lane = self.lane(topic.lane(partition))
             for _ in range(bundles):
                 self.pass_ms(7)
-                self.append(lane, topic.where(partition), self._next(topic, partition, count))
+                self.append(lane, topic.path_of(partition), self._next(topic, partition, count))
 
     def _next(self, topic: Topic, partition: int, count: int) -> bytes:
         """A batch; every third is of an idempotent producer."""
@@ -102,7 +102,7 @@ class House(Site):
         """Two neighbours and two more become one each."""
         now_ms = self.now_ms
         for partition in range(topic.partitions):
-            where = topic.where(partition)
+            where = topic.path_of(partition)
             rows = self.manifest(where).segments
             for at in range(0, len(rows) - 1, 2):
                 self.run(merge_run(where, rows[at : at + 2], self.id(), since_ms=now_ms))

@@ -61,7 +61,7 @@ class Shop(Home):
 
     @property
     def manifest(self) -> Manifest:
-        found: Manifest = self.run(read_manifest(self.orders.where(0)))
+        found: Manifest = self.run(read_manifest(self.orders.path_of(0)))
         return found
 
 

@@ -113,7 +113,7 @@ def test_rows_on_pages_are_compacted_as_well(shop: Shop, monkeypatch: pytest.Mon
     shop.store()
     monkeypatch.setattr("lakelog.manifests.cells.ROWS_MAX", 3)
     monkeypatch.setattr("lakelog.manifests.cells.ROWS_GOAL", 2)
-    assert shop.run(turn_page(shop.orders.where(0), new_id(), 0))
+    assert shop.run(turn_page(shop.orders.path_of(0), new_id(), 0))
     assert shop.manifest.pages
     assert shop.compact().is_good
     assert not shop.manifest.pages
@@ -126,7 +126,7 @@ def test_who_changed_the_rows_first_wins(shop: Shop) -> None:
     job = Compact(host=THIS_HOST, target=StoreSpec(shop.url), always=True)
     plan, _ = plan_job(job)
     assert shop.compact().is_good
-    where, write = shop.orders.where(0), new_id().hex()
+    where, write = shop.orders.path_of(0), new_id().hex()
     shop.run(change_manifest(where, write, lambda now: changes.start(now, write, 70)))
     before = shop.rows()
     step = job.step(plan.units[0])

@@ -76,7 +76,7 @@ def write(home: Home, topic: Topic, partition: int, first: int, count: int, **ho
 
 
 def rows(home: Home, topic: Topic, partition: int) -> list[Row]:
-    found = home.run(bounds(home.lanes[topic.lane(partition)], topic.where(partition)))
+    found = home.run(bounds(home.lanes[topic.lane(partition)], topic.path_of(partition)))
     return [
         (one.offset, one.timestamp, one.key, one.value)
         for batch in decode_batches(home.log(topic, partition))
@@ -86,7 +86,7 @@ def rows(home: Home, topic: Topic, partition: int) -> list[Row]:
 
 
 def bounds_of(home: Home, topic: Topic, partition: int) -> Bounds:
-    found: Bounds = home.run(bounds(home.lanes[topic.lane(partition)], topic.where(partition)))
+    found: Bounds = home.run(bounds(home.lanes[topic.lane(partition)], topic.path_of(partition)))
     return found
 
 
@@ -98,7 +98,7 @@ def lived_in(home: Home) -> Topic:
         if number == 20:
             assert run_here(home.seal(settings=SealSettings(segment_bytes=300))).is_good
     write_id = new_id().hex()
-    flow = change_manifest(topic.where(1), write_id, lambda now: changes.start(now, write_id, 25))
+    flow = change_manifest(topic.path_of(1), write_id, lambda now: changes.start(now, write_id, 25))
     home.run(flow)
     return topic
 

@@ -156,7 +156,7 @@ def test_who_changed_the_rows_meanwhile_wins(shop: CrowdedShop) -> None:
 def test_a_log_that_begins_later_meanwhile_is_left_alone(shop: CrowdedShop) -> None:
     fill(shop)
     shop.store()
-    unit, where, write = shop.unit(), shop.orders.where(0), new_id().hex()
+    unit, where, write = shop.unit(), shop.orders.path_of(0), new_id().hex()
     shop.run(change_manifest(where, write, lambda now: changes.start(now, write, 80)))
     before = shop.rows()
     result = compact_shuffled(shop.job, unit, clean_all)
@@ -170,7 +170,7 @@ def test_damage_is_named_and_nothing_is_changed(shop: CrowdedShop) -> None:
     shop.store()
     before = shop.manifest
     row = before.segments[2]
-    path = Path(shop.url, shop.orders.where(0).prefix, f"{row.name}.kfs")
+    path = Path(shop.url, shop.orders.path_of(0).prefix, f"{row.name}.kfs")
     body = bytearray(path.read_bytes())
     body[row.position + row.length // 2] ^= 1
     path.write_bytes(body)
@@ -185,7 +185,7 @@ def test_a_segment_that_is_gone_is_left_to_the_next_run(shop: CrowdedShop) -> No
     fill(shop)
     shop.store()
     before = shop.manifest
-    Path(shop.url, shop.orders.where(0).prefix, f"{before.segments[1].name}.kfs").unlink()
+    Path(shop.url, shop.orders.path_of(0).prefix, f"{before.segments[1].name}.kfs").unlink()
     result = shop.by_many()
     assert result is not None
     assert result.outcome == "moved"

@@ -150,7 +150,7 @@ def test_a_sealer_that_died_leaves_orphans_and_they_are_told(house: House) -> No
     house.produce(topic, 6)
     Paused(house, seal(house.lane(topic.lane(0)), SETTINGS), PutIfMatch, "manifest")
     house.pass_ms(GRACE_MS)
-    where, write = topic.where(0), house.id().hex()
+    where, write = topic.path_of(0), house.id().hex()
     house.run(change_manifest(where, write, lambda now: changes.cancel(now, write, house.now_ms)))
     results = house.verify()
     assert bad(results) == []
@@ -165,7 +165,7 @@ def test_a_partition_of_which_everything_has_expired_is_good(house: House) -> No
     for _ in range(3):
         house.keep(idle=True)
         house.pass_ms(GRACE_MS)
-    assert not house.manifest(topic.where(0)).segments
+    assert not house.manifest(topic.path_of(0)).segments
     assert outcomes(house.verify()) == {"good"}
     house.produce(topic, 1)
     assert outcomes(house.verify()) == {"good"}
@@ -174,7 +174,7 @@ def test_a_partition_of_which_everything_has_expired_is_good(house: House) -> No
 def test_records_that_were_deleted_before_they_were_sealed_are_no_gap(house: House) -> None:
     topic = house.make("orders")
     house.produce(topic, 9)
-    house.delete_records(topic.where(0), 18)
+    house.delete_records(topic.path_of(0), 18)
     house.keep(idle=True)
     house.pass_ms(GRACE_MS)
     house.keep(idle=True)
@@ -205,7 +205,7 @@ def test_a_deleted_topic_is_good_at_every_step_of_its_end(house: House, tell: bo
 
 def test_a_topic_that_is_being_imported_is_good(house: House) -> None:
     topic = house.make("orders", 2, closed=True)
-    where = topic.where(0)
+    where = topic.path_of(0)
     batches = bytearray(house.batch(5))
     made = make_segment([bytes(batches)], base_offset=0, next_offset=5, appended_ms=house.now_ms)
     name = f"segment-{0:020}-{'a' * 32}"
@@ -228,7 +228,7 @@ def test_a_topic_that_is_being_imported_is_good(house: House) -> None:
     assert outcomes(results) == {"good"}
     assert sum(one.records for one in results) == 5
     lane = house.lane(topic.lane(0))
-    house.run(append(lane, [Begin(place=where.place, offset=9)]))
+    house.run(append(lane, [Begin(topic_partition=where.topic_partition, offset=9)]))
     assert outcomes(house.verify()) == {"good"}
     house.run(open_topic("orders", topic.id, house.id()))
     assert outcomes(house.verify()) == {"good", "orphan"}
@@ -244,12 +244,12 @@ def test_burnt_names_are_good(house: House) -> None:
     house.perform(PutIfAbsent(f"orders/0/segment-{0:020}.kfs", b"left over"))
     house.run(
         change_manifest(
-            topic.where(0), "x", lambda now: changes.begin(now, Intent("y", "seal", 90, 91, 0))
+            topic.path_of(0), "x", lambda now: changes.begin(now, Intent("y", "seal", 90, 91, 0))
         )
     )
     house.pass_ms(GRACE_MS)
     house.keep()
-    assert house.manifest(topic.where(0)).burnt
+    assert house.manifest(topic.path_of(0)).burnt
     house.produce(topic, 3)
     house.keep()
     assert bad(house.verify()) == []
@@ -284,12 +284,12 @@ def test_a_floor_below_what_is_sealed_no_longer_is_good(house: House) -> None:
 def test_a_checkpoint_that_somebody_wrote_who_knew_less_is_good(house: House) -> None:
     """A roll begins where its writer began to read."""
     topic = house.make("orders")
-    number, where = topic.lane(0), topic.where(0)
+    number, where = topic.lane(0), topic.path_of(0)
     house.produce(topic, 5)
     house.keep(idle=True)  # A checkpoint in the middle of a round.
     lane = house.lane(number)
     for _ in range(EVERY):
-        house.run(append(lane, [new_append(*where.place, house.batch())]))
+        house.run(append(lane, [new_append(*where.topic_partition, house.batch())]))
         house.run(write_checkpoint(lane))
     rolls = [
         decode_checkpoint(body)
@@ -478,7 +478,7 @@ def test_a_bundle_that_does_not_follow_is_named(house: House) -> None:
     twin = other.make("orders")
     other._ids = 1000
     for _ in range(6):
-        other.append(other.lane(twin.lane(0)), topic.where(0), other.batch())
+        other.append(other.lane(twin.lane(0)), topic.path_of(0), other.batch())
     foreign = other.objects()[bundle_key(twin.lane(0), 2)]
     if twin.lane(0) == lane:
         assert bundle_key(lane, 2) in damaged(house, bundle_key(lane, 2), lambda _: foreign)
@@ -509,7 +509,7 @@ def test_a_roll_that_leads_elsewhere_is_named(house: House) -> None:
 
     def shorter(body: bytes) -> bytes:
         checkpoint = decode_checkpoint(body)
-        return encode_checkpoint(replace(checkpoint, roll=checkpoint.roll[1:]))
+        return encode_checkpoint(replace(checkpoint, slice_index=checkpoint.slice_index[1:]))
 
     assert damaged(house, key, shorter) == {key}
 
@@ -534,7 +534,7 @@ def test_a_row_and_a_segment_that_differ_are_both_named(house: House) -> None:
 def test_a_page_and_its_row_that_differ_are_both_named(house: House) -> None:
     house.produce(house.make("orders"), 12)
     house.keep()
-    (page,) = house.manifest(house.run(read_topic("orders")).where(0)).pages
+    (page,) = house.manifest(house.run(read_topic("orders")).path_of(0)).pages
     keys = {f"orders/0/{page.name}.json", "orders/0/manifest"}
     for name in ("length", "min_timestamp", "max_timestamp", "appended_ms", "rows"):
         before = house.objects()
@@ -733,7 +733,7 @@ def _act(house: House, random: Random, names: set[str]) -> None:
         case 5:
             if topic.is_open:
                 partition = random.randrange(topic.partitions)
-                where = topic.where(partition)
+                where = topic.path_of(partition)
                 lane = house.lane(topic.lane(partition))
                 end = house.run(bounds(lane, where)).end
                 house.delete_records(where, random.randrange(end + 1))
@@ -748,7 +748,7 @@ def _act(house: House, random: Random, names: set[str]) -> None:
 def vanish(house: House) -> None:
     """Everything is sealed, expires, is trimmed and deleted; and a ghost comes back."""
     topic = house.run(read_topic("orders"))
-    where, lane = topic.where(0), topic.lane(0)
+    where, lane = topic.path_of(0), topic.lane(0)
     ghosts = house.objects(f"_lakelog/lanes/{lane:04}/")
     end = house.run(bounds(house.lane(lane), where)).end
     house.delete_records(where, end - 1)

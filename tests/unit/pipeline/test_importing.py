@@ -109,9 +109,9 @@ def test_whoever_appends_goes_on_where_kafka_ended(place: Place) -> None:
         assert isinstance(stored, Stored)
         assert stored.base_offset == 1000
         place.run(maintain({lane.number: lane}, SealSettings(), idle=True))
-        manifest = place.run(read_manifest(topic.where(partition)))
+        manifest = place.run(read_manifest(topic.path_of(partition)))
         assert manifest.sealed_end == 1001
-        chunk = place.run(read(lane, topic.where(partition), 1000, 1 << 20))
+        chunk = place.run(read(lane, topic.path_of(partition), 1000, 1 << 20))
         assert chunk.body == placed(batch(b"new"), 1000, chunk.body)
     assert place.run(_members(topic.name)) == 4
 
@@ -199,7 +199,7 @@ def test_a_run_that_was_killed_is_completed_by_the_next(place: Place, commits: i
     with pytest.raises(KeyboardInterrupt):
         run_here(Dying(place.job(), commits), wave_bytes=1)
     done = sum(
-        place.run(read_manifest(place.topic().where(partition))).sealed_end > 0
+        place.run(read_manifest(place.topic().path_of(partition))).sealed_end > 0
         for partition in range(3)
     )
     assert done == min(3, -(-commits // 3))
@@ -299,7 +299,7 @@ def test_damage_keeps_a_topic_closed_and_what_lies_before_it(place: Place) -> No
     assert report.outcomes == {"damaged": 1, "written": 8}
     topic = place.topic()
     assert topic.closed
-    ends = [place.run(read_manifest(topic.where(n))).sealed_end for n in range(3)]
+    ends = [place.run(read_manifest(topic.path_of(n))).sealed_end for n in range(3)]
     assert ends == [1000, 400, 1000]
     damaged.write_bytes(body)
     assert run_here(place.job()).is_good
@@ -319,7 +319,7 @@ def write_run(place: Place, base: int, run: Iterable[bytes], partition: int = 0)
 
 def first_chunk(place: Place, offset: int = 0) -> Chunk:
     topic = place.topic()
-    chunk = place.run(read(place.lane(topic.lane(0)), topic.where(0), offset, 1 << 20))
+    chunk = place.run(read(place.lane(topic.lane(0)), topic.path_of(0), offset, 1 << 20))
     assert isinstance(chunk, Chunk)
     return chunk
 
@@ -334,7 +334,7 @@ def test_where_nothing_is_left_reading_goes_on_behind(place: Place) -> None:
     write_run(place, 50, [])
     assert run_here(place.job()).is_good
     topic = place.topic()
-    manifest = place.run(read_manifest(topic.where(0)))
+    manifest = place.run(read_manifest(topic.path_of(0)))
     assert (manifest.log_start, manifest.sealed_end) == (10, 50)
     found = {offset: first_chunk(place, offset) for offset in (10, 12, 13, 15, 16, 35, 41, 42)}
     bases = {offset: chunk.base_offset for offset, chunk in found.items()}
@@ -350,7 +350,7 @@ def test_where_nothing_is_left_reading_goes_on_behind(place: Place) -> None:
 def test_a_log_that_has_expired_begins_where_it_ends(place: Place) -> None:
     write_run(place, 70, [])
     assert run_here(place.job()).is_good
-    manifest = place.run(read_manifest(place.topic().where(0)))
+    manifest = place.run(read_manifest(place.topic().path_of(0)))
     assert (manifest.log_start, manifest.sealed_end, manifest.segments) == (70, 70, ())
     assert first_chunk(place, 70).next_offset == 70
 
@@ -360,7 +360,7 @@ def test_deleted_records_stay_deleted(place: Place) -> None:
     start = "0\n1\norders 0 517\n"
     (place.kafka / "log-start-offset-checkpoint").write_text(start)
     assert run_here(place.job()).is_good
-    assert place.run(read_manifest(place.topic().where(0))).log_start == 517
+    assert place.run(read_manifest(place.topic().path_of(0))).log_start == 517
     assert place.same().is_good
 
 
@@ -411,7 +411,7 @@ def test_an_open_transaction_is_refused_wherever_it_began(place: Place, waves: i
     assert report.outcomes == {"refused": 1, "written": 3}
     assert "open from offset 1" in report.findings(1)[0].what
     assert place.topic().closed
-    assert place.run(read_manifest(place.topic().where(0))).sealed_end == 1
+    assert place.run(read_manifest(place.topic().path_of(0))).sealed_end == 1
     write_run(place, 3, [marker(3, 6, commit=True)])
     assert run_here(place.job(), wave_bytes=waves).is_good
     assert offsets(place) == [0, 1, 2, 3]
@@ -419,7 +419,7 @@ def test_an_open_transaction_is_refused_wherever_it_began(place: Place, waves: i
 
 def offsets(place: Place) -> list[int]:
     found: list[int] = []
-    at = place.run(read_manifest(place.topic().where(0))).log_start
+    at = place.run(read_manifest(place.topic().path_of(0))).log_start
     while (chunk := first_chunk(place, at)).body:
         found += [header.base_offset for header in headers(chunk.body)]
         at = chunk.next_offset
@@ -440,7 +440,7 @@ def test_what_is_open_waits_for_the_next_run_if_more_is_to_come(place: Place, wa
     write_run(place, 0, [batch(b"p", 0), transactional(b"perhaps", 1, 6)])
     write_run(place, 2, [batch(b"q", 2)])
     assert run_here(place.job(stay_closed=True), wave_bytes=waves).is_good
-    assert place.run(read_manifest(place.topic().where(0))).sealed_end == 0
+    assert place.run(read_manifest(place.topic().path_of(0))).sealed_end == 0
     abort(place, 3, 6, first=1)
     assert run_here(place.job(), wave_bytes=waves).is_good
     assert offsets(place) == [0, 2, 3]
@@ -475,7 +475,7 @@ def test_a_log_whose_first_segments_are_empty_begins_where_kafka_s_does(
     write_run(place, 20, [batch(b"a", 25)])
     write_run(place, 30, [batch(b"b", 30)])
     assert run_here(place.job(), wave_bytes=waves).is_good
-    manifest = place.run(read_manifest(place.topic().where(0)))
+    manifest = place.run(read_manifest(place.topic().path_of(0)))
     assert (manifest.log_start, manifest.sealed_end) == (0, 31)
     assert offsets(place) == [25, 30]
     assert place.same().is_good
@@ -485,7 +485,7 @@ def test_a_log_that_was_deleted_to_its_end_goes_on_there(place: Place) -> None:
     fill(place, range(1))
     (place.kafka / "log-start-offset-checkpoint").write_text("0\n1\norders 0 1000\n")
     assert run_here(place.job()).is_good
-    manifest = place.run(read_manifest(place.topic().where(0)))
+    manifest = place.run(read_manifest(place.topic().path_of(0)))
     assert (manifest.log_start, manifest.sealed_end) == (1000, 1000)
 
 
@@ -494,7 +494,7 @@ def test_what_was_deleted_between_two_runs_stays_deleted(place: Place) -> None:
     assert run_here(place.job(stay_closed=True)).is_good
     (place.kafka / "log-start-offset-checkpoint").write_text("0\n1\norders 0 517\n")
     assert run_here(place.job()).is_good
-    assert place.run(read_manifest(place.topic().where(0))).log_start == 517
+    assert place.run(read_manifest(place.topic().path_of(0))).log_start == 517
     assert place.same().is_good
 
 
@@ -504,7 +504,7 @@ def test_behind_damage_nothing_is_taken_in_a_later_wave_either(place: Place) -> 
     body = damaged.read_bytes()
     damaged.write_bytes(body[:100] + bytes([body[100] ^ 1]) + body[101:])
     assert run_here(place.job(), wave_bytes=1).outcomes == {"damaged": 1, "written": 2}
-    assert place.run(read_manifest(place.topic().where(0))).sealed_end == 400
+    assert place.run(read_manifest(place.topic().path_of(0))).sealed_end == 400
     damaged.write_bytes(body)
     assert run_here(place.job(), wave_bytes=1).is_good
     assert place.same().is_good
@@ -532,7 +532,7 @@ def test_nothing_is_left_over_when_the_topic_is_open(place: Place) -> None:
     with pytest.raises(KeyboardInterrupt):
         run_here(Dying(place.job(segment_bytes=100), 0))
     assert run_here(place.job(segment_bytes=500)).is_good
-    where = place.topic().where(0)
+    where = place.topic().path_of(0)
     named = {f"{where.prefix}{row.name}" for row in place.run(read_manifest(where)).segments}
     stems = {key.partition(".")[0] for key in segments_among(objects(place))}
     assert named < stems

@@ -37,7 +37,7 @@ def floors(home: Home) -> list[bool]:
 
 
 def ends(home: Home, topic: Topic, *partitions: int) -> list[int]:
-    return [home.run(read_manifest(topic.where(p))).sealed_end for p in partitions]
+    return [home.run(read_manifest(topic.path_of(p))).sealed_end for p in partitions]
 
 
 def test_a_bad_unit_keeps_no_lane_from_being_trimmed(home: Home) -> None:
@@ -96,7 +96,11 @@ def test_what_is_damaged_stops_no_other_in_any_verb(home: Home, verb: str) -> No
         for topic in topics:
             home.fill(topic, 12)
         run_here(home.seal())
-    whole = [topics[0].where(0), topics[0].where(2), *(topics[2].where(at) for at in range(3))]
+    whole = [
+        topics[0].path_of(0),
+        topics[0].path_of(2),
+        *(topics[2].path_of(at) for at in range(3)),
+    ]
     assert not any(DONE[verb](home.run(read_manifest(where))) for where in whole)
     spoil(home, topic_key("b"))
     spoil(home, manifest_key("a", 1))

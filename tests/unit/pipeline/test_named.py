@@ -72,8 +72,8 @@ def every(home: Home, topic: Topic) -> list[tuple[int, int]]:
 
 def path_of(home: Home, topic: Topic, partition: int = 0, row: int = 0) -> Path:
     """The file of a segment that the manifest names."""
-    name = home.run(read_manifest(topic.where(partition))).segments[row].name
-    return Path(home.url) / topic.where(partition).prefix / f"{name}.kfs"
+    name = home.run(read_manifest(topic.path_of(partition))).segments[row].name
+    return Path(home.url) / topic.path_of(partition).prefix / f"{name}.kfs"
 
 
 def spoil(path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_damaged_byte_in_a_segment_that_spark_has_sealed_is_found(home: Home) 
 
 def test_what_was_replaced_is_neither_read_nor_verified(home: Home) -> None:
     topic = merged(home)
-    old = Path(home.url) / topic.where(0).prefix / "segment-00000000000000000000.kfs"
+    old = Path(home.url) / topic.path_of(0).prefix / "segment-00000000000000000000.kfs"
     spoil(old)
     report = verify(home)
     assert (report.outcomes, report.records) == ({"good": 3}, 144)
@@ -148,7 +148,7 @@ def test_a_manifest_that_cannot_be_read_is_damage_and_stops_a_reader(home: Home)
 def test_what_lies_before_the_start_of_a_log_is_not_read(home: Home) -> None:
     topic = sealed(home)
     write = new_id().hex()
-    where = topic.where(0)
+    where = topic.path_of(0)
     home.run(change_manifest(where, write, lambda now: changes.start(now, write, 14)))
     assert scanned(home) == [one for one in every(home, topic) if one[0] or one[1] >= 14]
 
@@ -178,7 +178,7 @@ def test_a_partition_without_records_is_good_and_is_told(home: Home) -> None:
     topic = home.topic(partitions=2)
     write = new_id().hex()
     for partition in range(2):
-        where = topic.where(partition)
+        where = topic.path_of(partition)
         home.run(change_manifest(where, write, lambda now: changes.start(now, write, 1)))
     report = verify(home)
     assert (report.outcomes, report.verdict) == ({"empty": 2}, Verdict.GOOD)
@@ -188,7 +188,7 @@ def test_a_partition_without_records_is_good_and_is_told(home: Home) -> None:
 def test_a_deleted_topic_has_no_segments(home: Home) -> None:
     topic = sealed(home, rounds=1)
     write = new_id().hex()
-    for where in map(topic.where, range(topic.partitions)):
+    for where in map(topic.path_of, range(topic.partitions)):
         home.run(change_manifest(where, write, lambda now: changes.delete(now, write)))
     assert scanned(home) == []
     report = verify(home)

@@ -72,7 +72,7 @@ def test_a_large_partition_is_shared_out(home: Home) -> None:
     assert run_here(job).records == 180
     assert home.logs(topic) == before
     assert sum(home.ends(topic)) == 180
-    segments = home.run(read_manifest(topic.where(1))).segments
+    segments = home.run(read_manifest(topic.path_of(1))).segments
     assert len(segments) > 4
 
 
@@ -82,7 +82,7 @@ def test_the_floor_rises_over_what_was_sealed(home: Home) -> None:
     run_here(home.seal(idle=True))
     lane = home.lanes[topic.lane(0)]
     fresh = Lane(number=lane.number, rules=RULES, clock=SystemClock(), ids=new_id, writer=new_id())
-    home.run(read(fresh, topic.where(0), 0, 10))
+    home.run(read(fresh, topic.path_of(0), 0, 10))
     assert fresh.last_look is not None
     assert fresh.last_look.head.floor >= 20
 
@@ -230,8 +230,8 @@ def test_where_plain_names_are_burnt_no_task_uses_one(home: Home) -> None:
     topic = home.topic()
     home.fill(topic, 30)
     write = new_id().hex()
-    home.run(change_manifest(topic.where(1), write, lambda now: changes.burn(now, write)))
+    home.run(change_manifest(topic.path_of(1), write, lambda now: changes.burn(now, write)))
     run_here(home.seal())
     for partition in range(topic.partitions):
-        (row,) = home.run(read_manifest(topic.where(partition))).segments
+        (row,) = home.run(read_manifest(topic.path_of(partition))).segments
         assert (OWN if partition == 1 else PLAIN).fullmatch(row.name)

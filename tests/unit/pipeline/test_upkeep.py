@@ -133,15 +133,15 @@ def test_levels_are_those_of_the_topic(
 
 def test_damage_is_told_and_nothing_is_changed(home: Home) -> None:
     topic = sealed(home)
-    row = home.run(read_manifest(topic.where(1))).segments[2]
-    path = Path(home.url) / f"{topic.where(1).prefix}{row.name}.kfs"
+    row = home.run(read_manifest(topic.path_of(1))).segments[2]
+    path = Path(home.url) / f"{topic.path_of(1).prefix}{row.name}.kfs"
     body = path.read_bytes()
     path.write_bytes(body[:90] + bytes([body[90] ^ 1]) + body[91:])
     report = run_here(merge(home))
     assert report.outcomes == {"damaged": 1, "merged": 2}
     assert not report.is_good
     assert row.name in report.findings(1)[0].object
-    assert len(home.run(read_manifest(topic.where(1))).segments) == 4
+    assert len(home.run(read_manifest(topic.path_of(1))).segments) == 4
 
 
 def test_what_is_too_old_goes(home: Home) -> None:
@@ -149,7 +149,7 @@ def test_what_is_too_old_goes(home: Home) -> None:
     report = run_here(Retain(host=THIS_HOST, target=StoreSpec(home.url)))
     assert report.is_good
     for partition in range(3):
-        manifest = home.run(read_manifest(topic.where(partition)))
+        manifest = home.run(read_manifest(topic.path_of(partition)))
         assert (manifest.segments, manifest.log_start) == ((), 48)
     home.sweep(topic)
     assert home.stems() == set()

@@ -56,7 +56,7 @@ def topic_of(partitions: int = 3, **configs: str) -> Topic:
 def parcels_of(rows: pa.RecordBatch, topic: Topic, **options: Any) -> dict[int, StagedObject]:
     given = WriteOptions(path="memory:", topic=topic.name, **options)
     placer = RowPartitioner(lambda _: target_of(topic, given), topic.name, 0)
-    return Packer().pack(placer.place(read_columns(rows, NOW_MS), NOW_MS), NOW_MS)
+    return Packer().pack(placer.partition(read_columns(rows, NOW_MS), NOW_MS), NOW_MS)
 
 
 def packed(rows: pa.RecordBatch, topic: Topic, **options: Any) -> list[bytes]:
@@ -294,7 +294,7 @@ class Place:
                 number=number, rules=RULES, clock=SystemClock(), ids=new_id, writer=new_id()
             )
             while True:
-                chunk = self.run(read(lane, topic.where(partition), offset, 1 << 20))
+                chunk = self.run(read(lane, topic.path_of(partition), offset, 1 << 20))
                 assert not isinstance(chunk, OutOfRange)
                 if not chunk.body:
                     break

@@ -76,8 +76,8 @@ def test_every_record_comes_once_over_triggers(site: Site, topic: Topic) -> None
     assert start == {"orders": {"0": 0, "1": 0}}
     seen: list[tuple[int, int]] = []
     for step in range(5):
-        site.fill(lane, topic.where(0), 2)
-        site.fill(lane, topic.where(1), 1, count=3)
+        site.fill(lane, topic.path_of(0), 2)
+        site.fill(lane, topic.path_of(1), 1, count=3)
         if step == 2:
             site.seal()
         end = reader.latestOffset(start, ALL)
@@ -88,7 +88,7 @@ def test_every_record_comes_once_over_triggers(site: Site, topic: Topic) -> None
 
 
 def test_a_trigger_with_nothing_new_takes_two_requests_for_a_lane(site: Site, topic: Topic) -> None:
-    site.fill(site.lane(), topic.where(0), 9)
+    site.fill(site.lane(), topic.path_of(0), 9)
     seen, perform = counting(site)
     reader = stream(site, perform)
     start = reader.latestOffset(reader.initialOffset(), ALL)
@@ -111,7 +111,7 @@ def test_many_topics_take_one_listing(site: Site, topic: Topic) -> None:
 
 
 def test_a_stream_begins_at_the_end_unless_told_otherwise(site: Site, topic: Topic) -> None:
-    site.fill(site.lane(), topic.where(0), 3)
+    site.fill(site.lane(), topic.path_of(0), 3)
     assert stream(site, startingOffsets="latest").initialOffset() == {"orders": {"0": 6, "1": 0}}
     named = '{"orders": {"0": 2, "1": -1}}'
     assert stream(site, startingOffsets=named).initialOffset() == {"orders": {"0": 2, "1": 0}}
@@ -124,11 +124,11 @@ def test_a_stream_begins_at_a_time_in_history_or_journal(site: Site, topic: Topi
     for _ in range(2):
         for _ in range(4):
             site.pass_ms(1000)
-            site.append(lane, topic.where(0), site.batch(2))
+            site.append(lane, topic.path_of(0), site.batch(2))
         site.seal()
     site.pass_ms(1000)
-    site.append(lane, topic.where(0), site.batch(2))
-    site.append(lane, topic.where(1), site.batch(2))
+    site.append(lane, topic.path_of(0), site.batch(2))
+    site.append(lane, topic.path_of(1), site.batch(2))
     for seconds, offset in ((0, 0), (3, 4), (8, 14), (9, 16)):
         reader = stream(site, startingTimestamp=str(first_ms + 1000 * seconds))
         assert reader.initialOffset() == {"orders": {"0": offset, "1": 0}}
@@ -143,8 +143,8 @@ def test_a_stream_begins_at_a_time_in_history_or_journal(site: Site, topic: Topi
 
 def test_a_limit_is_shared_out_by_what_each_partition_has(site: Site, topic: Topic) -> None:
     lane = site.lane()
-    site.fill(lane, topic.where(0), 30)
-    site.fill(lane, topic.where(1), 1, count=1)
+    site.fill(lane, topic.path_of(0), 30)
+    site.fill(lane, topic.path_of(1), 1, count=1)
     reader = stream(site, maxOffsetsPerTrigger="10")
     limit = reader.getDefaultReadLimit()
     assert limit == ReadMaxRows(10)
@@ -161,15 +161,15 @@ def test_a_trigger_waits_for_enough_but_not_for_ever(site: Site, topic: Topic) -
     reader = stream(site, clock=clock, minOffsetsPerTrigger="10", maxTriggerDelay="1m")
     limit = reader.getDefaultReadLimit()
     assert limit == ReadMinRows(10)
-    site.fill(lane, topic.where(0), 1)
+    site.fill(lane, topic.path_of(0), 1)
     start = reader.latestOffset(reader.initialOffset(), limit)
     assert start == {"orders": {"0": 2, "1": 0}}, "the first one does not wait"
-    site.fill(lane, topic.where(0), 3)
+    site.fill(lane, topic.path_of(0), 3)
     assert reader.latestOffset(start, limit) is start
-    site.fill(lane, topic.where(1), 2)
+    site.fill(lane, topic.path_of(1), 2)
     enough = reader.latestOffset(start, limit)
     assert enough == {"orders": {"0": 8, "1": 4}}
-    site.fill(lane, topic.where(1), 1)
+    site.fill(lane, topic.path_of(1), 1)
     clock.ms += 59_999
     assert reader.latestOffset(enough, limit) is enough
     clock.ms += 1
@@ -178,11 +178,11 @@ def test_a_trigger_waits_for_enough_but_not_for_ever(site: Site, topic: Topic) -
 
 def test_available_now_ends_where_the_log_ended_when_it_began(site: Site, topic: Topic) -> None:
     lane = site.lane()
-    site.fill(lane, topic.where(0), 4)
+    site.fill(lane, topic.path_of(0), 4)
     reader = stream(site, maxOffsetsPerTrigger="3", minOffsetsPerTrigger="2")
     reader.prepareForTriggerAvailableNow()
     start = reader.initialOffset()
-    site.fill(lane, topic.where(0), 4)
+    site.fill(lane, topic.path_of(0), 4)
     ends = []
     while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) != start:
         ends.append(end["orders"]["0"])
@@ -194,7 +194,7 @@ def test_partitions_of_new_topics_are_read_from_their_beginning(site: Site, topi
     reader = stream(site, subscribePattern="o.*", maxOffsetsPerTrigger="100")
     start = reader.initialOffset()
     other = site.topic("others")
-    site.fill(site.lane(), other.where(0), 3)
+    site.fill(site.lane(), other.path_of(0), 3)
     end = reader.latestOffset(start, reader.getDefaultReadLimit())
     assert end == {"orders": {"0": 0, "1": 0}, "others": {"0": 6}}
     assert offsets_of(site, reader, start, end) == [(0, at) for at in range(6)]
@@ -202,8 +202,8 @@ def test_partitions_of_new_topics_are_read_from_their_beginning(site: Site, topi
 
 def test_a_checkpoint_of_kafka_is_gone_on_with(site: Site, topic: Topic) -> None:
     lane = site.lane()
-    site.fill(lane, topic.where(0), 5)
-    site.fill(lane, topic.where(1), 5)
+    site.fill(lane, topic.path_of(0), 5)
+    site.fill(lane, topic.path_of(1), 5)
     start = {"orders": {"1": 3, "0": 4}}
     reader = stream(site)
     assert offsets_of(site, reader, start, {"orders": {"1": 4, "0": 6}}) == [(0, 4), (0, 5), (1, 3)]
@@ -215,8 +215,8 @@ def test_a_checkpoint_of_kafka_is_gone_on_with(site: Site, topic: Topic) -> None
 
 
 def test_records_that_expired_before_they_were_read_are_named(site: Site, topic: Topic) -> None:
-    site.fill(site.lane(), topic.where(0), 5)
-    site.delete_records(topic.where(0), 6)
+    site.fill(site.lane(), topic.path_of(0), 5)
+    site.delete_records(topic.path_of(0), 6)
     start = {"orders": {"0": 2, "1": 0}}
     reader = stream(site)
     end = reader.latestOffset(start, ALL)
@@ -229,12 +229,12 @@ def test_records_that_expired_before_they_were_read_are_named(site: Site, topic:
 
 
 def test_a_topic_that_was_created_again_is_known_by_its_id(site: Site, topic: Topic) -> None:
-    site.fill(site.lane(), topic.where(0), 2)
+    site.fill(site.lane(), topic.path_of(0), 2)
     strict, going_on = stream(site), stream(site, failOnDataLoss="false")
     start = strict.latestOffset(strict.initialOffset(), ALL)
     assert going_on.latestOffset(going_on.initialOffset(), ALL) == start
     new = created_again(site, topic)
-    site.fill(site.lane(), new.where(0), 5)
+    site.fill(site.lane(), new.path_of(0), 5)
     told = f"created again: its id was {topic.id.hex()} and is {new.id.hex()}"
     with pytest.raises(NotFoundError, match=told):
         strict.latestOffset(start, ALL)
@@ -246,10 +246,10 @@ def test_a_topic_that_was_created_again_is_known_by_its_id(site: Site, topic: To
 
 
 def test_a_query_that_comes_back_sees_that_offsets_went_down(site: Site, topic: Topic) -> None:
-    site.fill(site.lane(), topic.where(0), 5)
+    site.fill(site.lane(), topic.path_of(0), 5)
     start = {"orders": {"0": 10, "1": 0}}
     new = created_again(site, topic)
-    site.fill(site.lane(), new.where(0), 2)
+    site.fill(site.lane(), new.path_of(0), 2)
     with pytest.raises(
         NotFoundError, match=r"orders-0 offset was changed from 10 to 4.*created again"
     ):
@@ -288,11 +288,11 @@ def test_a_topic_that_was_deleted_fails_the_query_or_is_left_out(site: Site, top
 def test_a_batch_that_was_planned_before_a_restart_is_read_as_it_was(
     site: Site, topic: Topic
 ) -> None:
-    site.fill(site.lane(), topic.where(0), 6)
+    site.fill(site.lane(), topic.path_of(0), 6)
     start, end = {"orders": {"0": 1, "1": 0}}, {"orders": {"0": 7, "1": 0}}
     site.seal()
     site.trim(idle=True)
     site.pass_ms(GRACE_MS)
     site.reap()
-    site.fill(site.lane(), topic.where(0), 6)
+    site.fill(site.lane(), topic.path_of(0), 6)
     assert offsets_of(site, stream(site), start, end) == [(0, at) for at in range(1, 7)]

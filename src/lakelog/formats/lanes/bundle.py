@@ -302,14 +302,14 @@ def _slice_flaw(bundle: Bundle, end: int) -> str:
     for slice_ in bundle.slices:
         _, partition, batches, base, offsets, position, length, _, _, write, part = slice_
         if partition < 0 or base < 0 or offsets < 1:
-            return f"a slice of nothing: {slice_.place} at {base}"
+            return f"a slice of nothing: {slice_.topic_partition} at {base}"
         if base + offsets > OFFSET_MAX:
-            return f"offsets up to {slice_.next_offset}: {slice_.place}"
+            return f"offsets up to {slice_.next_offset}: {slice_.topic_partition}"
         staged = write >= 0
         if staged != (part >= 0) or staged != (batches == 0) or write < -1:
-            return f"neither staged nor stored: {slice_.place}"
+            return f"neither staged nor stored: {slice_.topic_partition}"
         if length < _BATCH_BYTES_MIN or position < 0 or part < -1:
-            return f"{length} bytes at {position}: {slice_.place}"
+            return f"{length} bytes at {position}: {slice_.topic_partition}"
         if not staged:
             if position != at:
                 return f"a slice at {position}, the one before ends at {at}"
@@ -320,7 +320,8 @@ def _slice_flaw(bundle: Bundle, end: int) -> str:
         if one[:2] < two[:2]:
             continue
         if one[:2] > two[:2] or one.next_offset != two.base_offset:
-            return f"slices out of order: {one.place} at {one.base_offset}, then {two.place}"
+            first, second = one.topic_partition, two.topic_partition
+            return f"slices out of order: {first} at {one.base_offset}, then {second}"
     return ""
 
 
@@ -338,7 +339,7 @@ def _batch_flaw(bundle: Bundle) -> str:
             length += size
             offsets += last_delta + 1
         if length != slice_.length or offsets != slice_.offsets:
-            return f"batches of {length} bytes and {offsets} offsets: {slice_.place}"
+            return f"batches of {length} bytes and {offsets} offsets: {slice_.topic_partition}"
     return "" if at == len(rows) else f"{at} of {len(rows)} batches belong to a slice"
 
 
@@ -352,7 +353,7 @@ def _event_flaw(bundle: Bundle) -> str:
         if event.kind == EventKind.TOPIC_DELETED and (event.query != NO_ID or event.number):
             return "a deletion that names a query"
         if event.kind == EventKind.PARTITION_BEGINS and not _can_begin(event):
-            return f"partition {event.place[1]} begins at {event.number}"
+            return f"partition {event.topic_partition[1]} begins at {event.number}"
         if event.kind == EventKind.WRITE_COMMITTED:
             commits.add(at)
     staged = {slice_.write for slice_ in bundle.slices if slice_.write >= 0}
@@ -360,4 +361,4 @@ def _event_flaw(bundle: Bundle) -> str:
 
 
 def _can_begin(event: Event) -> bool:
-    return event.place[1] <= _PARTITION_MAX and 0 < event.number < OFFSET_MAX
+    return event.topic_partition[1] <= _PARTITION_MAX and 0 < event.number < OFFSET_MAX

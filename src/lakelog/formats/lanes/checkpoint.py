@@ -148,7 +148,7 @@ class Checkpoint:
     producers: tuple[Producer, ...] = ()
     writes: tuple[Write, ...] = ()
     marks: tuple[Mark, ...] = ()
-    roll: tuple[Rolled, ...] = ()
+    slice_index: tuple[Rolled, ...] = ()
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
@@ -177,7 +177,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
         *counts,
         0,
     )
-    rolled = ((seq, *slice_, epoch) for seq, slice_, epoch in checkpoint.roll)
+    rolled = ((seq, *slice_, epoch) for seq, slice_, epoch in checkpoint.slice_index)
     tables = (
         pack_rows(_HEAD, (head,), CHECKPOINT_SUFFIX),
         pack_rows(_END, checkpoint.ends, CHECKPOINT_SUFFIX),
@@ -190,7 +190,9 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
     return b"".join((_FRAME.lead, directory, _FRAME.footer(LEAD_BYTES, 0, directory)))
 
 
-def decode_checkpoint(data: Bytes, places: Sequence[tuple[bytes, int]] | None = None) -> Checkpoint:
+def decode_checkpoint(
+    data: Bytes, topic_partitions: Sequence[tuple[bytes, int]] | None = None
+) -> Checkpoint:
     """Return the checkpoint in ``data``.
 
     With ``places``, partitions in their order, it is its head and what its roll has of them: the
@@ -212,7 +214,7 @@ def decode_checkpoint(data: Bytes, places: Sequence[tuple[bytes, int]] | None = 
         raise _bad("something stands before its head, or less than a head")
     (
         lane, epoch, seq, created_ms, nonce, leader, first,
-        ends, producers, writes, marks, roll, reserved,
+        ends, producers, writes, marks, slice_index, reserved,
     ) = _HEAD.unpack_from(directory)  # fmt: skip
     if reserved:
         raise UnsupportedError(
@@ -221,13 +223,13 @@ def decode_checkpoint(data: Bytes, places: Sequence[tuple[bytes, int]] | None = 
             where=CHECKPOINT_SUFFIX,
         )
     at = [_HEAD.size]
-    for row, count in zip(_ROWS, (ends, producers, writes, marks, roll), strict=True):
+    for row, count in zip(_ROWS, (ends, producers, writes, marks, slice_index), strict=True):
         at.append(at[-1] + row.size * count)
     if at[-1] != len(directory):
         raise _bad(f"tables of {at[-1]} bytes in a directory of {len(directory)}")
     tables: list[Bytes] = [directory[start:end] for start, end in pairwise(at)]
-    if places is not None:
-        tables = [b"", b"", b"", b"", b"".join(_runs(directory[at[-2] :], places))]
+    if topic_partitions is not None:
+        tables = [b"", b"", b"", b"", b"".join(_runs(directory[at[-2] :], topic_partitions))]
     ends_, producers_, writes_, marks_, roll_ = (
         row.iter_unpack(table) for row, table in zip(_ROWS, tables, strict=True)
     )
@@ -244,29 +246,33 @@ def decode_checkpoint(data: Bytes, places: Sequence[tuple[bytes, int]] | None = 
         producers=tuple(map(_producer, producers_)),
         writes=tuple([make(Write, row) for row in writes_]),
         marks=tuple(map(_mark, marks_)),
-        roll=tuple([make(Rolled, (row[0], make(Slice, row[1:-1]), row[-1])) for row in roll_]),
+        slice_index=tuple(
+            [make(Rolled, (row[0], make(Slice, row[1:-1]), row[-1])) for row in roll_]
+        ),
     )
     _check(checkpoint)
     return checkpoint
 
 
-def _runs(roll: memoryview, places: Sequence[tuple[bytes, int]]) -> Iterator[memoryview]:
+def _runs(
+    slice_index: memoryview, topic_partitions: Sequence[tuple[bytes, int]]
+) -> Iterator[memoryview]:
     """Yield the rows of some partitions. Either side is passed over by bisecting the other."""
-    size, rows = _ROLLED.size, range(len(roll) // _ROLLED.size)
+    size, rows = _ROLLED.size, range(len(slice_index) // _ROLLED.size)
 
-    def place(row: int) -> tuple[bytes, int]:
-        return _ROLLED_PLACE.unpack_from(roll, row * size)
+    def topic_partition(row: int) -> tuple[bytes, int]:
+        return _ROLLED_PLACE.unpack_from(slice_index, row * size)
 
     at = number = 0
-    while number < len(places):
-        at = bisect_left(rows, places[number], at, key=place)
+    while number < len(topic_partitions):
+        at = bisect_left(rows, topic_partitions[number], at, key=topic_partition)
         if at == len(rows):
             return
-        found = place(at)
-        if found == places[number]:
-            start, at = at, bisect_right(rows, found, at, key=place)
-            yield roll[start * size : at * size]
-        number = bisect_left(places, found, number + 1)
+        found = topic_partition(at)
+        if found == topic_partitions[number]:
+            start, at = at, bisect_right(rows, found, at, key=topic_partition)
+            yield slice_index[start * size : at * size]
+        number = bisect_left(topic_partitions, found, number + 1)
 
 
 _ROWS = (_END, _PRODUCER, _WRITE, _MARK, _ROLLED)
@@ -280,7 +286,7 @@ def _tables(checkpoint: Checkpoint) -> tuple[tuple[object, ...], ...]:
         checkpoint.producers,
         checkpoint.writes,
         checkpoint.marks,
-        checkpoint.roll,
+        checkpoint.slice_index,
     )
 
 
@@ -322,7 +328,7 @@ def _flaw(checkpoint: Checkpoint) -> str:
         tuple([row[:3] for row in checkpoint.producers]),
         tuple([row[:1] for row in checkpoint.writes]),
         tuple([row[:2] for row in checkpoint.marks]),
-        tuple([(row[0], row[1], row[3]) for _, row, _ in checkpoint.roll]),
+        tuple([(row[0], row[1], row[3]) for _, row, _ in checkpoint.slice_index]),
     )
     for table in tables:
         if any(map(ge, table, table[1:])):
@@ -333,7 +339,7 @@ def _flaw(checkpoint: Checkpoint) -> str:
         return f"a producer without batches, or with more than {KEPT_MAX}"
     if any(mark.kind not in _MARKS for mark in checkpoint.marks):
         return "a mark of something that does not stay so"
-    seqs = [row[0] for row in checkpoint.roll]
+    seqs = [row[0] for row in checkpoint.slice_index]
     if seqs and not checkpoint.first <= min(seqs) <= max(seqs) <= checkpoint.seq:
         return "a roll with bundles that are not in it"
     return ""

@@ -81,7 +81,7 @@ class Slice(NamedTuple):
         return self.base_offset + self.offsets
 
     @property
-    def place(self) -> tuple[bytes, int]:
+    def topic_partition(self) -> tuple[bytes, int]:
         """The partition it belongs to."""
         return self.topic, self.partition
 
@@ -130,7 +130,7 @@ class Event(NamedTuple):
         return cls(EventKind.PARTITION_BEGINS, topic, query, offset)
 
     @property
-    def place(self) -> tuple[bytes, int]:
+    def topic_partition(self) -> tuple[bytes, int]:
         """The partition that begins."""
         return self.id, int.from_bytes(self.query, "big")
 

@@ -74,22 +74,22 @@ class Border:
     def size(self) -> int:
         return _PRICE_BYTES * (1 + len(self.wheres))
 
-    def has(self, place: TopicIdPartition) -> bool:
-        after = self.low is None or place >= self.low
-        return after and (self.high is None or place < self.high)
+    def has(self, topic_partition: TopicIdPartition) -> bool:
+        after = self.low is None or topic_partition >= self.low
+        return after and (self.high is None or topic_partition < self.high)
 
 
 def borders_of(lane: int, rules: Rules, wheres: Sequence[PartitionPath]) -> Iterator[Border]:
     """Cut the partitions of a lane into units; a lane without any has one, too."""
-    order = sorted(wheres, key=lambda where: where.place)
+    order = sorted(wheres, key=lambda where: where.topic_partition)
     parts = [order[at : at + PLACES_MAX] for at in range(0, len(order), PLACES_MAX)] or [[]]
     for number, part in enumerate(parts):
         yield Border(
             lane=lane,
             rules=rules,
             wheres=tuple(part),
-            low=part[0].place if number else None,
-            high=parts[number + 1][0].place if number + 1 < len(parts) else None,
+            low=part[0].topic_partition if number else None,
+            high=parts[number + 1][0].topic_partition if number + 1 < len(parts) else None,
         )
 
 
@@ -106,18 +106,19 @@ def check_border(unit: Border, host: Host) -> Work[Result]:
         if suspects:
             names = yield from _topic_names()
             topics = yield from read_topics(names, unit.rules.lanes)
-            again = [where for where in unit.wheres if where.place in suspects]
+            again = [where for where in unit.wheres if where.topic_partition in suspects]
             suspects, fold = yield from _judge(unit, lane, again, begins)
             known = catalog_of([*topics.good.values()])
-            for place, why in sorted(suspects.items()):
-                topic = known.get(place[0])
+            for topic_partition, why in sorted(suspects.items()):
+                topic = known.get(topic_partition[0])
                 if topic is not None:
-                    _tell(unit, fold, topic, place, why, findings)
-                elif place in fold.ends and not topics.bad:
+                    _tell(unit, fold, topic, topic_partition, why, findings)
+                elif topic_partition in fold.ends and not topics.bad:
                     # Else it was forgotten, as it should be; or its cell cannot be read.
                     findings.add(
                         TOPICS_PREFIX.rstrip("/"),
-                        f"lane {unit.lane} holds topic {place[0].hex()}, which no cell knows",
+                        f"lane {unit.lane} holds topic {topic_partition[0].hex()}, which no cell "
+                        "knows",
                     )
     except (CorruptError, UnsupportedError, NotFoundError) as error:
         # What cannot be read here is told where it is judged: by stretches, and by the lane.
@@ -171,10 +172,12 @@ def _walk(unit: Border, lane: Lane, seen: Head) -> Work[dict[TopicIdPartition, i
             if held is None:
                 return bundle_key(unit.lane, seq)
             for one in held.bundle.slices:
-                if unit.has(one.place):
-                    firsts.setdefault(one.place, one.base_offset)
+                if unit.has(one.topic_partition):
+                    firsts.setdefault(one.topic_partition, one.base_offset)
     ends = {(end.topic, end.partition): end.offset for end in checkpoint.ends}
-    return {place: end for place, end in ends.items() if unit.has(place)} | firsts
+    return {
+        topic_partition: end for topic_partition, end in ends.items() if unit.has(topic_partition)
+    } | firsts
 
 
 # ---------------------------------------------------------------------------- both
@@ -198,18 +201,18 @@ def _judge(
         keys = [manifest_key(where.path, where.partition) for where in some]
         cells = yield from fetch_many([Get(key, CELL_BYTES_MAX) for key in keys])
         for where, cell in zip(some, cells, strict=True):
-            held[where.place] = _short(where, None if cell is None else cell.body)
+            held[where.topic_partition] = _short(where, None if cell is None else cell.body)
     fold = yield from learn(lane)
     suspects: dict[TopicIdPartition, str] = {}
-    for place, extent in held.items():
-        if extent is not None and not extent.deleted and not fold.is_deleted(place[0]):
-            why = _flaw(extent.end, begins.get(place, 0), fold.end(place))
+    for topic_partition, extent in held.items():
+        if extent is not None and not extent.deleted and not fold.is_deleted(topic_partition[0]):
+            why = _flaw(extent.end, begins.get(topic_partition, 0), fold.end(topic_partition))
             if why:
-                suspects[place] = why
-    known = {where.place for where in unit.wheres}
-    for place in fold.ends:
-        if unit.has(place) and place not in known:
-            suspects[place] = ""
+                suspects[topic_partition] = why
+    known = {where.topic_partition for where in unit.wheres}
+    for topic_partition in fold.ends:
+        if unit.has(topic_partition) and topic_partition not in known:
+            suspects[topic_partition] = ""
     return suspects, fold
 
 
@@ -234,22 +237,22 @@ def _tell(
     unit: Border,
     fold: Fold,
     topic: Topic,
-    place: TopicIdPartition,
+    topic_partition: TopicIdPartition,
     why: str,
     findings: FindingCollector,
 ) -> None:
     """Note what is wrong with a partition, if its topic does not explain it."""
     if not topic.is_open:
         return
-    if place[1] >= topic.partitions or topic.lane(place[1]) != unit.lane:
+    if topic_partition[1] >= topic.partitions or topic.lane(topic_partition[1]) != unit.lane:
         findings.add(
             topic_key(topic.name),
-            f"lane {unit.lane} holds its partition {place[1]}, which is not of this lane",
+            f"lane {unit.lane} holds its partition {topic_partition[1]}, which is not of this lane",
         )
         return
     if not why:
         return
-    key = manifest_key(topic.path, place[1])
+    key = manifest_key(topic.path, topic_partition[1])
     findings.add(key, why)
     if "begins" in why:
         findings.add(

@@ -135,11 +135,11 @@ class Folder:
 
 def folders_of(listing: Iterable[ObjectInfo]) -> Iterator[Folder | str]:
     """Yield the folders of partitions, each when it is complete, and the keys of strangers."""
-    for place, infos in groupby(listing, key=_place):
-        if place is None:
+    for topic_partition, infos in groupby(listing, key=_place):
+        if topic_partition is None:
             yield from (one.key for one in infos if _is_strange(one.key))
             continue
-        folder = Folder(*place)
+        folder = Folder(*topic_partition)
         for info in infos:
             name = info.key.removeprefix(folder.prefix)
             if (found := history_object(name)) is not None:

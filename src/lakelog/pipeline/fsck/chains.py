@@ -272,22 +272,24 @@ class _Walk:
         fold = self.fold
         if fold is None:
             return ""
-        plain = replace(checkpoint, first=checkpoint.seq, roll=())
+        plain = replace(checkpoint, first=checkpoint.seq, slice_index=())
         if self.whole and fold.checkpoint(()) != plain:
             return "it is not what the bundles up to it amount to"
         ends = {(end.topic, end.partition): end.offset for end in checkpoint.ends}
         seen = (fold.nonce, fold.epoch, fold.created_ms)
         if seen != (checkpoint.nonce, checkpoint.epoch, checkpoint.created_ms) or any(
-            ends.get(place) != end for place, end in fold.ends.items()
+            ends.get(topic_partition) != end for topic_partition, end in fold.ends.items()
         ):
             return "it is not what the bundles before it lead to"
         # A roll may begin with any bundle of its round: its writer had read no others.
         known = {bundle.seq for bundle in self.held}
         rolled = [bundle for bundle in self.held if bundle.seq >= checkpoint.first]
-        mine = tuple(row for row in checkpoint.roll if row.seq in known)
+        mine = tuple(row for row in checkpoint.slice_index if row.seq in known)
         start = checkpoint.seq // self.unit.every * self.unit.every
         complete = bool(self.held) and self.held[0].seq == start
-        if fold.checkpoint(rolled).roll != mine or (complete and len(mine) < len(checkpoint.roll)):
+        if fold.checkpoint(rolled).slice_index != mine or (
+            complete and len(mine) < len(checkpoint.slice_index)
+        ):
             return "its roll does not name the slices of its bundles"
         return ""
 
@@ -318,11 +320,11 @@ def _seed(bundle: Bundle, every: int) -> Fold:
 def _admit(fold: Fold, bundle: Bundle) -> Fold:
     """Return a fold that believes what a bundle is the first to tell."""
     begins = EventKind.PARTITION_BEGINS
-    begun = {event.place for event in bundle.events if event.kind is begins}
+    begun = {event.topic_partition for event in bundle.events if event.kind is begins}
     ends: dict[TopicIdPartition, int] = {}
     for one in bundle.slices:
-        if one.place not in begun and one.place not in fold.ends:
-            ends.setdefault(one.place, one.base_offset)
+        if one.topic_partition not in begun and one.topic_partition not in fold.ends:
+            ends.setdefault(one.topic_partition, one.base_offset)
     first = fold.leader == NO_ID and not bundle.bulk
     return replace(fold, ends=fold.ends.changed(ends), epoch=bundle.epoch if first else fold.epoch)
 

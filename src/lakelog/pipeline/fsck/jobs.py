@@ -215,7 +215,7 @@ class _Survey:
         wheres: dict[int, list[PartitionPath]] = {}
         for topic in self._topics.incarnations().values():
             for partition in range(topic.partitions):
-                where = topic.where(partition)
+                where = topic.path_of(partition)
                 wheres.setdefault(topic.lane(partition), []).append(where)
         numbers = sorted({*range(rules.lanes), *system.lanes})
         flows = [look_at_lane(number, system.lanes.get(number), rules) for number in numbers]

@@ -83,9 +83,9 @@ def _word(context, b, p):  # noqa: ARG001
     """Eight bytes from ``p`` on, wherever that is, the first of them lowest."""
 
     def generate(context, builder, signature, args):  # noqa: ARG001
-        place = builder.gep(args[0], [args[1]])
-        place = builder.bitcast(place, ir.IntType(64).as_pointer())
-        return builder.load(place, align=1)
+        pointer = builder.gep(args[0], [args[1]])
+        pointer = builder.bitcast(pointer, ir.IntType(64).as_pointer())
+        return builder.load(pointer, align=1)
 
     return types.uint64(b, types.int64), generate
 
@@ -108,11 +108,11 @@ def _ask_for(context, pointer, at):  # noqa: ARG001
 
     def generate(context, builder, signature, args):  # noqa: ARG001
         i32 = ir.IntType(32)
-        place = builder.gep(args[0], [args[1]])
-        place = builder.bitcast(place, ir.IntType(8).as_pointer())
-        kind = ir.FunctionType(ir.VoidType(), [place.type, i32, i32, i32])
-        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
-        builder.call(prefetch, [place, i32(0), i32(3), i32(1)])
+        pointer = builder.gep(args[0], [args[1]])
+        pointer = builder.bitcast(pointer, ir.IntType(8).as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [pointer.type, i32, i32, i32])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
+        builder.call(prefetch, [pointer, i32(0), i32(3), i32(1)])
         return context.get_dummy_value()
 
     return types.void(pointer, types.int64), generate

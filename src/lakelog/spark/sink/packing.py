@@ -60,8 +60,11 @@ class Packer:
                 span = int(some.min()), int(some.max())
                 if is_stamped:
                     rows, span = _stamped(rows, now_ms), (now_ms, now_ms)
-                place, body = (group.target.topic.id, group.partition), self._encode(rows, group)
-                staged.add(place, memoryview(body), end - start, span)
+                topic_partition, body = (
+                    (group.target.topic.id, group.partition),
+                    self._encode(rows, group),
+                )
+                staged.add(topic_partition, memoryview(body), end - start, span)
         return objects
 
     def _encode(self, rows: pa.RecordBatch, group: PartitionRows) -> pa.Buffer:

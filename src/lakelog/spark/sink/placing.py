@@ -89,7 +89,7 @@ class RowPartitioner:
         self._filled: dict[str, int] = {}
         """Bytes of records without keys so far, of each topic."""
 
-    def place(self, rows: pa.RecordBatch, now_ms: int) -> PartitionedRows:
+    def partition(self, rows: pa.RecordBatch, now_ms: int) -> PartitionedRows:
         """Return rows by partition; they have the columns of ``read_columns``.
 
         Raises:

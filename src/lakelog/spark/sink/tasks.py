@@ -75,7 +75,7 @@ class TaskWriter:
         # It is one, unless its bytes are more than Arrow can have in one piece.
         for rows in table.to_batches():
             now_ms = self._driver.run(stamp(self._time, self._clock, new_id))
-            placed = self._partitioner.place(read_columns(rows, now_ms), now_ms)
+            placed = self._partitioner.partition(read_columns(rows, now_ms), now_ms)
             objects = self._packer.pack(placed, now_ms)
             self._finish_put()
             if not self._is_announced:

@@ -202,7 +202,7 @@ async def test_records_that_are_not_there_or_must_stay_are_not_deleted() -> None
         assert (await delete(client, "t", 1, 0)).error_code is missing
         assert (await delete(client, "no", 0, 0)).error_code is missing
         topic = site.do(read_topic("t"))
-        assert site.do(read_manifest(topic.where(0))).log_start == 0
+        assert site.do(read_manifest(topic.path_of(0))).log_start == 0
         await client.close()
 
 
