@@ -13,7 +13,6 @@ anything has to go, so that a probe always gets in. Bodies are never read.
 
 import asyncio
 from collections.abc import Callable
-from types import TracebackType
 
 from lakelog.broker.limits import HTTP_CONNECTIONS_MAX
 from lakelog.broker.metrics.counters import Metrics
@@ -79,12 +78,7 @@ class HttpServer:
             ) from error
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     @property

@@ -45,6 +45,7 @@ def test_a_broker_tells_how_far_its_partitions_and_groups_are() -> None:
     lines = asyncio.run(story()).splitlines()
     assert "lakelog_gauge_failures_total 0.0" in lines
     assert "kafka_server_replicamanager_partitioncount 3.0" in lines
+    assert "kafka_server_replicamanager_leadercount 3.0" in lines
     assert 'kafka_log_log_logendoffset{partition="0",topic="t"} 0.0' in lines
     assert 'kafka_log_log_logendoffset{partition="1",topic="t"} 10.0' in lines
     assert 'kafka_consumergroup_lag{consumergroup="g",partition="1",topic="t"} 6.0' in lines

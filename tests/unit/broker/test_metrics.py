@@ -116,14 +116,12 @@ def test_gauges_are_asked_at_every_scrape() -> None:
     metrics, sizes = Metrics(), [1.0]
     metrics.gauges.append(Gauge("lakelog_queue_bytes", "Waiting.", lambda: sizes[0]))
     metrics.gauges.append(Gauge("lakelog_lag", "By group.", lambda: [(("g",), 7)], ("group",)))
-    metrics.gauges.append(Gauge("kafka_server_replicamanager_leadercount", "", lambda: 12))
     metrics.logs = lambda: [LogRow("t", 3, 20, 10, 999), LogRow("t", 4, 5)]
     assert told(metrics)["lakelog_queue_bytes", ()] == 1
     sizes[0] = 2
     samples = told(metrics)
     assert samples["lakelog_queue_bytes", ()] == 2
     assert samples["lakelog_lag", (("group", "g"),)] == 7
-    assert samples["kafka_server_replicamanager_leadercount", ()] == 12
     place = (("partition", "3"), ("topic", "t"))
     assert samples["kafka_log_log_logstartoffset", place] == 10
     assert samples["kafka_log_log_logendoffset", place] == 20
