@@ -179,7 +179,7 @@ def plan(root: str, pattern: str) -> Planned:
     for share in some:
         pickle.dumps(share)
     pickling = (time.process_time() - start) * len(shares) / len(some)
-    spans = sum(len(share.share) for share in shares if isinstance(share, ReadPartition))
+    spans = sum(len(one.task) for one in shares if isinstance(one, ReadPartition))
     return Planned(wall, cpu, pickling, grown, spans, len(shares))
 
 
