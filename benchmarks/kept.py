@@ -31,7 +31,7 @@ from lakelog.journal import Lane, append, new_run, write_checkpoint
 from lakelog.model import Rules
 from lakelog.pipeline import plan_job
 from lakelog.pipeline.jobs import compact_job, merge_job, retain_job, seal_job
-from lakelog.pipeline.namespace import LogPiece, list_namespace, read_namespace
+from lakelog.pipeline.sides import LogPiece, list_namespace, read_namespace
 from lakelog.segments import Selection
 from lakelog.spark.jobs import run_job
 from lakelog.store import LocalStore, Meter, Perform, Work, metered, run, working

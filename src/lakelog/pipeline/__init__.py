@@ -14,7 +14,7 @@ copying    a topic, as another one
 adopting   how both become a topic: segments that are made, and which of them count
 targets    what convert writes; parquet: files by day; output: how objects are made once
 kafka_reader
-           a running Kafka; namespace: a namespace of ours
+           a running Kafka
 compacting of each key the newest record; shuffled_compaction: where there are too many
            keys for one task
 sealing    bundles of all lanes, as segments; upkeep: merge and retain, partition by partition

@@ -8,9 +8,13 @@
 Each lists what it has as pieces (a segment, the files of one, a partition), each piece with its
 topic, partition and first offset, and reads a range of offsets of a piece as Arrow. A read is a
 generator of store requests and of batches.
+
+Of a namespace there is a piece for each segment, and one for what of a partition is still in the
+journal. Where it lies may change while it waits to be read; it is read wherever it lies by then.
 """
 
 from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -19,28 +23,63 @@ import pyarrow.compute as pc
 from lakelog.errors import CorruptError, InvalidInputError
 from lakelog.flows import Items, asked_for
 from lakelog.formats import FORMATS, Carries
+from lakelog.log import Extent, LocatedRange, Survey, look_at, sealed_ranges
+from lakelog.log.rows import read_task
+from lakelog.model import Rules
 from lakelog.pipeline.frame import StoreRequest, Subject, at_store
 from lakelog.pipeline.kafka_reader import KafkaPartition, list_live, read_live
 from lakelog.pipeline.listing import list_segments, whole
-from lakelog.pipeline.namespace import LogPiece, list_namespace, read_namespace
 from lakelog.pipeline.parquet import ParquetGroup, list_groups, read_group
 from lakelog.ports import Host
 from lakelog.records import OFFSET_MAX
 from lakelog.segments import LAYOUTS, NAMESPACE, SegmentRef, Selection
 from lakelog.segments.read import read_part
-from lakelog.store import LIST_LIMIT_MAX, Usage
+from lakelog.store import LIST_LIMIT_MAX, Usage, run
 
 __all__ = [
     "SIDES",
+    "LogPiece",
     "Piece",
     "Stream",
     "carries_of",
     "expected_reads",
+    "list_namespace",
     "list_pieces",
     "object_of",
+    "read_namespace",
     "read_piece",
     "subject_of",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class LogPiece:
+    """Offsets of a partition, the rules of its namespace, and by which clocks it is read."""
+
+    located: LocatedRange
+    rules: Rules
+    host: Host
+
+    @property
+    def topic(self) -> str:
+        return self.located.member.topic
+
+    @property
+    def partition(self) -> int:
+        return self.located.member.partition
+
+    @property
+    def base_offset(self) -> int:
+        return self.located.base_offset
+
+    @property
+    def size(self) -> int:
+        return self.located.size
+
+    @property
+    def object(self) -> str:
+        return str(self.located.member)
+
 
 Piece = SegmentRef | ParquetGroup | KafkaPartition | LogPiece
 Stream = Generator[StoreRequest | pa.RecordBatch, Any, None]
@@ -151,3 +190,37 @@ def _within(stream: Stream, offset_from: int, offset_to: int) -> Stream:
         wanted = pc.and_(pc.greater_equal(offsets, offset_from), pc.less(offsets, offset_to))
         if (kept := item.filter(wanted)).num_rows:
             yield kept
+
+
+# ---------------------------------------------------------------------------- a namespace
+
+
+def list_namespace(
+    perform: Callable[[Any], Any], selection: Selection, host: Host
+) -> list[LogPiece]:
+    """Return the pieces of the partitions that are wanted, in the order of offsets."""
+    survey, extents = run(look_at(selection, *host), perform)
+    return [
+        LogPiece(located, survey.rules, host) for extent in extents for located in _spans(extent)
+    ]
+
+
+def _spans(extent: Extent) -> Iterable[LocatedRange]:
+    yield from sealed_ranges(extent, extent.log_start, extent.sealed_end)
+    start = max(extent.log_start, extent.sealed_end)
+    if start < extent.end:
+        yield LocatedRange(extent.member, start, extent.end, 0, None)
+
+
+def read_namespace(
+    piece: LogPiece, store: str, columns: Iterable[str], offset_from: int, offset_to: int
+) -> Generator[StoreRequest | pa.RecordBatch, Any, None]:
+    """Yield the records of a range of offsets."""
+    located = piece.located
+    base, next_ = max(located.base_offset, offset_from), min(located.next_offset, offset_to)
+    if base >= next_:
+        return
+    survey = Survey(rules=piece.rules, clock=piece.host.clock, ids=piece.host.ids)
+    wanted = located._replace(base_offset=base, next_offset=next_)
+    # What is gone is looked for elsewhere.
+    yield from at_store(store, read_task([wanted], survey.lane, columns))
