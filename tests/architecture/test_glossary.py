@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -12,8 +13,16 @@ GLOSSARY = (ROOT / "docs" / "reference" / "glossary.md").read_text()
 _WORDS, _, _FORMER = GLOSSARY.partition("## Names that we no longer use")
 
 NAMED = sorted(set(re.findall(r"`(lakelog\.[\w.]+)`", _WORDS)))
-_ROWS = re.findall(r"^\| (`.*?) \|", _FORMER, re.M)
-BANNED = {name for row in _ROWS for name in re.findall(r"`(\w+)`", row)}
+_ROWS = re.findall(r"^\| (`.*?) \| (.*) \|$", _FORMER, re.M)
+
+
+def banned(*, modules: bool) -> set[str]:
+    """Return the former names of modules, or those of everything else."""
+    rows = [row for row, now in _ROWS if now.startswith("the modules") == modules]
+    return {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+
+
+BANNED, BANNED_MODULES = banned(modules=False), banned(modules=True)
 MODULES = sorted((ROOT / "src" / "lakelog").rglob("*.py"))
 
 
@@ -31,16 +40,20 @@ def test_the_glossary_names_something() -> None:
     assert len(BANNED) > 30
 
 
-def test_no_module_class_or_function_has_a_former_name() -> None:
+def names_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the classes, functions, methods and parameters of a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+
+
+def test_no_module_class_function_or_parameter_has_a_former_name() -> None:
     found = []
     for path in MODULES:
-        if path.stem in BANNED:
+        if path.stem in BANNED | BANNED_MODULES:
             found.append(str(path.relative_to(ROOT)))
-        tree = ast.parse(path.read_text())
-        found += [
-            f"{path.relative_to(ROOT)}: {node.name}"
-            for node in tree.body
-            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-            and node.name in BANNED
-        ]
+        names = names_of(ast.parse(path.read_text()))
+        found += [f"{path.relative_to(ROOT)}:{at} {name}" for at, name in names if name in BANNED]
     assert found == []
