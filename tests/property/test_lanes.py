@@ -439,7 +439,7 @@ class Place:
 
     def get(self, value: Any) -> Any:
         holder = getattr(value, self.table)[self.row] if self.table else value
-        holder = holder.slice if self.table == "roll" and self.field != "seq" else holder
+        holder = holder.slice if self.table == "slice_index" and self.field != "seq" else holder
         return getattr(holder, self.field)
 
     def put(self, value: Any, new: Any) -> Any:
@@ -447,7 +447,7 @@ class Place:
         if not self.table:
             return replace(value, **{self.field: new})
         rows = list(getattr(value, self.table))
-        if self.table == "roll" and self.field != "seq":
+        if self.table == "slice_index" and self.field != "seq":
             slice_ = rows[self.row].slice._replace(**{self.field: new})
             rows[self.row] = rows[self.row]._replace(slice=slice_)
         else:
@@ -468,7 +468,7 @@ TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
     "producers": ("producer", ("topic", "partition", "producer_id", "epoch", "kept", "seen_ms")),
     "writes": ("write", Write._fields),
     "marks": ("mark", Mark._fields),
-    "roll": ("rolled", ("seq", *Slice._fields)),
+    "slice_index": ("rolled", ("seq", *Slice._fields)),
 }
 
 

@@ -478,7 +478,7 @@ def test_what_has_no_limit_of_its_own_is_bounded_by_what_it_is_made_of() -> None
     assert LEAD_BYTES + sum(sizes) + FOOTER_BYTES == BUNDLE_BYTES_MAX
     assert BATCH_BYTES_MAX <= bundle.PAYLOAD_BYTES_MAX, "a flush may be one batch"
     assert len(json.dumps({"checkpoint": (1 << 64) - 1})) <= TAIL_BYTES_MAX
-    # A fold, with the partitions of a namespace and a roll as long as it may be.
+    # A fold, with the partitions of a namespace and a slice index as long as it may be.
     fold = PRODUCERS_MAX * 120 + WRITES_MAX * 48 + MARKS_MAX * 28 + 10_000_000 * 28
     assert fold + (ROLL_ROWS_MAX + RUNS_MAX) * 92 < CHECKPOINT_BYTES_MAX
     assert SHARD_BYTES_MAX < CELL_BYTES_MAX, "who claims a full shard adds his name"

@@ -3,8 +3,8 @@
 A checkpoint is a function of the chain. Whoever holds a verified fold may write it, and a race for
 its key is harmless. The tail is advisory: where a walk begins. Losing either loses no record.
 
-A roll may be shorter than the round of bundles it is of: whoever looks for an older one reads
-directories. So it is cut where many bulk writes would make it larger than one object should be.
+A slice index may be shorter than the round of bundles it is of: whoever looks for an older one
+reads directories. So it is cut where many bulk writes would make it larger than an object should be.
 """
 
 import json
@@ -21,7 +21,7 @@ from lakelog.store import SOON, GetRange, Work, ask, put_if_absent, put_if_match
 __all__ = ["store_checkpoint", "write_checkpoint"]
 
 ROLL_ROWS_MAX = 1 << 19
-"""Slices in a roll: about 48 MB."""
+"""Slices in a slice index: about 48 MB."""
 
 
 def write_checkpoint(lane: Lane, due: Due | None = None) -> Work[bool]:
@@ -64,7 +64,7 @@ def _point_tail(lane: int, seq: int) -> Work[None]:
 
 
 def _newest(bundles: Sequence[Bundle]) -> Sequence[Bundle]:
-    """Return the last bundles, as many as a roll has room for; one at least."""
+    """Return the last bundles, as many as a slice index has room for; one at least."""
     rows = 0
     for at in range(len(bundles) - 1, -1, -1):
         rows += len(bundles[at].slices)

@@ -238,7 +238,7 @@ class Fold:
     # ------------------------------------------------------------------------ checkpoints
 
     def checkpoint(self, bundles: Sequence[Bundle]) -> Checkpoint:
-        """Return it as a checkpoint, with a roll of the last bundles, up to its own."""
+        """Return it as a checkpoint, with a slice index of the last bundles, up to its own."""
         rows = [
             Rolled(bundle.seq, slice_, bundle.epoch)
             for bundle in bundles

@@ -2,8 +2,8 @@
 
     the newest bundles   their directories are held in memory
     older ones           checkpoints say where every partition ended: bisect them for the first that
-                         ends behind the offset; its roll names the bundles
-    without a roll       read the directories that it would have covered
+                         ends behind the offset; its slice index names the bundles
+    without one          read the directories that it would have covered
 
 All of it is about keys at or above the floor that was seen last. Whoever reads bytes there keeps
 the head-check rule afterwards.
@@ -100,10 +100,10 @@ def _placed(
 
 
 def _indexed(checkpoint: Checkpoint, topic_partition: TopicIdPartition) -> Iterator[LocatedSlice]:
-    """Yield what the roll of a checkpoint has of a partition."""
+    """Yield what the slice index of a checkpoint has of a partition."""
     slice_index = checkpoint.slice_index
     at = bisect_left(slice_index, topic_partition, key=lambda row: row.slice.topic_partition)
-    # By index: a slice of the roll would copy all that stands behind it, for every read.
+    # By index: a slice of the slice index would copy all that stands behind it, for every read.
     while at < len(slice_index) and slice_index[at].slice.topic_partition == topic_partition:
         seq, one, epoch = slice_index[at]
         yield LocatedSlice(seq, epoch, one)

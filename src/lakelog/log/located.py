@@ -224,7 +224,7 @@ def _newest_first(bundles: Sequence[Bundle], floor: int) -> Iterator[tuple[int, 
 
 
 def _directories(lane: Lane, found: _Found, first: int, end: int) -> Work[None]:
-    """Read bundles where no roll says what is in them."""
+    """Read bundles where no slice index says what is in them."""
     for at in range(end, first, -DIRECTORIES_AT_ONCE):
         some = yield from read_bundles(lane, range(max(first, at - DIRECTORIES_AT_ONCE), at))
         found.add(_newest_first([held.bundle for held in some if held is not None], first))

@@ -184,7 +184,7 @@ def _is_right(lane: Lane, backlog: Backlog, checkpoint: Checkpoint) -> Work[bool
             fold = fold.after(held.bundle)
     plain = replace(checkpoint, first=checkpoint.seq, slice_index=())
     known = {held.bundle.seq: held.bundle for held in held_here}
-    # Sets: a roll has as many rows as its bundles have slices, which may be a million.
+    # Sets: a slice index has as many rows as its bundles have slices, which may be a million.
     slices = {
         seq: frozenset(known[seq].slices)
         for seq in {row.seq for row in checkpoint.slice_index}

@@ -219,7 +219,8 @@ class Truth:
         must(known == plain, f"J8: checkpoint {checkpoint.seq} is not what the chain says")
         for seq, slice_, epoch in checkpoint.slice_index:
             bundle = self.bundles[seq]
-            must(slice_ in bundle.slices and epoch == bundle.epoch, f"J8: roll of {checkpoint.seq}")
+            is_right = slice_ in bundle.slices and epoch == bundle.epoch
+            must(is_right, f"J8: slice index of {checkpoint.seq}")
 
     def _head(self, body: bytes) -> None:
         head = decode_head(body, 0)

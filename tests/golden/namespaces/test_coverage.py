@@ -94,7 +94,7 @@ def test_every_event_of_a_lane_and_every_table_of_a_checkpoint_is_there() -> Non
     assert any(one.bulk for one in bundles)
     assert any(len(one.slices) > 1 for one in bundles)
     checkpoints = [decode_checkpoint(body) for _, body in of_kind(".checkpoint")]
-    for table in ("ends", "producers", "writes", "marks", "roll"):
+    for table in ("ends", "producers", "writes", "marks", "slice_index"):
         assert any(getattr(one, table) for one in checkpoints), table
 
 

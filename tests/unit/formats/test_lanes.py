@@ -573,8 +573,8 @@ END, WRITE, MARKS = CHECKPOINT.ends[0], CHECKPOINT.writes[0], CHECKPOINT.marks
 ROLL = CHECKPOINT.slice_index
 
 FLAWS: list[tuple[str, dict[str, Any], str]] = [
-    ("no nonce", {"nonce": NO_ID}, "no nonce, or a roll from 0"),
-    ("a roll from the future", {"first": 3}, "no nonce, or a roll from 3"),
+    ("no nonce", {"nonce": NO_ID}, "no nonce, or a slice index from 0"),
+    ("a slice index from the future", {"first": 3}, "no nonce, or a slice index from 3"),
     ("epoch -1", {"epoch": -1}, "epoch -1, time 0"),
     ("before 1970", {"created_ms": -1}, "epoch 0, time -1"),
     ("ends out of order", {"ends": CHECKPOINT.ends[::-1]}, UNSORTED),
@@ -583,14 +583,14 @@ FLAWS: list[tuple[str, dict[str, Any], str]] = [
     ("two writes of a query", {"writes": (WRITE, WRITE._replace(number=13))}, UNSORTED),
     ("marks out of order", {"marks": MARKS[::-1]}, UNSORTED),
     ("a mark twice", {"marks": (MARKS[0], MARKS[0]._replace(seen_ms=1))}, UNSORTED),
-    ("a roll out of order", {"roll": ROLL[::-1]}, UNSORTED),
-    ("offsets in two bundles", {"roll": (ROLL[0], ROLL[0]._replace(seq=2))}, UNSORTED),
+    ("a slice index out of order", {"slice_index": ROLL[::-1]}, UNSORTED),
+    ("offsets in two bundles", {"slice_index": (ROLL[0], ROLL[0]._replace(seq=2))}, UNSORTED),
     ("an end at -1", {"ends": (END._replace(offset=-1),)}, "an end below 0"),
     ("an end of partition -1", {"ends": (END._replace(partition=-1),)}, "an end below 0"),
-    ("a bundle past the last", {"roll": (ROLL[0]._replace(seq=3),)},
-     "a roll with bundles that are not in it"),
-    ("a bundle before the first", {"first": 1, "roll": (ROLL[0]._replace(seq=0),)},
-     "a roll with bundles that are not in it"),
+    ("a bundle past the last", {"slice_index": (ROLL[0]._replace(seq=3),)},
+     "a slice index with bundles that are not in it"),
+    ("a bundle before the first", {"first": 1, "slice_index": (ROLL[0]._replace(seq=0),)},
+     "a slice index with bundles that are not in it"),
 ]  # fmt: skip
 
 
@@ -640,8 +640,8 @@ UNFIT_POINTS: list[tuple[str, dict[str, Any]]] = [
     ("write", {"writes": (WRITE._replace(write=b"write"),)}),
     ("mark", {"marks": (MARKS[0]._replace(id=b"id"),)}),
     ("time of a mark", {"marks": (MARKS[0]._replace(seen_ms=1 << 63),)}),
-    ("topic of a slice", {"roll": (Rolled(1, ROLL[0].slice._replace(topic=b"topic")),)}),
-    ("length of a slice", {"roll": (Rolled(1, ROLL[0].slice._replace(length=1 << 63)),)}),
+    ("topic of a slice", {"slice_index": (Rolled(1, ROLL[0].slice._replace(topic=b"topic")),)}),
+    ("length of a slice", {"slice_index": (Rolled(1, ROLL[0].slice._replace(length=1 << 63)),)}),
 ]
 
 

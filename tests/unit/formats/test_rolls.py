@@ -1,4 +1,4 @@
-"""Of a roll whoever plans a read wants some partitions: it gets their rows, and no others."""
+"""Of a slice index whoever plans a read wants some partitions: it gets their rows alone."""
 
 from dataclasses import replace
 
@@ -83,7 +83,7 @@ FLAWS = {
 
 @pytest.mark.parametrize("rows", FLAWS.values(), ids=FLAWS)
 def test_rows_that_are_wanted_are_judged(rows: list[Rolled]) -> None:
-    with pytest.raises(CorruptError, match=r"roll|sorted"):
+    with pytest.raises(CorruptError, match=r"slice index|sorted"):
         decode_checkpoint(forge_checkpoint(checkpoint_of(rows)), [(IDS[0], 0)])
 
 

@@ -339,7 +339,7 @@ def test_the_rule_by_which_old_bundles_exist_is_that_of_a_chain() -> None:
 
 
 class CountedRoll(tuple[Rolled, ...]):
-    """A roll that counts how many of its rows are touched."""
+    """A slice index that counts how many of its rows are touched."""
 
     touched = 0
 

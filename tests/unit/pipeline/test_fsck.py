@@ -282,7 +282,7 @@ def test_a_floor_below_what_is_sealed_no_longer_is_good(house: House) -> None:
 
 
 def test_a_checkpoint_that_somebody_wrote_who_knew_less_is_good(house: House) -> None:
-    """A roll begins where its writer began to read."""
+    """A slice index begins where its writer began to read."""
     topic = house.make("orders")
     number, where = topic.lane(0), topic.path_of(0)
     house.produce(topic, 5)

@@ -1,4 +1,4 @@
-"""Checkpoints: what a chain of bundles amounts to, and a roll of the last of them.
+"""Checkpoints: what a chain of bundles amounts to, and a slice index of the last of them.
 
     {seq:020}.checkpoint => lead directory footer                        (frame.py draws the frame)
       directory
@@ -9,12 +9,12 @@
             16  created       i64   greatest time of any bundle so far
             24  nonce         16 bytes  of bundle seq, which the next one names
             40  leader        16 bytes  the last writer that was no bulk write; zeros: none
-            56  first         u64   first bundle of the roll
+            56  first         u64   first bundle of the slice index
             64  ends          u32   rows that follow
             68  producers     u32
             72  writes        u32
             76  marks         u32
-            80  roll          u32
+            80  slice index   u32
             84  reserved      u64   0
         ends, 28 bytes each         topic (16 bytes), partition i32, end offset i64
         producers, 120 bytes each   topic, partition i32, producer id i64, epoch i16, kept u16,
@@ -22,12 +22,12 @@
                                     base offset i64), oldest first, the rest zeros
         writes, 48 bytes each       query (16 bytes), number i64, write (16 bytes), seen i64
         marks, 28 bytes each        kind u32 (1 topic deleted, 3 write aborted), id, seen i64
-        roll, 92 bytes each         seq u64, a slice's 80 bytes, epoch i32, by (topic, partition,
+        slice index, 92 bytes each  seq u64, a slice's 80 bytes, epoch i32, by (topic, partition,
                                     offset)
 
-A checkpoint is a function of the chain, but for how far back its roll goes. Whoever writes it, a
-race for its key is harmless. Every table is sorted and has no row twice. So whoever plans a read
-finds the rows of some partitions in a thousand rolls by bisecting, and makes no others.
+A checkpoint is a function of the chain, but for how far back its slice index goes. Whoever writes
+it, a race for its key is harmless. Every table is sorted and has no row twice. So whoever plans a
+read finds the rows of some partitions in a thousand indexes by bisecting, and makes no others.
 Specification: docs/reference/formats/checkpoint.md
 """
 
@@ -163,7 +163,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
     if size > CHECKPOINT_BYTES_MAX:
         raise InvalidInputError(
             f"a checkpoint of {size} bytes: readers take at most {CHECKPOINT_BYTES_MAX}; give it "
-            "a shorter roll, or the namespace more lanes"
+            "a shorter slice index, or the namespace more lanes"
         )
     _check(checkpoint)
     head = (
@@ -195,8 +195,8 @@ def decode_checkpoint(
 ) -> Checkpoint:
     """Return the checkpoint in ``data``.
 
-    With ``places``, partitions in their order, it is its head and what its roll has of them: the
-    other tables are empty, and were not looked at.
+    With ``topic_partitions``, in their order, it is its head and what its slice index has of them:
+    the other tables are empty, and were not looked at.
 
     Raises:
         CorruptError: no correct writer made it.
@@ -320,7 +320,7 @@ def _check(checkpoint: Checkpoint) -> None:
 
 def _flaw(checkpoint: Checkpoint) -> str:
     if checkpoint.nonce == NO_ID or checkpoint.first > checkpoint.seq:
-        return f"no nonce, or a roll from {checkpoint.first}"
+        return f"no nonce, or a slice index from {checkpoint.first}"
     if checkpoint.epoch < 0 or checkpoint.created_ms < 0:
         return f"epoch {checkpoint.epoch}, time {checkpoint.created_ms}"
     tables: tuple[tuple[tuple[object, ...], ...], ...] = (
@@ -341,7 +341,7 @@ def _flaw(checkpoint: Checkpoint) -> str:
         return "a mark of something that does not stay so"
     seqs = [row[0] for row in checkpoint.slice_index]
     if seqs and not checkpoint.first <= min(seqs) <= max(seqs) <= checkpoint.seq:
-        return "a roll with bundles that are not in it"
+        return "a slice index with bundles that are not in it"
     return ""
 
 

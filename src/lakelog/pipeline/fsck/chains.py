@@ -281,7 +281,7 @@ class _Walk:
             ends.get(topic_partition) != end for topic_partition, end in fold.ends.items()
         ):
             return "it is not what the bundles before it lead to"
-        # A roll may begin with any bundle of its round: its writer had read no others.
+        # A slice index may begin with any bundle of its round: its writer had read no others.
         known = {bundle.seq for bundle in self.held}
         rolled = [bundle for bundle in self.held if bundle.seq >= checkpoint.first]
         mine = tuple(row for row in checkpoint.slice_index if row.seq in known)
@@ -290,7 +290,7 @@ class _Walk:
         if fold.checkpoint(rolled).slice_index != mine or (
             complete and len(mine) < len(checkpoint.slice_index)
         ):
-            return "its roll does not name the slices of its bundles"
+            return "its slice index does not name the slices of its bundles"
         return ""
 
     def _miss_checkpoint(self, seq: int) -> Work[None]:
