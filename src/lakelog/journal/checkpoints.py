@@ -4,7 +4,7 @@ A checkpoint is a function of the chain. Whoever holds a verified fold may write
 its key is harmless. The tail is advisory: where a walk begins. Losing either loses no record.
 
 A slice index may be shorter than the round of bundles it is of: whoever looks for an older one
-reads directories. So it is cut where many bulk writes would make it larger than an object should be.
+reads directories. So it is cut where many bulk writes would make it larger than objects should be.
 """
 
 import json
