@@ -214,5 +214,5 @@ def test_spark_leaves_the_filters_of_one_query_to_the_next_so_that_none_are_push
     session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     session.dataSource.register(Halves)
     frame = session.read.format("Halves").load()
-    assert frame.path_of("n = 0").count() == 1
+    assert frame.where("n = 0").count() == 1
     assert frame.count() == 1, "there are two"

@@ -70,15 +70,15 @@ def test_rows_are_those_of_spark_s_kafka_source(
 QUERIES: dict[str, Callable[[DataFrame], DataFrame]] = {
     "a count": lambda frame: frame.groupBy().count(),
     "no column": lambda frame: frame.selectExpr("1 AS one"),
-    "a filter": lambda frame: frame.path_of("offset % 3 = 0 AND partition > 0").select("value"),
-    "a time": lambda frame: frame.path_of(f"timestamp > timestamp_millis({time_of(90)})"),
+    "a filter": lambda frame: frame.where("offset % 3 = 0 AND partition > 0").select("value"),
+    "a time": lambda frame: frame.where(f"timestamp > timestamp_millis({time_of(90)})"),
     "headers one by one": lambda frame: frame.selectExpr("offset", "inline(headers)"),
     "a summary": lambda frame: frame.groupBy("topic", "partition").agg(
         F.min("timestamp"), F.max("offset"), F.count("key"), F.sum(F.length("value"))
     ),
     "the first seven": lambda frame: frame.orderBy("timestamp", "topic").limit(7),
-    "twice in one query": lambda frame: frame.path_of("offset < 9").union(
-        frame.path_of("partition = 1")
+    "twice in one query": lambda frame: frame.where("offset < 9").union(
+        frame.where("partition = 1")
     ),
 }
 

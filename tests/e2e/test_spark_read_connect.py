@@ -34,7 +34,7 @@ def read(spark: SparkSession, folder: str) -> dict[str, object]:
         "session": type(spark).__module__,
         "columns": frame.columns,
         "rows": [(row.offset, row.value.decode()) for row in frame.orderBy("offset").collect()],
-        "late": few.load(folder).path_of("offset >= 490").count(),
+        "late": few.load(folder).where("offset >= 490").count(),
         "bytes": counted[0],
         "verified": jobs.verify(spark, folder, layout="kafs").summary(),
     }

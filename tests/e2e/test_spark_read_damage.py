@@ -82,10 +82,10 @@ def test_a_permissive_read_gives_every_other_record_and_tells_each_damage_once(
 
 def test_the_table_of_batches_shows_the_same(spark: SparkSession, folder: Path) -> None:
     frame = read(spark, folder, table="batches")
-    assert frame.path_of("error IS NULL").selectExpr("sum(records)").first()[0] == (
+    assert frame.where("error IS NULL").selectExpr("sum(records)").first()[0] == (
         (2 * BATCHES - 2) * BATCH_RECORDS
     )
-    damaged = frame.path_of("error IS NOT NULL AND object LIKE '%.log'")
+    damaged = frame.where("error IS NOT NULL AND object LIKE '%.log'")
     assert [row.records for row in damaged.collect()] == [None, None]
     assert frame.rdd.getNumPartitions() == 2
 
