@@ -11,7 +11,9 @@
     _lakelog/staged/{write}/plan                   what of them goes where, if it is the one
     _lakelog/commits/{query}/{number:020}          cell: which attempt counts, and how far it is
     _lakelog/groups/{shard:02}                     cell: consumer groups, and who coordinates them
-    _lakelog/brokers/{broker}                      cell: the last sign of life of a broker that runs
+    _lakelog/brokers/{node}/beat                   cell: the heartbeat of a broker
+    _lakelog/brokers/{node}/member                 cell: its state, addresses and lanes
+    _lakelog/brokers/{broker}                      cell: the last heartbeat of a 0.1 broker
     _lakelog/pipeline                              cell: until when a pipeline keeps all of it
     _lakelog/time/{id}                             a moment of the store's clock; deleted at once
     {path}/{partition}/manifest                    cell: history of one partition
@@ -43,6 +45,7 @@ __all__ = [
     "STAGING",
     "TIME_PREFIX",
     "TOPICS_PREFIX",
+    "beat_key",
     "bundle_key",
     "check_topic_name",
     "checkpoint_key",
@@ -55,6 +58,8 @@ __all__ = [
     "lane_of",
     "lane_prefix",
     "manifest_key",
+    "member_key",
+    "node_of",
     "page_stem",
     "partition_prefix",
     "plan_key",
@@ -94,6 +99,7 @@ _STAGED = re.compile(
     + r"([0-9a-f]{32})/(?:identity|plan(?:-\d{5})?|(\d{4})/\d{6,10}\.batches)"
 )
 _COMMIT = re.compile(re.escape(COMMITS_PREFIX) + r"([0-9a-f]{32})/(\d{20})")
+_MEMBER = re.compile(re.escape(BROKERS_PREFIX) + r"(0|[1-9]\d{0,9})/(beat|member)")
 _SEQ = re.compile(r"(\d{20})\.(bundle|checkpoint)")
 
 
@@ -193,6 +199,20 @@ def group_shard_key(shard: int) -> str:
 
 def pulse_key(broker: bytes) -> str:
     return BROKERS_PREFIX + broker.hex()
+
+
+def beat_key(node: int) -> str:
+    return f"{BROKERS_PREFIX}{node}/beat"
+
+
+def member_key(node: int) -> str:
+    return f"{BROKERS_PREFIX}{node}/member"
+
+
+def node_of(key: str) -> tuple[int, str] | None:
+    """Return the node id of a member's object, and which of the two it is; None for another key."""
+    found = _MEMBER.fullmatch(key)
+    return (int(found[1]), found[2]) if found else None
 
 
 def time_key(id_: bytes) -> str:
