@@ -1,10 +1,25 @@
-"""Where the state of groups lives.
+"""Who the brokers of a namespace are, who of them does what, and where groups are kept.
 
-shards     cells of the namespace: one broker writes them, and whoever takes over from it
-values     a group as text
+members     a broker, as it tells of itself
+liveness    which of them live, by what one's own lists have shown
+membership  how a broker takes part: the contract, and members in the bucket
+placement   who should own what
+leadership  which lanes a broker leads, and what it tells of the others
+node        one broker of a cluster: what it knows, and what it announces
+claiming    when it may claim a shard of groups
+shards      cells of the namespace: one broker writes them, and whoever takes over from it
+values      a group as text
 """
 
+from lakelog.coordination.claiming import LOOK_MS, Claiming, Verdict
+from lakelog.coordination.leadership import Leadership, Told
+from lakelog.coordination.liveness import DEAD_AFTER, Liveness
+from lakelog.coordination.members import Member, State, decode_member, encode_member
+from lakelog.coordination.membership import BucketMembership, Membership, View
+from lakelog.coordination.node import Node
+from lakelog.coordination.placement import LOAD_MAX, owners_of
 from lakelog.coordination.shards import (
+    RELEASED,
     SHARD_BYTES_MAX,
     SHARDS,
     SHARDS_MAX,
@@ -18,15 +33,33 @@ from lakelog.coordination.shards import (
 from lakelog.coordination.values import decode_group, encode_group
 
 __all__ = [
+    "DEAD_AFTER",
+    "LOAD_MAX",
+    "LOOK_MS",
+    "RELEASED",
     "SHARDS",
     "SHARDS_MAX",
     "SHARD_BYTES_MAX",
     "BucketGroups",
+    "BucketMembership",
     "Claim",
     "ClaimedShard",
+    "Claiming",
+    "Leadership",
+    "Liveness",
+    "Member",
+    "Membership",
+    "Node",
     "Pulse",
+    "State",
+    "Told",
+    "Verdict",
+    "View",
     "decode_group",
+    "decode_member",
     "decode_shard",
     "encode_group",
+    "encode_member",
+    "owners_of",
     "shard_of",
 ]

@@ -47,6 +47,7 @@ from lakelog.names import group_shard_key, pulse_key
 from lakelog.store import Replaced, Work, change_cell, delete, head, put_if_match, read_cell
 
 __all__ = [
+    "RELEASED",
     "SHARDS",
     "SHARDS_MAX",
     "SHARD_BYTES_MAX",
@@ -71,6 +72,10 @@ SHARD_BYTES_MAX = 12 << 20
 """Of the groups of one shard, as they are stored. Whoever fills a shard refuses what would make it
 larger: a shard that cannot be read would lose everything, a refused commit loses nothing. What is
 left up to the limit of a cell is for the claim: the id of another broker takes some bytes, too."""
+
+
+RELEASED = bytes(16)
+"""The run in a claim that its holder has given up."""
 
 
 class Claim(NamedTuple):
@@ -196,6 +201,29 @@ class BucketGroups:
         if found is None or found.body != body:
             raise _taken(key)
         return replace(after, etag=found.info.etag)
+
+    def release(self, held: ClaimedShard) -> Work[None]:
+        """Give a shard up, so that whoever should own it may take it at once.
+
+        Raises:
+            FencedError: another broker has the claim already.
+            UnavailableError: no answer; it may be released. Release it again.
+        """
+        key = group_shard_key(held.shard)
+        given_up = replace(held.changed({}), claim=Claim(RELEASED, held.claim.epoch))
+        body = _encode(given_up)
+        if isinstance((yield from put_if_match(key, body, held.etag)), Replaced):
+            return
+        found = yield from read_cell(key)
+        if found is None or found.body != body:
+            raise _taken(key)
+
+    def read(self, shard: int) -> Work[ClaimedShard | None]:
+        """Return a shard as it is stored, whoever has it; None: it was never claimed."""
+        found = yield from read_cell(group_shard_key(shard))
+        if found is None:
+            return None
+        return replace(decode_shard(found.body, shard), etag=found.info.etag)
 
     def look(self, held: ClaimedShard) -> Work[None]:
         """See whether the cell is still the one that was written last, or one of this claim.
