@@ -54,6 +54,9 @@ e2e-all: setup ## the same with every row of every table, one test after another
 sim: setup ## the simulator: 32,000 seeds, and proof that everything that can go wrong did
 	$(BIN)/python -m lakelog.testing --seeds 0:32000 --at-least 30
 
+sim-cluster: setup ## the simulated cluster: 20,000 seeds
+	$(BIN)/python -m lakelog.testing --cluster --seeds 0:20000 --at-least 30
+
 sim-quick: setup ## as many seeds as 40 seconds take
 	$(BIN)/python -m lakelog.testing --seeds 0:20000 --seconds 40
 
@@ -131,4 +134,4 @@ bench-quick: setup ## every figure, in its short form
 bench-ci: setup ## two figures in their short form, others with each commit
 	$(BIN)/python -m benchmarks --quick --some 2 --seed $(SEED)
 
-.PHONY: help setup lock check format test e2e e2e-all sim sim-quick sim-ci model skeleton live upkeep once clients compat durability power scale fsck packages release writers hostile soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci
+.PHONY: help setup lock check format test e2e e2e-all sim sim-cluster sim-quick sim-ci model skeleton live upkeep once clients compat durability power scale fsck packages release writers hostile soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci

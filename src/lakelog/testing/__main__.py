@@ -1,4 +1,4 @@
-"""Run many seeds: ``python -m lakelog.testing --seeds 0:2000``.
+"""Run many seeds: ``python -m lakelog.testing --seeds 0:2000``; with ``--cluster``, of clusters.
 
 Ends with a table of what happened, and fails if the log was not what it promised, if a kind of
 fault or a way through W1 to W4 was hit less often than asked for, or, with ``--bug``, if the bug
@@ -16,6 +16,7 @@ from time import monotonic
 
 import click
 
+from lakelog.testing.cluster import CLUSTER_BUGS, CLUSTER_WAYS, planted_in_cluster, simulate_cluster
 from lakelog.testing.planted import BUGS, planted
 from lakelog.testing.simulation import Report, simulate
 from lakelog.testing.world import KINDS
@@ -47,21 +48,28 @@ class _Found:
 _Running = Future[tuple[Report, _Found | None]]
 
 
-def _run_chunk(start: int, stop: int, bug: str) -> tuple[Report, _Found | None]:
+def _simulate(seed: int, bug: str, *, cluster: bool) -> Report:
+    if cluster:
+        with planted_in_cluster(bug):
+            return simulate_cluster(seed)
+    with planted(bug):
+        return simulate(seed, faults=BUGS[bug].faults if bug else None)
+
+
+def _run_chunk(start: int, stop: int, bug: str, *, cluster: bool) -> tuple[Report, _Found | None]:
     total = Report()
     gc.disable()  # A run is short, and makes few cycles.
-    with planted(bug):
-        for seed in range(start, stop):
-            try:
-                total.add(simulate(seed, faults=BUGS[bug].faults if bug else None))
-            except Exception as error:  # noqa: BLE001 (with a bug planted, anything may break)
-                return total, _Found(seed, f"{type(error).__name__}: {error}"[:300])
+    for seed in range(start, stop):
+        try:
+            total.add(_simulate(seed, bug, cluster=cluster))
+        except Exception as error:  # noqa: BLE001 (with a bug planted, anything may break)
+            return total, _Found(seed, f"{type(error).__name__}: {error}"[:300])
     gc.collect()
     return total, None
 
 
 def run_seeds(
-    start: int, stop: int, bug: str, workers: int, seconds: float
+    start: int, stop: int, bug: str, workers: int, seconds: float, *, cluster: bool = False
 ) -> tuple[Report, _Found | None]:
     """Run seeds on several cores until one fails, or the time is over."""
     total, deadline = Report(), monotonic() + seconds
@@ -72,7 +80,8 @@ def run_seeds(
             for _ in range(count):
                 at = next(chunks, None)
                 if at is not None and monotonic() < deadline:
-                    yield pool.submit(_run_chunk, at, min(at + _CHUNK, stop), bug)
+                    end = min(at + _CHUNK, stop)
+                    yield pool.submit(_run_chunk, at, end, bug, cluster=cluster)
 
         running = set(more(2 * workers))
         while running:
@@ -91,33 +100,43 @@ def run_seeds(
 
 @click.command()
 @click.option("--seeds", default="0:200", help="FROM:TO, the second not included; or one seed.")
+@click.option("--cluster", is_flag=True, help="Simulate brokers of a cluster.")
 @click.option("--bug", default="", help="Plant a bug, which must be found. 'list' names them.")
 @click.option("--workers", default=os.cpu_count() or 1)
 @click.option("--seconds", default=86_400.0, help="Begin no more seeds after so long.")
 @click.option("--at-least", default=0, help="How often each fault and each way must be hit.")
 @click.option("--json", "as_json", is_flag=True)
-def main(seeds: str, bug: str, workers: int, seconds: float, at_least: int, as_json: bool) -> None:
+def main(
+    seeds: str,
+    cluster: bool,
+    bug: str,
+    workers: int,
+    seconds: float,
+    at_least: int,
+    as_json: bool,
+) -> None:
     """Run seeds of the simulator."""
+    bugs = CLUSTER_BUGS if cluster else BUGS
     if bug == "list":
-        for name, one in BUGS.items():
-            click.echo(f"{name:16} {one.what}")
+        for name, one in bugs.items():
+            click.echo(f"{name:24} {one.what}")
         return
-    if bug and bug not in BUGS:
+    if bug and bug not in bugs:
         raise click.UsageError(f"{bug!r} is no planted bug: see --bug list")
     first, _, last = seeds.partition(":")
     start, stop = int(first), int(last or int(first) + 1)
     began = monotonic()
-    total, found = run_seeds(start, stop, bug, workers, seconds)
+    total, found = run_seeds(start, stop, bug, workers, seconds, cluster=cluster)
     took = monotonic() - began
     rare = [] if bug else [
         name
-        for name in (*KINDS, *WAYS)
+        for name in (CLUSTER_WAYS if cluster else (*KINDS, *WAYS))
         if total.faults[name] + total.ways[name] < at_least
     ]  # fmt: skip
     if as_json:
         click.echo(json.dumps(_fields(total, found, rare, took)))
     else:
-        _print(total, found, rare, took, bug)
+        _print(total, found, rare, took, " --cluster" * cluster + (f" --bug {bug}" if bug else ""))
     wrong = found is None if bug else found is not None or bool(rare)
     raise SystemExit(int(wrong))
 
@@ -138,17 +157,17 @@ def _fields(total: Report, found: _Found | None, rare: list[str], took: float) -
     }
 
 
-def _print(total: Report, found: _Found | None, rare: list[str], took: float, bug: str) -> None:
+def _print(total: Report, found: _Found | None, rare: list[str], took: float, how: str) -> None:
     click.echo(
         f"{total.seeds} seeds in {took:.0f} s: {total.minutes / 60:.0f} virtual hours, "
         f"{total.bundles} bundles, {total.acks} acknowledged, {total.unknown} unknown, "
         f"{total.reads} reads"
     )
-    for title, counts, names in (("fault", total.faults, KINDS), ("way", total.ways, ())):
-        for name in names or sorted(counts):
+    for title, counts in (("fault", total.faults), ("way", total.ways)):
+        for name in sorted(counts):
             click.echo(f"  {title:5} {name:26} {counts[name]:>10}")
     if found is not None:
-        again = f"python -m lakelog.testing --seeds {found.seed}" + (f" --bug {bug}" if bug else "")
+        again = f"python -m lakelog.testing --seeds {found.seed}{how}"
         click.echo(f"seed {found.seed}: {found.what}\nrepeat it with: {again}")
     else:
         click.echo("0 anomalies")

@@ -31,7 +31,7 @@ from lakelog.testing.town import SEALS, Town
 from lakelog.testing.truth import Anomaly, Truth
 from lakelog.testing.world import Faults, World
 
-__all__ = ["Report", "simulate"]
+__all__ = ["Report", "performing", "simulate"]
 
 
 PAST_SEGMENTS = 4
@@ -130,7 +130,7 @@ def _lived(world: World, live_ms: int) -> Town:
 def _found(world: World, rules: Rules) -> Town:
     truth = Truth(world.store, rules, world.store_ms)
     town = Town(world, truth, rules, is_forgetful=world.is_forgetful)
-    perform = working(_performing(world))
+    perform = working(performing(world))
     run(make_namespace(world.ids(), rules), perform)
     world.watch, world.after_cut = truth.watch, lambda: recover(truth)
 
@@ -168,10 +168,10 @@ def _write_past(town: Town, topic: Topic) -> None:
                 yield from flush(lane, [town.batch(topic, partition) for _ in range(3)])
             yield from maintain({0: lane}, SEALS)
 
-    run(past(), working(_performing(world), sleep=lambda _: None))
+    run(past(), working(performing(world), sleep=lambda _: None))
 
 
-def _performing(world: World) -> Callable[[Op], Any]:
+def performing(world: World) -> Callable[[Op], Any]:
     """Return what performs operations before the troubles begin."""
 
     def perform(op: Op) -> Any:

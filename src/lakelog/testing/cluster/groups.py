@@ -1,0 +1,203 @@
+"""The consumer groups of a simulated broker: the real flows of shards and claims, and thin glue."""
+
+from typing import TYPE_CHECKING
+
+from lakelog.coordination import (
+    RELEASED,
+    BucketGroups,
+    ClaimedShard,
+    Claiming,
+    Verdict,
+    decode_group,
+    encode_group,
+)
+from lakelog.errors import FencedError, LakelogError, UnavailableError
+from lakelog.groups import Committed, Durable, Offsets, Roster, TopicIdPartition
+from lakelog.store import Wait, Work
+from lakelog.testing.cluster.city import INTERVAL_MS, SHARDS, Reply
+
+if TYPE_CHECKING:
+    from lakelog.testing.cluster.brokers import ClusterBroker
+
+__all__ = ["ClusterGroups"]
+
+CLAIMS_MS = 500
+RETRY_MS = 100
+
+
+class ClusterGroups:
+    """The shards of one run of a broker."""
+
+    def __init__(self, broker: "ClusterBroker") -> None:
+        self._broker, self._city = broker, broker.city
+        self._store = BucketGroups(broker.run, SHARDS)
+        self._claiming = Claiming(INTERVAL_MS)
+        self._claims: set[int] = set()
+        self.held: dict[int, ClaimedShard] = {}
+        self._commits: dict[int, list[tuple[str, int, Reply]]] = {n: [] for n in range(SHARDS)}
+        self._saving: set[int] = set()
+        self.releasing: set[int] = set()
+
+    def claim_all(self) -> Work[None]:
+        """Claim the shards that this broker should own, as soon as it may."""
+        while not self._broker.is_draining:
+            for shard in range(SHARDS):
+                mine = self._broker.node.shard_owner(shard, SHARDS) == self._broker.id
+                if mine and shard not in self.held and shard not in self._claims:
+                    self._claims.add(shard)
+                    self._broker.spawn(self._claim(shard))
+            yield Wait(CLAIMS_MS)
+
+    def _claim(self, shard: int) -> Work[None]:
+        try:
+            held = yield from self._claimed(shard)
+        except FencedError:
+            self._city.count("claim lost")
+        except LakelogError:
+            self._city.count("claim failed")
+        else:
+            if held is not None:
+                self._claiming.took(shard)
+                self.held[shard] = held
+                self._city.count("shard claimed")
+        finally:
+            self._claims.discard(shard)
+
+    def _claimed(self, shard: int) -> Work[ClaimedShard | None]:
+        looked_ms = self._broker.process.boot_ms()
+        found = yield from self._store.read(shard)
+        former = RELEASED if found is None else found.claim.broker
+        if found is not None and former != self._broker.run:
+            verdict = self._judge(found, looked_ms)
+            if verdict is Verdict.LIST:
+                yield from self._broker.node.look(looked_ms)
+                verdict = self._judge(found, looked_ms)
+            if verdict is not Verdict.TAKE:
+                return None
+        if (
+            self._broker.is_draining
+            or self._broker.node.shard_owner(shard, SHARDS) != self._broker.id
+        ):
+            return None
+        return (yield from self._store.claim(shard, SHARDS, former))
+
+    def _judge(self, found: ClaimedShard, looked_ms: int) -> Verdict:
+        now_ms = self._broker.process.boot_ms()
+        return self._claiming.judge(
+            found, self._broker.node.view, looked_ms=looked_ms, now_ms=now_ms
+        )
+
+    def _fenced(self, shard: int) -> Work[None]:
+        """Another broker has a shard: remember who."""
+        self.held.pop(shard, None)
+        for *_, reply in self._commits[shard]:
+            reply("not coordinator", None)
+        self._commits[shard] = []
+        try:
+            found = yield from self._store.read(shard)
+        except LakelogError:
+            return
+        if found is not None:
+            self._claiming.fenced(shard, found.claim.broker, self._broker.process.boot_ms())
+
+    def release(self, shard: int) -> Work[None]:
+        if shard in self.releasing:
+            return
+        self.releasing.add(shard)
+        try:
+            while shard in self._saving:
+                yield Wait(20)
+            held = self.held.pop(shard, None)
+            for *_, reply in self._commits[shard]:
+                reply("not coordinator", None)
+            self._commits[shard] = []
+            while held is not None:
+                try:
+                    yield from self._store.release(held)
+                    break
+                except UnavailableError:
+                    yield Wait(RETRY_MS)
+                except FencedError:
+                    break
+        finally:
+            self.releasing.discard(shard)
+
+    def commit(self, shard: int, group: str, offset: int, reply: Reply) -> Work[None]:
+        """Store an offset."""
+        yield from ()
+        if shard not in self.held or shard in self.releasing:
+            reply("not coordinator", None)
+            return
+        self._commits[shard].append((group, offset, reply))
+        if shard not in self._saving:
+            self._saving.add(shard)
+            self._broker.spawn(self._save(shard))
+
+    def _save(self, shard: int) -> Work[None]:
+        taken: list[tuple[str, int, Reply]] = []
+        try:
+            while self._commits[shard] and (held := self.held.get(shard)) is not None:
+                taken, self._commits[shard] = self._commits[shard], []
+                changed = {group: _group(group, offset) for group, offset, _ in taken}
+                while True:
+                    try:
+                        self.held[shard] = yield from self._store.save(held, changed)
+                        break
+                    except UnavailableError:
+                        yield Wait(RETRY_MS)
+                for *_, reply in taken:
+                    reply("ok", None)
+        except FencedError:
+            for *_, reply in taken:
+                reply("not coordinator", None)
+            yield from self._fenced(shard)
+        finally:
+            self._saving.discard(shard)
+
+    def fetch_offset(self, shard: int, group: str, reply: Reply) -> Work[None]:
+        """Say what was committed, under a look that was begun after the request."""
+        held = self.held.get(shard)
+        if held is None:
+            reply("not coordinator", None)
+            return
+        try:
+            yield from self._store.look(held)
+        except FencedError:
+            reply("not coordinator", None)
+            yield from self._fenced(shard)
+            return
+        except LakelogError:
+            reply("retry", None)
+            return
+        now = self.held.get(shard, held)
+        body = now.groups.get(group)
+        reply("ok", -1 if body is None else _offset(body, group))
+
+    def find_coordinator(self, shard: int, reply: Reply) -> Work[None]:
+        """Say who coordinates a shard: its holder if that lives, else who should."""
+        node = self._broker.node
+        if shard in self.held:
+            reply("ok", self._broker.id)
+            return
+        try:
+            found = yield from self._store.read(shard)
+        except LakelogError:
+            reply("retry", None)
+            return
+        owner = node.shard_owner(shard, SHARDS)
+        holder = None if found is None else node.view.run_of(found.claim.broker)
+        other = None if holder is None or holder.node == self._broker.id else holder.node
+        if other is not None and (other in node.view.living or owner == self._broker.id):
+            reply("ok", other)
+            return
+        reply("retry" if owner is None else "ok", owner)
+
+
+def _group(name: str, offset: int) -> bytes:
+    rows = {TopicIdPartition(bytes(16), 0): Committed(offset, -1, "", 0)}
+    return encode_group(Durable(id=name, roster=Roster(), offsets=Offsets.of(rows)))
+
+
+def _offset(body: bytes, name: str) -> int:
+    rows = decode_group(body, name).offsets.rows
+    return max(row.offset for row in rows.values())
