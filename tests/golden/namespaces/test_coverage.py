@@ -20,6 +20,10 @@ NEVER_WRITTEN = {EventKind.WRITE_ABORTED}
 """The format has it, and nobody writes it."""
 
 
+UNRELEASED = {"beat_key", "member_key"}
+"""What no release has written yet: the next one's namespace is to have it."""
+
+
 def of_kind(end: str) -> list[tuple[str, bytes]]:
     return [(key, body) for key, body in OBJECTS if key.endswith(end)]
 
@@ -33,14 +37,15 @@ def test_every_key_that_the_code_can_make_is_of_a_kind_that_is_named() -> None:
     given: dict[str, Any] = {
         "topic": "t", "path": "t~1", "partition": 0, "lane": 1, "seq": 2, "part": 3, "page": 1,
         "shard": 4, "number": 5, "write": bytes(16), "query": bytes(16), "broker": bytes(16),
-        "id_": bytes(16),
+        "id_": bytes(16), "node": 6,
     }  # fmt: skip
     makers = [name for name in names.__all__ if name.endswith("_key")]
     assert len(makers) > 8
     for name in makers:
         maker = getattr(names, name)
         wanted = inspect.signature(maker).parameters
-        assert kind_of(maker(**{one: given[one] for one in wanted})) is not None, name
+        is_named = kind_of(maker(**{one: given[one] for one in wanted})) is not None
+        assert is_named != (name in UNRELEASED), name
 
 
 def test_every_field_of_every_cell_says_something_somewhere() -> None:
