@@ -11,7 +11,7 @@ import importlib
 import inspect
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 import lakelog
-from lakelog.coordination import SHARD_BYTES_MAX
+from lakelog.coordination import SHARD_BYTES_MAX, BucketMembership, Member, encode_member
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats import Files, kafkalog, kafs, kernels, kernels_encode, rustlog, strm
 from lakelog.formats import run as drive
@@ -178,6 +178,20 @@ def read_the_cell(store: MemoryStore) -> None:
     assert run(read_cell("cell"), operations(store.perform)) is not None
 
 
+def announced(chars: int) -> MemoryStore:
+    store, me = MemoryStore(), BucketMembership(ID, 3_000)
+    made = run(me.take(7, 0), operations(store.perform))
+    run(me.announce(replace(made, hint="x" * chars)), operations(store.perform))
+    return store
+
+
+def read_the_member(store: MemoryStore) -> None:
+    view = run(BucketMembership(WRITE, 3_000).look(0), operations(store.perform))
+    for error in view.unreadable.values():
+        raise error
+    assert 7 in view.living
+
+
 def page(rows: int) -> bytes:
     return encode_page(
         SegmentRow(f"segment-{at:020}", at, at + 1, 0, 99, 1, 0, 0, 0, 0, 1, 0)
@@ -325,6 +339,12 @@ LIMITS = (
         name="lakelog.store.cells.CELL_BYTES_MAX", most=len(page(3)), case="page",
         write=page, read=read_the_page, last=3,
         also=("lakelog.manifests.manifest", "lakelog.manifests.cells"),
+    ),
+    Limit(
+        name="lakelog.coordination.members.MEMBER_BYTES_MAX",
+        most=len(encode_member(Member(node=7, run=ID, hint="x" * 100))),
+        write=announced, read=read_the_member, last=100,
+        also=("lakelog.coordination.membership",),
     ),
     Limit(
         name="lakelog.log.staging.PLAN_BYTES_MAX", most=len(plan(3)[0]),

@@ -34,17 +34,25 @@ from lakelog.coordination.members import (
     encode_beat,
     encode_member,
 )
-from lakelog.errors import ConflictError, FencedError, InvalidInputError, LakelogError
+from lakelog.errors import (
+    ConflictError,
+    FencedError,
+    InvalidInputError,
+    LakelogError,
+    NotFoundError,
+    UnavailableError,
+)
 from lakelog.names import BROKERS_PREFIX, beat_key, member_key, node_of
 from lakelog.store import (
+    AT_ONCE,
     Created,
     Fetched,
     Get,
     ObjectInfo,
     Replaced,
     Work,
+    ask_all,
     change_cell,
-    fetch_many,
     list_objects,
     put_if_absent,
     put_if_match,
@@ -306,18 +314,31 @@ class BucketMembership:
             # A store whose lists have no etags does not tell: read it.
             and (not info.etag or self._known.get(node, ("",))[0] != info.etag)
         ]
-        bodies = yield from fetch_many([Get(member_key(n), MEMBER_BYTES_MAX) for n in changed])
         unreadable: dict[int, LakelogError] = {}
-        for node, fetched in zip(changed, bodies, strict=True):
-            if fetched is None:
-                continue
-            try:
-                member = decode_member(fetched.body, node)
-            except LakelogError as error:
-                unreadable[node] = error
-            else:
-                self._known[node] = (fetched.info.etag, member)
+        for at in range(0, len(changed), AT_ONCE):
+            some = changed[at : at + AT_ONCE]
+            answers = yield from ask_all([Get(member_key(one), MEMBER_BYTES_MAX) for one in some])
+            for node, answer in zip(some, answers, strict=True):
+                if isinstance(answer, UnavailableError):
+                    raise answer
+                try:
+                    self._take_in(node, answer)
+                except LakelogError as error:
+                    # What one member says of itself hides nobody else.
+                    unreadable[node] = error
         return unreadable
+
+    def _take_in(self, node: int, answer: Fetched | LakelogError) -> None:
+        """Remember a member that was read.
+
+        Raises:
+            LakelogError: it is too large, damaged, or of a later version.
+        """
+        if isinstance(answer, NotFoundError):
+            return
+        if isinstance(answer, LakelogError):
+            raise answer
+        self._known[node] = (answer.info.etag, decode_member(answer.body, node))
 
 
 def _put(key: str, body: bytes, etag: str) -> Work[str | None]:
