@@ -20,8 +20,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from lakelog.errors import CorruptError
-from lakelog.formats import decode_fields, number
+from lakelog.formats import decode_fields, decoding, number
 from lakelog.names import LANES_MAX, beat_key, member_key
 
 __all__ = [
@@ -106,12 +105,9 @@ def decode_beat(data: bytes, node: int) -> Beat:
         UnsupportedError: a later version made it.
     """
     key = beat_key(node)
-    try:
-        fields = decode_fields(data, format_=FORMAT, where=key, known=None)
-        _check_node(fields, node)
+    with decoding("heartbeat", key):
+        fields = _fields_of(data, node, key)
         return Beat(_run(fields["run"]), number(fields["beats"]))
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise CorruptError(f"it is no heartbeat: {error!r}"[:300], at=0, where=key) from error
 
 
 def encode_member(member: Member) -> bytes:
@@ -138,9 +134,8 @@ def decode_member(data: bytes, node: int) -> Member:
         UnsupportedError: a later version made it.
     """
     key = member_key(node)
-    try:
-        fields = decode_fields(data, format_=FORMAT, where=key, known=None)
-        _check_node(fields, node)
+    with decoding("member", key):
+        fields = _fields_of(data, node, key)
         return Member(
             node=node,
             run=_run(fields["run"]),
@@ -152,17 +147,18 @@ def decode_member(data: bytes, node: int) -> Member:
             past=_epochs(fields["past"]),
             hint=_text(fields["hint"]),
         )
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise CorruptError(f"it is no member: {error!r}"[:300], at=0, where=key) from error
 
 
 def _json(**fields: object) -> bytes:
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
-def _check_node(fields: Mapping[str, Any], node: int) -> None:
+def _fields_of(data: bytes, node: int, key: str) -> dict[str, Any]:
+    """Return the fields of an object of a node id."""
+    fields = decode_fields(data, format_=FORMAT, where=key, known=None)
     if number(fields["node"]) != node:
         raise ValueError(f"it is of node {fields['node']}, and not of {node}")
+    return fields
 
 
 def _run(value: Any) -> bytes:

@@ -168,17 +168,16 @@ class BucketGroups:
             return decode_shard(body, shard).claim.broker == self._broker
 
         yield from change_cell(key, taken, is_mine)
-        found = yield from read_cell(key)
-        if found is None or not is_mine(found.body):
+        held = yield from self.read(shard)
+        if held is None or held.claim.broker != self._broker:
             raise FencedError(f"{key}: another broker took it over just now: start this one again")
         if shard == 0 and dead:
             # If it lives it gives another sign of it soon; if not, nobody else would tidy up.
             yield from delete(pulse_key(dead[0]))
-        held = decode_shard(found.body, shard)
         if shards not in (None, held.shards):
             what = f"it is one of {held.shards} shards, and not of {shards}"
             raise CorruptError(what, at=0, where=key)
-        return replace(held, etag=found.info.etag)
+        return held
 
     def save(self, held: ClaimedShard, changed: Mapping[str, bytes | None]) -> Work[ClaimedShard]:
         """Store the groups that have changed, None for one that is gone, with one put.
@@ -245,8 +244,8 @@ class BucketGroups:
 
     def owner(self, shard: int) -> Work[bytes | None]:
         """Return the other broker that has the claim; None: nobody, or this one."""
-        found = yield from read_cell(group_shard_key(shard))
-        broker = None if found is None else decode_shard(found.body, shard).claim.broker
+        found = yield from self.read(shard)
+        broker = None if found is None else found.claim.broker
         return None if broker == self._broker else broker
 
     def beat(self, where: str, since_ms: int) -> Work[None]:

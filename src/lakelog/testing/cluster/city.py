@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lakelog.catalog import Topic
 from lakelog.coordination import decode_shard, shard_of
 from lakelog.errors import UnavailableError
-from lakelog.journal import Lane, StoreTime
+from lakelog.journal import Lane, StoreTime, new_lane
 from lakelog.model import Rules
 from lakelog.names import BROKERS_PREFIX, GROUPS_PREFIX, lane_of, node_of
 from lakelog.store import (
@@ -85,14 +85,8 @@ class City:
 
     def lane(self, process: Process, number: int, writer: bytes) -> Lane:
         """Return a lane of which a broker knows nothing yet."""
-        return Lane(
-            number=number,
-            rules=self.rules,
-            clock=process,
-            ids=self.world.ids,
-            writer=writer,
-            time=StoreTime(),
-        )
+        ids = self.world.ids
+        return new_lane(number, self.rules, process, ids, time=StoreTime(), writer=writer)
 
     def watch(self, op: Op, answer: Any) -> None:
         """See every operation when it has been performed."""
