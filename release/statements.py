@@ -1,6 +1,7 @@
 """How large the code is, by room: statements of the syntax tree, docstrings aside.
 
-    python -m release.statements REVISION       that revision beside this checkout
+    python -m release.statements REVISION          that revision beside this checkout
+    python -m release.statements REVISION LATER    two revisions
 
 Lines would count what explains the code as if it were a burden.
 """
@@ -15,15 +16,20 @@ from release.versions import ROOT, unpack_commit
 
 
 def main() -> None:
-    revision = sys.argv[1]
-    with TemporaryDirectory() as folder:
-        unpack_commit(revision, Path(folder))
-        before, now = counted(Path(folder)), counted(ROOT)
-    print(f"{'room':28} {revision[:10]:>10} {'now':>10}")
+    revision, *later = sys.argv[1:]
+    before, now = counted_at(revision), counted_at(later[0]) if later else counted(ROOT)
+    print(f"{'room':28} {revision[:10]:>10} {(later or ['now'])[0][:10]:>10}")
     for room in sorted(before | now):
         print(f"{room:28} {before[room] or '':>10} {now[room] or '':>10}")
     total, share = before.total(), now.total() / before.total() - 1
     print(f"{'all':28} {total:10} {now.total():10} {share:+.1%}")
+
+
+def counted_at(revision: str) -> Counter[str]:
+    """Return the number of statements in each room of a revision."""
+    with TemporaryDirectory() as folder:
+        unpack_commit(revision, Path(folder))
+        return counted(Path(folder))
 
 
 def counted(root: Path) -> Counter[str]:
