@@ -69,7 +69,8 @@ def _recover_manifests(truth: Truth) -> None:
             continue
         rows = truth.segments(prefix, now)
         for row in rows:
-            truth.judge_segment(prefix, (now.topic, now.partition), row)
+            topic_partition = now.topic, now.partition
+            truth.judge_segment(prefix, topic_partition, row, log_start=now.log_start)
         for name in {row.name for row in rows} | {page.name for page in now.pages}:
             truth.left.pop(prefix + name, None)
         truth.manifests[key] = now
