@@ -6,13 +6,17 @@ membership  how a broker takes part: the contract, and members in the bucket
 placement   who should own what
 leadership  which lanes a broker leads, and what it tells of the others
 node        one broker of a cluster: what it knows, and what it announces
+leading     takes the lanes that it should lead, and gives up those that another leads
 claiming    when it may claim a shard of groups
+claims      claims it, and says who coordinates the others
 shards      cells of the namespace: one broker writes them, and whoever takes over from it
 values      a group as text
 """
 
 from lakelog.coordination.claiming import LOOK_MS, Claiming, Verdict
+from lakelog.coordination.claims import ShardClaims
 from lakelog.coordination.leadership import Leadership, Told
+from lakelog.coordination.leading import Lanes, LastWriter, Leading
 from lakelog.coordination.liveness import DEAD_AFTER, Liveness
 from lakelog.coordination.members import Member, State, decode_member, encode_member
 from lakelog.coordination.membership import BucketMembership, Membership, View
@@ -45,12 +49,16 @@ __all__ = [
     "Claim",
     "ClaimedShard",
     "Claiming",
+    "Lanes",
+    "LastWriter",
     "Leadership",
+    "Leading",
     "Liveness",
     "Member",
     "Membership",
     "Node",
     "Pulse",
+    "ShardClaims",
     "State",
     "Told",
     "Verdict",

@@ -44,7 +44,7 @@ class Leadership:
         self._highest: dict[int, int] = {}
         """The highest epoch of each lane that anybody was seen to announce."""
 
-    def owners(self, view: View, *, serves: bool) -> dict[int, int]:
+    def owners(self, view: View, *, serves: bool) -> Mapping[int, int]:
         """Return who should lead each lane; ``serves``: whether this broker takes part in it."""
         others = {node for node in view.serving if node != self.node}
         return owners_of(others | {self.node} if serves else others, self.lanes, "lane")

@@ -1,6 +1,7 @@
 """Membership: who the brokers of a namespace are, and how one of them says what it does.
 
-    take      a node id: the one that was asked for at once, whoever has it; or the lowest free one
+    take      a node id: the one that was asked for at once, whoever has it; else the one that the
+              same addresses had before; else the lowest free one
     announce  store what this member is, on every change
     beat      say that it lives, every interval
     look      list what the others have said: a new view
@@ -61,7 +62,9 @@ from lakelog.store import (
 
 __all__ = ["BucketMembership", "Membership", "View"]
 
+NODE_ID_FIRST = 1
 FREE_AFTER_MS = 3_600_000
+_NOWHERE: Mapping[str, str] = {}
 ATTEMPTS_MAX = 20
 """Of one announcement, each lost to another write of the same node id."""
 
@@ -93,8 +96,12 @@ class View:
 class Membership(Protocol):
     """How one run of a broker takes part."""
 
-    def take(self, node: int | None, now_ms: int) -> Work[Member]:
+    def take(
+        self, node: int | None, now_ms: int, listeners: Mapping[str, str] = _NOWHERE
+    ) -> Work[Member]:
         """Take a node id, and return the member that it was until now, or a new one.
+
+        Two processes cannot have the same addresses: whoever had them before has gone.
 
         Raises:
             UnavailableError: no answer; take it again.
@@ -146,7 +153,9 @@ class BucketMembership:
 
     # ------------------------------------------------------------------------ myself
 
-    def take(self, node: int | None, now_ms: int) -> Work[Member]:
+    def take(
+        self, node: int | None, now_ms: int, listeners: Mapping[str, str] = _NOWHERE
+    ) -> Work[Member]:
         """Take a node id.
 
         Raises:
@@ -154,6 +163,8 @@ class BucketMembership:
         """
         if node is not None and not 0 <= node <= NODE_ID_MAX:
             raise InvalidInputError(f"node id {node}: use one from 0 to {NODE_ID_MAX}")
+        if node is None and listeners:
+            node = yield from self._of_addresses(listeners)
         if node is None:
             self._node = yield from self._take_lowest(now_ms)
         else:
@@ -161,10 +172,18 @@ class BucketMembership:
             yield from change_cell(beat_key(node), lambda _: self._beat(), self._is_my_beat)
         return (yield from self._former())
 
+    def _of_addresses(self, listeners: Mapping[str, str]) -> Work[int | None]:
+        """Return the node id of a member that had the same addresses."""
+        found = yield from self._listed()
+        members = {node: pair["member"] for node, pair in found.items() if "member" in pair}
+        yield from self._read(members)
+        same = [node for node, (_, one) in self._known.items() if one.listeners == listeners]
+        return min(same, default=None)
+
     def _take_lowest(self, now_ms: int) -> Work[int]:
         for _ in range(ATTEMPTS_MAX):
             found = yield from self._listed()
-            node = 0
+            node = NODE_ID_FIRST
             while not (yield from self._is_free(node, found.get(node, {}), now_ms)):
                 node += 1
             before = yield from read_cell(beat_key(node))
@@ -258,7 +277,7 @@ class BucketMembership:
         else:
             raise FencedError(
                 f"another broker was started with node id {self._node}: this one stops. Give each "
-                "broker its own --node-id"
+                "broker its own --node-id, and an address of its own (--advertise)"
             )
 
     def _beat(self, node: int | None = None) -> bytes:

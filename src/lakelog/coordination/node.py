@@ -75,7 +75,7 @@ class Node:
             FencedError: another run took the node id from this one.
             ConflictError, UnavailableError: try again.
         """
-        former = yield from self._membership.take(node, self._clock.now_ms())
+        former = yield from self._membership.take(node, self._clock.now_ms(), member.listeners)
         self.member = replace(member, node=former.node, run=former.run, past=former.past)
         self.leadership = Leadership(former.node, self._lanes, former.past)
         yield from self.announce()

@@ -10,8 +10,9 @@ Scores are of node ids and not of runs: a restart moves nothing.
 
 import hashlib
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 
 __all__ = ["LOAD_MAX", "owners_of"]
 
@@ -19,11 +20,16 @@ LOAD_MAX = 1.25
 """Times the mean."""
 
 
-def owners_of(nodes: Collection[int], count: int, kind: str) -> dict[int, int]:
+def owners_of(nodes: Collection[int], count: int, kind: str) -> Mapping[int, int]:
     """Return the node id that should own each of ``count`` lanes, or shards, of a kind."""
-    ordered = sorted(nodes)
+    return _owners(tuple(sorted(nodes)), count, kind)
+
+
+@lru_cache(maxsize=8)
+def _owners(ordered: tuple[int, ...], count: int, kind: str) -> Mapping[int, int]:
+    """The same, which is asked for again and again while members are the same."""
     if not ordered:
-        return {}
+        return MappingProxyType({})
     most = math.ceil(LOAD_MAX * count / len(ordered))
     loads = [0] * len(ordered)
     owners: list[int] = []
@@ -36,10 +42,12 @@ def owners_of(nodes: Collection[int], count: int, kind: str) -> dict[int, int]:
         owners.append(best)
     if count >= len(ordered):
         _give_to_the_idle(ordered, owners, loads, kind)
-    return {number: ordered[owner] for number, owner in enumerate(owners)}
+    return MappingProxyType({number: ordered[owner] for number, owner in enumerate(owners)})
 
 
-def _give_to_the_idle(nodes: list[int], owners: list[int], loads: list[int], kind: str) -> None:
+def _give_to_the_idle(
+    nodes: tuple[int, ...], owners: list[int], loads: list[int], kind: str
+) -> None:
     """Give each member without a lane the one that it has the highest score for."""
     for idle in (at for at, load in enumerate(loads) if not load):
         scores = _scores(nodes[idle], len(owners), kind)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 
 from lakelog.coordination import (
     BucketMembership,
+    LastWriter,
+    Leading,
     Member,
     Node,
     State,
@@ -30,7 +32,6 @@ from lakelog.testing.cluster.groups import ClusterGroups
 __all__ = ["DRAIN_MS", "ClusterBroker"]
 
 DRAIN_MS = 10_000
-PROBE_MS = 30_000
 RETRY_MS = 100
 
 _Asked = tuple[Request | None, Callable[[Outcome | None], None]]
@@ -67,7 +68,7 @@ class ClusterBroker:
         self._lanes: dict[int, Lane] = {}
         self._queues: dict[int, deque[_Asked]] = {n: deque() for n in range(LANES)}
         self._busy: set[int] = set()
-        self._taking: set[int] = set()
+        self.leading = Leading(self.node, self, self.process, self.spawn)
         self.groups = ClusterGroups(self)
         yield from self._living(self._start())
 
@@ -103,15 +104,10 @@ class ClusterBroker:
                 yield Wait(RETRY_MS)
         self.is_up = True
         self.spawn(node.beats())
-        node.state = State.SERVING
-        for lane in node.leadership.to_take(node.view, serves=True):
-            self._take(lane)
-        while self._taking:
-            yield Wait(10)
-        yield from node.announce()
+        yield from self.leading.begin()
         self.spawn(node.lists())
         self.spawn(self.groups.claim_all())
-        self.spawn(self._probe_all())
+        self.spawn(self.leading.probes())
 
     def drain(self) -> None:
         """SIGTERM."""
@@ -121,11 +117,7 @@ class ClusterBroker:
 
     def _drain(self) -> Work[None]:
         node = self.node
-        yield from node.change(State.DRAINING)
-        end_ms = self.process.boot_ms() + DRAIN_MS
-        while node.leadership.epochs and self.process.boot_ms() < end_ms:
-            yield from node.look(self.process.boot_ms())
-            yield Wait(250)
+        yield from self.leading.drain(DRAIN_MS)
         while self._busy or any(self._queues.values()):
             yield Wait(20)
         for shard in list(self.groups.held):
@@ -145,36 +137,31 @@ class ClusterBroker:
             laws.died(self.run, dead)
             self.city.count("found dead")
         self._dead = set(node.view.dead)
-        if node.state is State.STARTING or not self.is_up:
+        if not self.is_up:
             return
-        serves = node.serves
-        dropped = node.leadership.to_drop(node.view, serves=serves)
-        for lane in dropped:
-            node.leadership.dropped(lane)
-        if dropped:
-            self.spawn(node.announce())
-        for lane in node.leadership.to_take(node.view, serves=serves):
-            if lane not in self._taking:
-                self._take(lane)
+        self.leading.saw_view()
         for shard in list(self.groups.held):
-            if serves and node.shard_owner(shard, SHARDS) not in (self.id, None):
+            if node.serves and node.shard_owner(shard, SHARDS) not in (self.id, None):
                 self.spawn(self.groups.release(shard))
 
     # ------------------------------------------------------------------------ lanes
 
-    def _take(self, lane: int) -> None:
-        """Store an empty bundle, and announce the epoch that it got."""
-        self._taking.add(lane)
+    def touch(self, lane: int, done: Callable[[int | None], None]) -> None:
+        """Store an empty bundle."""
         self.city.count("lane taken")
+        self._enqueue(
+            lane, Touch(), lambda one: done(one.epoch if isinstance(one, Stored) else None)
+        )
 
-        def done(outcome: Outcome | None) -> None:
-            self._taking.discard(lane)
-            if isinstance(outcome, Stored):
-                self.node.leadership.took(lane, outcome.epoch)
-                if self.node.stored.state is State.SERVING:
-                    self.spawn(self.node.announce())
+    def probe(self, lane: int, done: Callable[[], None]) -> None:
+        """Look where a lane ends."""
+        self._enqueue(lane, None, lambda _: done())
 
-        self._enqueue(lane, Touch(), done)
+    def last_writer(self, lane: int) -> LastWriter | None:
+        """Return who wrote to a lane last."""
+        known = self._lanes.get(lane)
+        fold = None if known is None else known.fold
+        return None if fold is None else LastWriter(fold.leader, fold.epoch)
 
     def _enqueue(
         self, lane: int, request: Request | None, done: Callable[[Outcome | None], None]
@@ -207,33 +194,8 @@ class ClusterBroker:
                     looked = Unknown()
             for request, done in taken:
                 done(next(outcomes) if request is not None else looked)
-            self._announce_race(number, lane)
+            self.leading.flushed(number)
         self._busy.discard(number)
-
-    def _announce_race(self, number: int, lane: Lane) -> None:
-        """A race was lost: the count of writers went on, and the epoch with it."""
-        node = self.node
-        fold = lane.fold
-        if fold is None or fold.leader != self.run or not node.leads(number) or not node.serves:
-            return
-        mine = node.leadership.owners(node.view, serves=True).get(number) == self.id
-        if mine and fold.epoch > node.leadership.epochs[number]:
-            node.leadership.took(number, fold.epoch)
-            self.spawn(node.announce())
-
-    def _probe_all(self) -> Work[None]:
-        """Take a lane again that this broker leads and another one has written to last."""
-        while True:
-            yield Wait(PROBE_MS)
-            for number in list(self.node.leadership.epochs):
-                self._enqueue(number, None, lambda _, n=number: self._probed(n))  # type: ignore[misc]
-
-    def _probed(self, number: int) -> None:
-        node, fold = self.node, self._lanes[number].fold
-        mine = node.leadership.owners(node.view, serves=node.serves).get(number) == self.id
-        is_led = mine and node.serves and node.leads(number) and number not in self._taking
-        if is_led and fold is not None and fold.leader != self.run:
-            self._take(number)
 
     # ------------------------------------------------------------------------ requests
 

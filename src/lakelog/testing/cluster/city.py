@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["INTERVAL_MS", "LANES", "SHARDS", "City", "ClusterProcess", "Reply"]
 
-LANES, SHARDS = 6, 3
+LANES, SHARDS = 5, 3
 INTERVAL_MS = 3_000
 NAP_MS = 500
 OUTAGE_MS = 1_000

@@ -3,11 +3,9 @@
 from typing import TYPE_CHECKING
 
 from lakelog.coordination import (
-    RELEASED,
     BucketGroups,
     ClaimedShard,
-    Claiming,
-    Verdict,
+    ShardClaims,
     decode_group,
     encode_group,
 )
@@ -31,7 +29,7 @@ class ClusterGroups:
     def __init__(self, broker: "ClusterBroker") -> None:
         self._broker, self._city = broker, broker.city
         self._store = BucketGroups(broker.run, SHARDS)
-        self._claiming = Claiming(INTERVAL_MS)
+        self._rules = ShardClaims(self._store, broker.node, broker.process, INTERVAL_MS)
         self._claims: set[int] = set()
         self.held: dict[int, ClaimedShard] = {}
         self._commits: dict[int, list[tuple[str, int, Reply]]] = {n: [] for n in range(SHARDS)}
@@ -42,7 +40,7 @@ class ClusterGroups:
         """Claim the shards that this broker should own, as soon as it may."""
         while not self._broker.is_draining:
             for shard in range(SHARDS):
-                mine = self._broker.node.shard_owner(shard, SHARDS) == self._broker.id
+                mine = self._rules.is_mine(shard, SHARDS)
                 if mine and shard not in self.held and shard not in self._claims:
                     self._claims.add(shard)
                     self._broker.spawn(self._claim(shard))
@@ -50,42 +48,17 @@ class ClusterGroups:
 
     def _claim(self, shard: int) -> Work[None]:
         try:
-            held = yield from self._claimed(shard)
+            held = yield from self._rules.claim(shard, SHARDS)
         except FencedError:
             self._city.count("claim lost")
         except LakelogError:
             self._city.count("claim failed")
         else:
             if held is not None:
-                self._claiming.took(shard)
                 self.held[shard] = held
                 self._city.count("shard claimed")
         finally:
             self._claims.discard(shard)
-
-    def _claimed(self, shard: int) -> Work[ClaimedShard | None]:
-        looked_ms = self._broker.process.boot_ms()
-        found = yield from self._store.read(shard)
-        former = RELEASED if found is None else found.claim.broker
-        if found is not None and former != self._broker.run:
-            verdict = self._judge(found, looked_ms)
-            if verdict is Verdict.LIST:
-                yield from self._broker.node.look(looked_ms)
-                verdict = self._judge(found, looked_ms)
-            if verdict is not Verdict.TAKE:
-                return None
-        if (
-            self._broker.is_draining
-            or self._broker.node.shard_owner(shard, SHARDS) != self._broker.id
-        ):
-            return None
-        return (yield from self._store.claim(shard, SHARDS, former))
-
-    def _judge(self, found: ClaimedShard, looked_ms: int) -> Verdict:
-        now_ms = self._broker.process.boot_ms()
-        return self._claiming.judge(
-            found, self._broker.node.view, looked_ms=looked_ms, now_ms=now_ms
-        )
 
     def _fenced(self, shard: int) -> Work[None]:
         """Another broker has a shard: remember who."""
@@ -93,12 +66,7 @@ class ClusterGroups:
         for *_, reply in self._commits[shard]:
             reply("not coordinator", None)
         self._commits[shard] = []
-        try:
-            found = yield from self._store.read(shard)
-        except LakelogError:
-            return
-        if found is not None:
-            self._claiming.fenced(shard, found.claim.broker, self._broker.process.boot_ms())
+        yield from self._rules.fenced(shard)
 
     def release(self, shard: int) -> Work[None]:
         if shard in self.releasing:
@@ -175,22 +143,15 @@ class ClusterGroups:
 
     def find_coordinator(self, shard: int, reply: Reply) -> Work[None]:
         """Say who coordinates a shard: its holder if that lives, else who should."""
-        node = self._broker.node
         if shard in self.held:
             reply("ok", self._broker.id)
             return
         try:
-            found = yield from self._store.read(shard)
+            found = yield from self._rules.coordinator(shard, SHARDS)
         except LakelogError:
             reply("retry", None)
-            return
-        owner = node.shard_owner(shard, SHARDS)
-        holder = None if found is None else node.view.run_of(found.claim.broker)
-        other = None if holder is None or holder.node == self._broker.id else holder.node
-        if other is not None and (other in node.view.living or owner == self._broker.id):
-            reply("ok", other)
-            return
-        reply("retry" if owner is None else "ok", owner)
+        else:
+            reply("retry" if found is None else "ok", found)
 
 
 def _group(name: str, offset: int) -> bytes:

@@ -1,6 +1,6 @@
 """Bugs of clusters, each of which the simulated cluster must find."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -66,17 +66,14 @@ def _by_time(self: Any, begun_ms: int, beats: dict[int, str]) -> frozenset[int]:
     return frozenset(node for node, (_, at_ms) in first.items() if begun_ms - at_ms > limit_ms)
 
 
-def _take_without_a_bundle(self: ClusterBroker, lane: int) -> None:
-    self._taking.add(lane)
+def _only_looked(self: ClusterBroker, lane: int, done: Callable[[int | None], None]) -> None:
+    """Take the epoch that a lane has for a new one."""
 
-    def done(_: Outcome | None) -> None:
-        self._taking.discard(lane)
-        fold = self._lanes[lane].fold
-        if fold is not None:
-            self.node.leadership.took(lane, fold.epoch)
-            self.spawn(self.node.announce())
+    def probed() -> None:
+        last = self.last_writer(lane)
+        done(None if last is None else last.epoch)
 
-    self._enqueue(lane, None, done)
+    self.probe(lane, probed)
 
 
 def _as_it_was(*_: Any) -> Work[bool]:
@@ -145,7 +142,7 @@ CLUSTER_BUGS = {
     ),
     "no-empty-bundle": Bug(
         "a lane is led without a bundle that raises its epoch",
-        ((ClusterBroker, "_take", _take_without_a_bundle),),
+        ((ClusterBroker, "touch", _only_looked),),
     ),
     "old-view": Bug(
         "a client is sent elsewhere by a view from before its request",

@@ -1,0 +1,110 @@
+"""Claiming shards: one try at a time, by the rules of ``claiming``.
+
+claim        a shard that this broker should own and may take: it is taken. None: not yet
+fenced       another run has taken one from this broker: remember which
+coordinator  whom to send clients of a shard to: its holder if that lives, else who should own it
+
+Brokers of version 0.1.0 are no members. They give signs of life of their own (``shards``), and take
+from whoever gives none. So a claim of a run that is no member is taken when its signs have stopped;
+and whoever has seen such a sign gives its own, until it is started again (``sees_pulses``).
+"""
+
+from lakelog.coordination.claiming import Claiming, Verdict
+from lakelog.coordination.node import Node
+from lakelog.coordination.shards import RELEASED, BucketGroups, ClaimedShard
+from lakelog.errors import LakelogError
+from lakelog.ports import Clock
+from lakelog.store import Work
+
+__all__ = ["ShardClaims"]
+
+SILENT_MS = 30_000
+"""A broker of version 0.1.0 gives a sign every ten seconds."""
+
+
+class ShardClaims:
+    """The claims of one run of a broker."""
+
+    def __init__(self, store: BucketGroups, node: Node, clock: Clock, interval_ms: int) -> None:
+        self._store, self._node, self._clock = store, node, clock
+        self._claiming = Claiming(interval_ms)
+        self._pulses: dict[bytes, tuple[str, int]] = {}
+        """The last sign of each run that is no member, and when it was seen first."""
+
+    @property
+    def sees_pulses(self) -> bool:
+        """Whether a broker of version 0.1.0 was seen."""
+        return bool(self._pulses)
+
+    def is_mine(self, shard: int, shards: int) -> bool:
+        """Whether this broker should own a shard."""
+        node = self._node
+        return node.serves and node.shard_owner(shard, shards) == node.member.node
+
+    def claim(self, shard: int, shards: int) -> Work[ClaimedShard | None]:
+        """Take a shard if this broker should own it, and may; None: not now.
+
+        Raises:
+            FencedError: another broker took it at the same time.
+            UnavailableError: no answer; try again.
+            CorruptError, UnsupportedError: it cannot be read; nothing was changed.
+        """
+        looked_ms = self._clock.boot_ms()
+        found = yield from self._store.read(shard)
+        former = RELEASED if found is None else found.claim.broker
+        if found is not None and former != self._node.member.run:
+            verdict = self._judge(found, looked_ms)
+            if verdict is Verdict.LIST:
+                yield from self._node.look(looked_ms)
+                verdict = self._judge(found, looked_ms)
+            if verdict is not Verdict.TAKE:
+                return None
+            is_member = former == RELEASED or self._node.view.run_of(former) is not None
+            if not is_member and not (yield from self._is_gone(former)):
+                return None
+        if not self.is_mine(shard, shards):
+            return None
+        held = yield from self._store.claim(shard, shards, former)
+        self._claiming.took(shard)
+        return held
+
+    def _is_gone(self, run: bytes) -> Work[bool]:
+        """Whether a run that is no member has stopped giving signs of life."""
+        pulse = yield from self._store.pulse(run)
+        if pulse is None:
+            return True
+        now_ms = self._clock.boot_ms()
+        sign, seen_ms = self._pulses.get(run, ("", 0))
+        if sign != pulse.sign:
+            self._pulses[run] = (pulse.sign, now_ms)
+            return False
+        return now_ms - seen_ms >= SILENT_MS
+
+    def _judge(self, found: ClaimedShard, looked_ms: int) -> Verdict:
+        now_ms = self._clock.boot_ms()
+        return self._claiming.judge(found, self._node.view, looked_ms=looked_ms, now_ms=now_ms)
+
+    def fenced(self, shard: int) -> Work[None]:
+        """Remember who has taken a shard from this broker, if the store tells."""
+        try:
+            found = yield from self._store.read(shard)
+        except LakelogError:
+            return
+        if found is not None:
+            self._claiming.fenced(shard, found.claim.broker, self._clock.boot_ms())
+
+    def coordinator(self, shard: int, shards: int) -> Work[int | None]:
+        """Return the node id that coordinates a shard which is not here; None: nobody does.
+
+        Raises:
+            UnavailableError: no answer.
+        """
+        node = self._node
+        found = yield from self._store.read(shard)
+        owner = node.shard_owner(shard, shards)
+        holder = None if found is None else node.view.run_of(found.claim.broker)
+        if holder is None or holder.node == node.member.node:
+            return owner
+        # One that seems dead and has fenced this broker may live: its clients find out.
+        is_named = holder.node in node.view.living or owner == node.member.node
+        return holder.node if is_named else owner
