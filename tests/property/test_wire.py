@@ -20,9 +20,11 @@ from lakelog.wire import (
     ADVERTISED,
     APIS,
     ApiKey,
+    CurrentLeader,
     FetchedPartition,
     FetchedTopic,
     MetadataBroker,
+    MetadataPartition,
     Produced,
     decode_fetch,
     decode_produce,
@@ -177,6 +179,21 @@ def test_what_kio_writes_as_a_fetch_request_is_read_the_same(
         assert tuple(indexes) == theirs.partitions
 
 
+LEADERS = st.none() | st.builds(CurrentLeader, I32, I32)
+BROKERS = st.lists(st.builds(MetadataBroker, I32, NAMES, I32, st.none() | NAMES), max_size=3)
+
+
+def assert_leader(theirs: Any, ours: CurrentLeader | None) -> None:
+    if ours is None:
+        assert theirs is None or (theirs.leader_id, theirs.leader_epoch) == (-1, -1)
+    else:
+        assert (theirs.leader_id, theirs.leader_epoch) == ours
+
+
+def assert_endpoints(theirs: Any, ours: list[MetadataBroker]) -> None:
+    assert [(one.node_id, one.host, one.port, one.rack) for one in theirs] == ours
+
+
 PRODUCED = st.builds(
     Produced,
     I32,
@@ -186,6 +203,7 @@ PRODUCED = st.builds(
     I64,
     st.none() | NAMES,
     st.lists(st.tuples(I32, NAMES), max_size=2).map(tuple),
+    LEADERS,
 )
 
 
@@ -194,13 +212,19 @@ PRODUCED = st.builds(
 @given(
     topics=st.lists(st.tuples(NAMES, IDS, st.lists(PRODUCED, max_size=3)), max_size=3),
     throttle_ms=st.integers(0, 1 << 30),
+    endpoints=BROKERS,
 )
 def test_kio_reads_in_a_produce_response_what_was_given(
-    version: int, topics: list[tuple[str, bytes, list[Produced]]], throttle_ms: int
+    version: int,
+    topics: list[tuple[str, bytes, list[Produced]]],
+    throttle_ms: int,
+    endpoints: list[MetadataBroker],
 ) -> None:
-    body = encode_produce_response(version, topics, throttle_ms)
+    body = encode_produce_response(version, topics, throttle_ms, endpoints)
     found = read_message(response_kind(0, version), body)
     assert found.throttle_time == timedelta(milliseconds=throttle_ms)
+    if version >= 10:
+        assert_endpoints(found.node_endpoints, endpoints)
     for (name, id_, rows), theirs in zip(topics, found.responses, strict=True):
         if version >= 13:
             assert plain_id(theirs.topic_id) == id_
@@ -219,6 +243,8 @@ def test_kio_reads_in_a_produce_response_what_was_given(
                     (one.batch_index, one.batch_index_error_message) for one in their.record_errors
                 ]
                 assert blamed == list(row.record_errors)
+            if version >= 10:
+                assert_leader(their.current_leader, row.leader)
 
 
 def _ms(time: datetime) -> int:
@@ -231,7 +257,8 @@ def fetched_partitions(draw: st.DrawFn) -> FetchedPartition:
     size = sum(map(len, pieces))
     mark, start = draw(I64), draw(I64)
     views = [memoryview(piece) for piece in pieces]
-    return FetchedPartition(draw(I32), draw(CODES), mark, start, views, size)
+    leader, preferred = draw(LEADERS), draw(st.just(-1) | st.integers(0, (1 << 31) - 1))
+    return FetchedPartition(draw(I32), draw(CODES), mark, start, views, size, leader, preferred)
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.FETCH))
@@ -243,12 +270,23 @@ def fetched_partitions(draw: st.DrawFn) -> FetchedPartition:
     error=CODES,
     session_id=I32,
     throttle_ms=st.integers(0, 1 << 30),
+    endpoints=BROKERS,
 )
 def test_kio_reads_in_a_fetch_response_what_was_given(
-    version: int, topics: list[FetchedTopic], error: ErrorCode, session_id: int, throttle_ms: int
+    version: int,
+    topics: list[FetchedTopic],
+    error: ErrorCode,
+    session_id: int,
+    throttle_ms: int,
+    endpoints: list[MetadataBroker],
 ) -> None:
     pieces = encode_fetch_response(
-        version, topics, error=error, session_id=session_id, throttle_ms=throttle_ms
+        version,
+        topics,
+        error=error,
+        session_id=session_id,
+        throttle_ms=throttle_ms,
+        endpoints=endpoints,
     )
     found = read_message(response_kind(1, version), b"".join(pieces))
     assert found.throttle_time == timedelta(milliseconds=throttle_ms)
@@ -267,7 +305,16 @@ def test_kio_reads_in_a_fetch_response_what_was_given(
             if version >= 5:
                 assert their.log_start_offset == row.log_start
             if version >= 11:
-                assert their.preferred_read_replica == -1
+                assert their.preferred_read_replica == row.preferred_replica
+            if version >= 12:
+                assert_leader(their.current_leader, row.leader)
+    if version >= 16:
+        assert_endpoints(found.node_endpoints, endpoints)
+
+
+METADATA_PARTITIONS = st.builds(
+    MetadataPartition, st.integers(-1, (1 << 31) - 1), I32, st.lists(I32, max_size=3).map(tuple)
+)
 
 
 @st.composite
@@ -276,15 +323,14 @@ def metadata_topics(draw: st.DrawFn) -> dict[str, Any]:
         "name": draw(NAMES),
         "topic_id": draw(IDS),
         "error": draw(CODES),
-        "leader": draw(I32),
-        "epochs": draw(st.lists(I32, max_size=3)),
+        "partitions": draw(st.lists(METADATA_PARTITIONS, max_size=3)),
     }
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.METADATA))
 @fewer
 @given(
-    brokers=st.lists(st.builds(MetadataBroker, I32, NAMES, I32, st.none() | NAMES), max_size=3),
+    brokers=BROKERS,
     topics=st.lists(metadata_topics(), max_size=3),
     cluster_id=NAMES,
     controller_id=I32,
@@ -310,13 +356,14 @@ def test_kio_reads_in_a_metadata_response_what_was_given(
         assert (theirs.name, theirs.error_code) == (topic["name"], topic["error"])
         assert version < 10 or plain_id(theirs.topic_id) == topic["topic_id"]
         assert version < 1 or theirs.is_internal is False
-        for index, epoch in enumerate(topic["epochs"]):
+        for index, one in enumerate(topic["partitions"]):
             part = theirs.partitions[index]
-            assert (part.partition_index, part.leader_id) == (index, topic["leader"])
-            assert part.replica_nodes == part.isr_nodes == (topic["leader"],)
-            assert part.error_code is ErrorCode.none
-            assert version < 7 or part.leader_epoch == epoch
-        assert len(theirs.partitions) == len(topic["epochs"])
+            assert (part.partition_index, part.leader_id) == (index, one.leader)
+            assert part.replica_nodes == part.isr_nodes == one.replicas
+            leaderless = ErrorCode.leader_not_available if one.leader < 0 else ErrorCode.none
+            assert part.error_code is leaderless
+            assert version < 7 or part.leader_epoch == one.epoch
+        assert len(theirs.partitions) == len(topic["partitions"])
 
 
 @given(data=st.data(), version=st.sampled_from(versions(ApiKey.PRODUCE)))

@@ -5,6 +5,7 @@ frames    headers of requests and responses; the primitives
 control   everything but the next three: kio, lifted to the newest version and lowered from it
 produce, fetch, metadata
           by hand, because they are hot or large
+leaders   who leads a partition, as responses tell
 repeats   requests to produce that are like the one before
 """
 
@@ -36,7 +37,8 @@ from lakelog.wire.frames import (
     decode_request_header,
     response_start,
 )
-from lakelog.wire.metadata import MetadataBroker, encode_metadata, encode_metadata_topic
+from lakelog.wire.leaders import CurrentLeader, MetadataBroker
+from lakelog.wire.metadata import MetadataPartition, encode_metadata, encode_metadata_topic
 from lakelog.wire.produce import (
     Produced,
     ProduceRequest,
@@ -57,6 +59,7 @@ __all__ = [
     "TAG_BYTES_MAX",
     "Api",
     "ApiKey",
+    "CurrentLeader",
     "FetchPartition",
     "FetchRequest",
     "FetchTopic",
@@ -64,6 +67,7 @@ __all__ = [
     "FetchedTopic",
     "Fields",
     "MetadataBroker",
+    "MetadataPartition",
     "ProduceRequest",
     "ProduceShape",
     "ProduceTopic",

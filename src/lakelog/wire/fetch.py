@@ -4,7 +4,8 @@
                  [topic [partition leader_epoch (9) offset last_epoch (12) log_start (5) max_bytes]]
                  [forgotten topic [partition]] (7) rack (11)
     response  => throttle_ms (error session: 7) [topic [partition error high_watermark stable
-                 log_start (5) [aborted] preferred_replica (11) records]]
+                 log_start (5) [aborted] preferred_replica (11) records current_leader (12)]]
+                 node_endpoints (16)
 
 Versions: 12 is flexible, 13 names topics by id, 15 moves the replica id into a tag. A fetch of a
 replica is not ours to answer; whoever sends one is refused.
@@ -27,6 +28,7 @@ from lakelog.wire.frames import (
     write_string,
     write_uvarint,
 )
+from lakelog.wire.leaders import CurrentLeader, MetadataBroker, endpoint_tags, leader_tags
 
 __all__ = [
     "FetchPartition",
@@ -41,10 +43,12 @@ __all__ = [
 FLEXIBLE_FROM = 12
 IDS_FROM = 13
 REPLICA_STATE_FROM = 15
+ENDPOINTS_FROM = 16
 _REPLICA_STATE = 1
 _ELEMENTS_MAX = APIS[ApiKey.FETCH].elements_max
 
 _I32 = struct.Struct(">i")
+_NONE = _I32.pack(-1)
 _LIMITS = struct.Struct(">iiib")
 _SESSION = struct.Struct(">ii")
 _REPLICA = struct.Struct(">iq")
@@ -104,6 +108,10 @@ class FetchedPartition(NamedTuple):
     log_start: int = -1
     pieces: Sequence[bytes | bytearray | memoryview] = ()
     size: int = 0
+    leader: CurrentLeader | None = None
+    """Who leads the partition, if this broker does not."""
+    preferred_replica: int = -1
+    """The broker that the consumer should read from instead, in its own rack."""
 
 
 class FetchedTopic(NamedTuple):
@@ -210,8 +218,9 @@ def encode_fetch_response(
     error: int = 0,
     session_id: int = 0,
     throttle_ms: int = 0,
+    endpoints: Sequence[MetadataBroker] = (),
 ) -> list[bytes | bytearray | memoryview]:
-    """Return the body of a response, in pieces."""
+    """Return the body of a response, in pieces; ``endpoints`` are those of leaders it names."""
     flexible = version >= FLEXIBLE_FROM
     start = _I32.pack(throttle_ms)
     if version >= 7:
@@ -219,29 +228,29 @@ def encode_fetch_response(
     start += write_count(len(topics), flexible=flexible)
     out: list[bytes | bytearray | memoryview] = []
     head = [start]
-    # Between fixed fields and records: no aborted transactions, no preferred replica.
-    middle = b"\0" if flexible else b"\xff\xff\xff\xff"
-    if version >= 11:
-        middle += b"\xff\xff\xff\xff"
+    # Between fixed fields and records: no aborted transactions, and mostly no preferred replica.
+    aborted = b"\0" if flexible else _NONE
+    middle = aborted + _NONE if version >= 11 else aborted
     for name, topic_id, partitions in topics:
         head.append(topic_id if version >= IDS_FROM else write_string(name, flexible=flexible))
         head.append(write_count(len(partitions), flexible=flexible))
-        for index, code, mark, log_start, pieces, size in partitions:
+        for index, code, mark, log_start, pieces, size, leader, preferred in partitions:
             if version >= 5:
                 head.append(_FETCHED_5.pack(index, code, mark, mark, log_start))
             else:
                 head.append(_FETCHED_4.pack(index, code, mark, mark))
-            head.append(middle)
+            is_sent_on = preferred >= 0 and version >= 11
+            head.append(aborted + _I32.pack(preferred) if is_sent_on else middle)
             head.append(write_uvarint(size + 1) if flexible else _I32.pack(size))
             if pieces:
                 out.append(b"".join(head))
                 out.extend(pieces)
                 head = []
             if flexible:
-                head.append(b"\0")
+                head.append(b"\0" if leader is None else leader_tags(leader, 1))
         if flexible:
             head.append(b"\0")
     if flexible:
-        head.append(b"\0")
+        head.append(endpoint_tags(endpoints if version >= ENDPOINTS_FROM else ()))
     out.append(b"".join(head))
     return out

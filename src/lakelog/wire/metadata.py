@@ -4,8 +4,8 @@
                 cluster_operations (8 to 10) error (13)
     topic    => error name topic_id (10) is_internal (1) [partition] operations (8)
 
-The bytes of a topic depend on the topic, its leader and the version, so whoever answers keeps them,
-and a response is a join of what is kept.
+The bytes of a topic depend on the topic, its leaders and the version, so whoever answers keeps
+them, and a response is a join of what is kept.
 """
 
 import struct
@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from lakelog.wire.frames import write_count, write_string
+from lakelog.wire.leaders import MetadataBroker
 
-__all__ = ["MetadataBroker", "encode_metadata", "encode_metadata_topic"]
+__all__ = ["MetadataPartition", "encode_metadata", "encode_metadata_topic"]
 
 FLEXIBLE_FROM = 9
 NO_OPERATIONS = -(1 << 31)
@@ -22,15 +23,18 @@ NO_OPERATIONS = -(1 << 31)
 
 _I16 = struct.Struct(">h")
 _I32 = struct.Struct(">i")
+_INDEX = struct.Struct(">hi")
+_LEADERLESS = 5
+"""LEADER_NOT_AVAILABLE"""
 
 
-class MetadataBroker(NamedTuple):
-    """Where a broker is to be found."""
+class MetadataPartition(NamedTuple):
+    """Who leads a partition, and who else may be read from."""
 
-    node_id: int
-    host: str
-    port: int
-    rack: str | None = None
+    leader: int = -1
+    """-1: nobody does now."""
+    epoch: int = -1
+    replicas: tuple[int, ...] = ()
 
 
 def encode_metadata_topic(
@@ -39,13 +43,12 @@ def encode_metadata_topic(
     name: str | None,
     topic_id: bytes,
     error: int = 0,
-    leader: int = -1,
-    epochs: Sequence[int] = (),
+    partitions: Sequence[MetadataPartition] = (),
     is_internal: bool = False,
 ) -> bytes:
-    """Return a topic as it stands in a response; ``epochs`` has the leader epoch of each partition.
+    """Return a topic as it stands in a response.
 
-    Partitions have one replica, which is their leader: copies are the store's business.
+    The replicas of a partition are the brokers that serve it: copies are the store's business.
     """
     flexible = version >= FLEXIBLE_FROM
     out = [_I16.pack(error), write_string(name if version >= 12 else name or "", flexible=flexible)]
@@ -53,24 +56,27 @@ def encode_metadata_topic(
         out.append(topic_id)
     if version >= 1:
         out.append(b"\1" if is_internal else b"\0")
-    out.append(write_count(len(epochs), flexible=flexible))
-    replicas = write_count(1, flexible=flexible) + _I32.pack(leader)
-    behind = replicas + replicas
-    if version >= 5:
-        behind += write_count(0, flexible=flexible)
-    if flexible:
-        behind += b"\0"
-    if version >= 7:
-        pack = struct.Struct(">hiii").pack
-        out += [pack(0, index, leader, epoch) + behind for index, epoch in enumerate(epochs)]
-    else:
-        pack = struct.Struct(">hii").pack
-        out += [pack(0, index, leader) + behind for index in range(len(epochs))]
+    out.append(write_count(len(partitions), flexible=flexible))
+    parts: dict[MetadataPartition, tuple[int, bytes]] = {}
+    for index, one in enumerate(partitions):
+        made = parts.get(one)
+        if made is None:  # Partitions of a lane have them in common.
+            made = parts[one] = _LEADERLESS * (one.leader < 0), _behind_index(version, one)
+        out.append(_INDEX.pack(made[0], index) + made[1])
     if version >= 8:
         out.append(_I32.pack(NO_OPERATIONS))
     if flexible:
         out.append(b"\0")
     return b"".join(out)
+
+
+def _behind_index(version: int, one: MetadataPartition) -> bytes:
+    flexible = version >= FLEXIBLE_FROM
+    epoch = _I32.pack(one.epoch) if version >= 7 else b""
+    nodes = write_count(len(one.replicas), flexible=flexible)
+    nodes += b"".join(map(_I32.pack, one.replicas))
+    offline = write_count(0, flexible=flexible) if version >= 5 else b""
+    return _I32.pack(one.leader) + epoch + nodes + nodes + offline + b"\0" * flexible
 
 
 def encode_metadata(

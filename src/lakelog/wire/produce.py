@@ -2,13 +2,14 @@
 
     request   => transactional_id acks timeout_ms [topic [index records]]
     response  => [topic [index error base_offset log_append_time log_start_offset
-                         record_errors message]] throttle_ms
+                         record_errors message current_leader]] throttle_ms node_endpoints
 
 Versions: 5 adds log_start_offset to the response, 8 record errors and a message, 9 is flexible,
-13 names topics by id.
+10 tells who leads, 13 names topics by id.
 """
 
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from lakelog.errors import CorruptError
@@ -22,6 +23,7 @@ from lakelog.wire.frames import (
     write_count,
     write_string,
 )
+from lakelog.wire.leaders import CurrentLeader, MetadataBroker, endpoint_tags, leader_tags
 
 __all__ = [
     "ProduceRequest",
@@ -33,6 +35,7 @@ __all__ = [
 
 IDS_FROM = 13
 FLEXIBLE_FROM = 9
+LEADERS_FROM = 10
 
 _ELEMENTS_MAX = APIS[ApiKey.PRODUCE].elements_max
 
@@ -71,6 +74,8 @@ class Produced(NamedTuple):
     message: str | None = None
     record_errors: tuple[tuple[int, str], ...] = ()
     """Which records are to blame, counted from the first of the request, and why."""
+    leader: CurrentLeader | None = None
+    """Who leads the partition, if this broker does not."""
 
 
 def decode_produce(frame: memoryview, at: int, version: int) -> ProduceRequest:
@@ -121,20 +126,23 @@ def decode_produce(frame: memoryview, at: int, version: int) -> ProduceRequest:
 
 
 def encode_produce_response(
-    version: int, topics: list[tuple[str, bytes, list[Produced]]], throttle_ms: int = 0
+    version: int,
+    topics: list[tuple[str, bytes, list[Produced]]],
+    throttle_ms: int = 0,
+    endpoints: Sequence[MetadataBroker] = (),
 ) -> bytes:
-    """Return the body of a response."""
+    """Return the body of a response; ``endpoints`` are those of leaders that it names."""
     flexible = version >= FLEXIBLE_FROM
     out = [write_count(len(topics), flexible=flexible)]
     for name, topic_id, partitions in topics:
         out.append(topic_id if version >= IDS_FROM else write_string(name, flexible=flexible))
         out.append(write_count(len(partitions), flexible=flexible))
-        for index, error, base, append_time, log_start, message, blamed in partitions:
+        for index, error, base, append_time, log_start, message, blamed, leader in partitions:
             if version < 5:
                 out.append(_PRODUCED_4.pack(index, error, base, append_time))
             else:
                 out.append(_PRODUCED_5.pack(index, error, base, append_time, log_start))
-            if flexible and message is None and not blamed:
+            if flexible and message is None and not blamed and leader is None:
                 out.append(b"\x01\0\0")  # No record errors, no message, no tags.
             elif version >= 8:
                 out.append(write_count(len(blamed), flexible=flexible))
@@ -142,10 +150,11 @@ def encode_produce_response(
                     out += (_I32.pack(at), write_string(why, flexible=flexible))
                     out += (b"\0",) * flexible
                 out.append(write_string(message, flexible=flexible))
-                out += (b"\0",) * flexible
+                if flexible:
+                    out.append(leader_tags(leader if version >= LEADERS_FROM else None, 0))
         if flexible:
             out.append(b"\0")
     out.append(_I32.pack(throttle_ms))
     if flexible:
-        out.append(b"\0")
+        out.append(endpoint_tags(endpoints if version >= LEADERS_FROM else ()))
     return b"".join(out)
