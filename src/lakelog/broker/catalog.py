@@ -35,11 +35,14 @@ from lakelog.journal import DeleteTopic
 from lakelog.names import is_topic_name
 from lakelog.ports import Clock, Ids
 from lakelog.store import PerformAsync, Work, run_async, working_async
-from lakelog.wire import encode_metadata_topic
+from lakelog.wire import MetadataPartition, encode_metadata_topic
 
-__all__ = ["Catalog", "Entry"]
+__all__ = ["Catalog", "Entry", "LaneLeaders"]
 
 T = TypeVar("T")
+
+LaneLeaders = tuple[MetadataPartition, ...]
+"""Who leads each lane, as its partitions stand in a Metadata response."""
 
 UNREFRESHED_MS_MAX = 30_000
 """Clients should go elsewhere when topics could not be refreshed for this long after it was due."""
@@ -59,7 +62,7 @@ class Entry:
         self.counters = counters
         self.configs = TopicConfigs.of(topic.configs)
         self._partitions: dict[int, Partition] = {}
-        self._metadata: dict[int, tuple[tuple[int, ...], bytes]] = {}
+        self._metadata: dict[int, tuple[list[MetadataPartition], bytes]] = {}
 
     def change(self, topic: Topic) -> None:
         """Take in what has become of it. Its partitions stay: requests may hold their locks."""
@@ -78,22 +81,25 @@ class Entry:
             found = self._partitions[index] = self._catalog.open_partition(self.topic, index)
         return found
 
-    def metadata(self, version: int, epochs: tuple[int, ...]) -> bytes:
-        """Return it as it stands in a Metadata response, with the epochs of the lanes."""
-        kept = self._metadata.get(version)
-        if kept is not None and kept[0] == epochs:
+    def leaders(self, lanes: LaneLeaders) -> list[MetadataPartition]:
+        """Return who leads each of its lanes, in the order of its first partitions."""
+        first, count = self.topic.lane(0), self.topic.lanes
+        return [lanes[(first + at) % count] for at in range(min(count, self.topic.partitions))]
+
+    def metadata(self, version: int, lanes: LaneLeaders) -> bytes:
+        """Return it as it stands in a Metadata response, with the leaders of the lanes."""
+        kept, leaders = self._metadata.get(version), self.leaders(lanes)
+        if kept is not None and kept[0] == leaders:
             return kept[1]
-        topic = self.topic
-        first, lanes = topic.lane(0), topic.lanes
+        topic, count = self.topic, len(leaders)
         made = encode_metadata_topic(
             version,
             name=topic.name,
             topic_id=topic.id,
-            leader=self._catalog.cluster.leader(first),
+            partitions=[leaders[index % count] for index in range(topic.partitions)],
             is_internal=self.is_virtual,
-            epochs=[epochs[(first + index) % lanes] for index in range(topic.partitions)],
         )
-        self._metadata[version] = epochs, made
+        self._metadata[version] = leaders, made
         return made
 
 
@@ -168,6 +174,16 @@ class Catalog:
                     raise _unreadable(damaged, error) from error
         return entry
 
+    async def read_again(self, entry: Entry) -> Entry | None:
+        """Ask the store what a topic is now, and return it; None: it is not there any more.
+
+        Raises:
+            LakelogError: there was no answer, or it cannot be read.
+        """
+        name, topic_id = entry.topic.name, entry.topic.id
+        await self._lookups.name(name, self._clock.boot_ms())
+        return self._ids_known.get(topic_id)
+
     async def topic(self, name: str) -> Topic | None:
         """Return a topic. That there is none is said after asking the store.
 
@@ -209,13 +225,6 @@ class Catalog:
     def entries(self) -> list[Entry]:
         """Return every topic that is known, by name."""
         return [entry for _, entry in sorted(self._names.items())]
-
-    def epochs(self) -> tuple[int, ...]:
-        """Return the leader epoch of every lane, as this broker writes it; -1: not known yet."""
-        folds = ((writer.lane.fold, writer.lane.writer) for writer in self._lanes.values())
-        return tuple(
-            -1 if fold is None else fold.epoch_after(writer, bulk=False) for fold, writer in folds
-        )
 
     def open_partition(self, topic: Topic, index: int) -> Partition:
         """Return what reads a partition."""
@@ -283,6 +292,7 @@ class Catalog:
         """Run a flow that makes or changes a topic, and know what it became."""
         topic = await self._run(flow)
         self._take(topic)
+        self.cluster.hint()
         return topic
 
     async def refresh(self) -> None:

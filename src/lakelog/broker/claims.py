@@ -1,30 +1,27 @@
-"""Claims to shards of groups: taken when a broker starts, and taken back when a rival has gone.
+"""Claims to shards of groups: this broker takes those that it should own, and gives up the others.
 
-    start     a broker that starts takes every shard: the one before it has died, or is about to
-    lost      another broker has done that to this one, which is not ready then, and waits
-    regained  the rival has said that it leaves, or has given no sign of life for ``gone_ms``
-
-A broker gives a sign of life every ``pulse_ms``: one small cell, whatever it coordinates. On S3
-that is 8,640 puts and as many gets a day, about 1.40 dollars a month. How long ago a sign was given
-is measured by the clock of the broker that waits, from when it saw it first: no two clocks are
-compared. A rival that only slept is fenced by the claim, as ever.
+claim      tried every half second while the shard should be here and is not (``coordination``
+           says whom it may be taken from, and when)
+release    by a write, so that whoever should own it takes it at once
+fenced     another broker has taken it: remembered, so that the two do not fight over it
+find       whom clients of a shard are sent to; one question at a time for all that ask
 """
 
 import asyncio
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import TypeVar
 
-from lakelog.broker.settings import CoordinatorSettings
-from lakelog.coordination import BucketGroups, ClaimedShard, Pulse
+from lakelog.broker.cluster import Cluster
+from lakelog.broker.looks import SharedLook
+from lakelog.coordination import SHARDS, BucketGroups, ClaimedShard, ShardClaims
 from lakelog.errors import FencedError, LakelogError, UnavailableError
 from lakelog.ports import Clock
 from lakelog.store import PerformAsync, Work, run_async, working_async
 
 __all__ = ["Claims"]
 
-RETRY_MS = 500
-LEAVE_S_MAX = 2.0
+RETRY_S = 0.5
+RELEASE_S_MAX = 5.0
 
 T = TypeVar("T")
 
@@ -37,80 +34,90 @@ class Claims:
         store: BucketGroups,
         perform: PerformAsync,
         *,
+        cluster: Cluster,
         clock: Clock,
-        settings: CoordinatorSettings,
         on_error: Callable[[LakelogError], None],
     ) -> None:
-        self._store, self._clock, self._settings = store, clock, settings
+        self._store, self._cluster, self._clock = store, cluster, clock
         self._perform = working_async(perform)
+        self._rules = ShardClaims(store, cluster.node, clock, cluster.heartbeat_ms)
         self._on_error = on_error
         self._since_ms = clock.now_ms()
-        self._rivals: dict[int, Pulse | None] = {}
-        self.address = ""
-        """Where clients find this broker; told to a broker that has lost groups to it."""
+        self._finds: dict[int, SharedLook] = {}
+        self._found: dict[int, int | None] = {}
 
-    async def take(
-        self, shard: int, shards: int | None, former: bytes | None = None
-    ) -> ClaimedShard:
-        """Take a shard over; while the store does not answer, again and again.
+    @property
+    def node_id(self) -> int:
+        """The broker whose claims these are."""
+        return self._cluster.node_id
+
+    async def count(self) -> int:
+        """Return how many shards there are, however long the store takes to say it.
 
         Raises:
-            FencedError: another broker has it, or has taken it at the same time.
-            CorruptError: it cannot be read.
+            LakelogError: it does not say, and waiting does not help.
         """
-        return await self._answered(lambda: self._store.claim(shard, shards, former))
+        first = await self._answered(lambda: self._store.read(0))
+        return SHARDS if first is None else first.shards
 
-    async def regain(self, shard: int, shards: int) -> ClaimedShard:
-        """Wait until no other broker that lives has a shard, and take it."""
-        while True:
-            former = await self._answered(lambda: self._store.owner(shard))
-            if former is not None:
-                await self._outlive(shard, former)
-            try:
-                return await self.take(shard, shards, former)
-            except FencedError as error:
-                self._on_error(error)  # Another one was faster: now that is the rival.
+    def is_mine(self, shard: int, shards: int) -> bool:
+        """Whether this broker should own a shard."""
+        return self._rules.is_mine(shard, shards)
 
-    async def _outlive(self, shard: int, rival: bytes) -> None:
-        """Wait until a rival has gone."""
-        seen, seen_ms = "", 0
+    async def claim(self, shard: int, shards: int) -> ClaimedShard | None:
+        """Take a shard that this broker should own, if it may; None: not now.
+
+        Raises:
+            LakelogError: it cannot be read, and waiting does not help.
+        """
         try:
-            while True:
-                pulse = await self._answered(lambda: self._store.pulse(rival))
-                self._rivals[shard] = pulse
-                now_ms = self._clock.boot_ms()
-                if pulse is None or (
-                    pulse.sign == seen and now_ms - seen_ms >= self._settings.gone_ms
-                ):
-                    return
-                if pulse.sign != seen:
-                    seen, seen_ms = pulse.sign, now_ms
-                await asyncio.sleep(self._settings.pulse_ms / 2000)
-        finally:
-            self._rivals.pop(shard, None)
+            return await run_async(self._rules.claim(shard, shards), self._perform)
+        except (FencedError, UnavailableError) as error:
+            self._on_error(error)
+            return None
 
-    def trouble(self) -> str:
-        """Say which broker has taken groups from this one, as far as that is known."""
-        rival = "another broker"
-        for pulse in filter(None, self._rivals.values()):
-            since = datetime.fromtimestamp(pulse.since_ms / 1000, UTC).isoformat(" ", "seconds")
-            rival = f"another broker at {pulse.where} (it started at {since})"
-        return (
-            f"{rival} has taken the consumer groups over: stop one of the two. This one takes them "
-            f"back {self._settings.gone_ms // 1000} s after the other has gone"
-        )
+    async def fenced(self, shard: int) -> None:
+        """Remember who has taken a shard from this broker."""
+        await run_async(self._rules.fenced(shard), self._perform)
+
+    async def release(self, held: ClaimedShard) -> None:
+        """Give a shard up, if the store takes that soon: otherwise it is taken from the dead."""
+        try:
+            async with asyncio.timeout(RELEASE_S_MAX):
+                await self._answered(lambda: self._store.release(held))
+        except (LakelogError, TimeoutError) as error:
+            self._on_error(UnavailableError(f"shard {held.shard} was not released: {error}"))
+
+    async def find(self, shard: int, shards: int) -> int | None:
+        """Return the node id that coordinates a shard which is not here; None: nobody does now.
+
+        Raises:
+            LakelogError: there was no answer.
+        """
+        if shard not in self._finds:
+
+            async def look() -> None:
+                asked = self._rules.coordinator(shard, shards)
+                self._found[shard] = await run_async(asked, self._perform)
+
+            self._finds[shard] = SharedLook(look)
+        await self._finds[shard].take()
+        return self._found[shard]
 
     async def beat(self) -> None:
-        """Give one sign of life, however long the store takes for it."""
-        await self._answered(lambda: self._store.beat(self.address, self._since_ms))
+        """Give a sign of life, if there is a broker of version 0.1.0 that looks for one."""
+        if self._rules.sees_pulses:
+            address = ", ".join(self._cluster.node.member.listeners.values())
+            await self._answered(lambda: self._store.beat(address, self._since_ms))
 
     async def leave(self) -> None:
-        """Say that this broker has gone, if the store takes that at once."""
-        try:
-            async with asyncio.timeout(LEAVE_S_MAX):
-                await run_async(self._store.leave(), self._perform)
-        except (LakelogError, TimeoutError):
-            pass  # It is seen all the same, though later.
+        """Take the sign of life away."""
+        if self._rules.sees_pulses:
+            try:
+                async with asyncio.timeout(RELEASE_S_MAX):
+                    await run_async(self._store.leave(), self._perform)
+            except (LakelogError, TimeoutError):
+                pass  # It is seen all the same, though later.
 
     async def _answered(self, asked: Callable[[], Work[T]]) -> T:
         while True:
@@ -118,4 +125,4 @@ class Claims:
                 return await run_async(asked(), self._perform)
             except UnavailableError as error:
                 self._on_error(error)
-                await asyncio.sleep(RETRY_MS / 1000)
+                await asyncio.sleep(RETRY_S)

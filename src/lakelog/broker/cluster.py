@@ -1,37 +1,304 @@
-"""Which brokers there are, and which one leads a lane. Today there is one, which leads them all.
+"""A broker among others: who they are, which of them leads a lane, and what this one does about it.
+
+    join     take a node id, before anything else is taken
+    begin    take the lanes that this broker should lead, and announce that it serves
+    beats    say that it lives; when another process has its node id this one stops (``lost``)
+    lists    look at the others; every new view is acted on (``coordination.leading``)
+    leave    go on until others lead its lanes, then say that it has left
 
 Leadership is a hint and never safety: two brokers that both believe to lead a lane stay correct,
 because the store lets one of them win each key. So all that depends on it is which broker clients
-are sent to, and this is the place where many brokers will come in.
+are sent to. That this one does not lead is a negative answer: it is given by a list that was begun
+after the request, one for all that ask at the same time.
 """
 
+import asyncio
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
-from lakelog.wire import MetadataBroker
+from lakelog import __version__
+from lakelog.broker.lanes import LaneWriter
+from lakelog.broker.looks import SharedLook
+from lakelog.broker.metrics.counters import Metrics
+from lakelog.broker.supervision import Supervisor
+from lakelog.coordination import (
+    BucketMembership,
+    LastWriter,
+    Leading,
+    Member,
+    Node,
+    State,
+    owners_of,
+)
+from lakelog.errors import FencedError, LakelogError, UnavailableError
+from lakelog.journal import Outcome, Stored, Touch
+from lakelog.ports import Clock, Ids
+from lakelog.store import Op, PerformAsync, Work, run_async, working_async
+from lakelog.wire import CurrentLeader, MetadataBroker, MetadataPartition
 
 __all__ = ["Cluster"]
 
+LEAVE_S_MAX = 2.0
+"""For each word of farewell: a store that does not take it at once may never."""
+
+STALE_INTERVALS = 5
+"""Without a beat or a view for so many intervals clients had better go elsewhere."""
+
+
+class LedLanes:
+    """The lanes of a broker, as leading sees them."""
+
+    def __init__(self, writers: Mapping[int, LaneWriter], clock: Clock) -> None:
+        self._writers, self._clock = writers, clock
+        self._probes: set[asyncio.Future[None]] = set()
+
+    def touch(self, lane: int, done: Callable[[int | None], None]) -> None:
+        """Store an empty bundle."""
+
+        def touched(outcome: Outcome | LakelogError) -> None:
+            done(outcome.epoch if isinstance(outcome, Stored) else None)
+
+        self._writers[lane].submit(Touch(), touched, self._clock.boot_ms())
+
+    def probe(self, lane: int, done: Callable[[], None]) -> None:
+        """Look where a lane ends."""
+        looking = asyncio.ensure_future(self._writers[lane].refresh())
+        self._probes.add(looking)
+
+        def looked(one: asyncio.Future[None]) -> None:
+            self._probes.discard(one)
+            if not one.cancelled() and one.exception() is None:
+                done()
+
+        looking.add_done_callback(looked)
+
+    def last_writer(self, lane: int) -> LastWriter | None:
+        """Return who wrote to a lane last."""
+        fold = self._writers[lane].lane.fold
+        return None if fold is None else LastWriter(fold.leader, fold.epoch)
+
 
 class Cluster:
-    """What a broker knows of itself and the others."""
+    """What one broker knows of all of them, and does."""
 
     def __init__(
-        self, node_id: int, namespace: bytes, advertised: Mapping[str, tuple[str, int]]
+        self,
+        *,
+        namespace: bytes,
+        run: bytes,
+        lanes: Mapping[int, LaneWriter],
+        perform: PerformAsync,
+        heartbeat_ms: int,
+        rack: str | None,
+        clock: Clock,
+        ids: Ids,
+        tasks: Supervisor,
+        metrics: Metrics,
+        on_error: Callable[[LakelogError], None],
     ) -> None:
-        self.node_id = node_id
         self.cluster_id = urlsafe_b64encode(namespace).rstrip(b"=").decode()
-        self._advertised = advertised
+        self.heartbeat_ms = heartbeat_ms
+        self._run, self._rack = run, rack
+        self._clock, self._ids, self._tasks, self._metrics = clock, ids, tasks, metrics
+        self._on_error = on_error
+        self._perform = working_async(partial(_within, perform, heartbeat_ms / 1000))
+        self.node = Node(
+            BucketMembership(run, heartbeat_ms),
+            clock=clock,
+            interval_ms=heartbeat_ms,
+            lanes=len(lanes),
+            on_view=self._on_view,
+            on_error=on_error,
+        )
+        self._leading = Leading(self.node, LedLanes(lanes, clock), clock, self._spawn)
+        for number, writer in lanes.items():
+            writer.after_flush = partial(self._leading.flushed, number)
+        self._look = SharedLook(self._look_now)
+        self._hints: dict[int, str] = {}
+        self._lost: asyncio.Future[FencedError] | None = None
+        self.on_hint: Callable[[], None] = lambda: None
+        """Called when another broker has made or changed a topic."""
+
+    # ------------------------------------------------------------------------ coming and going
+
+    async def join(self, node_id: int | None, advertised: Mapping[str, tuple[str, int]]) -> None:
+        """Become a member that starts; from now on it beats.
+
+        Raises:
+            LakelogError: the store does not answer, or the node id cannot be had.
+        """
+        self._lost = asyncio.get_running_loop().create_future()
+        listeners = {name: f"{host}:{port}" for name, (host, port) in advertised.items()}
+        me = Member(
+            node=-1, run=self._run, listeners=listeners, rack=self._rack, version=__version__
+        )
+        await run_async(self.node.join(node_id, me), self._perform)
+        self._tasks.keep("beats", partial(self._living, self.node.beats))
+        self._tasks.keep("members", partial(self._living, self.node.lists))
+
+    async def begin(self) -> None:
+        """Take the lanes that this broker should lead, and let others know that it serves.
+
+        Raises:
+            LakelogError: the store does not answer.
+        """
+        await run_async(self._leading.begin(), self._perform)
+        self._tasks.keep("lane probes", partial(self._living, self._leading.probes))
+
+    async def drain(self, drain_ms: int) -> None:
+        """Serve until others lead what this broker leads, for a while."""
+        if not self.is_member:
+            return
+        try:
+            async with asyncio.timeout(drain_ms / 1000 + LEAVE_S_MAX):
+                await run_async(self._leading.drain(drain_ms), self._perform)
+        except (LakelogError, TimeoutError) as error:
+            self._tell_no_farewell(error)
+
+    async def leave(self) -> None:
+        """Say that this broker has gone."""
+        if not self.is_member:
+            return
+        try:
+            async with asyncio.timeout(LEAVE_S_MAX):
+                await run_async(self.node.change(State.LEFT), self._perform)
+        except (LakelogError, TimeoutError) as error:
+            self._tell_no_farewell(error)
+
+    def _tell_no_farewell(self, error: Exception) -> None:
+        what = str(error)[:256] or "no answer"
+        self._on_error(
+            UnavailableError(f"the others were not told that this broker leaves: {what}")
+        )
+
+    @property
+    def is_member(self) -> bool:
+        """Whether it has joined, and nobody has taken its node id."""
+        return self._lost is not None and not self._lost.done()
+
+    async def lost(self) -> FencedError:
+        """Wait until another process has taken the node id, and return what is told then."""
+        assert self._lost is not None
+        return await asyncio.shield(self._lost)
+
+    def _spawn(self, flow: Work[None]) -> None:
+        self._tasks.once("membership", self._living(lambda: flow))
+
+    async def _living(self, flow: Callable[[], Work[None]]) -> None:
+        """Run a flow of this member; it is none any more when another has its node id."""
+        try:
+            await run_async(flow(), self._perform)
+        except FencedError as error:
+            if self._lost is not None and not self._lost.done():
+                self._on_error(error)
+                self.node.leadership.dropped_all()
+                self._lost.set_result(error)
+
+    # ------------------------------------------------------------------------ views
+
+    def _on_view(self) -> None:
+        """Act on what was seen."""
+        self._leading.saw_view()
+        seen = {node: one.hint for node, one in self.node.view.living.items()}
+        seen.pop(self.node_id, None)
+        is_new = any(self._hints.get(node, hint) != hint for node, hint in seen.items())
+        self._hints = seen
+        if is_new:
+            self._tasks.call("hint", self.on_hint)
+
+    def hint(self) -> None:
+        """Let the others know that this broker has made or changed a topic."""
+        if self.is_member:
+            self._spawn(self.node.hint(self._ids().hex()))
+
+    async def look(self) -> bool:
+        """See the members, by a list that begins now or later; False: there was no answer."""
+        asked_ms = self._clock.boot_ms()
+        await self._look.take()
+        return self.node.view.begun_ms >= asked_ms
+
+    async def _look_now(self) -> None:
+        await run_async(self.node.look(self._clock.boot_ms()), self._perform)
+
+    def trouble(self) -> str:
+        """Say what keeps this broker from taking part; nothing if all is well."""
+        if not self.is_member:
+            return "another process has taken the node id of this broker"
+        waited_ms = self._clock.boot_ms() - self.node.view.begun_ms
+        if waited_ms > STALE_INTERVALS * self.heartbeat_ms:
+            return (
+                f"the list of brokers could not be read for {waited_ms // 1000} s: check the store "
+                "and the network"
+            )
+        return ""
+
+    # ------------------------------------------------------------------------ asking
+
+    @property
+    def node_id(self) -> int:
+        return self.node.member.node
+
+    def leads(self, lane: int) -> bool:
+        """Whether requests for a lane are answered here; below 0: it is no lane, and they are."""
+        return lane < 0 or self.node.leads(lane)
 
     def brokers(self, listener: str) -> Sequence[MetadataBroker]:
-        """Return the brokers that are alive, as clients of a listener reach them."""
-        host, port = self._advertised[listener]
-        return (MetadataBroker(self.node_id, host, port),)
+        """Return the brokers that serve, as clients of a listener reach them."""
+        return self.addresses(sorted(self.node.view.living), listener)
 
-    def leader(self, lane: int) -> int:  # noqa: ARG002 (it leads them all)
-        """Return the broker to which a lane's requests should go."""
-        return self.node_id
+    def address(self, node: int, listener: str) -> MetadataBroker | None:
+        """Return where clients of a listener find a broker; None: it does not serve them."""
+        member = self.node.view.living.get(node)
+        if member is None or member.state not in (State.SERVING, State.DRAINING):
+            return None
+        host, _, port = member.listeners.get(listener, "").rpartition(":")
+        if not port.isdecimal():
+            return None
+        return MetadataBroker(node, host, int(port), member.rack)
 
-    def coordinator(self, group: str) -> int:  # noqa: ARG002
-        """Return the broker that coordinates a group."""
-        return self.node_id
+    def addresses(self, nodes: Iterable[int], listener: str) -> Sequence[MetadataBroker]:
+        """Return where clients of a listener find some brokers."""
+        found = (self.address(node, listener) for node in nodes)
+        return [one for one in found if one is not None]
+
+    def lane_leaders(self) -> tuple[MetadataPartition, ...]:
+        """Return who leads each lane, as partitions of it stand in a Metadata response."""
+        return tuple(map(self._leader, range(self.node.leadership.lanes)))
+
+    def _leader(self, lane: int) -> MetadataPartition:
+        told = self.node.told(lane)
+        if told is None:
+            return MetadataPartition()
+        return MetadataPartition(told.node, told.epoch, (told.node,))
+
+    async def known_lane_leaders(self) -> tuple[MetadataPartition, ...]:
+        """The same. That nobody leads a lane is said after looking at the members."""
+        leaders = self.lane_leaders()
+        if any(one.leader < 0 for one in leaders):
+            await self.look()
+            leaders = self.lane_leaders()
+        return leaders
+
+    async def current_leader(self, lane: int) -> CurrentLeader | None:
+        """Return who leads a lane that is not led here; None: that is not known now."""
+        if not await self.look():
+            return None
+        told = self.node.told(lane)
+        if told is None:
+            return None
+        self._metrics.redirects += 1
+        return CurrentLeader(*told)
+
+    def owner(self, kind: str, number: int, count: int) -> int:
+        """Return the broker that serves one of so many things which no store tells of."""
+        return owners_of(self.node.view.serving or (self.node_id,), count, kind)[number]
+
+
+async def _within(perform: PerformAsync, seconds: float, op: Op) -> object:
+    """Perform an operation, and wait no longer than a beat: the next one comes soon."""
+    try:
+        async with asyncio.timeout(max(seconds, 1.0)):
+            return await perform(op)
+    except TimeoutError:
+        raise UnavailableError(f"{type(op).__name__} was not answered in time: retry") from None

@@ -3,12 +3,13 @@
 loading     COORDINATOR_LOAD_IN_PROGRESS, but a heartbeat is simply answered, and a SyncGroup is
             told to join again: as Kafka does, so that a restart is no rebalance
 loaded      the group answers
-lost        NOT_COORDINATOR: another broker has taken the claim; it is taken back when that has gone
+elsewhere   NOT_COORDINATOR: another broker has the claim, or should have it
 damaged     COORDINATOR_NOT_AVAILABLE: the cell cannot be read, and is left as it is
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -21,8 +22,8 @@ from lakelog.broker.settings import CoordinatorSettings
 from lakelog.broker.shards import Refused, Shard
 from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.broker.turns import in_turns
-from lakelog.coordination import BucketGroups, ClaimedShard, shard_of
-from lakelog.errors import FencedError, LakelogError
+from lakelog.coordination import LOOK_MS, BucketGroups, ClaimedShard, shard_of
+from lakelog.errors import LakelogError
 from lakelog.groups import (
     Answer,
     AnyGroup,
@@ -64,6 +65,8 @@ from lakelog.store import PerformAsync
 __all__ = ["Coordinator"]
 
 GROUP_ID_BYTES_MAX = 1024
+LOOK_S = LOOK_MS / 1000
+_LOADING = Code.COORDINATOR_LOAD_IN_PROGRESS
 CLIENT_ID_MAX = 256
 """Characters of a client's id that go into the ids of members, and are remembered."""
 
@@ -84,6 +87,7 @@ class Coordinator:
         store: BucketGroups,
         perform: PerformAsync,
         *,
+        claims: Claims,
         clock: Clock,
         ids: Ids,
         settings: CoordinatorSettings | None = None,
@@ -103,68 +107,81 @@ class Coordinator:
         self._settings = settings or CoordinatorSettings()
         self._limits = limits or Limits()
         self._on_error, self._refused = on_error, refused
-        self._claims = Claims(
-            store, perform, clock=clock, settings=self._settings, on_error=on_error
-        )
+        self._claims = claims
         self._shards: list[Shard | Code] = []
         """Empty until the first is loaded, which tells how many there are."""
         self._refuses: Code | None = Code.COORDINATOR_LOAD_IN_PROGRESS
         """What is told while there are no shards at all."""
+        self._leaving = asyncio.Event()
+        self._settled: dict[int, asyncio.Event] = {}
+        """Of each shard: that it is here, or known not to be for now."""
         self._loading: asyncio.Task[None] | None = None
         self._kept: list[asyncio.Task[None]] = []
+        self._keeping: list[asyncio.Task[None]] = []
+        """A task for each shard."""
 
     async def __aenter__(self) -> "Coordinator":
         self._loading = awaited(self._load())
-        sweep_s = self._settings.sweep_interval_ms / 1000
-        self._kept.append(self._tasks.every("groups sweep", sweep_s, self._sweep))
         pulse_s = self._settings.pulse_ms / 1000
         self._kept.append(self._tasks.every("pulse", pulse_s, self._claims.beat))
+        sweep_s = self._settings.sweep_interval_ms / 1000
+        self._kept.append(self._tasks.every("groups sweep", sweep_s, self._sweep))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def load(self, address: str = "") -> None:
-        """Claim and load every shard; a broker that loses shards by that is told the ``address``.
+    async def load(self) -> None:
+        """Claim and load the shards that should be here, as far as they may be had now.
 
         Raises:
-            LakelogError: one cannot be, and waiting does not help.
+            LakelogError: the store does not say how many there are, and waiting does not help.
         """
-        self._claims.address = address
         await self.__aenter__()
         await self.loaded()
 
     async def loaded(self) -> None:
-        """Wait until every shard is loaded.
+        """Wait until every shard is here, or is known not to be for now.
 
         Raises:
-            LakelogError: one cannot be, and waiting does not help.
+            LakelogError: the store does not say how many there are, and waiting does not help.
         """
         assert self._loading is not None
         await asyncio.shield(self._loading)
+        await asyncio.gather(*(one.wait() for one in self._settled.values()))
 
     def trouble(self) -> str:
         """Say what keeps groups from being coordinated; nothing if all is well."""
         for number, shard in enumerate(self._shards):
             code = shard.refuses if isinstance(shard, Shard) else shard
-            if code is Code.NOT_COORDINATOR:
-                return self._claims.trouble()
-            if code is not None:
+            if code is Code.COORDINATOR_NOT_AVAILABLE:
                 return f"shard {number} of the consumer groups is not loaded: see the log"
             if isinstance(shard, Shard) and (trouble := shard.ledger.trouble()):
                 return trouble
         return ""
 
+    def held(self) -> list[int]:
+        """Return the shards that are here."""
+        shards = enumerate(self._shards)
+        return [at for at, one in shards if isinstance(one, Shard) and one.refuses is None]
+
+    async def release(self) -> None:
+        """Give every shard up: this broker is about to leave."""
+        self._leaving.set()
+        await asyncio.gather(*self._keeping, return_exceptions=True)
+
     async def close(self) -> None:
         """Take nothing more, store what was taken, and answer all requests."""
         self._refuses = Code.COORDINATOR_NOT_AVAILABLE
-        ending = [task for task in (self._loading, *self._kept) if task is not None]
+        ending = [one for one in (self._loading, *self._kept, *self._keeping) if one is not None]
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
         shards = [shard for shard in self._shards if isinstance(shard, Shard)]
         try:
-            await asyncio.gather(*(shard.close() for shard in shards))
+            claims = await asyncio.gather(*(shard.close() for shard in shards))
+            held = [one for one in claims if one is not None]
+            await asyncio.gather(*(self._claims.release(one) for one in held))
         finally:
             await self._claims.leave()
 
@@ -276,11 +293,31 @@ class Coordinator:
             return Code.NONE
         return check_member(stored.roster, member_id, epoch)
 
+    async def find(self, group_id: str) -> int | Code:
+        """Return the node id of the broker that coordinates a group, or why nobody is named.
+
+        One that is not here is asked for in the store: its claim says who has it.
+        """
+        shard = self._find(group_id)
+        if isinstance(shard, Shard):
+            return self._claims.node_id
+        if shard is _LOADING and self._shards:
+            return self._claims.node_id
+        if shard is not Code.NOT_COORDINATOR:
+            return shard
+        count = len(self._shards)
+        try:
+            found = await self._claims.find(shard_of(group_id, count), count)
+        except LakelogError as error:
+            self._on_error(error)
+            return Code.COORDINATOR_NOT_AVAILABLE
+        return Code.COORDINATOR_NOT_AVAILABLE if found is None else found
+
     async def confirm(self, group_ids: Iterable[str]) -> dict[str, Code]:
         """Say whether this broker coordinates groups, after asking the store once for each shard.
 
-        That something is not there is said only after this: a broker that has been replaced, and
-        does not know it yet, would send consumers back to the beginning or on to the end.
+        What is stored is told only after this: a broker that has been replaced, and does not know
+        it yet, would send consumers back to where they were.
         """
         found = {group_id: self._find(group_id) for group_id in group_ids}
         shards = list({one for one in found.values() if isinstance(one, Shard)})
@@ -314,13 +351,17 @@ class Coordinator:
         return shard.groups.get(group_id) or absent(group_id)
 
     def list_groups(self) -> tuple[Code, list[Listing]]:
-        """Return every group, and why some may be missing."""
+        """Return every group that is coordinated here, and why some of them may be missing.
+
+        What is elsewhere is told there: clients ask every broker.
+        """
         code, found = self._refuses or Code.NONE, []
         for shard in self._shards if self._refuses is None else ():
-            if isinstance(shard, Code) or shard.refuses is not None:
-                code = shard if isinstance(shard, Code) else shard.refuses or code
-            else:
+            refuses = shard if isinstance(shard, Code) else shard.refuses
+            if isinstance(shard, Shard) and refuses is None:
                 found += [group.listing for group in shard.groups.values()]
+            elif refuses is not Code.NOT_COORDINATOR:
+                code = refuses or code
         return code, sorted(found, key=lambda one: one.group_id)
 
     def shard_sizes(self) -> list[tuple[int, int]]:
@@ -347,48 +388,80 @@ class Coordinator:
 
     async def _load(self) -> None:
         try:
-            await self._claims.beat()
-            first = await self._claims.take(0, None)
+            count = await self._claims.count()
         except LakelogError as error:
-            self._refuses = self._told(error)
+            self._on_error(error)
+            self._refuses = Code.COORDINATOR_NOT_AVAILABLE
             raise
-        self._shards = [Code.COORDINATOR_LOAD_IN_PROGRESS] * first.shards
-        self._open(first)
+        self._shards = [_LOADING] * count
+        self._settled = {number: asyncio.Event() for number in range(count)}
         self._refuses = None
-        others = (self._load_one(number, first.shards) for number in range(1, first.shards))
-        failed = [error for error in await asyncio.gather(*others) if error is not None]
-        for number in range(first.shards):
-            self._kept.append(self._tasks.keep(f"shard {number}", partial(self._lead, number)))
-        if failed:
-            raise failed[0]
+        self._keeping = [
+            self._tasks.keep(f"shard {number}", partial(self._keep, number))
+            for number in range(count)
+        ]
 
-    async def _lead(self, number: int) -> None:
-        """Have a shard again, with what is stored of it, when its writer has died, and when another
-        broker had it and has gone.
-        """
+    async def _keep(self, number: int) -> None:
+        """Have a shard while it should be here, and give it up when it should not."""
         while True:
             shard = self._shards[number]
             if isinstance(shard, Shard):
-                try:
-                    await shard.over()
-                except Exception:
-                    self._shards[number] = Code.COORDINATOR_NOT_AVAILABLE
-                    raise
-                self._shards[number] = shard.refuses or Code.COORDINATOR_NOT_AVAILABLE
-            self._open(await self._claims.regain(number, len(self._shards)))
+                await self._have(number, shard)
+            if self._leaving.is_set():
+                return
+            if self._should_have(number):
+                await self._try_to_have(number, len(self._shards))
+            else:
+                self._shards[number] = Code.NOT_COORDINATOR
+            self._settled[number].set()
+            if not isinstance(self._shards[number], Shard):
+                await self._pause()
 
-    async def _load_one(self, number: int, shards: int) -> LakelogError | None:
+    def _should_have(self, number: int) -> bool:
+        is_leaving = self._leaving.is_set()
+        return not is_leaving and self._claims.is_mine(number, len(self._shards))
+
+    async def _try_to_have(self, number: int, count: int) -> None:
+        """Claim a shard that should be here, once."""
         try:
-            self._open(await self._claims.take(number, shards))
+            claimed = await self._claims.claim(number, count)
         except LakelogError as error:
-            self._shards[number] = self._told(error)
-            return error
-        return None
+            if self._shards[number] is not Code.COORDINATOR_NOT_AVAILABLE:
+                self._on_error(error)
+            self._shards[number] = Code.COORDINATOR_NOT_AVAILABLE
+            return
+        if claimed is None:
+            self._shards[number] = Code.NOT_COORDINATOR
+        else:
+            self._open(claimed)
 
-    def _told(self, error: LakelogError) -> Code:
-        self._on_error(error)
-        is_lost = isinstance(error, FencedError)
-        return Code.NOT_COORDINATOR if is_lost else Code.COORDINATOR_NOT_AVAILABLE
+    async def _have(self, number: int, shard: Shard) -> None:
+        """Wait until a shard is lost or should not be here any more, and give it up then."""
+        ended, leaving = awaited(shard.over()), awaited(self._leaving.wait())
+        try:
+            while not ended.done() and self._should_have(number):
+                await asyncio.wait(
+                    (ended, leaving), timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED
+                )
+            if ended.done():
+                self._shards[number] = Code.COORDINATOR_NOT_AVAILABLE
+                await ended  # It raises what the writer of the shard died of.
+                self._shards[number] = shard.refuses or Code.COORDINATOR_NOT_AVAILABLE
+                await self._claims.fenced(number)
+                return
+        finally:
+            ended.cancel()
+            leaving.cancel()
+        claimed = await shard.close()
+        if claimed is not None:
+            await self._claims.release(claimed)
+        self._shards[number] = Code.NOT_COORDINATOR
+
+    async def _pause(self) -> None:
+        """Wait for a while, or until this broker is about to leave."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_S):
+                await self._leaving.wait()
 
     def _open(self, claimed: ClaimedShard) -> None:
         self._shards[claimed.shard] = Shard(

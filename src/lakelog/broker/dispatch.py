@@ -143,6 +143,7 @@ class Dispatcher:
             start,
             slot,
             connection.address,
+            connection.listener,
             self._time(),
             shape,
         )
@@ -171,6 +172,7 @@ class Dispatcher:
             start,
             slot,
             connection.address,
+            connection.listener,
             began,
         )
         catalog = self._services.catalog
@@ -243,7 +245,13 @@ class Dispatcher:
 
         fail = partial(self._bug, header, slot)
         fetching = Fetching(
-            self._services, header.version, request, answer, fail, connection.address
+            self._services,
+            header.version,
+            request,
+            answer,
+            fail,
+            connection.address,
+            connection.listener,
         )
         slot.work = fetching
         fetches = connection.fetches

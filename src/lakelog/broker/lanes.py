@@ -94,6 +94,8 @@ class LaneWriter:
         self._watches = Watches(self._tasks)
         self._looked_ms = 0
         self.health = LaneHealth(lane)
+        self.after_flush: Callable[[], None] = lambda: None
+        """Called when something was stored, or not: who wrote last is known then."""
         self._flusher: asyncio.Task[None] | None = None
         self._checkpoint: asyncio.Task[None] | None = None
 
@@ -360,6 +362,7 @@ class LaneWriter:
                 self._tasks.call(self._name, self._stored, request, outcome)
             self._tasks.call(self._name, done, outcome)
         self._tasks.call(self._name, self._flushed, (self._looked_ms - now_ms) / 1000, size)
+        self._tasks.call(self._name, self.after_flush)
         if self._watches:
             ours = {request.topic_partition for request in requests if type(request) is Append}
             self._wake(ours if self._seq() == before + 1 else None)

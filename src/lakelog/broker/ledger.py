@@ -53,7 +53,7 @@ class Ledger:
         settings: CoordinatorSettings,
         on_error: Callable[[LakelogError], None],
     ) -> None:
-        self._claimed = claimed
+        self.claimed = claimed
         self._store = store
         self._perform = working_async(perform)
         self._clock = clock
@@ -69,6 +69,8 @@ class Ledger:
         self._dirty: set[str] = set()
         self._at_once = False
         self._closing = False
+        self.is_closed = False
+        """Whether everything is stored, and the claim is still this broker's."""
         self._stirred = asyncio.Event()
         self._put_ms: int | None = None
         self._interval_ms = settings.commit_interval_ms
@@ -82,7 +84,7 @@ class Ledger:
 
     def trouble(self) -> str:
         """Say what keeps this shard from being stored; nothing if all is well."""
-        name = f"shard {self._claimed.shard} of the consumer groups"
+        name = f"shard {self.claimed.shard} of the consumer groups"
         waited_ms = 0 if self._asked_ms is None else self._clock.boot_ms() - self._asked_ms
         if waited_ms > UNANSWERED_MS_MAX:
             return (
@@ -133,7 +135,8 @@ class Ledger:
             self._on_error(error)
             is_lost = isinstance(error, FencedError)
             return Code.NOT_COORDINATOR if is_lost else Code.COORDINATOR_NOT_AVAILABLE
-        return Code.COORDINATOR_NOT_AVAILABLE
+        self.is_closed = True
+        return Code.NOT_COORDINATOR
 
     async def _wait(self) -> bool:
         """Wait until a put or a look is due; False when there will be none any more."""
@@ -165,7 +168,7 @@ class Ledger:
             UnavailableError: no answer.
         """
         began_ms = self._clock.boot_ms()
-        await self._heard(self._store.look(self._claimed))
+        await self._heard(self._store.look(self.claimed))
         self._heard_ms = began_ms
 
     async def _heard(self, flow: Work[T]) -> T:
@@ -203,7 +206,7 @@ class Ledger:
         delay_ms = RETRY_MS_MIN
         while True:
             try:
-                self._claimed = await self._heard(self._store.save(self._claimed, changed))
+                self.claimed = await self._heard(self._store.save(self.claimed, changed))
                 return
             except (UnavailableError, InvalidInputError) as error:
                 self._on_error(error)
@@ -213,7 +216,7 @@ class Ledger:
     def _take(self, version: int, durables: Mapping[str, AnyDurable | None]) -> None:
         """Take note that a version is stored."""
         self.stored_version = version
-        size = sum(map(len, self._claimed.groups.values()))
+        size = sum(map(len, self.claimed.groups.values()))
         slow_ms = min(size * 1000 // REWRITTEN_BYTES_PER_S, self._settings.patience_ms // 2)
         self._interval_ms = max(self._settings.commit_interval_ms, slow_ms)
         self._heard_ms = self._clock.boot_ms()

@@ -51,13 +51,13 @@ class Lookups:
         self._listed_ms = _NEVER
         """When the last listing began that a lookup has used."""
 
-    async def name(self, name: str) -> None:
-        """Return when the store has said whether there is such a topic.
+    async def name(self, name: str, since_ms: int | None = None) -> None:
+        """Return when the store has said whether there is such a topic, not long ago.
 
         Raises:
             LakelogError: there was no answer.
         """
-        since_ms = self._since_ms()
+        since_ms = self._since_ms() if since_ms is None else since_ms
         asked = self._asked.get(name)
         while asked is None or asked.began_ms < since_ms:
             if asked is None or asked.task.done():

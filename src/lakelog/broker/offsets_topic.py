@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, cast
 
 from kio.schema.errors import ErrorCode
 
-from lakelog.broker.catalog import Catalog, Entry
+from lakelog.broker.catalog import Catalog, Entry, LaneLeaders
 from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.metrics.counters import TopicCounters
@@ -46,7 +46,7 @@ from lakelog.log import Bounds, Found
 from lakelog.model import Record
 from lakelog.ports import Clock
 from lakelog.records import NewBatch, encode_batch
-from lakelog.wire import FetchedPartition
+from lakelog.wire import FetchedPartition, MetadataPartition
 
 __all__ = ["OFFSETS_TOPIC", "OffsetsTopic"]
 
@@ -126,6 +126,7 @@ class _TailPartition(Partition):
         self.topic, self.index, self.topic_id_partition = topic, index, (topic.id, index)
         self._tail = tail
         self.lane = cast("LaneWriter", tail)
+        self.lane_number = -1
         self.stamped_ms = 0
 
     @property
@@ -222,6 +223,13 @@ class OffsetsTopic(Entry):
             found = _TailPartition(self.topic, index, self._tails[index])
             self._partitions[index] = found
         return found
+
+    def leaders(self, lanes: LaneLeaders) -> list[MetadataPartition]:  # noqa: ARG002
+        """Return who serves each of its partitions."""
+        cluster = self._catalog.cluster
+        nodes = (cluster.owner("offsets", index, PARTITIONS) for index in range(PARTITIONS))
+        # No epoch: clients believe whoever is named last.
+        return [MetadataPartition(node, -1, (node,)) for node in nodes]
 
     async def watch(self) -> None:
         """Look, once a client has asked. Called every second."""

@@ -67,6 +67,7 @@ class Partition:
         "_sized",
         "index",
         "lane",
+        "lane_number",
         "path",
         "stamped_ms",
         "topic",
@@ -85,6 +86,8 @@ class Partition:
         self.index = index
         self.topic_id_partition = (topic.id, index)
         self.lane = lane
+        self.lane_number = lane.lane.number
+        """Below 0 if it is in no lane, and so has no leader."""
         self.path = topic.path_of(index)
         self._known = Known()
         self._recent = recent

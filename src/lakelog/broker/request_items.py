@@ -26,7 +26,14 @@ from lakelog.errors import LakelogError
 from lakelog.names import is_topic_name
 from lakelog.wire import Fields
 
-__all__ = ["ask_partitions", "change_each", "find_topic", "partitions_by_index"]
+__all__ = [
+    "ask_partitions",
+    "change_each",
+    "find_partition",
+    "find_topic",
+    "not_led",
+    "partitions_by_index",
+]
 
 AT_ONCE = 64
 MESSAGE_CHARS_MAX = 512
@@ -66,13 +73,15 @@ async def ask_partitions(
     async def answer(name: str, entry: Entry | None, index: int, one: T) -> Fields:
         if (name, index) in again:
             return refuse(one, named_twice, "")
-        partition = None if entry is None else entry.partition(index)
-        if partition is None:
-            return refuse(one, ErrorCode.unknown_topic_or_partition, "")
-        look = looks.get(partition.lane)
-        if look is None:
-            look = looks[partition.lane] = awaited(partition.lane.refresh())
         try:
+            partition = None if entry is None else await find_partition(services, entry, index)
+            if partition is None:
+                return refuse(one, ErrorCode.unknown_topic_or_partition, "")
+            if not services.cluster.leads(partition.lane_number):
+                return refuse(one, await not_led(services, partition.lane_number), "")
+            look = looks.get(partition.lane)
+            if look is None:
+                look = looks[partition.lane] = awaited(partition.lane.refresh())
             await asyncio.shield(look)
             return await ask(partition, one)
         except LakelogError as error:
@@ -96,6 +105,25 @@ async def ask_partitions(
                     rows += await asyncio.gather(*(answer(name, entry, *one) for one in some))
         found.append({"name": name, "partitions": rows})
     return found
+
+
+async def find_partition(services: Services, entry: Entry, index: int) -> Partition | None:
+    """Return a partition. That there is none is said after asking the store: topics grow.
+
+    Raises:
+        LakelogError: there was no answer.
+    """
+    found = entry.partition(index)
+    if found is None and index >= 0 and not entry.is_virtual:
+        grown = await services.catalog.read_again(entry)
+        found = None if grown is None else grown.partition(index)
+    return found
+
+
+async def not_led(services: Services, lane: int) -> ErrorCode:
+    """Return what is answered for a lane that is led elsewhere, or by nobody that is known."""
+    leader = await services.cluster.current_leader(lane)
+    return ErrorCode.leader_not_available if leader is None else ErrorCode.not_leader_or_follower
 
 
 def partitions_by_index(topics: Iterable[Any]) -> Iterator[tuple[str, list[tuple[int, Any]]]]:

@@ -1,8 +1,10 @@
 """A broker: its parts put together, its listeners opened, and closed again without losing data.
 
-    open     the store has been probed; the namespace is there; every lane is learned; groups are
-             loaded. Only then is a listener opened.
-    run      connections, the flusher of each lane, a sweeper, a watch over topics
+    open     the store has been probed; the namespace is there; listeners are bound; then the broker
+             joins the others, takes the lanes that it should lead, and loads groups. Only then are
+             connections served.
+    run      connections, the flusher of each lane, a sweeper, watches over topics and members
+    leave    while others take over what it leads and coordinates, it goes on
     drain    listeners are closed; what was accepted is stored and answered; nothing new is accepted
 
 A broker that cannot reach its store does not start: there is no mode in which it keeps data in
@@ -13,7 +15,7 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -24,6 +26,7 @@ from structlog.typing import FilteringBoundLogger
 from lakelog.broker.budget import Budget, Buffers
 from lakelog.broker.cache import ColdCache
 from lakelog.broker.catalog import Catalog
+from lakelog.broker.claims import Claims
 from lakelog.broker.cluster import Cluster
 from lakelog.broker.connection import Connection
 from lakelog.broker.connection_limits import ConnectionLimiter
@@ -136,7 +139,8 @@ class Broker:
             return False, "draining"
         services = self.services
         troubles = [
-            *(writer.trouble() for writer in services.lanes.values()),
+            *(one.trouble() for at, one in services.lanes.items() if services.cluster.leads(at)),
+            services.cluster.trouble(),
             services.coordinator.trouble(),
             services.catalog.trouble(),
             services.time.problem,
@@ -170,6 +174,13 @@ class Broker:
             # what it did before the tick was due was not without a break.
             late_s = time.thread_time() - worked_s, loop.time() - due_s
             self.services.metrics.stall(min(late_s))
+
+    async def leave(self) -> None:
+        """Go on until others lead and coordinate what this broker does, for a while."""
+        leaving = self.limits.drain_ms
+        await asyncio.gather(
+            self.services.cluster.drain(leaving), self.services.coordinator.release()
+        )
 
     async def drain(self) -> None:
         """Accept nothing more, answer what was accepted, and close all connections."""
@@ -272,7 +283,19 @@ async def run_broker(
         for number in range(namespace.rules.lanes)
     }
     advertised: dict[str, tuple[str, int]] = {}
-    cluster = Cluster(settings.node_id, namespace.id, advertised)
+    cluster = Cluster(
+        namespace=namespace.id,
+        run=writer_id,
+        lanes=lanes,
+        perform=metered_async(store.perform_async, metrics),
+        heartbeat_ms=settings.heartbeat_ms,
+        rack=settings.rack,
+        clock=stamped,
+        ids=ids,
+        tasks=tasks,
+        metrics=metrics,
+        on_error=on_error,
+    )
     catalog = Catalog(
         perform=perform,
         lanes=lanes,
@@ -285,9 +308,11 @@ async def run_broker(
         refresh_ms=settings.topics_refresh_ms,
         on_error=on_error,
     )
+    groups = BucketGroups(writer_id)
     coordinator = Coordinator(
-        BucketGroups(writer_id),
+        groups,
         perform,
+        claims=Claims(groups, perform, cluster=cluster, clock=stamped, on_error=on_error),
         clock=stamped,
         ids=ids,
         settings=settings.groups,
@@ -328,15 +353,20 @@ async def run_broker(
         connection_limiter=ConnectionLimiter(limits, open_files_max(), metrics, log, loop.time()),
         log=log,
     )
+
+    def on_hint() -> None:
+        tasks.once("hint", catalog.watch())
+
+    cluster.on_hint = on_hint
     # Nothing is taken from another broker until nothing can keep this one from serving.
     servers = await _bind(broker, advertised)
     for writer in lanes.values():
         await writer.__aenter__()
     try:
-        learning = [_learn(writer, on_error) for writer in lanes.values()]
-        await asyncio.gather(catalog.refresh(), *learning)
+        await cluster.join(settings.node_id, advertised)
+        await asyncio.gather(catalog.refresh(), cluster.begin())
         timekeeper.mind(writer.lane for writer in lanes.values())
-        await coordinator.load(", ".join(f"{host}:{port}" for host, port in advertised.values()))
+        await coordinator.load()
         for server in servers:
             await server.start_serving()
         tasks.every("sweep", SWEEP_MS / 1000, broker.sweep)
@@ -349,25 +379,13 @@ async def run_broker(
             tasks.every(f"lane {number} floor", FLOOR_MS / 1000, one.look_at_floor)
         yield broker
     finally:
+        await broker.leave()
         for server in servers:
             server.close()
         await broker.drain()
+        await cluster.leave()
         await tasks.close()
         loop.set_exception_handler(before)
-
-
-async def _learn(writer: LaneWriter, on_error: Callable[[LakelogError], None]) -> None:
-    """Know where a lane ends. One that is damaged stops no other: readiness tells of it.
-
-    Raises:
-        UnavailableError: there was no answer.
-    """
-    try:
-        await writer.refresh()
-    except UnavailableError:
-        raise
-    except LakelogError as error:
-        on_error(error)
 
 
 async def _bind(broker: Broker, advertised: dict[str, tuple[str, int]]) -> list[asyncio.Server]:

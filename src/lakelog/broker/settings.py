@@ -10,6 +10,8 @@ from lakelog.journal import SKEW_MS_MAX, SKEW_MS_MIN, FlushSettings
 
 __all__ = ["BrokerSettings", "CoordinatorSettings", "Listener"]
 
+HEARTBEAT_MS_MIN, HEARTBEAT_MS_MAX = 100, 60_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
@@ -66,7 +68,13 @@ class CoordinatorSettings:
 class BrokerSettings:
     """One broker."""
 
-    node_id: int = 1
+    node_id: int | None = None
+    """None: the one that this address had before, or the lowest that is free."""
+    rack: str | None = None
+    """Where it stands (``broker.rack``)."""
+    heartbeat_ms: int = 3_000
+    """How often a broker says that it lives. One that has not for three times as long, by three
+    lists of another broker, is dead to that one."""
     listeners: tuple[Listener, ...] = (Listener(),)
     flush: FlushSettings = field(default_factory=FlushSettings)
     limits: Limits = field(default_factory=Limits)
@@ -87,10 +95,15 @@ class BrokerSettings:
     where clocks cannot be set; two seconds and more are told apart."""
 
     def __post_init__(self) -> None:
-        if not self.listeners or self.node_id < 0 or self.partitions < 1:
+        if not self.listeners or (self.node_id or 0) < 0 or self.partitions < 1:
             raise InvalidInputError(
                 f"{len(self.listeners)} listeners, node.id={self.node_id}, num.partitions="
                 f"{self.partitions}: use a listener or more, a node id from 0, a partition or more"
+            )
+        if not HEARTBEAT_MS_MIN <= self.heartbeat_ms <= HEARTBEAT_MS_MAX:
+            raise InvalidInputError(
+                f"cluster.heartbeat.ms={self.heartbeat_ms}: use {HEARTBEAT_MS_MIN} to "
+                f"{HEARTBEAT_MS_MAX}"
             )
         if self.clock_skew_ms_max < SKEW_MS_MIN:
             raise InvalidInputError(

@@ -318,14 +318,17 @@ class Shard:
         if not self._writer.cancelled() and (error := self._writer.exception()) is not None:
             raise error
 
-    async def close(self) -> None:
-        """Take nothing more, store what was taken, and answer all requests."""
+    async def close(self) -> ClaimedShard | None:
+        """Take nothing more, store what was taken, and answer all requests.
+
+        Returns the claim that this broker has still; None: it has lost it, or does not know.
+        """
         if self.refuses is None:
-            self.refuses = Code.COORDINATOR_NOT_AVAILABLE
+            self.refuses = Code.NOT_COORDINATOR
         for group_id in list(self._timers):
             self._disarm(group_id)
         for ticket in [ticket for ticket in self._asked if ticket not in self._waiting]:
-            self._refuse(ticket, Code.COORDINATOR_NOT_AVAILABLE)
+            self._refuse(ticket, self.refuses)
         self.ledger.close()
         # A store that has just refused will hardly take it now: do not wait for long.
         drain_ms = self._settings.drain_ms
@@ -334,3 +337,4 @@ class Shard:
         if not done:
             self._writer.cancel()
         await self.over()
+        return self.ledger.claimed if self.ledger.is_closed else None

@@ -54,9 +54,8 @@ class _Address(click.ParamType[tuple[str, int]]):
 @click.option(
     "--node-id",
     type=click.IntRange(0),
-    default=1,
-    show_default=True,
-    help="The broker's id, by Kafka's name.",
+    help="The broker's id, by Kafka's name.  [default: the one this address had before, or a free "
+    "one]",
 )
 @click.option(
     "--flush-interval-ms",

@@ -25,12 +25,17 @@ class MemoryMembership:
         self._node = -1
         self._view = View()
 
-    def take(self, node: int | None, now_ms: int) -> Work[Member]:
+    def take(
+        self, node: int | None, now_ms: int, listeners: Mapping[str, str] = MappingProxyType({})
+    ) -> Work[Member]:
         del now_ms
         yield from ()
         board = self._board
+        if node is None and listeners:
+            same = [one.node for one in board.members.values() if one.listeners == listeners]
+            node = min(same, default=None)
         if node is None:
-            node = 0
+            node = 1
             while node in board.beats and not self._has_left(node):
                 node += 1
         self._node = node

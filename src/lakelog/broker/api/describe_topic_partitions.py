@@ -5,6 +5,7 @@ Behaviour
     as many partitions as are asked for, 2,000 at most, and says where the next one begins.
 """
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
@@ -14,7 +15,7 @@ from lakelog.broker.request_items import find_topic
 from lakelog.broker.services import Call, Services
 from lakelog.broker.turns import in_turns
 from lakelog.catalog import Topic
-from lakelog.wire import Fields
+from lakelog.wire import Fields, MetadataPartition
 
 __all__ = ["describe_topic_partitions"]
 
@@ -45,25 +46,27 @@ async def describe_topic_partitions(
             continue
         topic = found.topic
         end = min(topic.partitions, max(begin, 0) + left)
-        rows.append(_row(services, topic, range(max(begin, 0), end)))
+        leaders = found.leaders(await services.cluster.known_lane_leaders())
+        rows.append(_row(topic, leaders, range(max(begin, 0), end)))
         left -= len(rows[-1]["partitions"])
         if end < topic.partitions:
             return {"topics": rows, "next_cursor": {"topic_name": name, "partition_index": end}}
     return {"topics": rows, "next_cursor": None}
 
 
-def _row(services: Services, topic: Topic, indexes: range) -> Fields:
-    epochs = services.catalog.epochs()
+def _row(topic: Topic, leaders: Sequence[MetadataPartition], indexes: range) -> Fields:
     partitions: list[Fields] = []
     for index in indexes:
-        leader = services.cluster.leader(topic.lane(index))
+        leader, epoch, replicas = leaders[index % len(leaders)]
+        is_led = leader >= 0
         partitions.append(
             {
+                "error_code": ErrorCode.none if is_led else ErrorCode.leader_not_available,
                 "partition_index": index,
                 "leader_id": leader,
-                "leader_epoch": epochs[topic.lane(index)],
-                "replica_nodes": [leader],
-                "isr_nodes": [leader],
+                "leader_epoch": epoch,
+                "replica_nodes": list(replicas),
+                "isr_nodes": list(replicas),
                 "eligible_leader_replicas": [],
                 "last_known_elr": [],
                 "offline_replicas": [],

@@ -8,10 +8,12 @@ Behaviour
     more: what is left is answered without records, and is for the next one.
     When clients leave many answers unread there is less in an answer, and then fetches wait.
     OFFSET_OUT_OF_RANGE is said only after asking the lane and the manifest again.
+    For a partition that another broker leads the answer is NOT_LEADER_OR_FOLLOWER, with its leader
+    (KIP-951), after a look at the members that began with the request.
 
 Not done
-    Followers: a fetch of a replica closes the connection. Leader epochs are not compared: any
-    broker may serve any partition, and nothing is ever truncated.
+    Followers: a fetch of a replica closes the connection. Leader epochs are not compared: nothing
+    is ever truncated.
 """
 
 import asyncio
@@ -24,6 +26,7 @@ from lakelog.broker.allowance import begin_request, is_spent
 from lakelog.broker.catalog import Entry
 from lakelog.broker.codes import read_code
 from lakelog.broker.partitions import Partition
+from lakelog.broker.request_items import find_partition
 from lakelog.broker.services import Services
 from lakelog.broker.sessions import Session, Wanted, wanted_of
 from lakelog.broker.supervision import awaited
@@ -31,7 +34,13 @@ from lakelog.broker.turns import in_turns
 from lakelog.broker.watches import Watch
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.formats import Bytes
-from lakelog.wire import FetchedPartition, FetchedTopic, FetchRequest, encode_fetch_response
+from lakelog.wire import (
+    CurrentLeader,
+    FetchedPartition,
+    FetchedTopic,
+    FetchRequest,
+    encode_fetch_response,
+)
 
 __all__ = ["Fetching"]
 
@@ -68,14 +77,15 @@ class Fetching:
         "_is_full",
         "_is_unknown",
         "_least",
+        "_listener",
         "_most",
+        "_refused",
         "_request",
         "_reserved",
         "_services",
         "_session",
         "_task",
         "_timer",
-        "_unanswered",
         "_version",
         "_wanted",
         "_watches",
@@ -89,6 +99,7 @@ class Fetching:
         answer: Answer,
         fail: Callable[[BaseException], None],
         address: str,
+        listener: str,
     ) -> None:
         if request.replica_id >= 0:
             raise InvalidInputError(
@@ -97,15 +108,16 @@ class Fetching:
             )
         self._services, self._version, self._request = services, version, request
         self._answer, self._fail = answer, fail
-        self._address = address
+        self._address, self._listener = address, listener
         self._most = self._least = 0
         self._reserved = 0
         """Bytes for an answer that is being read from the store."""
         self._session: Session | None = None
         self._is_full = request.session_epoch <= 0
         self._wanted: list[tuple[Wanted, Partition | None]] = []
-        self._unanswered: dict[tuple[str, bytes], ErrorCode] = {}
-        """Topics of which the store did not say whether they are there."""
+        self._refused: dict[tuple[str, bytes, int], FetchedPartition] = {}
+        """Partitions that are not read here: nobody has them, another broker leads them, or the
+        store did not say."""
         self._watches: list[tuple[Partition, Watch]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
@@ -148,11 +160,14 @@ class Fetching:
     def _begin(self) -> Iterator[None]:
         """Find the partitions that are known here."""
         session, catalog = self._session, self._services.catalog
+        cluster = self._services.cluster
         wanted = wanted_of(self._request.topics) if session is None else session.wanted
         for one in list(wanted.values()):
-            entry = catalog.entry(one.name, one.id)
-            self._is_unknown = self._is_unknown or entry is None
-            self._wanted.append((one, _partition(entry, one)))
+            partition = _partition(catalog.entry(one.name, one.id), one)
+            if partition is not None and not cluster.leads(partition.lane_number):
+                partition = None
+            self._is_unknown = self._is_unknown or partition is None
+            self._wanted.append((one, partition))
             yield
 
     async def _begin_many(self) -> None:
@@ -162,7 +177,7 @@ class Fetching:
 
     def _go_on(self) -> None:
         if self._is_unknown:
-            self._run_in_task(self._find_topics())
+            self._run_in_task(self._find_partitions())
         else:
             self._try()
 
@@ -174,28 +189,52 @@ class Fetching:
             self._task.cancel()
         self._reserve(0)
 
-    async def _find_topics(self) -> None:
-        """Ask for topics that are not known here, once for each."""
-        asked: dict[tuple[str, bytes], Entry | None] = {}
+    async def _find_partitions(self) -> None:
+        """Ask for partitions that are not known or not led here, once for each topic and lane."""
+        topics: dict[tuple[str, bytes], Entry | ErrorCode] = {}
+        leaders: dict[int, CurrentLeader | None] = {}
         for at, (one, partition) in enumerate(self._wanted):
             if partition is None:
-                key = one.name, one.id
-                if key not in asked:
-                    asked[key] = None
-                    try:
-                        asked[key] = await self._services.catalog.find_entry(*key)
-                    except LakelogError as error:
-                        self._unanswered[key] = read_code(error)
-                self._wanted[at] = one, _partition(asked[key], one)
+                found = await self._find(one, topics, leaders)
+                if isinstance(found, FetchedPartition):
+                    self._refused[one.name, one.id, one.partition.partition] = found
+                else:
+                    self._wanted[at] = one, found
         self._try()
 
-    def _missing(self, one: Wanted) -> FetchedPartition:
-        """Return what is answered for a partition that was not found: that it is not there, or that
-        the store did not say.
-        """
+    async def _find(
+        self,
+        one: Wanted,
+        topics: dict[tuple[str, bytes], Entry | ErrorCode],
+        leaders: dict[int, CurrentLeader | None],
+    ) -> Partition | FetchedPartition:
+        """Return a partition that is read here; or what is answered for one that is not."""
+        services, key, index = self._services, (one.name, one.id), one.partition.partition
         unknown = ErrorCode.unknown_topic_id if one.id else ErrorCode.unknown_topic_or_partition
-        code = self._unanswered.get((one.name, one.id), unknown)
-        return FetchedPartition(one.partition.partition, code)
+        partition: Partition | None = None
+        try:
+            if key not in topics:
+                topics[key] = await services.catalog.find_entry(*key) or unknown
+            entry = topics[key]
+            if isinstance(entry, Entry):
+                partition = await find_partition(services, entry, index)
+                unknown = ErrorCode.unknown_topic_or_partition
+        except LakelogError as error:
+            topics[key] = entry = read_code(error)
+        if partition is None:
+            return FetchedPartition(index, entry if isinstance(entry, ErrorCode) else unknown)
+        lane = partition.lane_number
+        if services.cluster.leads(lane):
+            return partition
+        if lane not in leaders:
+            leaders[lane] = await services.cluster.current_leader(lane)
+        leader, code = leaders[lane], ErrorCode.leader_not_available
+        code = code if leader is None else ErrorCode.not_leader_or_follower
+        return FetchedPartition(index, code, leader=leader)
+
+    def _missing(self, one: Wanted) -> FetchedPartition:
+        """Return what is answered for a partition that is not read here."""
+        return self._refused[one.name, one.id, one.partition.partition]
 
     # ------------------------------------------------------------------------ collecting
 
@@ -386,7 +425,13 @@ class Fetching:
             found = session.news(found, full=self._is_full)
             yield
         session_id = session.id if session is not None else 0
-        body = encode_fetch_response(self._version, found, session_id=session_id)
+        nodes = {one.leader.node_id for one in self._refused.values() if one.leader is not None}
+        body = encode_fetch_response(
+            self._version,
+            found,
+            session_id=session_id,
+            endpoints=self._services.cluster.addresses(nodes, self._listener),
+        )
         self._answer(body, error_name)
         self._reserve(0)  # The answer counts for itself now.
 

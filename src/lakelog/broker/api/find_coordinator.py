@@ -1,7 +1,8 @@
 """FindCoordinator (key 10, versions 0 to 6).
 
 Behaviour
-    A group is sent to the broker that the cluster names for it, on the listener of the question.
+    A group is sent to the broker that has the claim to its shard, if that lives; else to the one
+    that should have it. It is named by its address on the listener of the question.
 
 Not done
     Transactions: their coordinator is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, on which
@@ -17,6 +18,7 @@ from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 
 from lakelog.broker.services import Call, Services
 from lakelog.broker.turns import in_turns
+from lakelog.groups import Code
 from lakelog.wire import Fields
 
 __all__ = ["find_coordinator"]
@@ -29,20 +31,22 @@ async def find_coordinator(
 ) -> Fields:
     """Return the coordinators of groups."""
     keys = in_turns(request.coordinator_keys)
-    return {"coordinators": [_one(services, call, request, key) async for key in keys]}
+    return {"coordinators": [await _one(services, call, request, key) async for key in keys]}
 
 
-def _one(services: Services, call: Call, request: FindCoordinatorRequest, key: str) -> Fields:
+async def _one(services: Services, call: Call, request: FindCoordinatorRequest, key: str) -> Fields:
     if request.key_type == TRANSACTION:
         message = "there are no transactions here: leave out transactional.id"
         return _refused(key, ErrorCode.transactional_id_authorization_failed, message)
     if request.key_type != GROUP:
         message = "there are no share groups here: use consumer groups"
         return _refused(key, ErrorCode.invalid_request, message)
-    node_id = services.cluster.coordinator(key)
-    for broker in services.cluster.brokers(call.listener):
-        if broker.node_id == node_id:
-            return {"key": key, "node_id": node_id, "host": broker.host, "port": broker.port}
+    found = await services.coordinator.find(key)
+    if found is Code.INVALID_GROUP_ID:
+        return _refused(key, ErrorCode.invalid_group_id, "a group id has 1 to 1,024 bytes")
+    broker = None if isinstance(found, Code) else services.cluster.address(found, call.listener)
+    if broker is not None:
+        return {"key": key, "node_id": broker.node_id, "host": broker.host, "port": broker.port}
     return _refused(key, ErrorCode.coordinator_not_available, "its broker is not there: try again")
 
 

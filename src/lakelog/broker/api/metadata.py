@@ -3,8 +3,10 @@
 Behaviour
     Topics that are named and not known are asked for in the store, and made if the client and the
     broker allow it: so many for each request and in a second, the others LEADER_NOT_AVAILABLE. A
-    topic that is named twice is answered once, as by Kafka. Partitions have one replica: copies are
-    the store's business. The answer is put together of bytes that are kept for each topic.
+    topic that is named twice is answered once, as by Kafka. The leader of a partition is its only
+    replica: copies are the store's business. A partition that nobody leads now, by a look at the
+    members that began with the request, is LEADER_NOT_AVAILABLE. The answer is put together of
+    bytes that are kept for each topic.
 """
 
 from collections.abc import Sequence
@@ -48,9 +50,9 @@ async def metadata(services: Services, call: Call, request: MetadataRequest) -> 
 
 
 async def _all(services: Services, version: int) -> list[bytes]:
-    epochs = services.catalog.epochs()
+    leaders = await services.cluster.known_lane_leaders()
     entries = in_turns(services.catalog.entries())
-    found = [entry.metadata(version, epochs) async for entry in entries]
+    found = [entry.metadata(version, leaders) async for entry in entries]
     # Not to name them would be to say that they are not there.
     code = ErrorCode.kafka_storage_error
     missing = sorted(name for name in services.catalog.damaged if not services.catalog.known(name))
@@ -63,7 +65,7 @@ async def _named(
     services: Services, version: int, wanted: Sequence[MetadataRequestTopic], *, create: bool
 ) -> list[bytes]:
     rows: list[bytes] = []
-    epochs = services.catalog.epochs()
+    leaders = await services.cluster.known_lane_leaders()
     left = services.settings.limits.auto_created_per_s if create else 0
     async for name, topic_id in in_turns(dict.fromkeys(map(_key, wanted))):
         found = await find_topic(services, name or "", topic_id if name is None else b"")
@@ -71,7 +73,7 @@ async def _named(
             found = await _make(services, name) if left else ErrorCode.leader_not_available
             left -= isinstance(found, Entry)
         rows.append(
-            found.metadata(version, epochs)
+            found.metadata(version, leaders)
             if isinstance(found, Entry)
             else encode_metadata_topic(version, name=name, topic_id=topic_id, error=found)
         )

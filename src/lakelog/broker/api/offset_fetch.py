@@ -1,9 +1,9 @@
 """OffsetFetch (key 9, versions 1 to 9).
 
 Behaviour
-    Answers what is stored. -1 where nothing is: then ``auto.offset.reset`` of the client decides,
-    so it is said only after asking the store whether this broker still has the group. A topic that
-    is not there has no offsets, which is no error. Without topics, all that have offsets are
+    Answers what is stored, after asking the store whether this broker still has the group: one that
+    was replaced would send consumers back to where they were. -1 where nothing is stored. A topic
+    that is not there has no offsets, which is no error. Without topics, all that have offsets are
     answered. A group that is named twice is answered once, as it was named last.
 
 Not done
@@ -36,29 +36,14 @@ __all__ = ["offset_fetch"]
 async def offset_fetch(services: Services, _: Call, request: OffsetFetchRequest) -> Fields:
     """Say how far groups have come."""
     groups = {given.group_id: given for given in request.groups}
-    found = [(one, await _group(services, one)) async for one in in_turns(groups.values())]
-    # That there is no offset sends a consumer to the beginning or the end: it must be so.
-    codes = await services.coordinator.confirm(
-        given.group_id for given, row in found if _lacks(given, row)
-    )
-    refused = {group_id: code for group_id, code in codes.items() if code is not Code.NONE}
-    return {
-        "groups": [
-            _no_group(given, refused[given.group_id]) if given.group_id in refused else row
-            for given, row in found
-        ]
-    }
+    codes = await services.coordinator.confirm(groups)
+    found = (_group(services, one, codes[one.group_id]) for one in groups.values())
+    return {"groups": [await one async for one in in_turns(found)]}
 
 
-def _lacks(given: OffsetFetchRequestGroup, row: Fields) -> bool:
-    """Say whether an answer says that there is no offset, for some partition at least."""
-    if "error_code" in row:
-        return False
-    rows = [one for topic in row["topics"] for one in topic["partitions"]]
-    return given.topics is None or any(one["committed_offset"] < 0 for one in rows)
-
-
-async def _group(services: Services, given: OffsetFetchRequestGroup) -> Fields:
+async def _group(services: Services, given: OffsetFetchRequestGroup, code: Code) -> Fields:
+    if code is not Code.NONE:
+        return _no_group(given, code)
     offsets = services.coordinator.offsets(given.group_id)
     if isinstance(offsets, Code):
         return _no_group(given, offsets)

@@ -8,6 +8,8 @@ Behaviour
     looked at, except that they have keys on compacted topics, beside the loop and in turns.
     A second copy of an idempotent batch is answered with the offset of the first.
     When nothing is known of the outcome the answer is REQUEST_TIMED_OUT, on which clients retry.
+    For a partition that another broker leads the answer is NOT_LEADER_OR_FOLLOWER, with its leader
+    (KIP-951), after a look at the members that began with the request.
 
 One owner
     A request hands its batches to their lanes, and owns its answer (``Producing``). Whether its
@@ -31,6 +33,7 @@ from lakelog.broker.catalog import Entry
 from lakelog.broker.codes import REFUSALS, batch_code, read_code
 from lakelog.broker.metrics.counters import TopicCounters
 from lakelog.broker.partitions import Partition
+from lakelog.broker.request_items import find_partition
 from lakelog.broker.response_slots import ResponseSlot
 from lakelog.broker.services import Services
 from lakelog.broker.turns import in_turns
@@ -76,6 +79,7 @@ class Producing:
         "_begun_s",
         "_deadline_ms",
         "_left",
+        "_listener",
         "_services",
         "_shape",
         "_slot",
@@ -93,11 +97,13 @@ class Producing:
         start: bytes,
         slot: ResponseSlot,
         address: str,
+        listener: str,
         begun_s: float,
         shape: ProduceShape | None = None,
     ) -> None:
         self._services, self._acks, self._version = services, request.acks, version
         self._start, self._slot, self._address, self._begun_s = start, slot, address, begun_s
+        self._listener = listener
         self._shape = shape
         """What the request has in common with the one before it on its connection, if it has."""
         self._begun_ms = services.clock.boot_ms()
@@ -142,9 +148,12 @@ class Producing:
         """Check the batch of one partition and hand it to its lane, or refuse it."""
         services, counters = self._services, entry.counters
         partition = entry.partition(index)
-        if partition is None or records is None:
-            code = ErrorCode.invalid_record if partition else _UNKNOWN
-            self._put(rows, at, Produced(index, code))
+        if partition is None or not services.cluster.leads(partition.lane_number):
+            refused = self._refuse_elsewhere(entry, rows, at, index)
+            services.tasks.once("Produce elsewhere", refused)
+            return
+        if records is None:
+            self._put(rows, at, Produced(index, ErrorCode.invalid_record))
             return
         checked = _checked(services, entry, partition, records)
         if isinstance(checked, Produced):
@@ -161,6 +170,26 @@ class Producing:
             services.tasks.once("Produce of keys", keyed)
         else:
             partition.lane.submit(append, done, self._begun_ms, self, self._address)
+
+    async def _refuse_elsewhere(self, entry: Entry, rows: Rows, at: int, index: int) -> None:
+        """Say who leads a partition that is not led here; or that there is none, if that is so.
+
+        One that is found or led meanwhile is refused as well, and sent again: so batches keep their
+        order as clients send them.
+        """
+        services = self._services
+        try:
+            partition = await find_partition(services, entry, index)
+        except LakelogError as error:
+            self._put(rows, at, Produced(index, read_code(error), message=str(error)[:256]))
+            return
+        if partition is None:
+            self._put(rows, at, Produced(index, _UNKNOWN))
+            return
+        leader = await services.cluster.current_leader(partition.lane_number)
+        code = ErrorCode.leader_not_available
+        code = code if leader is None else ErrorCode.not_leader_or_follower
+        self._put(rows, at, Produced(index, code, leader=leader))
 
     async def _submit_keyed(
         self,
@@ -258,7 +287,11 @@ class Producing:
         elif not self._acks:
             slot.done()
         else:
-            slot.answer([self._start, encode_produce_response(self._version, topics)])
+            endpoints = services.cluster.addresses(
+                {row.leader.node_id for row in refused if row.leader is not None}, self._listener
+            )
+            body = encode_produce_response(self._version, topics, endpoints=endpoints)
+            slot.answer([self._start, body])
 
     def _count(self, error: str) -> None:
         seconds = asyncio.get_running_loop().time() - self._begun_s

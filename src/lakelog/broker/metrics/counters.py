@@ -171,6 +171,8 @@ class Metrics:
     cache_misses: int = 0
     flush_seconds: Histogram = field(default_factory=partial(Histogram, _SECONDS))
     flush_bytes: Histogram = field(default_factory=partial(Histogram, _BYTES))
+    redirects: int = 0
+    """How often a client was told who leads a partition that is not led here."""
     stalls: int = 0
     stall_seconds: float = 0.0
     store_requests: Counter[tuple[str, str]] = field(default_factory=Counter)
