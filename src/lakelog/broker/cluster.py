@@ -243,6 +243,10 @@ class Cluster:
         """Whether requests for a lane are answered here; below 0: it is no lane, and they are."""
         return lane < 0 or self.node.leads(lane)
 
+    def led(self) -> list[int]:
+        """Return the lanes that are led here."""
+        return list(self.node.leadership.epochs)
+
     def brokers(self, listener: str) -> Sequence[MetadataBroker]:
         """Return the brokers that serve, as clients of a listener reach them."""
         return self.addresses(sorted(self.node.view.living), listener)

@@ -1,8 +1,10 @@
 """Maintenance of the namespace while the broker runs: a process of its own, limited and expendable.
 
     broker                                        its process, spawned, nice, with a memory limit
-      | -- StoreSpec, settings (a pipe) ---------->  every minute, about: a pass over all lanes
-      | <------------------- a report a pass -----  |
+      | -- StoreSpec, settings (a pipe) ---------->  every minute, about, a pass:
+      | <------------ which lanes are led here? --  |
+      | -- these -------------------------------->  |  over these
+      | <---------------------------- a report ---  |
       | -- the pipe closes ---------------------->  ends at once
 
 Sealing reads and writes as much as producers send, and it must not take the loop's time or the
@@ -21,12 +23,13 @@ import resource
 import secrets
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from queue import SimpleQueue
 from time import monotonic
 from types import TracebackType
 
@@ -52,6 +55,8 @@ from lakelog.store import (
 __all__ = ["MaintenancePass", "MaintenanceProcess", "MaintenanceSettings", "work"]
 
 REPORT_BYTES_MAX = 1 << 20
+LANES_BYTES_MAX = 1 << 16
+WHICH_LANES = b"?"
 FAILURES_MAX = 20
 FAILURE_CHARS_MAX = 256
 DELAY_S_MIN = 1.0
@@ -114,6 +119,7 @@ class MaintenanceProcess:
         settings: MaintenanceSettings,
         metrics: Metrics,
         *,
+        led: Callable[[], Iterable[int]],
         on_report: Callable[[MaintenancePass], None] = lambda _: None,
         on_error: Callable[[str], None] = lambda _: None,
         target: Callable[[StoreSpec, MaintenanceSettings, Connection], None] | None = None,
@@ -125,7 +131,7 @@ class MaintenanceProcess:
                 "use --no-keep"
             )
         self._spec, self._settings, self._metrics = spec, settings, metrics
-        self._on_report, self._on_error = on_report, on_error
+        self._led, self._on_report, self._on_error = led, on_report, on_error
         self._target = target or work
         self._tasks = tasks or Supervisor()
         self._task: asyncio.Task[None] | None = None
@@ -214,7 +220,10 @@ class MaintenanceProcess:
                 body = pipe.recv_bytes(REPORT_BYTES_MAX)
             except (EOFError, OSError):
                 return
-            self._take(MaintenancePass(**json.loads(body)))
+            if body == WHICH_LANES:
+                pipe.send_bytes(json.dumps(sorted(self._led())).encode())
+            else:
+                self._take(MaintenancePass(**json.loads(body)))
 
     def _take(self, report: MaintenancePass) -> None:
         metrics = self._metrics
@@ -247,24 +256,31 @@ def work(spec: StoreSpec, settings: MaintenanceSettings, pipe: Connection) -> No
     """Maintain a namespace for ever: what runs in the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the broker's, which ends us.
     os.nice(settings.nice)
-    threading.Thread(target=_die_with_the_broker, args=(pipe,), daemon=True).start()
+    lanes: SimpleQueue[list[int]] = SimpleQueue()
+    threading.Thread(target=_hear_the_broker, args=(pipe, lanes), daemon=True).start()
     try:
-        asyncio.run(_maintain_forever(spec, settings, pipe))
+        asyncio.run(_maintain_forever(spec, settings, pipe, lanes))
     except MemoryError:
         os._exit(EXIT_MEMORY)
     except OSError:
         os._exit(0)  # Nobody listens any more.
 
 
-def _die_with_the_broker(pipe: Connection) -> None:
-    """End at once when the other end of the pipe is closed, by whatever end the broker came to."""
+def _hear_the_broker(pipe: Connection, lanes: "SimpleQueue[list[int]]") -> None:
+    """Take in which lanes are led; end at once when the other end of the pipe is closed, by
+    whatever end the broker came to.
+    """
     with suppress(EOFError, OSError):
-        pipe.recv_bytes(1)
+        while True:
+            lanes.put(json.loads(pipe.recv_bytes(LANES_BYTES_MAX)))
     os._exit(0)
 
 
 async def _maintain_forever(
-    spec: StoreSpec, settings: MaintenanceSettings, pipe: Connection
+    spec: StoreSpec,
+    settings: MaintenanceSettings,
+    pipe: Connection,
+    led: "SimpleQueue[list[int]]",
 ) -> None:
     store, lanes = spec.open(), dict[int, Lane]()
     uniform = secrets.SystemRandom().uniform
@@ -277,7 +293,9 @@ async def _maintain_forever(
             if not lanes:
                 namespace = await run_async(open_namespace(), perform)
                 lanes = new_lanes(namespace.rules, *THIS_HOST, StoreTime())
-            done = await run_async(_unless_claimed(lanes, settings.seal), perform)
+            pipe.send_bytes(WHICH_LANES)
+            mine = await asyncio.to_thread(led.get)
+            done = await run_async(_unless_claimed(lanes, settings.seal, mine), perform)
         except LakelogError as error:
             done = MaintenanceReport(failures={"pass": error})
         report = _report(done, meter.usage, monotonic() - begun_s)
@@ -285,12 +303,16 @@ async def _maintain_forever(
         await asyncio.sleep(settings.every_s * uniform(0.75, 1.25))
 
 
-def _unless_claimed(lanes: dict[int, Lane], settings: SealSettings) -> Work[MaintenanceReport]:
-    """Maintain the namespace, unless a pipeline on a cluster does."""
+def _unless_claimed(
+    lanes: dict[int, Lane], settings: SealSettings, led: list[int]
+) -> Work[MaintenanceReport]:
+    """Maintain the lanes that are led here, unless a pipeline on a cluster does."""
+    if not led:
+        return MaintenanceReport()
     now_ms = yield from store_now(THIS_HOST.ids)
     if (yield from is_pipeline_claimed(now_ms)):
         return MaintenanceReport()
-    return (yield from maintain(lanes, settings))
+    return (yield from maintain(lanes, settings, led=led))
 
 
 def _limit_memory(memory_bytes: int) -> None:

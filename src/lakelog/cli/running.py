@@ -158,6 +158,7 @@ async def _run(
                 plan.spec,
                 plan.keep,
                 metrics,
+                led=broker.services.cluster.led,
                 on_report=lambda report: _tell(log, report),
                 on_error=log.warning,
                 tasks=tasks,

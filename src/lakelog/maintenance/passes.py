@@ -8,16 +8,18 @@
     each topic       forget_topics             deleted ones of which nothing is left
     at the end       end_maintenance           sweep what is nobody's, finish bulk writes
 
-``maintain`` runs all of it in one process: a laptop or a single broker needs neither Spark nor a
-cluster. The pipeline's seal and retain run the same steps on a cluster (``pipeline.sealing``,
-``pipeline.upkeep``). Both may run at once, and twice. A topic, a partition or a lane that fails is
-in the report, and stops only itself.
+``maintain`` runs all of it in one process: a laptop or a broker needs neither Spark nor a cluster.
+Where there are many brokers each maintains the lanes that it leads, the topics that begin in one of
+them, and with lane 0 what is the namespace's. That saves work, and is never needed: the pipeline's
+seal and retain run the same steps on a cluster (``pipeline.sealing``, ``pipeline.upkeep``), and all
+of it may run at once, and twice. A topic, a partition or a lane that fails is in the report, and
+stops only itself.
 
 Lanes, partitions and bulk writes are looked after side by side, so many at a time, because most of
 them have nothing to do and each takes a few requests to find that out.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -83,9 +85,13 @@ class MaintenanceReport:
 
 
 def maintain(
-    lanes: Mapping[int, Lane], settings: SealSettings, *, idle: bool = False
+    lanes: Mapping[int, Lane],
+    settings: SealSettings,
+    *,
+    idle: bool = False,
+    led: Collection[int] | None = None,
 ) -> Work[MaintenanceReport]:
-    """Do for the namespace what is due.
+    """Do for the namespace what is due; or for the lanes that are ``led`` here.
 
     Raises:
         LakelogError: the topics cannot be listed, or the store does not tell the time.
@@ -94,12 +100,15 @@ def maintain(
     news = yield from news_of_topics({})
     report.failures |= {f"topic {name}": error for name, error in news.damaged.items()}
     topics = [*news.topics.values()]
-    yield from _maintain_lanes(lanes, topics, settings, report, idle=idle)
+    mine = {number: lane for number, lane in lanes.items() if led is None or number in led}
+    yield from _maintain_lanes(mine, topics, settings, report, idle=idle)
     lane = next(iter(lanes.values()))
     grace_ms = lane.rules.grace_ms
-    yield from maintain_topics(topics, lane.ids, report, grace_ms=grace_ms)
-    now_ms = yield from store_now(lane.ids)
-    yield from end_maintenance(lanes, report, now_ms=now_ms, grace_ms=grace_ms)
+    begun_here = [topic for topic in topics if topic.lane(0) in mine]
+    yield from maintain_topics(begun_here, lane.ids, report, grace_ms=grace_ms)
+    if 0 in mine:
+        now_ms = yield from store_now(lane.ids)
+        yield from end_maintenance(lanes, report, now_ms=now_ms, grace_ms=grace_ms)
     return report
 
 

@@ -57,7 +57,9 @@ def test_a_broker_has_its_namespace_kept(log: StoreSpec, tmp_path: Path) -> None
     metrics, reports = Metrics(), list[MaintenancePass]()
 
     async def story() -> None:
-        async with MaintenanceProcess(log, SOON, metrics, on_report=reports.append) as keeper:
+        async with MaintenanceProcess(
+            log, SOON, metrics, on_report=reports.append, led=lambda: range(4)
+        ) as keeper:
             await until(lambda: len(reports) >= 2)
             assert keeper.process_id is not None
             assert os.getpriority(os.PRIO_PROCESS, keeper.process_id) >= 10
@@ -76,7 +78,9 @@ def test_what_a_pass_cannot_do_is_told_and_the_next_one_tries_again(tmp_path: Pa
 
     async def story() -> None:
         spec = StoreSpec(f"file://{tmp_path}")
-        async with MaintenanceProcess(spec, SOON, metrics, on_report=reports.append):
+        async with MaintenanceProcess(
+            spec, SOON, metrics, on_report=reports.append, led=lambda: range(4)
+        ):
             await until(lambda: len(reports) >= 2)
 
     asyncio.run(story())
@@ -92,7 +96,9 @@ def test_one_that_dies_is_started_again_later_each_time(
     metrics, said = Metrics(), list[str]()
 
     async def story() -> None:
-        async with MaintenanceProcess(log, SOON, metrics, on_error=said.append, target=failing):
+        async with MaintenanceProcess(
+            log, SOON, metrics, on_error=said.append, target=failing, led=lambda: range(4)
+        ):
             await until(lambda: metrics.keep_restarts >= 2)
 
     asyncio.run(story())
@@ -105,7 +111,7 @@ def test_one_that_takes_too_much_is_ended_and_told(log: StoreSpec) -> None:
 
     async def story() -> None:
         async with MaintenanceProcess(
-            log, settings, Metrics(), on_error=said.append, target=greedy
+            log, settings, Metrics(), on_error=said.append, target=greedy, led=lambda: range(4)
         ):
             await until(lambda: bool(said))
 
@@ -118,7 +124,9 @@ def test_closing_takes_no_longer_than_a_second_and_secrets_are_not_arguments() -
     metrics = Metrics()
 
     async def story() -> tuple[int, float]:
-        async with MaintenanceProcess(spec, SOON, metrics, target=sleeper) as keeper:
+        async with MaintenanceProcess(
+            spec, SOON, metrics, target=sleeper, led=lambda: range(4)
+        ) as keeper:
             await until(lambda: metrics.keep_passes == 1)
             process_id = keeper.process_id
             assert process_id is not None
@@ -144,7 +152,9 @@ def test_it_dies_with_its_broker(log: StoreSpec) -> None:
 
 def test_what_is_in_memory_nobody_else_can_keep() -> None:
     with pytest.raises(InvalidInputError, match="--no-keep"):
-        MaintenanceProcess(StoreSpec("memory:"), MaintenanceSettings(), Metrics())
+        MaintenanceProcess(
+            StoreSpec("memory:"), MaintenanceSettings(), Metrics(), led=lambda: range(4)
+        )
 
 
 @pytest.mark.parametrize("wrong", [{"every_s": 0}, {"memory_bytes": 1}, {"nice": -1}])

@@ -160,7 +160,9 @@ async def get(address: tuple[str, int], path: str) -> tuple[int, str]:
 async def test_what_is_wrong_shows_in_readiness_and_in_health() -> None:
     site = Site()
     topic = site.create("t")
-    keeper = MaintenanceProcess(StoreSpec(url="/nowhere"), MaintenanceSettings(), Metrics())
+    keeper = MaintenanceProcess(
+        StoreSpec(url="/nowhere"), MaintenanceSettings(), Metrics(), led=lambda: range(4)
+    )
     running: list[Broker] = []
     async with HttpServer(Metrics(), lambda: _health(running, [keeper])) as server:
         assert await get(server.address, "/readyz") == (503, "starting\n")
@@ -223,7 +225,9 @@ GAUGE = 'lakelog_lane_unanswered_put_seconds{lane="0"}'
 
 def test_a_keeper_that_died_shows_until_a_pass_has_ended_well() -> None:
     async def main() -> None:
-        keeper = MaintenanceProcess(StoreSpec(url="/nowhere"), MaintenanceSettings(), Metrics())
+        keeper = MaintenanceProcess(
+            StoreSpec(url="/nowhere"), MaintenanceSettings(), Metrics(), led=lambda: range(4)
+        )
         lives: list[int] = []
 
         async def one() -> int:

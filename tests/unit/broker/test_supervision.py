@@ -390,7 +390,11 @@ def test_a_bug_beside_the_keeper_starts_it_again() -> None:
     async def main() -> None:
         tasks, metrics = supervisor(seen)
         keeper = MaintenanceProcess(
-            StoreSpec(url="/nowhere"), MaintenanceSettings(), metrics, tasks=tasks
+            StoreSpec(url="/nowhere"),
+            MaintenanceSettings(),
+            metrics,
+            tasks=tasks,
+            led=lambda: range(4),
         )
         lives: list[int] = []
 
@@ -419,7 +423,12 @@ def test_whoever_is_told_of_a_pass_and_raises_does_not_end_the_keeper() -> None:
             raise ZeroDivisionError("a bug")
 
         keeper = MaintenanceProcess(
-            StoreSpec(url="/nowhere"), MaintenanceSettings(), metrics, on_report=told, tasks=tasks
+            StoreSpec(url="/nowhere"),
+            MaintenanceSettings(),
+            metrics,
+            on_report=told,
+            tasks=tasks,
+            led=lambda: range(4),
         )
         keeper._take(MaintenancePass())
         assert metrics.callback_failures == {"keeper": 1}

@@ -74,6 +74,17 @@ def test_passes_move_the_log_into_history_and_leave_it_as_it_is(site: Site) -> N
     assert site.objects() == before
 
 
+def test_a_lane_that_is_led_elsewhere_is_left_alone_with_its_topics(site: Site) -> None:
+    where = site.topic(retention_ms="1").path_of(0)
+    for _ in range(6):
+        site.append(site.lane(), where, site.batch(3))
+    before = site.objects()
+    report = site.run(maintain({0: site.lane()}, SETTINGS, led=()))
+    assert report == MaintenanceReport(sealed=Sealed())
+    assert site.objects() == before
+    assert site.run(maintain({0: site.lane()}, SETTINGS, led=(0,))).sealed.records == 18
+
+
 def test_two_keepers_in_turn_and_a_log_that_goes_on(site: Site) -> None:
     where = site.topic(retention_ms="-1").path_of(0)
     lane = site.lane()
