@@ -274,7 +274,44 @@ class Cluster:
         told = self.node.told(lane)
         if told is None:
             return MetadataPartition()
-        return MetadataPartition(told.node, told.epoch, (told.node,))
+        return MetadataPartition(
+            told.node, told.epoch, (told.node, *self._readers(lane, told.node))
+        )
+
+    def _readers(self, lane: int, leader: int) -> list[int]:
+        """Return the brokers that consumers in racks other than the leader's may read a lane from.
+
+        One of each rack, so that all its consumers share what one broker has read.
+        """
+        racks: dict[str, list[int]] = {}
+        for node in self.node.view.serving:
+            rack = self.node.view.living[node].rack
+            if rack is not None:
+                racks.setdefault(rack, []).append(node)
+        member = self.node.view.living.get(leader)
+        if member is None or member.rack is None:
+            return []
+        others = (nodes for rack, nodes in sorted(racks.items()) if rack != member.rack)
+        count = self.node.leadership.lanes
+        return [owners_of(nodes, count, "reader")[lane] for nodes in others]
+
+    def reader_in(self, lane: int, rack: str) -> int:
+        """Return the broker that consumers in a rack should read a lane from instead of this one,
+        which leads it; -1: this one will do.
+        """
+        if not rack or rack == self._rack or not self.leads(lane):
+            return -1
+        for node in self._readers(lane, self.node_id):
+            if self.node.view.living[node].rack == rack:
+                return node
+        return -1
+
+    def reads(self, lane: int, rack: str) -> bool:
+        """Whether this broker serves reads of a lane that another one leads, to its own rack."""
+        told = self.node.told(lane)
+        if told is None or not rack or rack != self._rack:
+            return False
+        return self.node_id in self._readers(lane, told.node)
 
     async def known_lane_leaders(self) -> tuple[MetadataPartition, ...]:
         """The same. That nobody leads a lane is said after looking at the members."""

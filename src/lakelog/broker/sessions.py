@@ -78,7 +78,8 @@ class Session:
             for part in partitions:
                 key = name, id_, part.partition
                 marks = part.high_watermark, part.log_start
-                if full or part.size or part.error or self.told.get(key) != marks:
+                is_told = self.told.get(key) == marks and part.preferred_replica < 0
+                if full or part.size or part.error or not is_told:
                     new.append(part)
                     self.told[key] = marks
                 if part.size and key in self.wanted:

@@ -303,6 +303,7 @@ class Client:
         forgotten: dict[str, list[int]] | None = None,
         version: int = 12,
         replica: int = -1,
+        rack: str = "",
     ) -> int:
         """Write a request to fetch."""
         names = list(dict.fromkeys(name for name, _ in wanted))
@@ -335,7 +336,7 @@ class Client:
             session_epoch=session[1],
             topics=topics,
             forgotten_topics_data=gone,
-            rack_id="",
+            rack_id=rack,
         )
 
     async def fetch(self, wanted: dict[tuple[str, int], int], **options: Any) -> Any:

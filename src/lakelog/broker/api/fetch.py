@@ -10,6 +10,8 @@ Behaviour
     OFFSET_OUT_OF_RANGE is said only after asking the lane and the manifest again.
     For a partition that another broker leads the answer is NOT_LEADER_OR_FOLLOWER, with its leader
     (KIP-951), after a look at the members that began with the request.
+    A consumer that tells its rack is sent to the broker that reads the lane for that rack
+    (KIP-392): it looks where the lane ends with each fetch, and serves consumers of its rack only.
 
 Not done
     Followers: a fetch of a replica closes the connection. Leader epochs are not compared: nothing
@@ -116,8 +118,8 @@ class Fetching:
         self._is_full = request.session_epoch <= 0
         self._wanted: list[tuple[Wanted, Partition | None]] = []
         self._refused: dict[tuple[str, bytes, int], FetchedPartition] = {}
-        """Partitions that are not read here: nobody has them, another broker leads them, or the
-        store did not say."""
+        """Partitions that are not read here: nobody has them, another broker leads them or stands
+        nearer, or the store did not say."""
         self._watches: list[tuple[Partition, Watch]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
@@ -166,6 +168,14 @@ class Fetching:
             partition = _partition(catalog.entry(one.name, one.id), one)
             if partition is not None and not cluster.leads(partition.lane_number):
                 partition = None
+            elif partition is not None and self._request.rack:
+                reader = cluster.reader_in(partition.lane_number, self._request.rack)
+                if reader >= 0:
+                    key = one.name, one.id, partition.index
+                    self._refused[key] = partition.marks()._replace(preferred_replica=reader)
+                    self._wanted.append((one, None))
+                    yield
+                    continue
             self._is_unknown = self._is_unknown or partition is None
             self._wanted.append((one, partition))
             yield
@@ -194,10 +204,11 @@ class Fetching:
         topics: dict[tuple[str, bytes], Entry | ErrorCode] = {}
         leaders: dict[int, CurrentLeader | None] = {}
         for at, (one, partition) in enumerate(self._wanted):
-            if partition is None:
+            key = one.name, one.id, one.partition.partition
+            if partition is None and key not in self._refused:
                 found = await self._find(one, topics, leaders)
                 if isinstance(found, FetchedPartition):
-                    self._refused[one.name, one.id, one.partition.partition] = found
+                    self._refused[key] = found
                 else:
                     self._wanted[at] = one, found
         self._try()
@@ -225,6 +236,13 @@ class Fetching:
             return FetchedPartition(index, entry if isinstance(entry, ErrorCode) else unknown)
         lane = partition.lane_number
         if services.cluster.leads(lane):
+            return partition
+        if services.cluster.reads(lane, self._request.rack):
+            # What another broker appends is not in this memory: that there is no more is looked up.
+            try:
+                await partition.lane.refresh()
+            except LakelogError as error:
+                return FetchedPartition(index, read_code(error))
             return partition
         if lane not in leaders:
             leaders[lane] = await services.cluster.current_leader(lane)
