@@ -1,6 +1,7 @@
 """What one request may ask of the store: so many operations, whatever it names.
 
     begin_request    in the task of a request: what is asked of the store from here on counts for it
+    begun_s          when that was: what the store has said since then is news to the request
     spend            counts one operation; called where operations are performed
     is_spent         asked between two slices of what a request names; then the rest is answered
                      without the store, so that the client asks again, or later
@@ -10,10 +11,11 @@ is a variable of the context, which tasks hand on to the tasks that they start. 
 requests share, a look at a lane for instance, is not counted for any of them.
 """
 
+import asyncio
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-__all__ = ["OPERATIONS_MAX", "SPENT", "begin_request", "is_spent", "spend"]
+__all__ = ["OPERATIONS_MAX", "SPENT", "begin_request", "begun_s", "is_spent", "spend"]
 
 OPERATIONS_MAX = 20_000
 """Operations on the store that one request may cause, and a slice more."""
@@ -25,6 +27,7 @@ SPENT = (
 
 @dataclass(slots=True)
 class _Count:
+    begun_s: float
     spent: int = 0
 
 
@@ -33,7 +36,13 @@ _COUNT: ContextVar[_Count | None] = ContextVar("operations of a request", defaul
 
 def begin_request() -> None:
     """Count from here on, in this task and in those that it starts."""
-    _COUNT.set(_Count())
+    _COUNT.set(_Count(asyncio.get_running_loop().time()))
+
+
+def begun_s() -> float:
+    """Return when the request began, by the time of the loop; outside of requests, that is now."""
+    count = _COUNT.get()
+    return asyncio.get_running_loop().time() if count is None else count.begun_s
 
 
 def spend() -> None:

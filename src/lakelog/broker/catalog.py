@@ -12,6 +12,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from kio.schema.errors import ErrorCode
+
 from lakelog.broker.cache import ColdCache
 from lakelog.broker.cluster import Cluster
 from lakelog.broker.lanes import LaneWriter
@@ -19,6 +21,7 @@ from lakelog.broker.lookups import Lookups
 from lakelog.broker.metrics.counters import Metrics, TopicCounters
 from lakelog.broker.partitions import Partition
 from lakelog.broker.recent_batches import RecentBatches
+from lakelog.broker.supervision import Supervisor
 from lakelog.catalog import (
     Marks,
     Topic,
@@ -117,6 +120,7 @@ class Catalog:
         clock: Clock,
         ids: Ids,
         metrics: Metrics,
+        tasks: Supervisor,
         refresh_ms: int,
         on_error: Callable[[LakelogError], None] = lambda _: None,
     ) -> None:
@@ -124,7 +128,7 @@ class Catalog:
         self._lanes = lanes
         self.cluster, self._recent, self._cold = cluster, recent, working_async(cold.perform)
         self._clock, self._ids, self._on_error = clock, ids, on_error
-        self._metrics = metrics
+        self._metrics, self._tasks = metrics, tasks
         self._names: dict[str, Entry] = {}
         self._ids_known: dict[bytes, Entry] = {}
         self._sorted: tuple[str, ...] | None = None
@@ -181,8 +185,24 @@ class Catalog:
             LakelogError: there was no answer, or it cannot be read.
         """
         name, topic_id = entry.topic.name, entry.topic.id
-        await self._lookups.name(name, self._clock.boot_ms())
+        await self._lookups.name(name)
         return self._ids_known.get(topic_id)
+
+    def gone(self, topic: Topic) -> ErrorCode:
+        """Return what is told of a topic that was here, and whose lane or manifest says that it was
+        deleted: it may have been made anew. So clients ask again, and meanwhile the store is asked.
+        """
+        entry = self._ids_known.get(topic.id)
+        if entry is None:
+            return ErrorCode.unknown_topic_or_partition
+        self._tasks.once("topic read again", self._read_gone(entry))
+        return ErrorCode.not_leader_or_follower
+
+    async def _read_gone(self, entry: Entry) -> None:
+        try:
+            await self.read_again(entry)
+        except LakelogError as error:
+            self._on_error(error)
 
     async def topic(self, name: str) -> Topic | None:
         """Return a topic. That there is none is said after asking the store.
@@ -301,7 +321,7 @@ class Catalog:
         Raises:
             LakelogError: there was no answer, at least for some.
         """
-        await self._lookups.anew()
+        await self._lookups.all()
 
     async def _list(self) -> None:
         news = await self._run(news_of_topics(self._marks))

@@ -197,6 +197,7 @@ class Dispatcher:
         begin: Callable[[], Producing],
     ) -> None:
         """Produce to topics that must be asked for first, or to many, behind what came before."""
+        begin_request()
         if before is not None:
             await asyncio.wait((before,))
         try:

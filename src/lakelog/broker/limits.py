@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 from lakelog.broker.allowance import OPERATIONS_MAX
-from lakelog.broker.lookups import FRESH_MS, NAMES_MAX
+from lakelog.broker.lookups import NAMES_MAX, PACE_MS
 from lakelog.broker.scans import SCANS_MAX
 from lakelog.coordination import SHARD_BYTES_MAX
 from lakelog.errors import InvalidInputError
@@ -312,14 +312,14 @@ FIXED_LIMITS: tuple[Limit, ...] = (
         "NAMES_MAX",
         NAMES_MAX,
         "Names of topics that are not there, which are asked of the store one by one, in a second.",
-        beyond="one listing in a second answers for all of them",
+        beyond="one listing answers for all of them",
         protects="the store from names that clients make up",
     ),
     Limit(
-        "FRESH_MS",
-        FRESH_MS,
-        "For how long it is believed that a topic is not there.",
-        beyond="the store is asked again, so that a topic that another process has made is seen",
+        "PACE_MS",
+        PACE_MS,
+        "How long after a question for a topic that is not there the next one may begin.",
+        beyond="whoever asks meanwhile waits for that one, and is answered by it",
         protects="the store from the same question again and again",
     ),
     Limit(

@@ -5,7 +5,7 @@
 
 A caller wants to know how things are from now on, so that a look which has begun is no answer. The
 next one begins when that one has ended, and all callers share it. However many ask, and however
-often, the store is asked once at a time.
+often, the store is asked once at a time; and at a pace, if one is given.
 """
 
 import asyncio
@@ -19,21 +19,30 @@ __all__ = ["SharedLook"]
 class SharedLook:
     """Something that is looked at."""
 
-    __slots__ = ("_look", "_next", "_now")
+    __slots__ = ("_begun_s", "_look", "_next", "_now", "_pace_s", "_seen_s")
 
-    def __init__(self, look: Callable[[], Awaitable[None]]) -> None:
-        self._look = look
+    def __init__(self, look: Callable[[], Awaitable[None]], pace_s: float = 0.0) -> None:
+        self._look, self._pace_s = look, pace_s
+        self._begun_s = self._seen_s = float("-inf")
+        """When the last look began, and the last one that ended well."""
         self._now: asyncio.Task[None] | None = None
         """The look that has begun."""
         self._next: asyncio.Task[None] | None = None
         """The one that waits for it."""
 
-    async def take(self) -> None:
-        """Wait for a look that begins now or later.
+    @property
+    def is_taken(self) -> bool:
+        """Whether somebody waits for it."""
+        return self._now is not None or self._next is not None
+
+    async def take(self, since_s: float | None = None) -> None:
+        """Wait for a look that begins now or later; or have one that began since then.
 
         Raises:
             LakelogError: what the look raises.
         """
+        if since_s is not None and self._seen_s >= since_s:
+            return
         if self._next is None:
             self._next = awaited(self._take(self._now))
             # Retrieved, in case all callers were cancelled: that is no error.
@@ -41,10 +50,15 @@ class SharedLook:
         await asyncio.shield(self._next)
 
     async def _take(self, before: "asyncio.Task[None] | None") -> None:
+        loop = asyncio.get_running_loop()
         if before is not None and not before.done():
             await asyncio.wait((before,))
+        if self._begun_s + self._pace_s > loop.time():
+            await asyncio.sleep(self._begun_s + self._pace_s - loop.time())
         self._now, self._next = self._next, None
+        self._begun_s = begun_s = loop.time()
         try:
             await self._look()
+            self._seen_s = begun_s
         finally:
             self._now = None

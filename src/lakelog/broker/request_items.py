@@ -31,7 +31,6 @@ __all__ = [
     "change_each",
     "find_partition",
     "find_topic",
-    "not_led",
     "partitions_by_index",
 ]
 
@@ -78,7 +77,8 @@ async def ask_partitions(
             if partition is None:
                 return refuse(one, ErrorCode.unknown_topic_or_partition, "")
             if not services.cluster.leads(partition.lane_number):
-                return refuse(one, await not_led(services, partition.lane_number), "")
+                await services.cluster.current_leader(partition.lane_number)
+                return refuse(one, ErrorCode.not_leader_or_follower, "")
             look = looks.get(partition.lane)
             if look is None:
                 look = looks[partition.lane] = awaited(partition.lane.refresh())
@@ -118,12 +118,6 @@ async def find_partition(services: Services, entry: Entry, index: int) -> Partit
         grown = await services.catalog.read_again(entry)
         found = None if grown is None else grown.partition(index)
     return found
-
-
-async def not_led(services: Services, lane: int) -> ErrorCode:
-    """Return what is answered for a lane that is led elsewhere, or by nobody that is known."""
-    leader = await services.cluster.current_leader(lane)
-    return ErrorCode.leader_not_available if leader is None else ErrorCode.not_leader_or_follower
 
 
 def partitions_by_index(topics: Iterable[Any]) -> Iterator[tuple[str, list[tuple[int, Any]]]]:

@@ -305,6 +305,7 @@ async def run_broker(
         clock=stamped,
         ids=ids,
         metrics=metrics,
+        tasks=tasks,
         refresh_ms=settings.topics_refresh_ms,
         on_error=on_error,
     )

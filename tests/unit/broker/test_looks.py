@@ -1,6 +1,7 @@
 """However many ask how things are, the store is asked once at a time."""
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from lakelog.broker.looks import SharedLook
 from lakelog.errors import UnavailableError
 from lakelog.store import Get, Head
-from tests.unit.broker.site import Site, broker, connect, story
+from tests.unit.broker.site import Site, broker, connect, story, virtual_story
 
 REQUEST_BYTES_MIN = 20
 
@@ -84,3 +85,40 @@ async def test_those_who_ask_for_offsets_that_are_not_there_share_looks_at_the_s
         assert 0 < sum(isinstance(op, Get | Head) for op in site.ops) <= 2
         for one in clients:
             await one.close()
+
+
+@virtual_story
+async def test_looks_keep_a_pace_and_who_waits_meanwhile_shares_the_next_one() -> None:
+    begun: list[float] = []
+    loop = asyncio.get_running_loop()
+
+    async def look() -> None:
+        begun.append(loop.time())
+
+    shared = SharedLook(look, pace_s=0.25)
+    for _ in range(4):
+        await asyncio.gather(*(shared.take() for _ in range(20)))
+    assert [round(after - before, 6) for before, after in pairwise(begun)] == [0.25] * 3
+
+
+@virtual_story
+async def test_a_look_that_began_since_then_will_do_if_it_ended_well() -> None:
+    begun: list[float] = []
+    loop = asyncio.get_running_loop()
+
+    async def look() -> None:
+        begun.append(loop.time())
+        if len(begun) == 2:
+            raise UnavailableError("no answer")
+
+    shared = SharedLook(look)
+    await shared.take()
+    await shared.take(begun[0])
+    assert len(begun) == 1
+    await asyncio.sleep(1)
+    since_s = loop.time()
+    with pytest.raises(UnavailableError):
+        await shared.take(since_s)
+    await shared.take(since_s)
+    await shared.take(since_s)
+    assert len(begun) == 3

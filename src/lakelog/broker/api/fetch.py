@@ -201,6 +201,7 @@ class Fetching:
 
     async def _find_partitions(self) -> None:
         """Ask for partitions that are not known or not led here, once for each topic and lane."""
+        begin_request()
         topics: dict[tuple[str, bytes], Entry | ErrorCode] = {}
         leaders: dict[int, CurrentLeader | None] = {}
         for at, (one, partition) in enumerate(self._wanted):
@@ -246,9 +247,8 @@ class Fetching:
             return partition
         if lane not in leaders:
             leaders[lane] = await services.cluster.current_leader(lane)
-        leader, code = leaders[lane], ErrorCode.leader_not_available
-        code = code if leader is None else ErrorCode.not_leader_or_follower
-        return FetchedPartition(index, code, leader=leader)
+        code = ErrorCode.not_leader_or_follower
+        return FetchedPartition(index, code, leader=leaders[lane])
 
     def _missing(self, one: Wanted) -> FetchedPartition:
         """Return what is answered for a partition that is not read here."""
@@ -428,6 +428,8 @@ class Fetching:
         topics: dict[tuple[str, bytes], list[FetchedPartition]] = {}
         metrics, error_name = self._services.metrics, ""
         for (one, partition), part in zip(self._wanted, parts, strict=True):
+            if partition is not None and part.error == ErrorCode.unknown_topic_or_partition:
+                part = part._replace(error=self._services.catalog.gone(partition.topic))
             topics.setdefault((one.name, one.id), []).append(part)
             if partition is not None:
                 counters = metrics.topic(partition.topic.name)

@@ -38,7 +38,7 @@ from lakelog.broker.response_slots import ResponseSlot
 from lakelog.broker.services import Services
 from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError, UnavailableError
-from lakelog.journal import Append, Outcome, Refused, Stored, Unknown, new_append
+from lakelog.journal import Append, Outcome, Refusal, Refused, Stored, Unknown, new_append
 from lakelog.model import TimestampType
 from lakelog.records import CRC_START, LENGTH_END, without_keys
 from lakelog.wire import (
@@ -63,6 +63,7 @@ LATE = "the store has not answered within the timeout of the request"
 _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT, _CRC_AT = 21, 35, 17
 _APPEND_TIME_BIT = 0x08
 _UNKNOWN = ErrorCode.unknown_topic_or_partition
+_DELETED = Refused(Refusal.TOPIC_DELETED)
 
 Rows = list[int | Partition | Produced]
 """Of the partitions of a topic: its number until a batch is looked at, the partition while the
@@ -187,9 +188,7 @@ class Producing:
             self._put(rows, at, Produced(index, _UNKNOWN))
             return
         leader = await services.cluster.current_leader(partition.lane_number)
-        code = ErrorCode.leader_not_available
-        code = code if leader is None else ErrorCode.not_leader_or_follower
-        self._put(rows, at, Produced(index, code, leader=leader))
+        self._put(rows, at, Produced(index, ErrorCode.not_leader_or_follower, leader=leader))
 
     async def _submit_keyed(
         self,
@@ -247,6 +246,8 @@ class Producing:
         produced = _produced(partition, stamp, outcome)
         if produced.error:
             counters.failed_produce_requests += 1
+        if outcome == _DELETED:
+            produced = produced._replace(error=self._services.catalog.gone(partition.topic))
         self._put(rows, at, produced)
 
     def _put(self, rows: Rows, at: int, produced: Produced) -> None:
