@@ -76,6 +76,15 @@ class Claims:
             self._on_error(error)
             return None
 
+    async def read(self, shard: int, known: ClaimedShard | None) -> ClaimedShard | None:
+        """Return a shard as it is stored, whoever has it; the one that is known, if it is the same.
+
+        Raises:
+            LakelogError: there was no answer, or it cannot be read.
+        """
+        flow = self._store.read(shard) if known is None else self._store.read_again(known)
+        return await run_async(flow, self._perform)
+
     async def fenced(self, shard: int) -> None:
         """Remember who has taken a shard from this broker."""
         await run_async(self._rules.fenced(shard), self._perform)

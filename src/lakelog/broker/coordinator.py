@@ -22,10 +22,11 @@ from lakelog.broker.settings import CoordinatorSettings
 from lakelog.broker.shards import Refused, Shard
 from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.broker.turns import in_turns
-from lakelog.coordination import LOOK_MS, BucketGroups, ClaimedShard, shard_of
-from lakelog.errors import LakelogError
+from lakelog.coordination import LOOK_MS, BucketGroups, ClaimedShard, decode_group, shard_of
+from lakelog.errors import LakelogError, UnavailableError
 from lakelog.groups import (
     Answer,
+    AnyDurable,
     AnyGroup,
     Code,
     Commit,
@@ -112,6 +113,8 @@ class Coordinator:
         """Empty until the first is loaded, which tells how many there are."""
         self._refuses: Code | None = Code.COORDINATOR_LOAD_IN_PROGRESS
         """What is told while there are no shards at all."""
+        self._elsewhere: dict[int, tuple[ClaimedShard, Mapping[str, AnyDurable]]] = {}
+        """Shards of other brokers, as they were read last."""
         self._leaving = asyncio.Event()
         self._settled: dict[int, asyncio.Event] = {}
         """Of each shard: that it is here, or known not to be for now."""
@@ -263,6 +266,31 @@ class Coordinator:
         """Return the offsets of a group that are stored, or why they are not known."""
         shard = self._find(group_id)
         return shard if isinstance(shard, Code) else shard.offsets(group_id)
+
+    async def stored_groups(self) -> dict[str, AnyDurable]:
+        """Return every group as it is stored, also those that other brokers coordinate.
+
+        Raises:
+            LakelogError: some cannot be read now.
+        """
+        if self._refuses is not None:
+            raise UnavailableError("the consumer groups are not loaded: ask again")
+        found: dict[str, AnyDurable] = {}
+        for number, shard in enumerate(self._shards):
+            if isinstance(shard, Shard) and shard.refuses is None:
+                self._elsewhere.pop(number, None)
+                found |= shard.ledger.stored
+            else:
+                found |= await self._read_elsewhere(number)
+        return found
+
+    async def _read_elsewhere(self, number: int) -> Mapping[str, AnyDurable]:
+        known, groups = self._elsewhere.get(number, (None, {}))
+        now = await self._claims.read(number, known)
+        if now is not None and now is not known:
+            groups = {name: decode_group(value) for name, value in now.groups.items()}
+            self._elsewhere[number] = now, groups
+        return groups
 
     def stored_offsets(self) -> Iterator[tuple[str, Offsets]]:
         """Yield every group and its offsets that are stored, of the shards that are here.

@@ -8,6 +8,10 @@ begins with all that is committed when a client first asks for it, as a compacte
 goes on with every change. It is in memory only and of a bounded size. It cannot be written, and is
 not listed: tools that read it know its name.
 
+A partition has groups of every shard, because Kafka's hash of a group is not the one of shards. So
+each partition is served by one broker, which reads the shards of the others: when they change, and
+only as long as it is asked for the topic.
+
     offset 0 ... nothing, as where a topic was compacted ... the time at the first record, on and on
 
 The first record's offset is the time, so that offsets never go back when a broker starts again: who
@@ -26,6 +30,7 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker.catalog import Catalog, Entry, LaneLeaders
 from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.lanes import LaneWriter
+from lakelog.broker.looks import SharedLook
 from lakelog.broker.metrics.counters import TopicCounters
 from lakelog.broker.offset_records import (
     group_key,
@@ -39,8 +44,9 @@ from lakelog.broker.scans import RunScan
 from lakelog.broker.supervision import Supervisor
 from lakelog.broker.watches import Watch, Watches
 from lakelog.catalog import Topic
+from lakelog.errors import LakelogError
 from lakelog.formats import Bytes
-from lakelog.groups import Committed, Offsets, Roster, TopicIdPartition
+from lakelog.groups import Committed, Durable, Roster, TopicIdPartition
 from lakelog.journal import ProducerState
 from lakelog.log import Bounds, Found
 from lakelog.model import Record
@@ -76,7 +82,8 @@ class _Batch(NamedTuple):
 class _Tail:
     """The batches of one partition, and the fetches that wait for more."""
 
-    def __init__(self, tasks: Supervisor) -> None:
+    def __init__(self, tasks: Supervisor, look: SharedLook) -> None:
+        self._look = look
         self.batches: list[_Batch] = []
         self.start = self.end = 0
         self.size_bytes = 0
@@ -114,7 +121,8 @@ class _Tail:
         self._watches.forget(watch)
 
     async def refresh(self) -> None:
-        """There is nothing to look at."""
+        """Look at what groups have committed."""
+        await self._look.take()
 
 
 class _TailPartition(Partition):
@@ -140,7 +148,7 @@ class _TailPartition(Partition):
     def read_now(self, offset: int, most: int) -> FetchedPartition | None:
         tail = self._tail
         if not tail.start <= offset <= tail.end:
-            return FetchedPartition(self.index, ErrorCode.offset_out_of_range, tail.end, tail.start)
+            return None
         pieces: list[Bytes] = []
         size = 0
         if offset < tail.end:
@@ -153,7 +161,9 @@ class _TailPartition(Partition):
         return FetchedPartition(self.index, ErrorCode.none, tail.end, tail.start, pieces, size)
 
     async def read(self, offset: int, most: int) -> FetchedPartition:
-        return cast("FetchedPartition", self.read_now(offset, most))
+        await self._tail.refresh()
+        found, code = self.read_now(offset, most), ErrorCode.offset_out_of_range
+        return found or FetchedPartition(self.index, code, self._tail.end, self._tail.start)
 
     def marks(self) -> FetchedPartition:
         return FetchedPartition(self.index, ErrorCode.none, self._tail.end, self._tail.start)
@@ -208,6 +218,7 @@ class OffsetsTopic(Entry):
         super().__init__(catalog, topic, TopicCounters())
         self._coordinator, self._clock, self._tasks = coordinator, clock, tasks
         self._tails: list[_Tail] = []
+        self._look = SharedLook(self.look)
         self._offsets: dict[str, Mapping[TopicIdPartition, Committed]] = {}
         self._rosters: dict[str, Roster] = {}
 
@@ -216,8 +227,7 @@ class OffsetsTopic(Entry):
         if not 0 <= index < PARTITIONS:
             return None
         if not self._tails:
-            self._tails = [_Tail(self._tasks) for _ in range(PARTITIONS)]
-            self.look()
+            self._tails = [_Tail(self._tasks, self._look) for _ in range(PARTITIONS)]
         found = self._partitions.get(index)
         if found is None:
             found = _TailPartition(self.topic, index, self._tails[index])
@@ -234,24 +244,23 @@ class OffsetsTopic(Entry):
     async def watch(self) -> None:
         """Look, once a client has asked. Called every second."""
         if self._tails:
-            self.look()
+            await self._look.take()
 
-    def look(self) -> None:
+    async def look(self) -> None:
         """Append what has changed since the last look."""
+        try:
+            groups = await self._coordinator.stored_groups()
+        except LakelogError:
+            return  # They are being loaded, or the store does not answer: what is known stays.
         rows: dict[int, list[Row]] = {}
-        seen: set[str] = set()
-        for listed in self._coordinator.list_groups()[1]:
-            name = listed.group_id
-            offsets, roster = self._coordinator.offsets(name), self._coordinator.roster(name)
-            if not isinstance(offsets, Offsets):
-                return  # Groups are being loaded, or are another's: what is known stays.
-            seen.add(name)
+        for name, stored in groups.items():
             mine = rows.setdefault(partition_of_group(name, PARTITIONS), [])
+            roster = stored.roster if isinstance(stored, Durable) else None
             if roster is not None and roster != self._rosters.get(name):
                 self._rosters[name] = roster
                 mine.append((group_key(name), group_value(roster)))
-            self._compare(name, offsets.rows, mine.append)
-        for name in self._offsets.keys() - seen:
+            self._compare(name, stored.offsets.rows, mine.append)
+        for name in self._offsets.keys() - groups.keys():
             mine = rows.setdefault(partition_of_group(name, PARTITIONS), [])
             self._compare(name, {}, mine.append)
             del self._offsets[name]

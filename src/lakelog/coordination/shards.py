@@ -224,6 +224,14 @@ class BucketGroups:
             return None
         return replace(decode_shard(found.body, shard), etag=found.info.etag)
 
+    def read_again(self, known: ClaimedShard) -> Work[ClaimedShard | None]:
+        """The same, which costs little if it is still the one that is known."""
+        try:
+            info = yield from head(group_shard_key(known.shard))
+        except NotFoundError:
+            return None
+        return known if info.etag == known.etag else (yield from self.read(known.shard))
+
     def look(self, held: ClaimedShard) -> Work[None]:
         """See whether the cell is still the one that was written last, or one of this claim.
 

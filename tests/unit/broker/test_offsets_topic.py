@@ -14,9 +14,11 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker.offset_records import partition_of_group
 from lakelog.broker.offsets_topic import OFFSETS_TOPIC, PARTITIONS, TAIL_BYTES_MAX
 from lakelog.broker.server import Broker
+from lakelog.coordination import SHARDS
 from lakelog.groups import Commit, NewOffset, TopicIdPartition
 from lakelog.records import decode_batches
 from lakelog.wire import APIS, Api
+from tests.patience import until
 from tests.unit.broker.site import Client, Site, batch, broker, connect, story
 
 NONE = ErrorCode.none
@@ -167,6 +169,34 @@ async def test_a_partition_without_records_ends_at_zero_and_wakes_who_waits_ther
 
 
 @story
+async def test_groups_that_another_broker_coordinates_are_told_as_well() -> None:
+    site = Site()
+    site.create("t")
+    one, other = (broker(site, node_id=node, heartbeat_ms=100) for node in (1, 2))
+    async with one as first, other as second:
+        both = first.services.coordinator, second.services.coordinator
+        await until(lambda: sum(len(each.held()) for each in both) == SHARDS and both[1].held())
+        names = [f"g{at}" for at in range(30)]
+        for name in names:
+            homes = [each for each in (first, second) if await is_home(each, name)]
+            await commit(homes[0], name, "t", 7)
+        for running in (first, second):
+            client = await connect(running)
+            found = set()
+            for index in range(PARTITIONS):
+                start = int((await client.list_offset(OFFSETS_TOPIC, index, -2)).offset)
+                row = await client.fetch_one(OFFSETS_TOPIC, index, start)
+                found |= {one[0] for one in told(row.records) if len(one) == 4}
+            assert found == set(names)
+            await client.close()
+
+
+async def is_home(running: Broker, group: str) -> bool:
+    """Whether a broker coordinates a group."""
+    return await running.services.coordinator.find(group) == running.services.cluster.node_id
+
+
+@story
 async def test_it_takes_a_bounded_part_of_the_memory() -> None:
     site = Site()
     site.create("t", 100)
@@ -177,7 +207,7 @@ async def test_it_takes_a_bounded_part_of_the_memory() -> None:
         assert entry is not None
         for number in range(250):
             await commit(running, "g", "t", *([number] * 100))
-            entry.look()  # type: ignore[attr-defined]
+            await entry.look()  # type: ignore[attr-defined]
         partition = entry.partition(HOME)
         assert partition is not None
         assert await partition.size_bytes() <= TAIL_BYTES_MAX
