@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from lakelog.broker.cluster import Cluster
 from lakelog.broker.looks import SharedLook
-from lakelog.coordination import SHARDS, BucketGroups, ClaimedShard, ShardClaims
+from lakelog.coordination import BucketGroups, ClaimedShard, ShardClaims
 from lakelog.errors import FencedError, LakelogError, UnavailableError
 from lakelog.ports import Clock
 from lakelog.store import PerformAsync, Work, run_async, working_async
@@ -58,7 +58,7 @@ class Claims:
             LakelogError: it does not say, and waiting does not help.
         """
         first = await self._answered(lambda: self._store.read(0))
-        return SHARDS if first is None else first.shards
+        return self._store.shards if first is None else first.shards
 
     def is_mine(self, shard: int, shards: int) -> bool:
         """Whether this broker should own a shard."""

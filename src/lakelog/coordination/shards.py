@@ -129,7 +129,8 @@ class BucketGroups:
             what = f"broker {broker.hex()}, {shards} shards"
             raise InvalidInputError(f"{what}: use an id of 16 bytes, 1 to {SHARDS_MAX} shards")
         self._broker = broker
-        self._shards = shards
+        self.shards = shards
+        """How many a namespace gets that has none yet."""
         self._beats = 0
 
     def claim(
@@ -152,9 +153,7 @@ class BucketGroups:
         def taken(body: bytes | None) -> bytes | None:
             if body is None:
                 first = Claim(self._broker, 1)
-                return _encode(
-                    ClaimedShard(shard=shard, shards=shards or self._shards, claim=first)
-                )
+                return _encode(ClaimedShard(shard=shard, shards=shards or self.shards, claim=first))
             now = decode_shard(body, shard)
             if now.claim.broker == self._broker:
                 return None

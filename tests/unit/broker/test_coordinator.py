@@ -12,8 +12,9 @@ from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.limits import Limits
 from lakelog.broker.settings import CoordinatorSettings
 from lakelog.coordination import (
+    RELEASED,
     SHARD_BYTES_MAX,
-    BucketGroups,
+    ClaimedShard,
     decode_shard,
     shard_of,
 )
@@ -44,11 +45,11 @@ from lakelog.groups import (
     TopicIdPartition,
     TopicShape,
 )
-from lakelog.host import new_id
-from lakelog.names import BROKERS_PREFIX, GROUPS_PREFIX, group_shard_key
-from lakelog.store import Get, MemoryStore, Op, PutIfAbsent, PutIfMatch
+from lakelog.names import GROUPS_PREFIX, group_shard_key
+from lakelog.store import Delete, Get, MemoryStore, Op, PutIfAbsent, PutIfMatch
 from tests.patience import until
-from tests.virtual_time import VirtualClock, pass_time, run_virtually
+from tests.unit.broker.greedy_claims import greedy_coordinator
+from tests.virtual_time import pass_time, run_virtually
 
 TOPIC = b"0123456789abcdef"
 RULES = GroupRules(session_timeout_ms_min=50, initial_rebalance_delay_ms=0)
@@ -82,11 +83,9 @@ class Site:
     def broker(
         self, settings: CoordinatorSettings = QUICK, limits: Limits | None = None
     ) -> Coordinator:
-        return Coordinator(
-            BucketGroups(new_id(), shards=2),
+        return greedy_coordinator(
             self.perform,
-            clock=VirtualClock(),
-            ids=new_id,
+            shards=2,
             settings=settings,
             limits=limits,
             on_error=self.complaints.append,
@@ -103,9 +102,15 @@ class Site:
     async def hang(self, _: Op) -> Any:
         await asyncio.Event().wait()
 
-    def groups(self) -> set[str]:
+    def shards(self) -> list[ClaimedShard]:
         bodies = (self.store.perform(Get(group_shard_key(shard))).body for shard in range(2))
-        return {name for at, body in enumerate(bodies) for name in decode_shard(body, at).groups}
+        return [decode_shard(body, at) for at, body in enumerate(bodies)]
+
+    def groups(self) -> set[str]:
+        return {name for shard in self.shards() for name in shard.groups}
+
+    def holders(self) -> list[bytes]:
+        return [shard.claim.broker for shard in self.shards()]
 
 
 def join(member_id: str = "", **changes: Any) -> Join:
@@ -408,7 +413,10 @@ def test_the_second_broker_fences_the_first() -> None:
             assert await first.heartbeat("g", beat) is Code.NOT_COORDINATOR
             assert first.offsets("g") is Code.NOT_COORDINATOR
             assert first.describe("g") is Code.NOT_COORDINATOR
-            assert first.list_groups()[0] is Code.NOT_COORDINATOR
+            # What is elsewhere is listed there.
+            assert first.list_groups() == (Code.NONE, [])
+            assert first.held() == [1 - shard_of("g", 2)]
+            assert first.trouble() == ""
             assert await second.heartbeat("g", beat) is Code.NONE
             assert offset_of(second, "g") is None
             assert any(isinstance(error, FencedError) for error in site.complaints)
@@ -454,13 +462,7 @@ def test_whether_it_was_replaced_is_not_guessed_when_the_store_is_away() -> None
                 raise UnavailableError("no answer")
             return site.store.perform(op)
 
-        broker = Coordinator(
-            BucketGroups(new_id()),
-            perform,
-            clock=VirtualClock(),
-            ids=new_id,
-            settings=replace(QUICK, look_interval_ms=10),
-        )
+        broker = greedy_coordinator(perform, settings=replace(QUICK, look_interval_ms=10))
         async with broker:
             await broker.loaded()
             down = True
@@ -686,9 +688,7 @@ def test_while_groups_are_loaded_nobody_is_sent_away() -> None:
             await gate.wait()
             return site.store.perform(op)
 
-        broker = Coordinator(
-            BucketGroups(new_id()), perform, clock=VirtualClock(), ids=new_id, settings=QUICK
-        )
+        broker = greedy_coordinator(perform, settings=QUICK)
         async with broker:
             await asyncio.sleep(0)
             loading = Code.COORDINATOR_LOAD_IN_PROGRESS
@@ -706,9 +706,7 @@ def test_while_groups_are_loaded_nobody_is_sent_away() -> None:
     play(story())
 
 
-def test_a_store_that_is_away_at_the_start_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakelog.broker.claims.RETRY_MS", 5)
-
+def test_a_store_that_is_away_at_the_start_is_waited_for() -> None:
     async def story() -> None:
         site = Site()
         down = True
@@ -718,9 +716,7 @@ def test_a_store_that_is_away_at_the_start_is_waited_for(monkeypatch: pytest.Mon
                 raise UnavailableError("no answer")
             return site.store.perform(op)
 
-        broker = Coordinator(
-            BucketGroups(new_id()), perform, clock=VirtualClock(), ids=new_id, settings=QUICK
-        )
+        broker = greedy_coordinator(perform, settings=QUICK)
         async with broker:
             await pass_time(0.03)
             assert (await broker.join("g", join())).code is Code.COORDINATOR_LOAD_IN_PROGRESS
@@ -731,26 +727,50 @@ def test_a_store_that_is_away_at_the_start_is_waited_for(monkeypatch: pytest.Mon
     play(story())
 
 
-@pytest.mark.parametrize("shard", [0, 1])
-def test_a_damaged_shard_is_said_to_be_and_left_alone(shard: int) -> None:
+async def damage(site: Site, shard: int) -> str:
+    """Make noise of a shard, and return its key."""
+    async with site.broker() as broker:
+        await broker.loaded()
+    key = group_shard_key(shard)
+    found = site.store.perform(Get(key))
+    site.store.perform(PutIfMatch(key, b"noise", found.info.etag))
+    return key
+
+
+async def codes_of(broker: Coordinator) -> dict[Code, int]:
+    """Return what commits to groups are answered, and a shard in which that is so."""
+    names = [str(n) for n in range(9)]
+    return {(await broker.commit(n, commit(1))).codes[0]: shard_of(n, 2) for n in names}
+
+
+def test_a_damaged_shard_is_said_to_be_and_left_alone_and_stops_no_other() -> None:
     async def story() -> None:
         site = Site()
+        key = await damage(site, 1)
         async with site.broker() as broker:
             await broker.loaded()
-        key = group_shard_key(shard)
-        found = site.store.perform(Get(key))
-        site.store.perform(PutIfMatch(key, b"noise", found.info.etag))
+            assert await codes_of(broker) == {Code.NONE: 0, Code.COORDINATOR_NOT_AVAILABLE: 1}
+            assert broker.trouble() == "shard 1 of the consumer groups is not loaded: see the log"
+            assert broker.list_groups()[0] is Code.COORDINATOR_NOT_AVAILABLE
+            await pass_time(5)
+            assert [type(one) for one in site.complaints] == [CorruptError], "it is said once"
+            assert site.store.perform(Get(key)).body == b"noise"
+            site.store.perform(Delete(key))
+            await until(lambda: broker.held() == [0, 1])
+            assert set(await codes_of(broker)) == {Code.NONE}
+            assert broker.trouble() == ""
+
+    play(story())
+
+
+def test_without_the_first_shard_it_is_not_known_how_many_there_are() -> None:
+    async def story() -> None:
+        site = Site()
+        key = await damage(site, 0)
         async with site.broker() as broker:
             with pytest.raises(CorruptError):
                 await broker.loaded()
-            codes = {
-                (await broker.commit(str(n), commit(1))).codes[0]: shard_of(str(n), 2)
-                for n in range(9)
-            }
-            if shard:
-                assert codes == {Code.NONE: 0, Code.COORDINATOR_NOT_AVAILABLE: 1}
-            else:
-                assert set(codes) == {Code.COORDINATOR_NOT_AVAILABLE}
+            assert set(await codes_of(broker)) == {Code.COORDINATOR_NOT_AVAILABLE}
         assert site.store.perform(Get(key)).body == b"noise"
 
     play(story())
@@ -768,7 +788,7 @@ def test_closing_stores_what_was_accepted_and_answers_everybody() -> None:
             await pass_time(0.01)
             assert not waiting.done()
         assert (await waiting).codes == (Code.NONE,)
-        assert (await parked).code is Code.COORDINATOR_NOT_AVAILABLE
+        assert (await parked).code is Code.NOT_COORDINATOR  # It asks who is, and joins there.
         late = await broker.commit("g", commit(4))
         assert late.codes == (Code.COORDINATOR_NOT_AVAILABLE,)
         async with site.broker() as broker:
@@ -805,7 +825,21 @@ def test_closing_does_not_wait_for_a_store_for_ever() -> None:
             site.always = site.hang
             waiting = asyncio.create_task(broker.commit("g", commit(3)))
             await pass_time(0.01)
-        assert (await waiting).codes == (Code.COORDINATOR_NOT_AVAILABLE,)
+        assert (await waiting).codes == (Code.NOT_COORDINATOR,)
+        assert site.holders()[shard_of("g", 2)] != RELEASED, "it may be stored yet"
+
+    play(story())
+
+
+def test_whoever_closes_gives_its_claims_up() -> None:
+    async def story() -> None:
+        site = Site()
+        async with site.broker() as broker:
+            await broker.loaded()
+            await broker.commit("g", commit(3))
+            assert RELEASED not in site.holders()
+        assert site.holders() == [RELEASED] * 2
+        assert site.groups() == {"g"}
 
     play(story())
 
@@ -815,7 +849,7 @@ def test_closing_while_loading_ends() -> None:
         async def never(_: Op) -> Any:
             await asyncio.Event().wait()
 
-        broker = Coordinator(BucketGroups(new_id()), never, clock=VirtualClock(), ids=new_id)
+        broker = greedy_coordinator(never)
         async with broker:
             await asyncio.sleep(0)
         assert (await broker.join("g", join())).code is Code.COORDINATOR_NOT_AVAILABLE
@@ -855,14 +889,10 @@ def test_the_cells_stand_where_the_names_say() -> None:
                 created.append(op.key)
             return site.store.perform(op)
 
-        broker = Coordinator(
-            BucketGroups(new_id()), perform, clock=VirtualClock(), ids=new_id, settings=QUICK
-        )
+        broker = greedy_coordinator(perform, settings=QUICK)
         async with broker:
             await broker.loaded()
-        pulse, *shards = sorted(created)
-        assert pulse.startswith(BROKERS_PREFIX)
-        assert shards == [f"{GROUPS_PREFIX}{n:02}" for n in range(8)]
+        assert sorted(created) == [f"{GROUPS_PREFIX}{n:02}" for n in range(8)]
 
     play(story())
 

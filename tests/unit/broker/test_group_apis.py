@@ -14,20 +14,26 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
-from lakelog.broker.cluster import Cluster
-from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.handlers import HANDLERS
 from lakelog.broker.patterns import Patterns
 from lakelog.broker.services import Call
 from lakelog.broker.settings import CoordinatorSettings
 from lakelog.catalog import Topic
-from lakelog.coordination import BucketGroups
+from lakelog.coordination import SHARDS
 from lakelog.errors import UnavailableError
 from lakelog.groups import EXPRESSIONS_MAX, GroupRules
 from lakelog.host import new_id
 from lakelog.store import MemoryStore
-from lakelog.wire import APIS, ApiKey, control, decode_request, encode_response
-from tests.virtual_time import VirtualClock, run_virtually
+from lakelog.wire import (
+    APIS,
+    ApiKey,
+    MetadataBroker,
+    control,
+    decode_request,
+    encode_response,
+)
+from tests.unit.broker.greedy_claims import NODE_ID, greedy_coordinator
+from tests.virtual_time import run_virtually
 
 ORDERS = Topic(name="orders", id=new_id(), partitions=2, lanes=1)
 NAMES = ("orders", *(f"other-{at}" for at in range(999)))
@@ -53,6 +59,14 @@ class Catalog:
 
     def names(self) -> tuple[str, ...]:
         return NAMES
+
+
+class Cluster:
+    """One broker, with one listener."""
+
+    def address(self, node: int, listener: str) -> MetadataBroker | None:
+        there = MetadataBroker(NODE_ID, "broker.example", 9092)
+        return there if (node, listener) == (NODE_ID, "PLAINTEXT") else None
 
 
 class Client:
@@ -151,19 +165,14 @@ async def client(
     version: int,
     settings: CoordinatorSettings = QUICK,
     matches: Callable[[str], Callable[[str], object] | None] = _compile,
+    store: MemoryStore | None = None,
 ) -> AsyncIterator[Client]:
-    coordinator = Coordinator(
-        BucketGroups(new_id()),
-        MemoryStore().perform_async,
-        clock=VirtualClock(),
-        ids=new_id,
-        settings=settings,
-        patterns=Patterns(matches),
+    coordinator = greedy_coordinator(
+        (store or MemoryStore()).perform_async, settings=settings, patterns=Patterns(matches)
     )
-    cluster = Cluster(3, bytes(16), {"PLAINTEXT": ("broker.example", 9092)})
     async with coordinator:
         await coordinator.loaded()
-        services = SimpleNamespace(coordinator=coordinator, catalog=Catalog(), cluster=cluster)
+        services = SimpleNamespace(coordinator=coordinator, catalog=Catalog(), cluster=Cluster())
         yield Client(services, version)
 
 
@@ -244,7 +253,7 @@ def test_groups_are_found_and_transactions_are_not(version: int) -> None:
         async with client(version) as one:
             found = await one.call(ApiKey.FIND_COORDINATOR, key="g", coordinator_keys=["g"])
             row = found.coordinators[0] if version >= 4 else found
-            assert (row.node_id, row.host, row.port) == (3, "broker.example", 9092)
+            assert (row.node_id, row.host, row.port) == (NODE_ID, "broker.example", 9092)
             assert row.error_code is ErrorCode.none
             if version:
                 found = await one.call(
@@ -293,6 +302,29 @@ def test_a_coordinator_that_is_closed_says_so_everywhere(version: int) -> None:
             described = await one.call(ApiKey.DESCRIBE_GROUPS, groups=["g"])
             assert described.groups[0].error_code is away
             assert (await one.commit(member_id=""))[0] is away
+
+    play(within())
+
+
+@every_version
+def test_a_coordinator_that_was_replaced_and_does_not_know_it_tells_no_offsets(
+    version: int,
+) -> None:
+    async def within() -> None:
+        store = MemoryStore()
+        async with client(version, store=store) as first:
+            assert (await first.commit(member_id=""))[0] is ErrorCode.none
+            code, topics = await first.fetch("orders")
+            assert [row.committed_offset for row in topics["orders"]] == [40, -1]
+            async with client(version, store=store) as second:
+                assert first.services.coordinator.held() == list(range(SHARDS))
+                code, topics = await first.fetch("orders")
+                away = ErrorCode.not_coordinator
+                assert code is (away if version >= 2 else ErrorCode.none)
+                if version < 8:
+                    assert {row.error_code for row in topics["orders"]} == {away}
+                code, topics = await second.fetch("orders")
+                assert [row.committed_offset for row in topics["orders"]] == [40, -1]
 
     play(within())
 
