@@ -247,6 +247,12 @@ class Cluster:
         """Return the lanes that are led here."""
         return list(self.node.leadership.epochs)
 
+    def minds(self, lane: int) -> bool:
+        """Whether this broker leads a lane, or should: one that it cannot take is its trouble."""
+        node = self.node
+        owners = node.leadership.owners(node.view, serves=node.serves)
+        return node.leads(lane) or owners.get(lane) == self.node_id
+
     def brokers(self, listener: str) -> Sequence[MetadataBroker]:
         """Return the brokers that serve, as clients of a listener reach them."""
         return self.addresses(sorted(self.node.view.living), listener)

@@ -28,6 +28,9 @@ __all__ = [
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 
+ANY_NODE_ID = -1
+"""How Kafka writes a node id that the broker finds by itself."""
+
 
 class BrokerConfig(NamedTuple):
     """A config that is a setting of a broker."""
@@ -45,6 +48,8 @@ class BrokerConfig(NamedTuple):
         value: Any = settings
         for name in self.path:
             value = getattr(value, name)
+        if value is None:
+            value = ANY_NODE_ID
         return str(value).lower() if self.type is ConfigType.BOOLEAN else str(value // self.unit)
 
     def set(self, settings: BrokerSettings, text: str) -> BrokerSettings:
@@ -86,7 +91,7 @@ def _int(name: str, path: str, doc: str, unit: int = 1) -> BrokerConfig:
 _WHAT = {row.name: row.what for row in LIMITS}
 
 _ROWS = (
-    _int("node.id", "node_id", "The number of this broker."),
+    _int("node.id", "node_id", "The number of this broker; -1: one that is free."),
     _int("num.partitions", "partitions", "Of a topic that does not say how many."),
     BrokerConfig(
         "auto.create.topics.enable", ConfigType.BOOLEAN, ("auto_create_topics",),

@@ -17,7 +17,7 @@ import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import islice
 
@@ -139,7 +139,7 @@ class Broker:
             return False, "draining"
         services = self.services
         troubles = [
-            *(one.trouble() for at, one in services.lanes.items() if services.cluster.leads(at)),
+            *(one.trouble() for at, one in services.lanes.items() if services.cluster.minds(at)),
             services.cluster.trouble(),
             services.coordinator.trouble(),
             services.catalog.trouble(),
@@ -365,6 +365,7 @@ async def run_broker(
         await writer.__aenter__()
     try:
         await cluster.join(settings.node_id, advertised)
+        broker.services.settings = replace(settings, node_id=cluster.node_id)
         await asyncio.gather(catalog.refresh(), cluster.begin())
         timekeeper.mind(writer.lane for writer in lanes.values())
         await coordinator.load()

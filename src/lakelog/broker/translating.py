@@ -27,6 +27,7 @@ __all__ = ["TranslatedLine", "Translation", "Verdict", "translate_kafka_config"]
 
 KEEP_EVERY = "log.retention.check.interval.ms"
 _LISTENERS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
+_UNSET = "-1"
 _VALUE_CHARS_SHOWN = 60
 _SECRETS = ("password", "secret", "jaas")
 
@@ -66,14 +67,14 @@ def translate_kafka_config(lines: Mapping[str, str], settings: BrokerSettings) -
     """
     translated: list[TranslatedLine] = []
     keep_every_ms: int | None = None
-    if "broker.id" in lines and "node.id" not in lines:
+    if "node.id" not in lines and lines.get("broker.id", _UNSET).strip() != _UNSET:
         settings = BROKER_CONFIGS["node.id"].set(settings, lines["broker.id"])
     for name, value in lines.items():
         row = BROKER_CONFIGS.get(name)
         verdict, words = Verdict.USED, ""
         if name == "broker.id":
             verdict, words = Verdict.TRANSLATED, "node.id"
-        elif row is not None and value.strip() == "-1":
+        elif row is not None and value.strip() == _UNSET:
             verdict, words = Verdict.IGNORED, f"stays {row.get(settings)}"
         elif row is not None:
             settings = row.set(settings, value)

@@ -31,6 +31,7 @@ from lakelog.groups import GroupRules
 from lakelog.host import new_id
 from lakelog.journal import FlushSettings, Lane, append, new_run, probe
 from lakelog.model import Record, Rules
+from lakelog.names import BROKERS_PREFIX
 from lakelog.ports import Clock, Ids
 from lakelog.records import Codec, NewBatch, decode_batches, encode_batch
 from lakelog.store import MemoryStore, Op, Work, run, working
@@ -44,6 +45,7 @@ __all__ = [
     "batch",
     "broker",
     "connect",
+    "is_membership",
     "records",
     "request_frame",
     "story",
@@ -58,6 +60,12 @@ STORY_S = 5 * HANGS_S
 """A story that has not ended by then hangs."""
 
 
+def is_membership(op: Op) -> bool:
+    """Whether an operation is about who the brokers are."""
+    where = getattr(op, "key", "") or getattr(op, "prefix", "")
+    return str(where).startswith(BROKERS_PREFIX)
+
+
 class Site(MemoryStore):
     """A store with a namespace in it."""
 
@@ -66,6 +74,9 @@ class Site(MemoryStore):
     ) -> None:
         super().__init__(now_ms=(clock or VirtualClock()).now_ms)
         self.ops: list[Op] = []
+        """What brokers have asked for, but for what they say of themselves."""
+        self.member_ops: list[Op] = []
+        """Beats, members, and lists of them: they come by themselves, every three seconds."""
         self.log: list[dict[str, Any]] = []
         self.open = asyncio.Event()
         """Cleared: nothing that matters is answered."""
@@ -78,7 +89,7 @@ class Site(MemoryStore):
 
     async def perform_async(self, op: Op) -> Any:
         """Perform one operation when the store is not frozen."""
-        self.ops.append(op)
+        (self.member_ops if is_membership(op) else self.ops).append(op)
         while not self.open.is_set() and self.freezes(op):
             await self.open.wait()
         if self.fails(op):

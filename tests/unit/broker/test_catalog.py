@@ -259,18 +259,21 @@ async def test_names_are_one_tuple_until_a_topic_comes_or_goes() -> None:
 
 
 @virtual_story
-async def test_metadata_is_made_again_when_leaders_change() -> None:
+async def test_metadata_is_made_again_when_leaders_or_epochs_change() -> None:
     site = Site()
     site.create("t", 2)
     async with broker(site) as running:
         catalog = running.services.catalog
         entry = catalog.known("t")
         assert entry is not None
-        here, later = MetadataPartition(1, 0, (1,)), MetadataPartition(1, 1, (1,))
-        first = entry.metadata(12, (here,))
-        assert entry.metadata(12, (here,)) is first
-        assert entry.metadata(12, (later,)) != first
-        assert entry.metadata(12, (here,)) == first
+        lane, later, elsewhere = (
+            MetadataPartition(leader, epoch, (leader,))
+            for leader, epoch in ((1, 0), (1, 1), (2, 0))
+        )
+        first = entry.metadata(12, (lane,))
+        assert entry.metadata(12, (lane,)) is first
+        assert len({first, *(entry.metadata(12, (one,)) for one in (later, elsewhere))}) == 3
+        assert entry.metadata(12, (lane,)) == first
         assert entry.partition(1) is entry.partition(1)
         assert entry.partition(2) is None
         assert entry.partition(-1) is None

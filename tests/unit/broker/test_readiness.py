@@ -26,6 +26,8 @@ from tests.unit.broker.site import Site, batch, broker, connect, story, virtual_
 from tests.virtual_time import VirtualClock, pass_time, run_virtually
 
 READY = (True, "ready")
+SELDOM_MS = 60_000
+"""Between beats: what a clock that is put forward shows is then not that there were none."""
 
 
 class Clock(VirtualClock):
@@ -80,7 +82,7 @@ async def test_a_shard_that_cannot_be_stored_shows_until_it_can() -> None:
 async def test_a_shard_for_which_the_store_has_not_answered_for_long_shows() -> None:
     site, clock = Site(), Clock()
     topic = site.create("t")
-    async with broker(site, clock=clock) as running:
+    async with broker(site, clock=clock, heartbeat_ms=SELDOM_MS) as running:
         site.freezes = is_shard
         site.open.clear()
         waiting = running.services.coordinator.commit("g", commit(topic))
@@ -96,7 +98,7 @@ async def test_a_shard_for_which_the_store_has_not_answered_for_long_shows() -> 
 @virtual_story
 async def test_topics_that_could_not_be_refreshed_for_long_show() -> None:
     site, clock = Site(), Clock()
-    async with broker(site, clock=clock, topics_refresh_ms=20) as running:
+    async with broker(site, clock=clock, heartbeat_ms=SELDOM_MS, topics_refresh_ms=20) as running:
         await pass_time(0.1)
         site.fails = lambda op: getattr(op, "prefix", "") == TOPICS_PREFIX
         clock.ahead_ms += 29_000
@@ -191,7 +193,7 @@ async def test_what_is_wrong_shows_in_readiness_and_in_health() -> None:
 async def test_a_bundle_without_an_answer_shows_in_readiness_and_in_its_gauge() -> None:
     site, clock = Site(), Clock()
     site.create("t")
-    async with broker(site, clock=clock) as running:
+    async with broker(site, clock=clock, heartbeat_ms=SELDOM_MS) as running:
         metrics = running.services.metrics
         register_gauges(metrics, running.services)
         client = await connect(running)

@@ -107,6 +107,13 @@ def test_a_setting_is_told_as_it_was_given(name: str) -> None:
     assert settings != BrokerSettings()
 
 
+@pytest.mark.parametrize("name", ["node.id", "broker.id"])
+def test_without_a_node_id_a_broker_finds_one_by_itself(name: str) -> None:
+    found = translate_kafka_config({name: "-1"}, BrokerSettings()).settings
+    assert found.node_id is None
+    assert BROKER_CONFIGS["node.id"].get(found) == "-1"
+
+
 @pytest.mark.parametrize("name", sorted(TOPIC_DEFAULTS))
 def test_every_default_of_a_topic_can_be_said_to_a_broker(name: str) -> None:
     row = TOPIC_DEFAULTS[name]

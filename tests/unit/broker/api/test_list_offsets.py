@@ -148,35 +148,43 @@ async def test_producers_get_ids_and_transactions_a_clear_no() -> None:
         await client.close()
 
 
-@story
-async def test_the_cluster_and_its_configs_are_described() -> None:
-    site = Site()
-    site.create("t", retention_ms="1000")
-    async with broker(site, node_id=4) as running:
-        client = await connect(running)
-        for version in range(3):
-            more: dict[str, Any] = {"endpoint_type": 1} if version >= 1 else {}
-            if version >= 2:
-                more["include_fenced_brokers"] = False
-            found = await client.ask(
-                60, version, include_cluster_authorized_operations=False, **more
-            )
-            (one,) = found.brokers
-            assert (one.broker_id, one.port) == (4, running.ports["PLAINTEXT"])
-            assert found.controller_id == 4
-        for version in range(1, 5):
-            docs = {"include_documentation": True} if version >= 3 else {}
-            asked = [("t", 2, None), ("t", 2, ["retention.ms"]), ("4", 4, None), ("no", 2, None)]
-            resources = [
-                {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
-                for name, kind, keys in asked
-            ]
-            found = await client.ask(
-                32, version, resources=resources, include_synonyms=True, **docs
-            )
-            full, few, node, gone = found.results
-            assert {one.name: one.value for one in full.configs}["retention.ms"] == "1000"
-            assert [one.name for one in few.configs] == ["retention.ms"]
-            assert {one.name: one.value for one in node.configs}["node.id"] == "4"
-            assert gone.error_code is ErrorCode.unknown_topic_or_partition
-        await client.close()
+@pytest.mark.parametrize(("given", "node_id"), [(4, 4), (None, 1)])
+def test_the_cluster_and_its_configs_are_described(given: int | None, node_id: int) -> None:
+    async def run() -> None:
+        site = Site()
+        site.create("t", retention_ms="1000")
+        async with broker(site, node_id=given) as running:
+            client = await connect(running)
+            for version in range(3):
+                more: dict[str, Any] = {"endpoint_type": 1} if version >= 1 else {}
+                if version >= 2:
+                    more["include_fenced_brokers"] = False
+                found = await client.ask(
+                    60, version, include_cluster_authorized_operations=False, **more
+                )
+                (one,) = found.brokers
+                assert (one.broker_id, one.port) == (node_id, running.ports["PLAINTEXT"])
+                assert found.controller_id == node_id
+            for version in range(1, 5):
+                docs = {"include_documentation": True} if version >= 3 else {}
+                asked = [
+                    ("t", 2, None),
+                    ("t", 2, ["retention.ms"]),
+                    (str(node_id), 4, None),
+                    ("no", 2, None),
+                ]
+                resources = [
+                    {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
+                    for name, kind, keys in asked
+                ]
+                found = await client.ask(
+                    32, version, resources=resources, include_synonyms=True, **docs
+                )
+                full, few, node, gone = found.results
+                assert {one.name: one.value for one in full.configs}["retention.ms"] == "1000"
+                assert [one.name for one in few.configs] == ["retention.ms"]
+                assert {one.name: one.value for one in node.configs}["node.id"] == str(node_id)
+                assert gone.error_code is ErrorCode.unknown_topic_or_partition
+            await client.close()
+
+    asyncio.run(run())
