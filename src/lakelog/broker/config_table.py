@@ -27,7 +27,6 @@ __all__ = [
 ]
 
 MINUTE_MS, HOUR_MS = 60_000, 3_600_000
-
 ANY_NODE_ID = -1
 """How Kafka writes a node id that the broker finds by itself."""
 
@@ -92,6 +91,11 @@ _WHAT = {row.name: row.what for row in LIMITS}
 
 _ROWS = (
     _int("node.id", "node_id", "The number of this broker; -1: one that is free."),
+    _int(
+        "cluster.heartbeat.ms", "heartbeat_ms",
+        "How often a broker says that it lives; give it to all brokers of a namespace alike. Kafka"
+        " has no such config.",
+    ),
     _int("num.partitions", "partitions", "Of a topic that does not say how many."),
     BrokerConfig(
         "auto.create.topics.enable", ConfigType.BOOLEAN, ("auto_create_topics",),

@@ -102,6 +102,8 @@ def test_a_setting_is_told_as_it_was_given(name: str) -> None:
         given = "60"
     if name == "lakelog.address.percent":
         given = "100"
+    if name == "cluster.heartbeat.ms":
+        given = "300"
     settings = translate_kafka_config({name: given}, BrokerSettings()).settings
     assert row.get(settings) == given
     assert settings != BrokerSettings()
