@@ -2,6 +2,7 @@
 
     with running_flaky_proxy(seaweedfs.endpoint) as proxy:
         proxy.fail(0.3)      three of ten requests end badly, in all the ways of ``Trouble``
+        proxy.delay(0.03)    every request takes so many seconds longer
         proxy.freeze()       connections are accepted, requests are read, nothing is answered
         proxy.heal()         what was frozen is reset; from now on all is well
         proxy.tally()        what went through, by method: requests, bytes of their answers
@@ -95,6 +96,7 @@ class FlakyProxy:
         self._upstream = upstream
         self._chance = Random(seed)
         self._share = 0.0
+        self._delay_s = 0.0
         self._thaw: asyncio.Event | None = None
         self._tally = Tally()
         self._loop = uvloop.new_event_loop()
@@ -110,6 +112,10 @@ class FlakyProxy:
     def fail(self, share: float) -> None:
         """Let so large a part of requests end badly."""
         self._tell(share=share, frozen=False)
+
+    def delay(self, seconds: float) -> None:
+        """Let every request take so much longer, whatever else becomes of it."""
+        self._loop.call_soon_threadsafe(setattr, self, "_delay_s", seconds)
 
     def freeze(self) -> None:
         """Answer nothing any more."""
@@ -212,6 +218,8 @@ class FlakyProxy:
             await reader.readexactly(head.size // 2)
             return False
         body = await reader.readexactly(head.size)
+        if self._delay_s:
+            await asyncio.sleep(self._delay_s)
         if await self._held():
             return False
         if trouble in (Trouble.REFUSED_500, Trouble.REFUSED_503):

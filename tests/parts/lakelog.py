@@ -66,6 +66,17 @@ class Lakelog:
         assert self._process is not None
         self._process.wait_until(self._is_ready, within_s=START_S)
 
+    def leave(self) -> None:
+        """Ask it to end in good order, without waiting."""
+        self.signal(signal.SIGTERM)
+
+    def ended(self) -> int | None:
+        """Return its exit status if it has ended by now; it can be started again then."""
+        status = None if self._process is None else self._process.status
+        if status is not None:
+            self._process = None
+        return status
+
     def stop(self, grace_s: float = 30) -> None:
         """End it in good order, with SIGTERM; one that does not end in time is killed."""
         if self._process is not None:

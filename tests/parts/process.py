@@ -110,6 +110,11 @@ class Process:
     def is_running(self) -> bool:
         return self._child.poll() is None
 
+    @property
+    def status(self) -> int | None:
+        """The exit status, below 0 of one that a signal ended; None while it runs."""
+        return self._child.poll()
+
     def wait_until(self, ready: Callable[[], bool], within_s: float) -> None:
         """Poll `ready` until it holds; a child that ends or is late is stopped and quoted."""
         deadline = time.monotonic() + within_s

@@ -33,7 +33,7 @@ from lakelog.broker import (
 )
 from lakelog.catalog import Namespace, make_namespace, open_namespace
 from lakelog.cli.storage import admit_store
-from lakelog.errors import NotFoundError
+from lakelog.errors import ConflictError, NotFoundError
 from lakelog.host import new_id, tune_process
 from lakelog.model import Rules
 from lakelog.store import (
@@ -98,7 +98,10 @@ def open_log(spec: StoreSpec, *, make: bool) -> tuple[Store, Namespace, bool]:
         namespace, made = Namespace(id=new_id(), rules=Rules()), True
     admit_store(spec, store)
     if made:
-        run(make_namespace(namespace.id, namespace.rules), working(perform))
+        try:
+            run(make_namespace(namespace.id, namespace.rules), working(perform))
+        except ConflictError:  # Brokers of a cluster are started together: another was first.
+            namespace, made = run(open_namespace(), working(perform)), False
     return store, namespace, made
 
 

@@ -5,14 +5,11 @@ has; how many it has is told. Epochs are counted from the first that anybody get
 Kafka begins with 2.
 """
 
-import socket
-import struct
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from kio.index import load_request_schema, load_response_schema
 from kio.schema.consumer_group_heartbeat.v0.request import TopicPartitions as OwnedV0
 from kio.schema.consumer_group_heartbeat.v1.request import TopicPartitions as OwnedV1
 from kio.schema.errors import ErrorCode
@@ -23,9 +20,10 @@ from kio.schema.offset_commit.v9.request import (
     OffsetCommitRequestTopic,
 )
 from kio.schema.offset_fetch.v9.request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from kio.serial import entity_reader, entity_writer
 
-__all__ = ["NO_TIMEOUT", "Teller", "Wire"]
+from tests.parts.wire import Wire
+
+__all__ = ["NO_TIMEOUT", "Teller"]
 
 OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, DESCRIBE_GROUPS, LIST_GROUPS = 8, 9, 11, 15, 16
 CLASSIC_HEARTBEAT, LEAVE_GROUP, DELETE_GROUPS, HEARTBEAT, DESCRIBE = 12, 13, 42, 68, 69
@@ -33,55 +31,6 @@ CLASSIC_HEARTBEAT, LEAVE_GROUP, DELETE_GROUPS, HEARTBEAT, DESCRIBE = 12, 13, 42,
 NO_TIMEOUT = timedelta(milliseconds=-1)
 _OWNED: Mapping[int, Any] = {0: OwnedV0, 1: OwnedV1}
 _TYPES: tuple[tuple[str, ...], ...] = ((), ("consumer",), ("classic",))
-
-
-class Wire:
-    """One connection: requests written by kio, answers read by kio."""
-
-    def __init__(self, bootstrap: str) -> None:
-        host, _, port = bootstrap.partition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=30)
-        self._number = 0
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def ask(self, key: int, version: int, /, **fields: Any) -> Any:
-        kind: Any = load_request_schema(key, version)
-        self._number += 1
-        header = kind.__header_schema__(
-            request_api_key=key,
-            request_api_version=version,
-            correlation_id=self._number,
-            client_id="wire",
-        )
-        body = _written(header) + _written(kind(**fields))
-        self._socket.sendall(struct.pack(">i", len(body)) + body)
-        (size,) = struct.unpack(">i", self._exactly(4))
-        data = self._exactly(size)
-        answer: Any = load_response_schema(key, version)
-        _, at = entity_reader(answer.__header_schema__)(data, 0)
-        found, _ = entity_reader(answer)(data, at)
-        return found
-
-    def _exactly(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            more = self._socket.recv(size - len(data))
-            assert more, "the connection was closed"
-            data += more
-        return data
-
-
-class _Buffer(bytearray):
-    write = bytearray.extend
-
-
-def _written(entity: Any) -> bytes:
-    out = _Buffer()
-    write: Any = entity_writer(type(entity))
-    write(out, entity)
-    return bytes(out)
 
 
 class Teller:

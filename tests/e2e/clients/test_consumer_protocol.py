@@ -19,13 +19,14 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lakelog.host import new_id
-from tests.e2e.clients.heartbeats import NO_TIMEOUT, Teller, Wire
+from tests.e2e.clients.heartbeats import NO_TIMEOUT, Teller
 from tests.parts.archives import quick_kafka
 from tests.parts.jars import classpath
 from tests.parts.jvm import java
 from tests.parts.kafka import TOOL_CLASSES, Cluster, Kafka, running_kafka, tool
 from tests.parts.lakelog import Lakelog, running_lakelog
 from tests.parts.process import mortal
+from tests.parts.wire import Wire
 from tests.patience import HANGS_S, in_time
 
 PATIENCE_S = 120

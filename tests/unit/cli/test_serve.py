@@ -10,10 +10,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lakelog.catalog import open_namespace
+from lakelog.cli import running as running_module
 from lakelog.cli.logs import make_log
 from lakelog.cli.running import is_here, open_log
 from lakelog.errors import InvalidInputError, NotFoundError
@@ -95,6 +97,23 @@ def test_in_an_empty_folder_a_namespace_is_made_once(tmp_path: Path) -> None:
     assert run(open_namespace(), working(store.perform)) == first
     assert open_log(spec, make=False)[1:] == (first, False)
     assert open_log(spec, make=True)[1:] == (first, False)
+
+
+def test_of_brokers_that_are_started_together_one_makes_the_namespace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = StoreSpec(f"file://{tmp_path}")
+    admit, firsts = running_module.admit_store, []
+
+    def admit_late(*args: Any) -> None:
+        monkeypatch.setattr(running_module, "admit_store", admit)
+        firsts.append(open_log(spec, make=True)[1:])
+        admit(*args)
+
+    monkeypatch.setattr(running_module, "admit_store", admit_late)
+    second = open_log(spec, make=True)[1:]
+    assert firsts == [(second[0], True)]
+    assert not second[1]
 
 
 def test_memory_is_always_empty() -> None:
