@@ -18,6 +18,7 @@ from lakelog.catalog import open_namespace
 from lakelog.cli import running as running_module
 from lakelog.cli.logs import make_log
 from lakelog.cli.running import is_here, open_log
+from lakelog.cli.storage import admit_store
 from lakelog.errors import InvalidInputError, NotFoundError
 from lakelog.store import StoreSpec, run, working
 from tests.unit.cli.making import run as lakelog
@@ -103,12 +104,12 @@ def test_of_brokers_that_are_started_together_one_makes_the_namespace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = StoreSpec(f"file://{tmp_path}")
-    admit, firsts = running_module.admit_store, []
+    firsts: list[Any] = []
 
     def admit_late(*args: Any) -> None:
-        monkeypatch.setattr(running_module, "admit_store", admit)
+        monkeypatch.setattr(running_module, "admit_store", admit_store)
         firsts.append(open_log(spec, make=True)[1:])
-        admit(*args)
+        admit_store(*args)
 
     monkeypatch.setattr(running_module, "admit_store", admit_late)
     second = open_log(spec, make=True)[1:]

@@ -1,0 +1,229 @@
+"""The judge of clusters finds every error that is planted, and none where there is none."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.checker import SEEN_S, Findings, check
+from tests.cluster.history import Diary, History
+
+Lines = list[list[Any]]
+Log = dict[int, list[tuple[int, str]]]
+
+HEALED = 20.0
+
+
+def story() -> tuple[Lines, Log]:
+    """Two producers, two partitions, one group of two members: all of it is right."""
+    lines: Lines = []
+    log: Log = {0: [], 1: []}
+    for number in range(10):
+        for producer in ("a", "b"):
+            partition = number % 2
+            offset = len(log[partition])
+            value = f"{producer}:{number}"
+            log[partition].append((offset, value))
+            lines += [
+                ["sent", number, producer, number, partition],
+                ["acked", number + 0.5, producer, number, partition, offset],
+                ["read", number + 0.7, f"g/{partition}", partition, offset, value],
+            ]
+        if number % 4 == 3:
+            offsets = {str(partition): len(rows) for partition, rows in log.items()}
+            lines += [
+                ["committed", number + 0.8, number + 0.9, "g", offsets],
+                ["fetched", number + 0.91, number + 0.95, "g", offsets],
+            ]
+    # At least once: a member that takes over reads again what was not committed.
+    lines.append(["read", 12.0, "g/1", 0, 9, "b:8"])
+    return lines, log
+
+
+def judged(lines: Lines, log: Log) -> Findings:
+    history = History()
+    for line in lines:
+        history.take(json.loads(json.dumps(line)))
+    return check(history, log, groups=["g"], healed=HEALED)
+
+
+def change(lines: Lines, *start: Any, to: list[Any] | None) -> None:
+    """Put another line, or none, in the place of the one that begins so."""
+    (at,) = [i for i, line in enumerate(lines) if line[: len(start)] == list(start)]
+    lines[at : at + 1] = [] if to is None else [to]
+
+
+def test_a_history_in_which_all_is_well_has_no_findings() -> None:
+    found = judged(*story())
+    assert not found, found.shown()
+    assert set(found.counts().values()) == {0}
+
+
+def lose(lines: Lines, log: Log) -> None:
+    """The last record of a partition, which nobody has read."""
+    log[1].pop()
+    lines[:] = [line for line in lines if line[0] != "read" or line[-1] != "b:9"]
+
+
+def lose_and_overwrite(lines: Lines, log: Log) -> None:
+    log[1][-1] = (9, "c:0")
+    lines.append(["sent", 1, "c", 0, 1])
+    lines.append(["refused", 2, "c", 0, "TIMED_OUT"])
+    lines[:] = [line for line in lines if line[0] != "read" or line[-1] != "b:9"]
+
+
+def store_twice(lines: Lines, log: Log) -> None:
+    log[0].append((10, "a:0"))
+
+
+def acknowledge_twice(lines: Lines, log: Log) -> None:
+    lines.append(["acked", 9.0, "a", 0, 0, 0])
+
+
+def tell_another_place(lines: Lines, log: Log) -> None:
+    change(lines, "acked", 4.5, "a", to=["acked", 4.5, "a", 4, 0, 5])
+
+
+def show_another_record(lines: Lines, log: Log) -> None:
+    lines.append(["read", 5.0, "/somebody", 0, 4, "b:2"])
+
+
+def show_what_is_not_there(lines: Lines, log: Log) -> None:
+    lines.append(["read", 5.0, "/somebody", 0, 77, "b:2"])
+
+
+def exchange(lines: Lines, log: Log) -> None:
+    """Two records of one producer, and everybody is told so."""
+    log[0][0], log[0][2] = (0, "a:2"), (2, "a:0")
+    change(lines, "acked", 0.5, "a", to=["acked", 0.5, "a", 0, 0, 2])
+    change(lines, "acked", 2.5, "a", to=["acked", 2.5, "a", 2, 0, 0])
+    change(lines, "read", 0.7, "g/0", 0, 0, to=["read", 0.7, "g/0", 0, 2, "a:0"])
+    change(lines, "read", 2.7, "g/0", 0, 2, to=["read", 2.7, "g/0", 0, 0, "a:2"])
+
+
+def skip_an_offset(lines: Lines, log: Log) -> None:
+    log[0].append((11, "c:0"))
+    lines.append(["sent", 1, "c", 0, 0])
+    lines.append(["refused", 2, "c", 0, "TIMED_OUT"])
+
+
+def begin_late(lines: Lines, log: Log) -> None:
+    """As if what was there had been retained away."""
+    del log[0][0]
+    lines[:] = [line for line in lines if line[-1] != "a:0" and line[2:4] != ["a", 0]]
+
+
+def invent(lines: Lines, log: Log) -> None:
+    log[0].append((10, "z:1"))
+
+
+def forget_a_commit(lines: Lines, log: Log) -> None:
+    lines.append(["fetched", 8.0, 8.1, "g", {"0": 4}])
+
+
+def forget_all_commits(lines: Lines, log: Log) -> None:
+    lines.append(["fetched", 8.0, 8.1, "g", {"1": -1}])
+
+
+def tell_less_than_before(lines: Lines, log: Log) -> None:
+    """Nobody was told that the commit is stored, but somebody was told the offset."""
+    lines.append(["fetched", 10.0, 10.1, "g", {"0": 9}])
+    lines.append(["fetched", 10.2, 10.3, "g", {"0": 8}])
+
+
+def commit_less(lines: Lines, log: Log) -> None:
+    """A member that was sent back to an older offset commits from there."""
+    lines.append(["committed", 9.0, 9.1, "g", {"0": 5}])
+
+
+def skip_a_record(lines: Lines, log: Log) -> None:
+    lines[:] = [line for line in lines if line[0] != "read" or line[-1] != "a:7"]
+
+
+def read_too_late(lines: Lines, log: Log) -> None:
+    late = HEALED + SEEN_S + 0.1
+    change(lines, "read", 7.7, "g/1", 1, 6, to=["read", late, "g/1", 1, 6, "a:7"])
+
+
+def never_answer(lines: Lines, log: Log) -> None:
+    lines.append(["sent", 9.9, "a", 10, 0])
+
+
+PLANTED: dict[Callable[[Lines, Log], None], set[str]] = {
+    lose: {"lost", "unseen"},
+    lose_and_overwrite: {"lost", "unseen"},
+    store_twice: {"twice"},
+    acknowledge_twice: {"twice"},
+    tell_another_place: {"moved"},
+    show_another_record: {"moved"},
+    show_what_is_not_there: {"moved"},
+    exchange: {"disordered"},
+    skip_an_offset: {"gaps"},
+    begin_late: {"gaps"},
+    invent: {"foreign"},
+    forget_a_commit: {"regressed"},
+    forget_all_commits: {"regressed"},
+    tell_less_than_before: {"regressed"},
+    commit_less: {"regressed"},
+    skip_a_record: {"unseen"},
+    read_too_late: {"unseen"},
+    never_answer: {"unanswered"},
+}
+
+
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_a_planted_error_is_found_and_called_by_its_name(
+    plant: Callable[[Lines, Log], None],
+) -> None:
+    lines, log = story()
+    plant(lines, log)
+    found = judged(lines, log)
+    assert {name for name, count in found.counts().items() if count} == PLANTED[plant]
+    assert found.shown().keys() == PLANTED[plant]
+
+
+def test_every_rule_has_a_planted_error() -> None:
+    assert set().union(*PLANTED.values()) == Findings().counts().keys()
+
+
+def test_what_overlaps_may_be_told_either_way() -> None:
+    for told in (8, 10):
+        lines, log = story()
+        lines.append(["committed", 10.0, 10.5, "g", {"0": 10}])
+        lines.append(["fetched", 10.2, 10.6, "g", {"0": told}])
+        assert not judged(lines, log)
+
+
+def test_what_was_refused_may_be_stored_or_not() -> None:
+    for is_stored in (True, False):
+        lines, log = story()
+        lines += [["sent", 5.0, "c", 0, 0], ["refused", 6.0, "c", 0, "TIMED_OUT"]]
+        if is_stored:
+            log[0].append((10, "c:0"))
+        assert not judged(lines, log)
+
+
+def test_a_record_that_was_acknowledged_late_may_be_read_later() -> None:
+    lines, log = story()
+    late = HEALED + SEEN_S
+    log[0].append((10, "a:10"))
+    lines += [["sent", 5.0, "a", 10, 0], ["acked", late, "a", 10, 0, 10]]
+    lines.append(["read", late + 1, "g/0", 0, 10, "a:10"])
+    assert not judged(lines, log)
+
+
+def test_a_diary_is_read_while_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "diary"
+    writer, reader, history = Diary(path), Diary(path), History()
+    reader.read_into(history)
+    writer.write("sent", 1.0, "a", 0, 0)
+    with path.open("a") as file:
+        file.write('["acked", 2.0, "a", ')  # A line of which only the beginning is there yet.
+    reader.read_into(history)
+    assert list(history.sent) == ["a:0"]
+    with path.open("a") as file:
+        file.write("0, 0, 0]\n")
+    reader.read_into(history)
+    assert list(history.acked) == ["a:0"]
