@@ -28,6 +28,9 @@ COMMANDS = {
     "serve": _Row("lakelog.cli.serve", "Serve Kafka clients from an object store."),
     "topic": _Row("lakelog.cli.topic", "Create, list, describe, delete, copy and restore topics."),
     "group": _Row("lakelog.cli.group", "List and describe consumer groups."),
+    "cluster": _Row(
+        "lakelog.cli.cluster", "Show the brokers of a cluster, and which of them does what."
+    ),
     "dump": _Row(
         "lakelog.cli.dump.command", "Print every batch and record of segments of any format."
     ),

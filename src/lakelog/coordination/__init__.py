@@ -9,6 +9,7 @@ node        one broker of a cluster: what it knows, and what it announces
 leading     takes the lanes that it should lead, and gives up those that another leads
 claiming    when it may claim a shard of groups
 claims      claims it, and says who coordinates the others
+overview    all of it in one look, for whoever is no member
 shards      cells of the namespace: one broker writes them, and whoever takes over from it
 values      a group as text
 """
@@ -21,6 +22,7 @@ from lakelog.coordination.liveness import DEAD_AFTER, Liveness
 from lakelog.coordination.members import Member, State, decode_member, encode_member
 from lakelog.coordination.membership import BucketMembership, Membership, View
 from lakelog.coordination.node import Node
+from lakelog.coordination.overview import Overview, Placed, SeenMember, read_overview
 from lakelog.coordination.placement import LOAD_MAX, owners_of
 from lakelog.coordination.shards import (
     RELEASED,
@@ -57,7 +59,10 @@ __all__ = [
     "Member",
     "Membership",
     "Node",
+    "Overview",
+    "Placed",
     "Pulse",
+    "SeenMember",
     "ShardClaims",
     "State",
     "Told",
@@ -69,5 +74,6 @@ __all__ = [
     "encode_group",
     "encode_member",
     "owners_of",
+    "read_overview",
     "shard_of",
 ]
