@@ -1,7 +1,8 @@
 """A broker with all that belongs to it, from a store to the end of a process.
 
     store -> probed -> its namespace opened, or made -> HTTP -> broker -> keeper
-                                                         |  until a signal, or somebody says so
+                                                         |  until a signal, or until another process
+                                                         |  has taken its node id
                                           drained <- broker <- keeper killed
 
 The HTTP server is there from the first moment to the last, so that whoever asks for health gets an
@@ -123,6 +124,7 @@ def run_plan(
     """Run a broker until a signal comes; ``ready`` is called when clients may come.
 
     Raises:
+        FencedError: another process has taken its node id.
         LakelogError: it cannot start.
     """
     tune_process()
@@ -168,15 +170,20 @@ async def _run(
             )
             await stack.enter_async_context(keeper)
             maintaining.append(keeper)
-        waiting = awaited(stop.wait())
+        lost = awaited(broker.services.cluster.lost())
+        ends = {awaited(stop.wait()), lost}
         greeting = awaited(_greet(ready, Running(broker, address)))
-        await asyncio.wait((waiting, greeting), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({greeting, *ends}, return_when=asyncio.FIRST_COMPLETED)
         if greeting.done():
             greeting.result()
-            await waiting
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         greeting.cancel()
+        # Whoever takes the node id of a broker that was asked to stop is its successor.
+        fenced = lost.result() if lost.done() else None
         log.info("draining", connections=broker.connections)
     log.info("stopped")
+    if fenced is not None:
+        raise fenced
 
 
 async def _greet(ready: Callable[[Running], Awaitable[None]], running: Running) -> None:

@@ -58,6 +58,11 @@ class _Address(click.ParamType[tuple[str, int]]):
     "one]",
 )
 @click.option(
+    "--rack",
+    metavar="NAME",
+    help="Where the broker stands, a zone for example; clients are told.",
+)
+@click.option(
     "--flush-interval-ms",
     type=click.IntRange(0),
     help="How long records wait to be written together.  [default: 250; 1 on a folder]",
@@ -138,7 +143,9 @@ def serve(
     """Serve Kafka clients from an object store.
 
     Topics, records and groups are in the storage, and nowhere else, so it can be stopped and
-    started on another machine. On SIGTERM it answers the requests it has accepted, and ends.
+    started on another machine. Brokers on the same storage are a cluster: lakelog cluster brokers
+    shows them. On SIGTERM others take over what this one does; it answers the requests it has
+    accepted, and ends.
     """
     try:
         from lakelog.cli.logs import make_log
@@ -223,7 +230,7 @@ def _plan(
     from lakelog.cli.running import Plan, is_here
 
     settings = kafka.settings
-    named = {"node_id", "partitions", "auto_create_topics"} & chosen.keys()
+    named = {"node_id", "rack", "partitions", "auto_create_topics"} & chosen.keys()
     sized = {"memory_bytes", "cache_bytes"} & chosen.keys()
     settings = replace(
         settings,

@@ -210,6 +210,43 @@ def test_it_says_when_it_is_ready_and_drains_when_it_is_asked_to_stop(tmp_path: 
     assert rest[-1] == "stopped"
 
 
+def until_ready(process: subprocess.Popen[str]) -> None:
+    assert process.stderr is not None
+    assert any(json.loads(line)["event"] == "ready" for line in process.stderr)
+
+
+def test_one_whose_node_id_another_has_taken_ends_and_says_so(tmp_path: Path) -> None:
+    words = [
+        "serve", "--storage", f"file://{tmp_path}", "--listen", "127.0.0.1:0", "--node-id", "7",
+        "--no-keep", "--log-format", "json",
+    ]  # fmt: skip
+    with running(*words) as first:
+        until_ready(first)
+        with running(*words) as second:
+            until_ready(second)
+            _, told = first.communicate(timeout=30)
+            second.send_signal(signal.SIGTERM)
+            assert second.wait(30) == 0
+    assert first.returncode == 1
+    last = told.splitlines()[-1]
+    assert last.startswith("Error: another broker was started with node id 7: this one stops.")
+    assert "--node-id" in last
+
+
+def test_clients_and_the_cluster_are_told_the_rack(tmp_path: Path) -> None:
+    words = ("--listen", "127.0.0.1:0", "--rack", "zone-a", "--no-keep", "--log-format", "json")
+    with running("serve", "--storage", f"file://{tmp_path}", *words) as process:
+        until_ready(process)
+        done = lakelog("cluster", "brokers", "--storage", f"file://{tmp_path}", "--json")
+        row = json.loads(done.stdout)
+        assert (row["node"], row["state"], row["rack"]) == (1, "serving", "zone-a")
+        assert lakelog("cluster", "moves", "--storage", f"file://{tmp_path}").exit_code == 0
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    done = lakelog("cluster", "brokers", "--storage", f"file://{tmp_path}", "--json")
+    assert json.loads(done.stdout)["state"] == "left"
+
+
 def test_the_demo_writes_and_reads_and_leaves_nothing() -> None:
     with running("demo", "--port", "0") as process:
         assert process.stdout is not None
