@@ -9,7 +9,7 @@ longer to make than everything else in a request.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from kio.schema.errors import ErrorCode
@@ -88,6 +88,12 @@ class Entry:
         """Return who leads each of its lanes, in the order of its first partitions."""
         first, count = self.topic.lane(0), self.topic.lanes
         return [lanes[(first + at) % count] for at in range(min(count, self.topic.partitions))]
+
+    def count_on(self, lanes: Collection[int]) -> int:
+        """Return how many of its partitions are on some lanes."""
+        first, count = self.topic.lane(0), self.topic.lanes
+        rounds, rest = divmod(self.topic.partitions, count)
+        return sum(rounds + ((lane - first) % count < rest) for lane in lanes if lane < count)
 
     def metadata(self, version: int, lanes: LaneLeaders) -> bytes:
         """Return it as it stands in a Metadata response, with the leaders of the lanes."""
@@ -241,6 +247,10 @@ class Catalog:
     def count(self) -> tuple[int, int]:
         """Return how many topics are known, and how many partitions they have."""
         return len(self._names), sum(one.topic.partitions for one in self._names.values())
+
+    def count_on(self, lanes: Collection[int]) -> int:
+        """Return how many partitions are on some lanes."""
+        return sum(one.count_on(lanes) for one in self._names.values())
 
     def entries(self) -> list[Entry]:
         """Return every topic that is known, by name."""

@@ -45,6 +45,8 @@ class Claims:
         self._since_ms = clock.now_ms()
         self._finds: dict[int, SharedLook] = {}
         self._found: dict[int, int | None] = {}
+        self.lost = 0
+        """How often another broker has taken a shard from this one."""
 
     @property
     def node_id(self) -> int:
@@ -87,6 +89,7 @@ class Claims:
 
     async def fenced(self, shard: int) -> None:
         """Remember who has taken a shard from this broker."""
+        self.lost += 1
         await run_async(self._rules.fenced(shard), self._perform)
 
     async def release(self, held: ClaimedShard) -> None:

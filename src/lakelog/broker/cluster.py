@@ -236,6 +236,10 @@ class Cluster:
     # ------------------------------------------------------------------------ asking
 
     @property
+    def leading(self) -> Leading:
+        return self._leading
+
+    @property
     def node_id(self) -> int:
         return self.node.member.node
 

@@ -163,6 +163,16 @@ class Coordinator:
                 return trouble
         return ""
 
+    @property
+    def shards(self) -> int:
+        """How many shards there are, here and elsewhere; 0: it is not known yet."""
+        return len(self._shards)
+
+    @property
+    def claims_lost(self) -> int:
+        """How often another broker has taken a shard from this one."""
+        return self._claims.lost
+
     def held(self) -> list[int]:
         """Return the shards that are here."""
         shards = enumerate(self._shards)

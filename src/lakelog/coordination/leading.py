@@ -63,6 +63,8 @@ class Leading:
         self._raced_ms = -RACE_MS
         self.taken = self.given_up = 0
         """How often a lane was."""
+        self.races = 0
+        """How often another process had written to a lane in between, so that its epoch rose."""
 
     def begin(self) -> Work[None]:
         """Take the lanes that this broker should lead, and announce it with all of them."""
@@ -116,6 +118,7 @@ class Leading:
         self._racing.discard(lane)
         epoch = self._raced_epoch(lane)
         if epoch is not None:
+            self.races += 1
             self._raced_ms = self._clock.boot_ms()
             self._node.leadership.took(lane, epoch)
             yield from self._node.announce()

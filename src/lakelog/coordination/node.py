@@ -59,6 +59,8 @@ class Node:
         self._looking = self._announcing = False
         self.list_begun_ms = -LOOKS_MS
         """When the last list was begun, whether it was answered or not."""
+        self.beat_ms = 0
+        """When the last beat was begun that the store has taken."""
         self._is_announced = True
 
     # ------------------------------------------------------------------------ myself
@@ -75,6 +77,7 @@ class Node:
             FencedError: another run took the node id from this one.
             ConflictError, UnavailableError: try again.
         """
+        self.beat_ms = self._clock.boot_ms()
         former = yield from self._membership.take(node, self._clock.now_ms(), member.listeners)
         self.member = replace(member, node=former.node, run=former.run, past=former.past)
         self.leadership = Leadership(former.node, self._lanes, former.past)
@@ -138,8 +141,10 @@ class Node:
         """
         while True:
             yield Wait(self._interval_ms)
+            begun_ms = self._clock.boot_ms()
             try:
                 yield from self._membership.beat()
+                self.beat_ms = begun_ms
             except UnavailableError as error:
                 self._on_error(error)
 

@@ -11,15 +11,18 @@ from lakelog.broker.metrics.gauges import register_gauges
 from lakelog.broker.metrics.prometheus import encode, read_gauges
 from lakelog.catalog import make_namespace
 from lakelog.cli.logs import make_log
+from lakelog.coordination import BucketGroups, shard_of
 from lakelog.groups import Commit, NewOffset, TopicIdPartition
 from lakelog.host import new_id
 from lakelog.journal import new_append
 from lakelog.model import Rules
+from lakelog.names import BROKERS_PREFIX
 from lakelog.store import MemoryStore, run, working
 from lakelog.testing import make_batch
-from tests.unit.broker.site import Client, Site, batch, broker, connect, story
+from tests.unit.broker.site import Client, Site, batch, broker, connect, story, virtual_story
 from tests.unit.broker.test_offsets_topic import commit
 from tests.unit.broker.test_partitions import seal
+from tests.virtual_time import pass_time
 
 SETTINGS = BrokerSettings(listeners=(Listener(port=0),))
 
@@ -79,6 +82,16 @@ STILL = {
     "lakelog_group_refusals_total": "all groups find room: test_hostile.py",
     "lakelog_group_shard_bytes_max": "a setting",
     "lakelog_lane_unanswered_put_seconds": "the store answers: test_readiness.py",
+    "lakelog_members": "there is one broker: the story of two, below",
+    "lakelog_lanes": "a rule of the namespace",
+    "lakelog_lanes_led": "the story of two",
+    "lakelog_lanes_unled": "the story of two",
+    "lakelog_lanes_taken_total": "the story of two",
+    "lakelog_lanes_given_up_total": "the story of two",
+    "lakelog_shards": "fixed when the first is made",
+    "lakelog_shards_held": "the story of two",
+    "lakelog_claims_lost_total": "the story of two",
+    "lakelog_redirects_total": "the story of two",
     "kafka_server_replicamanager_underreplicatedpartitions": "the store copies",
     "kafka_server_replicamanager_offlinereplicacount": "likewise",
     "kafka_controller_kafkacontroller_offlinepartitionscount": "any broker leads",
@@ -139,9 +152,13 @@ async def test_every_metric_moves_when_it_should() -> None:
     assert after["kafka_log_log_size"] > 100
     moved = {name for name, value in after.items() if value != before.get(name, 0.0)}
     bare = {name for name in after if not name.endswith(("_created", "_bucket", "_count", "_sum"))}
+    bare -= AGES
     assert bare - moved == STILL.keys() & bare
     assert STILL.keys() <= set(after) | LABELLED
 
+
+AGES = {"lakelog_view_age_seconds", "lakelog_beat_age_seconds"}
+"""They move by themselves."""
 
 LABELLED = {
     "lakelog_task_deaths_total",
@@ -149,3 +166,99 @@ LABELLED = {
     "lakelog_group_refusals_total",
 }
 """They have no row until something happens."""
+
+
+# ---------------------------------------------------------------------------- of a cluster
+
+
+async def readings(running: Broker) -> dict[str, float]:
+    """Return what a broker tells about the cluster, by name, or by name and state."""
+    metrics = running.services.metrics
+    text, _ = encode(metrics, await read_gauges(metrics))
+    return {
+        sample.labels.get("state", sample.name): sample.value
+        for family in text_string_to_metric_families(text.decode())
+        for sample in family.samples
+    }
+
+
+@virtual_story
+async def test_of_two_brokers_each_tells_its_part() -> None:
+    site = Site(lanes=4)
+    site.create("t", 4)
+    async with broker(site, node_id=1) as one:
+        register_gauges(one.services.metrics, one.services)
+        alone = await readings(one)
+        assert (alone["lakelog_lanes"], alone["lakelog_lanes_led"]) == (4, 4)
+        assert (alone["lakelog_shards"], alone["lakelog_shards_held"]) == (8, 8)
+        assert (alone["serving"], alone["dead"], alone["lakelog_lanes_unled"]) == (1, 0, 0)
+        assert alone["lakelog_lanes_taken_total"] == 4
+        assert alone["kafka_server_replicamanager_leadercount"] == 4
+        async with broker(site, node_id=2) as two:
+            register_gauges(two.services.metrics, two.services)
+            await pass_time(15)
+            mine, theirs = await readings(one), await readings(two)
+            for name in ("lakelog_lanes_led", "kafka_server_replicamanager_leadercount"):
+                assert mine[name] + theirs[name] == 4
+                assert mine[name] > 0 < theirs[name]
+            assert mine["lakelog_shards_held"] + theirs["lakelog_shards_held"] == 8
+            assert mine["serving"] == theirs["serving"] == 2
+            assert mine["lakelog_lanes_given_up_total"] == theirs["lakelog_lanes_taken_total"] > 0
+            assert mine["lakelog_lanes_unled"] == theirs["lakelog_lanes_unled"] == 0
+            assert 0 <= mine["lakelog_beat_age_seconds"] <= 3
+            assert 0 <= mine["lakelog_view_age_seconds"] <= 3
+            site.fails = lambda op: getattr(op, "key", BROKERS_PREFIX).startswith(BROKERS_PREFIX)
+            await pass_time(20)
+            silent = await readings(one)
+            assert silent["lakelog_beat_age_seconds"] > 20
+            site.fails = lambda _: False
+            await pass_time(6)
+        await pass_time(6)
+        again = await readings(one)
+        assert (again["serving"], again["lakelog_lanes_led"]) == (1, 4)
+
+
+@virtual_story
+async def test_a_client_that_is_sent_elsewhere_and_a_shard_that_is_taken_are_counted() -> None:
+    site = Site(lanes=2)
+    site.create("t", 2)
+    async with broker(site, node_id=1) as one, broker(site, node_id=2) as two:
+        register_gauges(one.services.metrics, one.services)
+        await pass_time(15)
+        topic = await one.services.catalog.topic("t")
+        assert topic is not None
+        (elsewhere,) = [at for at in (0, 1) if two.services.cluster.leads(topic.lane(at))]
+        client = await connect(one)
+        assert (await client.produce("t", elsewhere, batch(b"x"))).error_code != 0
+        shard = one.services.coordinator.held()[0]
+        group = next(str(at) for at in range(1000) if shard_of(str(at), 8) == shard)
+        site.do(BucketGroups(new_id()).claim(shard, 8))
+        await one.services.coordinator.confirm([group])
+        await pass_time(1)
+        told = await readings(one)
+        assert told["lakelog_redirects_total"] == 1
+        assert told["lakelog_claims_lost_total"] == 1
+        await client.close()
+
+
+@virtual_story
+async def test_a_group_that_is_coordinated_here_lags_behind_what_is_led_elsewhere() -> None:
+    site = Site(lanes=2)
+    site.create("t", 2)
+    async with broker(site, node_id=1) as one, broker(site, node_id=2) as two:
+        await pass_time(15)
+        topic = await one.services.catalog.topic("t")
+        assert topic is not None
+        (elsewhere,) = [at for at in (0, 1) if two.services.cluster.leads(topic.lane(at))]
+        held = one.services.coordinator.held()
+        group = next(str(at) for at in range(1000) if shard_of(str(at), 8) in held)
+        offset = NewOffset(TopicIdPartition(topic.id, elsewhere), 0)
+        await one.services.coordinator.commit(group, Commit(offsets=(offset,)))
+        client = await connect(two)
+        for written in (1, 2):
+            assert (await client.produce("t", elsewhere, batch(b"x"))).error_code == 0
+            await pass_time(32)
+            (lag,) = one.services.lags.rows()
+            assert (lag.group, lag.records) == (group, written)
+        assert list(two.services.lags.rows()) == []
+        await client.close()

@@ -148,6 +148,8 @@ class Gauge(NamedTuple):
     """Called on the loop: it should take less than 10 ms. With labels it returns pairs: a value for
     each label, and the value."""
     labels: tuple[str, ...] = ()
+    only_rises: bool = False
+    """Whether it is a counter, which somebody else keeps."""
 
 
 @dataclass(slots=True)

@@ -2,14 +2,19 @@
 
 All of it is read from the memory of the broker, on the loop; the store is not asked. Lag and
 ends are capped, because a scrape may not hold the loop: a larger namespace is watched from storage.
+
+Of several brokers each tells of the partitions that it leads and of the groups that it coordinates:
+sums over all of them are right.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 
 from lakelog.broker.metrics.counters import Gauge, Labelled, LogRow, Metrics
 from lakelog.broker.services import Services
+from lakelog.coordination import State
 
 __all__ = ["register_gauges"]
 
@@ -83,14 +88,68 @@ def register_gauges(metrics: Metrics, services: Services) -> None:
         Gauge(
             _REPLICAS + "leadercount",
             "Partitions that this broker leads.",
-            lambda: catalog.count()[1],
+            lambda: catalog.count_on(services.cluster.node.leadership.epochs),
         ),
+        *_cluster_gauges(services),
     ]
     metrics.logs = lambda: islice(_ends(services), ROWS_MAX)
 
 
+def _cluster_gauges(services: Services) -> Iterator[Gauge]:
+    """Yield what is asked about the other brokers, and about what is whose."""
+    cluster, coordinator = services.cluster, services.coordinator
+    node, leading = cluster.node, cluster.leading
+    boot_ms = services.clock.boot_ms
+    for name, help_, read in (
+        (
+            "view_age_seconds",
+            "Since the list of brokers was read.",
+            lambda: (boot_ms() - node.view.begun_ms) / 1000,
+        ),
+        (
+            "beat_age_seconds",
+            "Since the store took a heartbeat of this broker.",
+            lambda: (boot_ms() - node.beat_ms) / 1000,
+        ),
+        ("lanes", "Lanes of the namespace.", lambda: node.leadership.lanes),
+        ("lanes_led", "Lanes that this broker leads.", lambda: len(node.leadership.epochs)),
+        (
+            "lanes_unled",
+            "Lanes that nobody leads, as far as this broker knows.",
+            lambda: sum(node.told(lane) is None for lane in range(node.leadership.lanes)),
+        ),
+        ("shards", "Shards of consumer groups.", lambda: coordinator.shards),
+        ("shards_held", "Shards that this broker holds.", lambda: len(coordinator.held())),
+    ):
+        yield Gauge(f"lakelog_{name}", help_, read)
+    for name, help_, read in (
+        ("lanes_taken", "Times this broker took a lane.", lambda: leading.taken),
+        ("lanes_given_up", "Times it gave one up to another.", lambda: leading.given_up),
+        ("lane_races", "Times another wrote to a lane it leads.", lambda: leading.races),
+        ("claims_lost", "Shards another took from it.", lambda: coordinator.claims_lost),
+    ):
+        yield Gauge(f"lakelog_{name}", help_, read, only_rises=True)
+    yield Gauge(
+        "lakelog_members",
+        "Brokers of the cluster that have not left, by state, as this one sees them.",
+        lambda: _members(services),
+        ("state",),
+    )
+
+
+def _members(services: Services) -> Labelled:
+    view = services.cluster.node.view
+    states = Counter(one.state for one in view.living.values())
+    for state in (State.STARTING, State.SERVING, State.DRAINING):
+        yield (state.value,), states[state]
+    yield ("dead",), len(view.dead)
+    yield ("unreadable",), len(view.unreadable)
+
+
 def _bundles(services: Services) -> Labelled:
     for number, writer in list(services.lanes.items()):
+        if not services.cluster.leads(number):
+            continue  # Its leader knows it better.
         fold, seen = writer.lane.fold, writer.lane.last_look
         if fold is not None and seen is not None:
             yield (str(number),), max(fold.seq + 1 - seen.head.floor, 0)
@@ -100,6 +159,8 @@ def _ends(services: Services) -> Iterator[LogRow]:
     for entry in services.catalog.entries():
         topic = entry.topic
         for index in range(topic.partitions):
+            if not services.cluster.leads(topic.lane(index)):
+                continue  # Likewise.
             end = services.lanes[topic.lane(index)].end((topic.id, index))
             partition = entry.partition(index)
             if end is not None and partition is not None:

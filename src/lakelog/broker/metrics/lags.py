@@ -8,8 +8,12 @@ Ages come from timelines (``offset_timeline``), which cost nothing. What was wri
 broker began to look is read from the store: one batch for each offset that a group stands at, a few
 in a second, and kept for as long as it stands there. So a broker that has just started says nothing
 of a lag rather than zero.
+
+The broker that coordinates a group need not lead what the group reads. Where such a lane ends is
+read from the store now and then, and only while a group here has committed for it.
 """
 
+import asyncio
 from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
@@ -28,6 +32,9 @@ LOOKED_MAX = 50_000
 """Rows that are looked at in a second, those of topics that are gone included."""
 AT_ONCE = 500
 """Rows that are looked at in a turn of the loop."""
+
+ELSEWHERE_MS = 30_000
+"""How often lanes are looked at that other brokers lead. Each bundle there is a request more."""
 
 READS_MAX = 8
 """Offsets whose time is read from the store in a turn."""
@@ -67,13 +74,16 @@ class Lags:
         """Where groups stood when they were looked at last."""
         self._read: dict[tuple[TopicIdPartition, int], int] = {}
         """Times that were read from the store, in milliseconds."""
+        self._elsewhere: dict[int, int | None] = {}
+        """The lanes that others lead and groups here read, and when each was looked at."""
 
     async def look(self) -> None:
         """Take down where partitions end, and read a few times that are missing."""
         now_ms = self._services.clock.now_ms()
         positions: list[_GroupPosition] = []
         timelines: dict[TopicIdPartition, OffsetTimeline] = {}
-        async for one in in_turns(islice(self._looked_at(), LOOKED_MAX), AT_ONCE):
+        elsewhere: set[int] = set()
+        async for one in in_turns(islice(self._looked_at(elsewhere), LOOKED_MAX), AT_ONCE):
             if one is None:
                 continue
             positions.append(one)
@@ -95,6 +105,17 @@ class Lags:
             time_ms = await self._time(one)
             if time_ms is not None:
                 self._read[key] = time_ms
+        await self._look_at(elsewhere)
+
+    async def _look_at(self, elsewhere: set[int]) -> None:
+        """See where lanes end that other brokers lead, if it is time: for the next look."""
+        boot_ms = self._services.clock.boot_ms()
+        looked = {lane: self._elsewhere.get(lane) for lane in elsewhere}
+        due = [lane for lane, at in looked.items() if at is None or boot_ms - at >= ELSEWHERE_MS]
+        self._elsewhere = {lane: boot_ms if lane in due else at for lane, at in looked.items()}
+        # One that does not answer has told so itself, and is asked again in its turn.
+        looks = (self._services.lanes[lane].refresh() for lane in due)
+        await asyncio.gather(*looks, return_exceptions=True)
 
     def rows(self) -> Iterator[Lag]:
         """Yield every group in every partition that it has committed for, as it was last seen."""
@@ -118,8 +139,11 @@ class Lags:
             time_ms = self._read.get((one.partition, one.offset))
         return None if time_ms is None or time_ms < 0 else max(now_ms - time_ms, 0) / 1000
 
-    def _looked_at(self) -> Iterator[_GroupPosition | None]:
-        """Yield something for every row that is looked at; None: no group can lag there."""
+    def _looked_at(self, elsewhere: set[int]) -> Iterator[_GroupPosition | None]:
+        """Yield something for every row that is looked at; None: no group can lag there.
+
+        Lanes among them that other brokers lead are added to a set.
+        """
         services = self._services
         for group, offsets in services.coordinator.stored_offsets():
             yield None  # A group without offsets takes time as well.
@@ -129,8 +153,10 @@ class Lags:
                 if topic is None or index >= topic.partitions or row.offset < 0:
                     yield None
                     continue
-                partition = topic_id, index
-                end = services.lanes[topic.lane(index)].end(partition)
+                partition, lane = (topic_id, index), topic.lane(index)
+                if not services.cluster.leads(lane):
+                    elsewhere.add(lane)
+                end = services.lanes[lane].end(partition)
                 at = group, topic.name, partition, row.offset
                 yield None if end is None else _GroupPosition(*at, end)
 

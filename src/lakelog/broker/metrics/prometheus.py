@@ -82,7 +82,8 @@ def _labelled(
 
 def _read(readings: Readings) -> Iterator[Metric]:
     for gauge, rows in readings.gauges:
-        yield _labelled(GaugeMetricFamily, gauge.name, gauge.help, gauge.labels, rows)
+        kind = CounterMetricFamily if gauge.only_rises else GaugeMetricFamily
+        yield _labelled(kind, gauge.name, gauge.help, gauge.labels, rows)
     for name, help_, field in (
         ("kafka_log_log_logendoffset", "Where it ends.", "end"),
         ("kafka_topic_partition_current_offset", "Likewise, as kafka_exporter has it.", "end"),
@@ -110,6 +111,7 @@ def _simple(metrics: Metrics) -> Iterator[Metric]:
         ("connections_refused", "Refused: too many, or too fast.", metrics.connections_refused),
         ("cache_hits", "Reads that the cache answered.", metrics.cache_hits),
         ("cache_misses", "Reads that it did not.", metrics.cache_misses),
+        ("redirects", "Clients that were told who leads a lane.", metrics.redirects),
         ("loop_stalls", "Times the loop was late by over 50 ms.", metrics.stalls),
         ("loop_stall_seconds", "How late it was then, in all.", metrics.stall_seconds),
         ("keep_passes", "Passes that sealed and retained.", metrics.keep_passes),
