@@ -363,6 +363,12 @@ class Coordinator:
         told = dict(zip(shards, asked, strict=True))
         return {key: one if isinstance(one, Code) else told[one] for key, one in found.items()}
 
+    async def confirm_held(self) -> Code:
+        """See whether this broker has the shards that are here, and say why that is not known."""
+        held = [one for one in self._shards if isinstance(one, Shard) and one.refuses is None]
+        codes = await asyncio.gather(*(one.confirm() for one in held))
+        return max((one for one in codes if one is not Code.NOT_COORDINATOR), default=Code.NONE)
+
     def describe(self, group_id: str) -> Description | Code:
         """Return what an operator may know of a classic group; one that is not there is Dead."""
         found = self._look(group_id)

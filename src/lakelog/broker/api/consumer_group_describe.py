@@ -38,12 +38,13 @@ async def consumer_group_describe(
     services: Services, _: Call, request: ConsumerGroupDescribeRequest
 ) -> Fields:
     """Return what operators may know of some groups."""
-    group_ids = in_turns(dict.fromkeys(map(str, request.group_ids)))
-    return {"groups": [_one(services, group_id) async for group_id in group_ids]}
+    codes = await services.coordinator.confirm(dict.fromkeys(map(str, request.group_ids)))
+    found = in_turns(codes.items())
+    return {"groups": [_one(services, *group) async for group in found]}
 
 
-def _one(services: Services, group_id: str) -> Fields:
-    found = services.coordinator.consumer_group(group_id)
+def _one(services: Services, group_id: str, code: Code) -> Fields:
+    found = services.coordinator.consumer_group(group_id) if code is Code.NONE else code
     if isinstance(found, ConsumerGroup):
         return _described(services, found)
     message = None

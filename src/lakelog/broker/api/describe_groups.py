@@ -3,7 +3,8 @@
 Behaviour
     Metadata and assignments are shown while a group is stable. A group that is not there is Dead,
     and so is one of the newer protocol: ConsumerGroupDescribe shows those. A group that is named
-    twice is shown once: its members may have said megabytes.
+    twice is shown once: its members may have said megabytes. It is shown after asking the store
+    whether this broker still has the group.
 
 Not done
     Authorized operations: there is nothing to be authorized by yet.
@@ -27,12 +28,13 @@ SAYS_MISSING_FROM = 6
 
 async def describe_groups(services: Services, call: Call, request: DescribeGroupsRequest) -> Fields:
     """Return what operators may know of some groups."""
-    group_ids = in_turns(dict.fromkeys(request.groups))
-    return {"groups": [_one(services, call, group_id) async for group_id in group_ids]}
+    codes = await services.coordinator.confirm(dict.fromkeys(request.groups))
+    found = in_turns(codes.items())
+    return {"groups": [_one(services, call, *group) async for group in found]}
 
 
-def _one(services: Services, call: Call, group_id: str) -> Fields:
-    found = services.coordinator.describe(group_id)
+def _one(services: Services, call: Call, group_id: str, code: Code) -> Fields:
+    found = services.coordinator.describe(group_id) if code is Code.NONE else code
     if isinstance(found, Code):
         nothing = {"group_state": "", "protocol_type": "", "protocol_data": "", "members": []}
         return {"error_code": ErrorCode(found), "group_id": group_id, **nothing}

@@ -1,7 +1,8 @@
 """ListGroups (key 16, versions 0 to 5).
 
 Behaviour
-    Groups of this broker, of the types "classic" and "consumer". Filters take no notice of case.
+    Groups that this broker coordinates, of the types "classic" and "consumer", after asking the
+    store whether it still does: clients ask every broker. Filters take no notice of case.
 
 Versions
     4 adds states, 5 types.
@@ -11,6 +12,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.list_groups.v5.request import ListGroupsRequest
 
 from lakelog.broker.services import Call, Services
+from lakelog.groups import Code
 from lakelog.wire import Fields
 
 __all__ = ["list_groups"]
@@ -20,7 +22,9 @@ async def list_groups(services: Services, _: Call, request: ListGroupsRequest) -
     """Return the groups in some states."""
     states = {state.strip().lower() for state in request.states_filter}
     types = {kind.strip().lower() for kind in request.types_filter}
+    unconfirmed = await services.coordinator.confirm_held()
     code, groups = services.coordinator.list_groups()
+    code = unconfirmed if code is Code.NONE else code
     return {
         "error_code": ErrorCode(code),
         "groups": [
