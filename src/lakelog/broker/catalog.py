@@ -196,17 +196,16 @@ class Catalog:
 
     def gone(self, topic: Topic) -> ErrorCode:
         """Return what is told of a topic that was here, and whose lane or manifest says that it was
-        deleted: it may have been made anew. So clients ask again, and meanwhile the store is asked.
+        deleted: it may have been made anew. So clients ask again, and then the store has been asked
+        if nothing is known of it.
         """
-        entry = self._ids_known.get(topic.id)
-        if entry is None:
-            return ErrorCode.unknown_topic_or_partition
-        self._tasks.once("topic read again", self._read_gone(entry))
+        if topic.id in self._ids_known:
+            self._tasks.once("topic read again", self._read_gone(topic.name))
         return ErrorCode.not_leader_or_follower
 
-    async def _read_gone(self, entry: Entry) -> None:
+    async def _read_gone(self, name: str) -> None:
         try:
-            await self.read_again(entry)
+            await self._lookups.name(name)
         except LakelogError as error:
             self._on_error(error)
 
