@@ -31,13 +31,16 @@ from lakelog.coordination import (
     State,
     owners_of,
 )
-from lakelog.errors import FencedError, LakelogError, UnavailableError
+from lakelog.errors import ConflictError, FencedError, LakelogError, UnavailableError
 from lakelog.journal import Outcome, Stored, Touch
 from lakelog.ports import Clock, Ids
-from lakelog.store import Op, PerformAsync, Work, run_async, working_async
+from lakelog.store import Op, PerformAsync, Work, retrying_async, run_async, working_async
 from lakelog.wire import CurrentLeader, MetadataBroker, MetadataPartition
 
 __all__ = ["Cluster"]
+
+JOINS_MAX, JOIN_S = 5, 0.5
+"""How often a broker tries to become a member, and how long it waits in between."""
 
 LEAVE_S_MAX = 2.0
 """For each word of farewell: a store that does not take it at once may never."""
@@ -102,7 +105,8 @@ class Cluster:
         self._run, self._rack = run, rack
         self._clock, self._ids, self._tasks, self._metrics = clock, ids, tasks, metrics
         self._on_error = on_error
-        self._perform = working_async(partial(_within, perform, heartbeat_ms / 1000))
+        self._perform_once = partial(_within, perform, heartbeat_ms / 1000)
+        self._perform = working_async(self._perform_once)
         self.node = Node(
             BucketMembership(run, heartbeat_ms),
             clock=clock,
@@ -128,14 +132,24 @@ class Cluster:
         Raises:
             LakelogError: the store does not answer, or the node id cannot be had.
         """
-        self._lost = asyncio.get_running_loop().create_future()
         listeners = {name: f"{host}:{port}" for name, (host, port) in advertised.items()}
         me = Member(
             node=-1, run=self._run, listeners=listeners, rack=self._rack, version=__version__
         )
-        await run_async(self.node.join(node_id, me), self._perform)
+        await self._join(node_id, me)
+        self._lost = asyncio.get_running_loop().create_future()
         self._tasks.keep("beats", partial(self._living, self.node.beats))
         self._tasks.keep("members", partial(self._living, self.node.lists))
+
+    async def _join(self, node_id: int | None, me: Member) -> None:
+        patient = working_async(retrying_async(self._perform_once))
+        for _ in range(JOINS_MAX - 1):
+            try:
+                return await run_async(self.node.join(node_id, me), patient)
+            except (UnavailableError, ConflictError) as error:
+                self._on_error(error)
+                await asyncio.sleep(JOIN_S)
+        return await run_async(self.node.join(node_id, me), patient)
 
     async def begin(self) -> None:
         """Take the lanes that this broker should lead, and let others know that it serves.

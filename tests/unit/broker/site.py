@@ -1,6 +1,7 @@
-"""A broker in this process, on a store in memory, and a client that knows nothing of lakelog.
+"""Brokers in this process, on a store in memory, and a client that knows nothing of lakelog.
 
 site      a namespace, and a store that can be frozen, counted, and written by somebody else
+machine   what one of several brokers runs on: it can be killed, sleep, and be cut off
 client    one socket: requests written by kio, answers read by kio, pipelined at will
 """
 
@@ -41,6 +42,7 @@ from tests.virtual_time import VirtualClock, run_virtually
 __all__ = [
     "NOON",
     "Client",
+    "Machine",
     "Site",
     "batch",
     "broker",
@@ -159,6 +161,55 @@ class Site(MemoryStore):
                     values += [record.value or b"" for record in found.records]
                 offset = chunk.next_offset
         return values
+
+
+class Machine:
+    """What one broker runs on. It is the broker's way to the store."""
+
+    def __init__(self, site: Site) -> None:
+        self.site, self.url = site, site.url
+        self.fails: Callable[[Op], bool] = lambda _: False
+        self._running: Broker | None = None
+        self._waits: Callable[[Op], bool] = lambda _: False
+        self._awake = asyncio.Event()
+
+    def perform(self, op: Op) -> Any:
+        """Perform one operation in a thread."""
+        return self.site.perform(op)
+
+    async def perform_async(self, op: Op) -> Any:
+        """Perform one operation, when the machine is awake, and answer when it is."""
+        await self._wait_for(op)
+        if self.fails(op):
+            raise UnavailableError("the network is out: retry")
+        answer = await self.site.perform_async(op)
+        await self._wait_for(op)
+        return answer
+
+    async def _wait_for(self, op: Op) -> None:
+        while self._waits(op):
+            await self._awake.wait()
+
+    def runs(self, running: Broker) -> None:
+        """Take note of the broker that runs here."""
+        self._running = running
+
+    def sleep(self, waits: Callable[[Op], bool] = lambda _: True) -> None:
+        """Send nothing, or nothing of a kind, and take in no answers to it until it is woken up."""
+        self._awake = asyncio.Event()
+        self._waits = waits
+
+    def wake(self) -> None:
+        """Go on with what was to be sent, and with what has been answered."""
+        self._waits = lambda _: False
+        self._awake.set()
+
+    def kill(self) -> None:
+        """End it as power does: nothing that it sends arrives any more, and clients are cut off."""
+        self.sleep()
+        assert self._running is not None
+        for connection in list(self._running._connections):
+            connection.drop("the machine was killed")
 
 
 def batch(
@@ -431,6 +482,7 @@ def _built(kind: Any, given: dict[str, Any]) -> Any:
 async def broker(
     site: Site,
     *,
+    machine: Machine | None = None,
     limits: Limits | None = None,
     flush: FlushSettings | None = None,
     clock: Clock | None = None,
@@ -460,7 +512,10 @@ async def broker(
         processors=[note],
         wrapper_class=structlog.make_filtering_bound_logger(0),
     )
-    async with run_broker(site, told, log, clock=clock or VirtualClock(), ids=ids) as running:
+    store, clock = machine or site, clock or VirtualClock()
+    async with run_broker(store, told, log, clock=clock, ids=ids) as running:
+        if machine is not None:
+            machine.runs(running)
         yield running
     assert not [event for event in site.log if event["event"] == "a bug"], site.log
 
