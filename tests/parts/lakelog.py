@@ -64,7 +64,7 @@ class Lakelog:
     def wait(self) -> None:
         """Wait until it says that it is ready."""
         assert self._process is not None
-        self._process.wait_until(self._is_ready, within_s=START_S)
+        self._process.wait_until(self.is_ready, within_s=START_S)
 
     def leave(self) -> None:
         """Ask it to end in good order, without waiting."""
@@ -106,7 +106,8 @@ class Lakelog:
             answer = link.getresponse()
             return answer.status, answer.read().decode()
 
-    def _is_ready(self) -> bool:
+    def is_ready(self) -> bool:
+        """Whether it says that clients should come."""
         try:
             return self.get("/readyz")[0] == http.HTTPStatus.OK
         except (OSError, http.client.HTTPException):

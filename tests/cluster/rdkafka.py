@@ -1,0 +1,280 @@
+"""A worker with librdkafka: a producer, members of a group, and somebody who asks for its offsets.
+
+    python -m tests.cluster.rdkafka PLAN DIARY
+
+It does what ``workers.Plan`` says, and writes what it sees into its diary (``history``). A line on
+standard input tells it what to do next: ``quiet`` (send no more, and wait for all answers), or
+``end``.
+
+Settings are librdkafka's own, but for idempotence: what a user gets who changes nothing.
+"""
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+
+from tests.cluster.history import Diary, value_of
+from tests.cluster.workers import COMMIT_S, OBSERVE_S, Plan
+
+POLL_S = 0.01
+ASKED_S = 60.0
+_QUIET = {"log_level": 0}
+_REPLACED = (
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.STALE_MEMBER_EPOCH,
+    KafkaError.FENCED_MEMBER_EPOCH,
+    KafkaError._ASSIGNMENT_LOST,
+)
+"""What a member is told whose partitions are another's by now: it reads on from what it is given,
+and its application has nothing to do."""
+
+_ASK_AGAIN = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
+"""What librdkafka hands to whoever asks for offsets, after it has looked for the coordinator."""
+
+
+class Sending:
+    """Sends numbers, so many in a second, to all partitions by turns."""
+
+    def __init__(self, plan: Plan, diary: Diary, quiet: threading.Event) -> None:
+        self._plan, self._diary, self._quiet = plan, diary, quiet
+        self._lines: list[tuple[object, ...]] = []
+
+    def run(self) -> None:
+        plan, sent = self._plan, 0
+        producer = Producer(
+            {
+                **_QUIET,
+                "bootstrap.servers": plan.bootstrap,
+                "client.id": plan.name,
+                "enable.idempotence": True,
+                "error_cb": self._complain,
+            }
+        )
+        began = self._diary.now()
+        while not self._quiet.is_set():
+            due = int((self._diary.now() - began) * plan.rate)
+            while sent < due:
+                partition = sent % plan.partitions
+                self._lines.append(("sent", self._diary.now(), plan.name, sent, partition))
+                try:
+                    producer.produce(
+                        plan.topic,
+                        value_of(plan.name, sent).encode(),
+                        partition=partition,
+                        on_delivery=self._delivered,
+                    )
+                except BufferError:
+                    self._lines.pop()
+                    break
+                sent += 1
+            producer.poll(POLL_S)
+            self._write()
+        while len(producer):
+            producer.flush(0.5)
+            self._write()
+        self._diary.write("quiet", self._diary.now(), plan.name)
+
+    def _write(self) -> None:
+        lines, self._lines = self._lines, []
+        if lines:
+            self._diary.write_all(lines)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        now, name = self._diary.now(), self._plan.name
+        value = message.value()
+        assert value is not None
+        number = int(value.decode().rpartition(":")[2])
+        if error is not None:
+            self._lines.append(("refused", now, name, number, error.name()))
+        else:
+            place = (message.partition(), message.offset())
+            self._lines.append(("acked", now, name, number, *place))
+
+    def _complain(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._lines.append(
+                ("error", self._diary.now(), self._plan.name, f"fatal: {error.name()}")
+            )
+
+
+class Reading:
+    """One member: reads, and commits what it has read, all the while."""
+
+    def __init__(self, plan: Plan, member: int, diary: Diary, end: threading.Event) -> None:
+        self._plan, self._diary, self._end = plan, diary, end
+        self._name = f"{plan.group}/{member}"
+        self._next: dict[int, int] = {}
+        self._begun: dict[int, float] = {}
+        """Of partitions of which nothing has been read yet: when they were given."""
+        self._consumer = Consumer(
+            {
+                **_QUIET,
+                "bootstrap.servers": plan.bootstrap,
+                "client.id": f"{plan.name}-{member}",
+                "group.id": plan.group,
+                "group.protocol": plan.protocol,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+            }
+        )
+
+    def run(self) -> None:
+        consumer = self._consumer
+        consumer.subscribe(
+            [self._plan.topic],
+            on_assign=self._assigned,
+            on_revoke=self._revoked,
+            on_lost=self._lost,
+        )
+        due = self._diary.now() + COMMIT_S
+        while not self._end.is_set():
+            self._take(consumer.consume(500, 0.1))
+            if self._diary.now() >= due:
+                self._commit()
+                due = self._diary.now() + COMMIT_S
+        self._commit()
+        consumer.close()
+
+    def _take(self, messages: Sequence[Message]) -> None:
+        lines: list[tuple[object, ...]] = []
+        now = self._diary.now()
+        for message in messages:
+            error, value = message.error(), message.value()
+            partition, offset = message.partition(), message.offset()
+            if error is not None or value is None or partition is None or offset is None:
+                lines.append(("error", now, self._name, f"read: {error and error.name()}"))
+                continue
+            if partition in self._begun:
+                begun = self._begun.pop(partition)
+                # It begins where the coordinator says, or at 0 if that says nothing.
+                lines.append(("fetched", begun, now, self._plan.group, {partition: offset or -1}))
+            lines.append(("read", now, self._name, partition, offset, value.decode()))
+            self._next[partition] = offset + 1
+        if lines:
+            self._diary.write_all(lines)
+
+    def _commit(self) -> None:
+        if not self._next:
+            return
+        topic, begun = self._plan.topic, self._diary.now()
+        wanted = [TopicPartition(topic, number, offset) for number, offset in self._next.items()]
+        self._next = {}
+        try:
+            done = self._consumer.commit(offsets=wanted, asynchronous=False)
+        except KafkaException as error:
+            self._failed(error.args[0])
+            return
+        offsets = {one.partition: one.offset for one in done if one.error is None}
+        for one in done:
+            if one.error is not None:
+                self._failed(one.error)
+        if offsets:
+            self._diary.write("committed", begun, self._diary.now(), self._plan.group, offsets)
+
+    def _failed(self, error: KafkaError) -> None:
+        if error.code() not in _REPLACED:
+            self._diary.write("error", self._diary.now(), self._name, f"commit: {error.name()}")
+
+    def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        now = self._diary.now()
+        numbers = [one.partition for one in partitions]
+        self._begun |= dict.fromkeys(numbers, now)
+        self._diary.write("assigned", now, self._name, numbers)
+
+    def _revoked(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._commit()
+        self._forget(partitions)
+
+    def _lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._forget(partitions)
+
+    def _forget(self, partitions: list[TopicPartition]) -> None:
+        numbers = [one.partition for one in partitions]
+        for number in numbers:
+            self._next.pop(number, None)
+            self._begun.pop(number, None)
+        self._diary.write("revoked", self._diary.now(), self._name, numbers)
+
+
+class Observing:
+    """Asks for the offsets of a group of which it is no member, and keeps its coordinator."""
+
+    def __init__(self, plan: Plan, diary: Diary, end: threading.Event) -> None:
+        self._plan, self._diary, self._end = plan, diary, end
+
+    def run(self) -> None:
+        plan = self._plan
+        consumer = Consumer({**_QUIET, "bootstrap.servers": plan.bootstrap, "group.id": plan.group})
+        wanted = [TopicPartition(plan.topic, number) for number in range(plan.partitions)]
+        while not self._end.wait(OBSERVE_S):
+            begun = self._diary.now()
+            try:
+                found = consumer.committed(wanted, timeout=ASKED_S)
+            except KafkaException as error:
+                if error.args[0].code() not in _ASK_AGAIN:
+                    what = f"offsets: {error.args[0].name()}"
+                    self._diary.write("error", self._diary.now(), f"{plan.group}/observer", what)
+                continue
+            offsets = {one.partition: max(one.offset, -1) for one in found if one.error is None}
+            self._diary.write("fetched", begun, self._diary.now(), plan.group, offsets)
+        consumer.close()
+
+
+def main() -> None:
+    plan = Plan(**json.loads(sys.argv[1]))
+    diary = Diary(Path(sys.argv[2]))
+    quiet, end = threading.Event(), threading.Event()
+    parts: list[Callable[[], None]] = []
+    if plan.rate:
+        parts.append(Sending(plan, diary, quiet).run)
+    parts += [Reading(plan, member, diary, end).run for member in range(plan.members)]
+    if plan.members:
+        parts.append(Observing(plan, diary, end).run)
+    threads = [threading.Thread(target=_told(part, plan, diary)) for part in parts]
+    for thread in threads:
+        thread.start()
+    for line in sys.stdin:
+        if line.strip() == "quiet":
+            quiet.set()
+        if line.strip() == "end":
+            break
+    quiet.set()
+    end.set()
+    for thread in threads:
+        thread.join()
+
+
+def _told(part: Callable[[], None], plan: Plan, diary: Diary) -> Callable[[], None]:
+    """Let an end that nobody asked for be an error that an application sees."""
+
+    def run() -> None:
+        try:
+            part()
+        except BaseException as error:
+            what: Any = repr(error)[:200]
+            diary.write("error", diary.now(), plan.name, f"ended: {what}")
+            raise
+
+    return run
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""Real clients in processes of their own: what each is to do, and how it is started.
+
+A worker takes its plan as JSON and the path of its diary, and then lines on its standard input:
+``quiet`` and ``end``. There is one with librdkafka (``rdkafka``) and one with the Java client
+(``java/Worker.java``), and they do the same.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.cluster.history import Diary
+from tests.parts.archives import quick_kafka
+from tests.parts.jars import compiled
+from tests.parts.jvm import java
+from tests.parts.process import mortal
+from tests.patience import LateError
+
+__all__ = ["COMMIT_S", "KINDS", "OBSERVE_S", "Plan", "Worker"]
+
+COMMIT_S = 0.5
+"""How often a member commits."""
+OBSERVE_S = 0.2
+"""How long after an answer offsets are asked for again."""
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a worker does."""
+
+    name: str
+    """Of the producer: what its records begin with."""
+    bootstrap: str
+    topic: str
+    partitions: int
+    rate: float = 100.0
+    """Records in a second; 0: there is no producer."""
+    members: int = 2
+    group: str = ""
+    protocol: str = "classic"
+
+
+def _rdkafka() -> list[str]:
+    return [sys.executable, "-m", "tests.cluster.rdkafka"]
+
+
+def _java() -> list[str]:
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
+    classes = compiled("cluster", _HERE / "java" / "Worker.java")
+    return [java(), *quick_kafka(), "-Xmx256m", quiet, "-cp", classes, "Worker"]
+
+
+KINDS: Mapping[str, Callable[[], list[str]]] = {"rdkafka": _rdkafka, "java": _java}
+
+
+class Worker:
+    """One process that runs, and its diary."""
+
+    def __init__(self, kind: str, plan: Plan, folder: Path) -> None:
+        self.plan = plan
+        self.diary = Diary(folder / f"{plan.name}.diary")
+        self._errors = folder / f"{plan.name}.err"
+        argv = mortal([*KINDS[kind](), json.dumps(asdict(plan)), str(self.diary.path)])
+        with self._errors.open("ab") as errors:
+            self._process = subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=errors, stderr=errors, text=True
+            )
+
+    def tell(self, what: str) -> None:
+        """Tell it to be quiet, or to end."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{what}\n")
+        self._process.stdin.flush()
+
+    def check(self) -> None:
+        """It runs: one that has ended by itself is a broken test, and is quoted."""
+        status = self._process.poll()
+        assert status is None, f"{self.plan.name} ended with {status}: {self._last_words()}"
+
+    def end(self, within_s: float = 60) -> None:
+        """Let it end in good order."""
+        self.tell("end")
+        try:
+            status = self._process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise LateError(f"{self.plan.name} did not end: {self._last_words()}") from None
+        assert status == 0, f"{self.plan.name} ended with {status}: {self._last_words()}"
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+    def _last_words(self) -> str:
+        return self._errors.read_text(errors="replace")[-2000:]
