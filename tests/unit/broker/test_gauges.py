@@ -11,13 +11,20 @@ from lakelog.broker.metrics.gauges import register_gauges
 from lakelog.broker.metrics.prometheus import encode, read_gauges
 from lakelog.catalog import make_namespace
 from lakelog.cli.logs import make_log
-from lakelog.coordination import BucketGroups, shard_of
+from lakelog.coordination import (
+    BucketGroups,
+    Member,
+    State,
+    encode_member,
+    owners_of,
+    shard_of,
+)
 from lakelog.groups import Commit, NewOffset, TopicIdPartition
 from lakelog.host import new_id
-from lakelog.journal import new_append
+from lakelog.journal import Touch, append, new_append
 from lakelog.model import Rules
-from lakelog.names import BROKERS_PREFIX
-from lakelog.store import MemoryStore, run, working
+from lakelog.names import BROKERS_PREFIX, member_key
+from lakelog.store import MemoryStore, put_if_absent, run, working
 from lakelog.testing import make_batch
 from tests.unit.broker.site import Client, Site, batch, broker, connect, story, virtual_story
 from tests.unit.broker.test_offsets_topic import commit
@@ -94,8 +101,8 @@ STILL = {
     "lakelog_redirects_total": "the story of two",
     "kafka_server_replicamanager_underreplicatedpartitions": "the store copies",
     "kafka_server_replicamanager_offlinereplicacount": "likewise",
-    "kafka_controller_kafkacontroller_offlinepartitionscount": "any broker leads",
-    "kafka_controller_kafkacontroller_activecontrollercount": "the bucket decides",
+    "kafka_controller_kafkacontroller_offlinepartitionscount": "the story of one that is killed",
+    "kafka_controller_kafkacontroller_activecontrollercount": "the story of two",
 }
 """Metrics that the story below does not move, and why."""
 
@@ -182,6 +189,10 @@ async def readings(running: Broker) -> dict[str, float]:
     }
 
 
+CONTROLLERS = "kafka_controller_kafkacontroller_activecontrollercount"
+OFFLINE = "kafka_controller_kafkacontroller_offlinepartitionscount"
+
+
 @virtual_story
 async def test_of_two_brokers_each_tells_its_part() -> None:
     site = Site(lanes=4)
@@ -203,6 +214,7 @@ async def test_of_two_brokers_each_tells_its_part() -> None:
                 assert mine[name] > 0 < theirs[name]
             assert mine["lakelog_shards_held"] + theirs["lakelog_shards_held"] == 8
             assert mine["serving"] == theirs["serving"] == 2
+            assert (mine[CONTROLLERS], theirs[CONTROLLERS]) == (1, 0)
             assert mine["lakelog_lanes_given_up_total"] == theirs["lakelog_lanes_taken_total"] > 0
             assert mine["lakelog_lanes_unled"] == theirs["lakelog_lanes_unled"] == 0
             assert 0 <= mine["lakelog_beat_age_seconds"] <= 3
@@ -216,6 +228,31 @@ async def test_of_two_brokers_each_tells_its_part() -> None:
         await pass_time(6)
         again = await readings(one)
         assert (again["serving"], again["lakelog_lanes_led"]) == (1, 4)
+
+
+@virtual_story
+async def test_what_a_broker_led_that_is_dead_is_offline_until_another_leads_it() -> None:
+    site = Site(lanes=2)
+    site.create("t", 6)
+    (lane,) = [lane for lane, owner in owners_of((2, 9), 2, "lane").items() if owner == 9]
+    (touched,) = site.do(append(site.lane(lane), [Touch()]))
+    run_ = site.lane(lane).writer
+    other = Member(node=9, run=run_, state=State.SERVING, epochs={lane: touched.epoch})
+    site.do(put_if_absent(member_key(9), encode_member(other)))
+    async with broker(site, node_id=2) as one:
+        register_gauges(one.services.metrics, one.services)
+        await one.services.cluster.look()
+        alive = await readings(one)
+        assert (alive["serving"], alive["dead"], alive[OFFLINE]) == (2, 0, 0)
+        site.fails = lambda op: getattr(op, "key", "").endswith(".bundle")
+        await pass_time(15)
+        dead = await readings(one)
+        assert (dead["serving"], dead["dead"]) == (1, 1)
+        assert (dead["lakelog_lanes_unled"], dead[OFFLINE]) == (1, 3)
+        site.fails = lambda _: False
+        await pass_time(15)
+        again = await readings(one)
+        assert (again["lakelog_lanes_led"], again[OFFLINE]) == (2, 0)
 
 
 @virtual_story

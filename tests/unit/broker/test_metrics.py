@@ -29,7 +29,6 @@ def test_a_broker_that_did_nothing_says_so() -> None:
     samples = told(Metrics())
     assert samples["lakelog_bytes_in_total", ()] == 0
     assert samples["lakelog_connections", ()] == 0
-    assert samples["kafka_controller_kafkacontroller_activecontrollercount", ()] == 1
     assert samples["kafka_server_replicamanager_underreplicatedpartitions", ()] == 0
     assert samples["process_resident_memory_bytes", ()] > 0
 

@@ -30,6 +30,7 @@ _LAGS = (
 
 _LAG_LABELS = ("consumergroup", "topic", "partition")
 _REPLICAS = "kafka_server_replicamanager_"
+_CONTROLLER = "kafka_controller_kafkacontroller_"
 
 
 def register_gauges(metrics: Metrics, services: Services) -> None:
@@ -116,7 +117,7 @@ def _cluster_gauges(services: Services) -> Iterator[Gauge]:
         (
             "lanes_unled",
             "Lanes that nobody leads, as far as this broker knows.",
-            lambda: sum(node.told(lane) is None for lane in range(node.leadership.lanes)),
+            lambda: len(_unled(services)),
         ),
         ("shards", "Shards of consumer groups.", lambda: coordinator.shards),
         ("shards_held", "Shards that this broker holds.", lambda: len(coordinator.held())),
@@ -129,12 +130,32 @@ def _cluster_gauges(services: Services) -> Iterator[Gauge]:
         ("claims_lost", "Shards another took from it.", lambda: coordinator.claims_lost),
     ):
         yield Gauge(f"lakelog_{name}", help_, read, only_rises=True)
+    # There is no controller. One broker says that it is, so that sums are as Kafka's.
+    yield Gauge(
+        _CONTROLLER + "activecontrollercount",
+        "1 at the broker with the lowest id.",
+        lambda: int(_is_first(services)),
+    )
+    yield Gauge(
+        _CONTROLLER + "offlinepartitionscount",
+        "Partitions that nobody leads; told by that broker.",
+        lambda: services.catalog.count_on(_unled(services)) if _is_first(services) else 0,
+    )
     yield Gauge(
         "lakelog_members",
         "Brokers of the cluster that have not left, by state, as this one sees them.",
         lambda: _members(services),
         ("state",),
     )
+
+
+def _unled(services: Services) -> list[int]:
+    node = services.cluster.node
+    return [lane for lane in range(node.leadership.lanes) if node.told(lane) is None]
+
+
+def _is_first(services: Services) -> bool:
+    return services.cluster.node_id == min(services.cluster.node.view.serving, default=-1)
 
 
 def _members(services: Services) -> Labelled:

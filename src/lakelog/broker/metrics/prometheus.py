@@ -212,8 +212,6 @@ def _kafka(metrics: Metrics) -> Iterator[Metric]:
     for name, help_, value in (
         ("server_replicamanager_underreplicatedpartitions", "None: the store copies.", 0),
         ("server_replicamanager_offlinereplicacount", "None: the store copies.", 0),
-        ("controller_kafkacontroller_offlinepartitionscount", "None: any broker leads.", 0),
-        ("controller_kafkacontroller_activecontrollercount", "The bucket decides.", 1),
     ):
         yield GaugeMetricFamily(f"kafka_{name}", help_, value=value)
 
