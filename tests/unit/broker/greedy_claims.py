@@ -30,11 +30,11 @@ class GreedyClaims(Claims):
     ) -> None:
         alone = cast("Cluster", SimpleNamespace(node=None, node_id=NODE_ID, heartbeat_ms=3_000))
         super().__init__(store, perform, cluster=alone, clock=VirtualClock(), on_error=on_error)
-        self.lost: set[int] = set()
+        self.taken: set[int] = set()
         """The shards that others have taken. A story that wants them back clears it."""
 
     def is_mine(self, shard: int, shards: int) -> bool:  # noqa: ARG002
-        return shard not in self.lost
+        return shard not in self.taken
 
     async def claim(self, shard: int, shards: int) -> ClaimedShard | None:
         try:
@@ -44,7 +44,7 @@ class GreedyClaims(Claims):
             return None
 
     async def fenced(self, shard: int) -> None:
-        self.lost.add(shard)
+        self.taken.add(shard)
 
     async def find(self, shard: int, shards: int) -> int | None:  # noqa: ARG002
         return NODE_ID

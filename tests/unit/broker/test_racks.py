@@ -24,7 +24,9 @@ def rack_of(running: Broker) -> str:
     return running.services.settings.rack or ""
 
 
-async def fetched(client: Client, offset: int, rack: str) -> tuple[list[tuple[int, bytes]], int]:
+async def fetched(
+    client: Client, offset: int, rack: str
+) -> tuple[list[tuple[int, bytes | None]], int]:
     row = await client.fetch_one("t", 0, offset, rack=rack)
     return records(row.records or b""), row.preferred_read_replica
 

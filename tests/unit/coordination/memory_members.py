@@ -1,11 +1,14 @@
 """Members in memory: a second maker of the contract, so that its suite is not about the bucket."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakelog.coordination import Member, State, View
 from lakelog.coordination.liveness import Liveness
 from lakelog.errors import FencedError
 from lakelog.store import Work
+
+NOWHERE: Mapping[str, str] = {}
 
 
 @dataclass
@@ -26,7 +29,7 @@ class MemoryMembership:
         self._view = View()
 
     def take(
-        self, node: int | None, now_ms: int, listeners: Mapping[str, str] = MappingProxyType({})
+        self, node: int | None, now_ms: int, listeners: Mapping[str, str] = NOWHERE
     ) -> Work[Member]:
         del now_ms
         yield from ()

@@ -100,16 +100,31 @@ def test_members_see_each_other_as_they_announced_themselves(cluster: Cluster) -
 
 def test_without_a_wish_the_lowest_free_node_id_is_taken(cluster: Cluster) -> None:
     taken = [cluster.started()[1].node for _ in range(3)]
-    assert taken == [0, 1, 2]
-    cluster.started(4)
-    assert [cluster.started()[1].node for _ in range(2)] == [3, 5]
+    assert taken == [1, 2, 3]
+    cluster.started(5)
+    assert [cluster.started()[1].node for _ in range(2)] == [4, 6]
 
 
 def test_a_node_id_that_was_left_is_free_at_once(cluster: Cluster) -> None:
     cluster.started()
     broker, member = cluster.started()
     cluster.do(broker.announce(replace(member, state=State.LEFT)))
-    assert cluster.started()[1].node == 1
+    assert cluster.started()[1].node == 2
+
+
+def test_whoever_has_the_addresses_of_another_is_that_one_again(cluster: Cluster) -> None:
+    """Two processes cannot listen at the same place: the other one was killed."""
+    addresses = {"PLAINTEXT": "here:9092", "OUTSIDE": "there:9093"}
+    cluster.started()
+    former, member = cluster.started()
+    cluster.do(former.announce(replace(member, listeners=addresses, epochs={3: 7})))
+    for listeners, node in ((addresses, 2), ({"PLAINTEXT": "here:9092"}, 3), ({}, 4)):
+        again = cluster.broker()
+        taken = cluster.do(again.take(None, cluster.now_ms, listeners))
+        assert taken.node == node
+        assert taken.past == ({3: 7} if node == 2 else {})
+    with pytest.raises(FencedError):
+        cluster.do(former.beat())
 
 
 def test_whoever_has_left_is_in_no_view(cluster: Cluster) -> None:
@@ -339,9 +354,9 @@ def _old(cluster: Cluster, before: Page, op: Op) -> Any:
 def test_a_node_id_without_a_beat_for_an_hour_is_free(bucket: Cluster) -> None:
     bucket.started()
     bucket.now_ms += HOUR_MS - 1
-    assert bucket.started()[1].node == 1
+    assert bucket.started()[1].node == 2
     bucket.now_ms += 2
-    assert bucket.started()[1].node == 0
+    assert bucket.started()[1].node == 1
 
 
 def test_of_two_that_want_the_same_free_id_one_gets_the_next(bucket: Cluster) -> None:
@@ -349,12 +364,12 @@ def test_of_two_that_want_the_same_free_id_one_gets_the_next(bucket: Cluster) ->
     raced: list[Member] = []
 
     def perform(op: Op) -> Any:
-        if isinstance(op, PutIfAbsent) and op.key == beat_key(0) and not raced:
+        if isinstance(op, PutIfAbsent) and op.key == beat_key(1) and not raced:
             raced.append(bucket.do(second.take(None, bucket.now_ms)))
         return bucket.store.perform(op)
 
     mine = bucket.do(first.take(None, bucket.now_ms), perform)
-    assert (raced[0].node, mine.node) == (0, 1)
+    assert (raced[0].node, mine.node) == (1, 2)
 
 
 @pytest.mark.parametrize("node", [-1, 2**31])
