@@ -160,31 +160,29 @@ class Cluster:
         await run_async(self._leading.begin(), self._perform)
         self._tasks.keep("lane probes", partial(self._living, self._leading.probes))
 
-    async def drain(self, drain_ms: int) -> None:
+    async def drain(self, within_ms: int) -> None:
         """Serve until others lead what this broker leads, for a while."""
-        if not self.is_member:
-            return
-        try:
-            async with asyncio.timeout(drain_ms / 1000 + LEAVE_S_MAX):
-                await run_async(self._leading.drain(drain_ms), self._perform)
-        except (LakelogError, TimeoutError) as error:
-            self._tell_no_farewell(error)
+        if await self._tell(State.DRAINING):
+            await run_async(self._leading.hand_over(within_ms), self._perform)
 
     async def leave(self) -> None:
         """Say that this broker has gone."""
+        await self._tell(State.LEFT)
+
+    async def _tell(self, state: State) -> bool:
+        """Let the others know, if the store takes it soon; otherwise they find out."""
         if not self.is_member:
-            return
+            return False
         try:
             async with asyncio.timeout(LEAVE_S_MAX):
-                await run_async(self.node.change(State.LEFT), self._perform)
+                await run_async(self.node.change(state), self._perform)
         except (LakelogError, TimeoutError) as error:
-            self._tell_no_farewell(error)
-
-    def _tell_no_farewell(self, error: Exception) -> None:
-        what = str(error)[:256] or "no answer"
-        self._on_error(
-            UnavailableError(f"the others were not told that this broker leaves: {what}")
-        )
+            what = str(error)[:256] or "no answer"
+            self._on_error(
+                UnavailableError(f"the others were not told that this broker is {state}: {what}")
+            )
+            return False
+        return True
 
     @property
     def is_member(self) -> bool:

@@ -81,6 +81,9 @@ TICK_MS = 10
 HOPELESS_MS = 5_000
 """How long a broker that stops waits for a store that refuses: a full disk stays full."""
 
+LEAVE_MS_MAX = 10_000
+"""For others to lead what a broker led that stops."""
+
 FAREWELL_MS = 2_000
 """For the last answers to be read."""
 
@@ -99,6 +102,8 @@ class Broker:
     log: FilteringBoundLogger
     ports: dict[str, int] = field(default_factory=dict)
     """By the name of the listener: where it really listens."""
+    is_leaving: bool = False
+    """Whether others take over what it does: it serves meanwhile."""
     is_draining: bool = False
     _connections: set[Connection] = field(default_factory=set)
 
@@ -135,7 +140,7 @@ class Broker:
 
     def is_ready(self) -> tuple[bool, str]:
         """Say whether clients should come here, and why not."""
-        if self.is_draining:
+        if self.is_leaving:
             return False, "draining"
         services = self.services
         troubles = [
@@ -177,10 +182,10 @@ class Broker:
 
     async def leave(self) -> None:
         """Go on until others lead and coordinate what this broker does, for a while."""
-        leaving = self.limits.drain_ms
-        await asyncio.gather(
-            self.services.cluster.drain(leaving), self.services.coordinator.release()
-        )
+        self.is_leaving = True
+        cluster, coordinator = self.services.cluster, self.services.coordinator
+        within_ms = min(self.limits.drain_ms, LEAVE_MS_MAX)
+        await asyncio.gather(cluster.drain(within_ms), coordinator.release())
 
     async def drain(self) -> None:
         """Accept nothing more, answer what was accepted, and close all connections."""

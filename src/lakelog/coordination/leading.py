@@ -5,7 +5,7 @@
     race       a bundle of this broker got a higher epoch than it announced, because another one
                wrote in between: announce that, at most once a second
     probe      every 30 s: a lane that another run has written to last is taken again
-    drain      announce it, and go on until others lead what this broker led
+    hand over  when this broker drains: go on until others lead what it led
 
 ``leadership`` says what is to be done, by views; here it is done. What is done to a lane is asked
 of ``Lanes``, which is the broker's, or the simulator's.
@@ -149,14 +149,13 @@ class Leading:
         if last is not None and last.run != self._node.member.run and self._is_mine(lane):
             self._take(lane)
 
-    def drain(self, drain_ms: int) -> Work[None]:
-        """Announce that this broker leaves, and go on until others lead its lanes.
+    def hand_over(self, within_ms: int) -> Work[None]:
+        """Wait until others lead what this broker led, which has announced that it leaves.
 
-        It ends when there is nobody else, and after ``drain_ms``.
+        It ends when there is nobody else, and in time.
         """
         node = self._node
-        yield from node.change(State.DRAINING)
-        end_ms = self._clock.boot_ms() + drain_ms
+        end_ms = self._clock.boot_ms() + within_ms
         while node.leadership.epochs and self._clock.boot_ms() < end_ms:
             seen = yield from node.look(self._clock.boot_ms())
             others = [one for one in node.view.serving if one != node.member.node]

@@ -117,7 +117,8 @@ class ClusterBroker:
 
     def _drain(self) -> Work[None]:
         node = self.node
-        yield from self.leading.drain(DRAIN_MS)
+        yield from node.change(State.DRAINING)
+        yield from self.leading.hand_over(DRAIN_MS)
         while self._busy or any(self._queues.values()):
             yield Wait(20)
         for shard in list(self.groups.held):
