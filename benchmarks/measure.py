@@ -11,10 +11,13 @@ from typing import Any, NoReturn
 __all__ = ["arguments", "closing_line", "cpu_rounds", "median_ratio"]
 
 
-def arguments(what: str | None) -> argparse.Namespace:
+def arguments(
+    what: str | None, more: Callable[[argparse.ArgumentParser], object] = lambda _: None
+) -> argparse.Namespace:
     """Every benchmark takes ``--quick``: the same measurement, smaller, within 50 seconds."""
     parser = argparse.ArgumentParser(description=what)
     parser.add_argument("--quick", action="store_true", help="fewer rounds, less data")
+    more(parser)
     return parser.parse_args()
 
 

@@ -4,5 +4,7 @@ history    what clients sent, were told and read, as they wrote it down
 checker    what is wrong with a history: pure, and tested by planted errors
 workers    real clients in processes of their own, each with a diary
 faults     what befalls the brokers, by a seed
+planted    lakelog with bugs, which a run must find
+story      one run from its beginning to its end
 load       brokers, workers and the end of a run: healed, quiet, read from the store
 """

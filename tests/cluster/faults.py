@@ -1,5 +1,6 @@
 """What befalls the brokers of a cluster, by a seed.
 
+    none     nothing at all
     kill     kill -9, and started again under its id: at once, or when the others know it is dead
     freeze   SIGSTOP, for a moment or for longer than the others wait, and SIGCONT
     leave    SIGTERM, and started again when it has ended
@@ -20,7 +21,8 @@ from tests.patience import LateError
 
 __all__ = ["SETS", "Storm"]
 
-SETS = {
+SETS: dict[str, tuple[str, ...]] = {
+    "none": (),
     "kill": ("kill",),
     "freeze": ("freeze",),
     "leave": ("leave",),
@@ -29,6 +31,8 @@ SETS = {
 
 STEP_S = 0.05
 HEAL_S = 120.0
+READY = 0.8
+"""So large a part of faults befalls brokers that serve."""
 DEAD_INTERVALS = 4
 """After so many without a beat the others know."""
 
@@ -81,7 +85,9 @@ class Storm:
     def _strike(self) -> None:
         busy = {node for _, node, _ in self._due} | self._leaving.keys()
         calm = [node for node in self._cluster.brokers if node not in busy]
-        if not calm or (len(calm) == 1 and self._chance.random() < 0.8):
+        if self._chance.random() < READY:  # The others are struck while they start.
+            calm = [node for node in calm if self._cluster.brokers[node].is_ready()]
+        if not self._kinds or not calm or (len(calm) == 1 and self._chance.random() < 0.8):
             return
         node, kind = self._chance.choice(calm), self._chance.choice(self._kinds)
         if kind == "kill all" and (len(busy) > 0 or self._chance.random() < 0.5):

@@ -58,7 +58,7 @@ class Cluster:
         brokers: int = 3,
         heartbeat_ms: int | None = None,
         arguments: Sequence[str] = ("--no-keep",),
-        env: Mapping[str, str] | None = None,
+        module: str = "lakelog",
     ) -> None:
         settings = home / "server.properties"
         beats = "" if heartbeat_ms is None else f"cluster.heartbeat.ms={heartbeat_ms}\n"
@@ -69,7 +69,7 @@ class Cluster:
             folder = home / f"broker-{node}"
             folder.mkdir()
             given = ["--node-id", str(node), "--kafka-config", str(settings), "--init", *arguments]
-            self.brokers[node] = Lakelog(folder, storage, options, given, env)
+            self.brokers[node] = Lakelog(folder, storage, options, given, module=module)
         self.bootstrap = ",".join(one.bootstrap for one in self.brokers.values())
         self.frozen: set[int] = set()
 
@@ -201,10 +201,13 @@ def running_cluster(
     brokers: int = 3,
     heartbeat_ms: int | None = None,
     arguments: Sequence[str] = ("--no-keep",),
-    env: Mapping[str, str] | None = None,
+    module: str = "lakelog",
     home: Path | None = None,
 ) -> Iterator[Cluster]:
-    """Brokers that serve, gone afterwards; their logs are in ``home`` if that is given."""
+    """Brokers that serve, gone afterwards; their logs are in ``home`` if that is given.
+
+    ``module`` is what Python runs, if it is not lakelog itself.
+    """
     with tempfile.TemporaryDirectory(prefix="lakelog-cluster-") as folder:
         cluster = Cluster(
             home or Path(folder),
@@ -213,7 +216,7 @@ def running_cluster(
             brokers=brokers,
             heartbeat_ms=heartbeat_ms,
             arguments=arguments,
-            env=env,
+            module=module,
         )
         try:
             cluster.start_all()

@@ -26,6 +26,7 @@ class Lakelog:
         options: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
+        module: str = "lakelog",
     ):
         self._listener, self._status = free_ports(2)
         self._process: Process | None = None
@@ -36,7 +37,7 @@ class Lakelog:
         self.bootstrap = f"{LOOPBACK}:{self._listener}"
         self.http = f"{LOOPBACK}:{self._status}"
         self.log = home / "lakelog.log"
-        self._argv = [sys.executable, "-m", "lakelog", "serve", "--storage", storage]
+        self._argv = [sys.executable, "-m", module, "serve", "--storage", storage]
         for name, value in self.options.items():
             self._argv += ["--store-option", f"{name}={value}"]
         self._argv += ["--listen", self.bootstrap, "--http", self.http, *arguments]
