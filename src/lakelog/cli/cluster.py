@@ -200,7 +200,16 @@ def _shards(url: str, store_options: tuple[str, ...], heartbeat_ms: int, as_json
 
 @cluster.command("moves")
 @_options
-def _moves(url: str, store_options: tuple[str, ...], heartbeat_ms: int, as_json: bool) -> None:
+@click.option(
+    "--brokers",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="How many brokers should serve: the exit code is 1 while there are fewer.",
+)
+def _moves(
+    url: str, store_options: tuple[str, ...], heartbeat_ms: int, as_json: bool, brokers: int
+) -> None:
     """List the lanes and shards that are not where they should be, and why.
 
     The exit code is 1 if there are any, so that a script can wait until there are none: after a
@@ -219,8 +228,11 @@ def _moves(url: str, store_options: tuple[str, ...], heartbeat_ms: int, as_json:
         _show_json(rows)
     else:
         show_rows(("WHAT", "NUMBER", "NOW", "SHOULD", "WHY"), (tuple(row.values()) for row in rows))
-    if not seen.view.serving:
-        click.echo(f"No broker serves: {_serve(url)} starts one.", err=True)
+    serving = len(seen.view.serving)
+    if serving < brokers:
+        some = counted(serving, "broker") if serving else "No broker"
+        verb = "serve" if serving > 1 else "serves"
+        click.echo(f"{some} {verb}: {_serve(url)} starts one.", err=True)
     elif rows:
         lanes, shards = (counted(_wrong(some), what) for some, what in seen.placed)
         click.echo(
@@ -231,7 +243,7 @@ def _moves(url: str, store_options: tuple[str, ...], heartbeat_ms: int, as_json:
     else:
         click.echo("Everything is where it should be.", err=True)
     _end_if_unreadable(seen)
-    if rows:
+    if rows or serving < brokers:
         sys.exit(1)
 
 

@@ -176,7 +176,13 @@ def serve(
             listener = plan.settings.listeners[0]
             port = listener.advertised_port or next(iter(running.broker.ports.values()))
             address = f"{listener.advertised_host or listener.host}:{port}"
-            log.info("ready", storage=store.url, bootstrap=address, namespace=namespace.id.hex())
+            log.info(
+                "ready",
+                storage=store.url,
+                bootstrap=address,
+                namespace=namespace.id.hex(),
+                node=running.broker.services.cluster.node_id,
+            )
 
     try:
         run_plan(plan, store, log, ready=ready)

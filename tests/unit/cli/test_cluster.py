@@ -177,6 +177,9 @@ def test_where_everything_is_right_nothing_is_to_be_moved(folder: Folder) -> Non
     done = lakelog(folder, "moves")
     assert done.stdout == "WHAT\tNUMBER\tNOW\tSHOULD\tWHY\n"
     assert done.stderr == "Everything is where it should be.\n"
+    lakelog(folder, "moves", "--brokers", "3")
+    few = lakelog(folder, "moves", "--brokers", "4", code=1)
+    assert few.stderr.startswith("3 brokers serve: lakelog serve --storage")
 
 
 def test_what_is_to_be_moved_is_shown_with_the_reason(folder: Folder) -> None:
