@@ -66,6 +66,10 @@ class Claims:
         """Whether this broker should own a shard."""
         return self._rules.is_mine(shard, shards)
 
+    def is_due(self, shard: int, shards: int) -> bool:
+        """Whether a shard that is not here is to be claimed, or looked at."""
+        return self._rules.is_due(shard, shards)
+
     async def claim(self, shard: int, shards: int) -> ClaimedShard | None:
         """Take a shard that this broker should own, if it may; None: not now.
 
@@ -96,9 +100,13 @@ class Claims:
         """Give a shard up, if the store takes that soon: otherwise it is taken from the dead."""
         try:
             async with asyncio.timeout(RELEASE_S_MAX):
-                await self._answered(lambda: self._store.release(held))
+                await self._answered(lambda: self._rules.release(held))
         except (LakelogError, TimeoutError) as error:
             self._on_error(UnavailableError(f"shard {held.shard} was not released: {error}"))
+
+    def doubt(self, shard: int) -> None:
+        """Note that this broker may have the claim to a shard which it does not use any more."""
+        self._rules.doubt(shard)
 
     async def find(self, shard: int, shards: int) -> int | None:
         """Return the node id that coordinates a shard which is not here; None: nobody does now.

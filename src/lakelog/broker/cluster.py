@@ -19,12 +19,12 @@ from functools import partial
 
 from lakelog import __version__
 from lakelog.broker.lanes import LaneWriter
+from lakelog.broker.led_lanes import LedLanes
 from lakelog.broker.looks import SharedLook
 from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.supervision import Supervisor
 from lakelog.coordination import (
     BucketMembership,
-    LastWriter,
     Leading,
     Member,
     Node,
@@ -32,7 +32,6 @@ from lakelog.coordination import (
     owners_of,
 )
 from lakelog.errors import ConflictError, FencedError, LakelogError, UnavailableError
-from lakelog.journal import Outcome, Stored, Touch
 from lakelog.ports import Clock, Ids
 from lakelog.store import Op, PerformAsync, Work, retrying_async, run_async, working_async
 from lakelog.wire import CurrentLeader, MetadataBroker, MetadataPartition
@@ -47,39 +46,6 @@ LEAVE_S_MAX = 2.0
 
 STALE_INTERVALS = 5
 """Without a beat or a view for so many intervals clients had better go elsewhere."""
-
-
-class LedLanes:
-    """The lanes of a broker, as leading sees them."""
-
-    def __init__(self, writers: Mapping[int, LaneWriter], clock: Clock) -> None:
-        self._writers, self._clock = writers, clock
-        self._probes: set[asyncio.Future[None]] = set()
-
-    def touch(self, lane: int, done: Callable[[int | None], None]) -> None:
-        """Store an empty bundle."""
-
-        def touched(outcome: Outcome | LakelogError) -> None:
-            done(outcome.epoch if isinstance(outcome, Stored) else None)
-
-        self._writers[lane].submit(Touch(), touched, self._clock.boot_ms())
-
-    def probe(self, lane: int, done: Callable[[], None]) -> None:
-        """Look where a lane ends."""
-        looking = asyncio.ensure_future(self._writers[lane].refresh())
-        self._probes.add(looking)
-
-        def looked(one: asyncio.Future[None]) -> None:
-            self._probes.discard(one)
-            if not one.cancelled() and one.exception() is None:
-                done()
-
-        looking.add_done_callback(looked)
-
-    def last_writer(self, lane: int) -> LastWriter | None:
-        """Return who wrote to a lane last."""
-        fold = self._writers[lane].lane.fold
-        return None if fold is None else LastWriter(fold.leader, fold.epoch)
 
 
 class Cluster:
@@ -115,7 +81,7 @@ class Cluster:
             on_view=self._on_view,
             on_error=on_error,
         )
-        self._leading = Leading(self.node, LedLanes(lanes, clock), clock, self._spawn)
+        self._leading = Leading(self.node, LedLanes(lanes, clock, tasks), clock, self._spawn)
         for number, writer in lanes.items():
             writer.after_flush = partial(self._leading.flushed, number)
         self._look = SharedLook(self._look_now)

@@ -1,29 +1,26 @@
-"""The coordinator: finds the shard of a group, loads shards, and puts requests to them.
+"""The coordinator: finds the shard of a group, and puts requests to it.
 
-loading     COORDINATOR_LOAD_IN_PROGRESS, but a heartbeat is simply answered, and a SyncGroup is
-            told to join again: as Kafka does, so that a restart is no rebalance
-loaded      the group answers
-elsewhere   NOT_COORDINATOR: another broker has the claim, or should have it
-damaged     COORDINATOR_NOT_AVAILABLE: the cell cannot be read, and is left as it is
+While a shard is loaded the answer is COORDINATOR_LOAD_IN_PROGRESS, but a heartbeat is simply
+answered, and a SyncGroup is told to join again: as Kafka does, so that a restart is no rebalance.
+Which shards are here, and why not, is the business of ``held_shards``.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
 from lakelog.broker.claims import Claims
+from lakelog.broker.held_shards import LOADING, HeldShards
 from lakelog.broker.limits import Limits
 from lakelog.broker.patterns import Patterns
 from lakelog.broker.settings import CoordinatorSettings
 from lakelog.broker.shards import Refused, Shard
-from lakelog.broker.supervision import Supervisor, awaited
+from lakelog.broker.supervision import Supervisor
 from lakelog.broker.turns import in_turns
-from lakelog.coordination import LOOK_MS, BucketGroups, ClaimedShard, decode_group, shard_of
-from lakelog.errors import LakelogError, UnavailableError
+from lakelog.coordination import BucketGroups, ClaimedShard, shard_of
+from lakelog.errors import LakelogError
 from lakelog.groups import (
     Answer,
     AnyDurable,
@@ -66,8 +63,6 @@ from lakelog.store import PerformAsync
 __all__ = ["Coordinator"]
 
 GROUP_ID_BYTES_MAX = 1024
-LOOK_S = LOOK_MS / 1000
-_LOADING = Code.COORDINATOR_LOAD_IN_PROGRESS
 CLIENT_ID_MAX = 256
 """Characters of a client's id that go into the ids of members, and are remembered."""
 
@@ -109,22 +104,11 @@ class Coordinator:
         self._limits = limits or Limits()
         self._on_error, self._refused = on_error, refused
         self._claims = claims
-        self._shards: list[Shard | Code] = []
-        """Empty until the first is loaded, which tells how many there are."""
-        self._refuses: Code | None = Code.COORDINATOR_LOAD_IN_PROGRESS
-        """What is told while there are no shards at all."""
-        self._elsewhere: dict[int, tuple[ClaimedShard, Mapping[str, AnyDurable]]] = {}
-        """Shards of other brokers, as they were read last."""
-        self._leaving = asyncio.Event()
-        self._settled: dict[int, asyncio.Event] = {}
-        """Of each shard: that it is here, or known not to be for now."""
-        self._loading: asyncio.Task[None] | None = None
+        self._shards = HeldShards(claims, self._open, self._tasks, on_error)
         self._kept: list[asyncio.Task[None]] = []
-        self._keeping: list[asyncio.Task[None]] = []
-        """A task for each shard."""
 
     async def __aenter__(self) -> "Coordinator":
-        self._loading = awaited(self._load())
+        self._shards.begin()
         pulse_s = self._settings.pulse_ms / 1000
         self._kept.append(self._tasks.every("pulse", pulse_s, self._claims.beat))
         sweep_s = self._settings.sweep_interval_ms / 1000
@@ -149,24 +133,16 @@ class Coordinator:
         Raises:
             LakelogError: the store does not say how many there are, and waiting does not help.
         """
-        assert self._loading is not None
-        await asyncio.shield(self._loading)
-        await asyncio.gather(*(one.wait() for one in self._settled.values()))
+        await self._shards.loaded()
 
     def trouble(self) -> str:
         """Say what keeps groups from being coordinated; nothing if all is well."""
-        for number, shard in enumerate(self._shards):
-            code = shard.refuses if isinstance(shard, Shard) else shard
-            if code is Code.COORDINATOR_NOT_AVAILABLE:
-                return f"shard {number} of the consumer groups is not loaded: see the log"
-            if isinstance(shard, Shard) and (trouble := shard.ledger.trouble()):
-                return trouble
-        return ""
+        return self._shards.trouble()
 
     @property
     def shards(self) -> int:
         """How many shards there are, here and elsewhere; 0: it is not known yet."""
-        return len(self._shards)
+        return len(self._shards.shards)
 
     @property
     def claims_lost(self) -> int:
@@ -175,28 +151,18 @@ class Coordinator:
 
     def held(self) -> list[int]:
         """Return the shards that are here."""
-        shards = enumerate(self._shards)
-        return [at for at, one in shards if isinstance(one, Shard) and one.refuses is None]
+        return [number for number, _ in self._shards.here()]
 
     async def release(self) -> None:
         """Give every shard up: this broker is about to leave."""
-        self._leaving.set()
-        await asyncio.gather(*self._keeping, return_exceptions=True)
+        await self._shards.release()
 
     async def close(self) -> None:
         """Take nothing more, store what was taken, and answer all requests."""
-        self._refuses = Code.COORDINATOR_NOT_AVAILABLE
-        ending = [one for one in (self._loading, *self._kept, *self._keeping) if one is not None]
-        for task in ending:
+        for task in self._kept:
             task.cancel()
-        await asyncio.gather(*ending, return_exceptions=True)
-        shards = [shard for shard in self._shards if isinstance(shard, Shard)]
-        try:
-            claims = await asyncio.gather(*(shard.close() for shard in shards))
-            held = [one for one in claims if one is not None]
-            await asyncio.gather(*(self._claims.release(one) for one in held))
-        finally:
-            await self._claims.leave()
+        await asyncio.gather(*self._kept, return_exceptions=True)
+        await self._shards.close()
 
     # ------------------------------------------------------------------------ asking
     # What a request does to its group is done when one of these returns, and so in the order of the
@@ -252,9 +218,9 @@ class Coordinator:
         if isinstance(shard, Shard):
             return shard.ask(group_id, request)
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        if shard is Code.COORDINATOR_LOAD_IN_PROGRESS and isinstance(request, Heartbeat):
+        if shard is LOADING and isinstance(request, Heartbeat):
             answer.set_result(Code.NONE)
-        elif shard is Code.COORDINATOR_LOAD_IN_PROGRESS and isinstance(request, Sync):
+        elif shard is LOADING and isinstance(request, Sync):
             answer.set_result(refusal(request, Code.REBALANCE_IN_PROGRESS))
         else:
             answer.set_result(refusal(request, shard))
@@ -265,9 +231,9 @@ class Coordinator:
         size = len(group_id.encode(errors="surrogatepass"))
         if not 0 < size <= GROUP_ID_BYTES_MAX:
             return Code.INVALID_GROUP_ID
-        if self._refuses is not None:
-            return self._refuses
-        shard = self._shards[shard_of(group_id, len(self._shards))]
+        if self._shards.refuses is not None:
+            return self._shards.refuses
+        shard = self._shards.shards[shard_of(group_id, self.shards)]
         return shard if isinstance(shard, Code) else shard.refuses or shard
 
     # ------------------------------------------------------------------------ reading
@@ -283,34 +249,16 @@ class Coordinator:
         Raises:
             LakelogError: some cannot be read now.
         """
-        if self._refuses is not None:
-            raise UnavailableError("the consumer groups are not loaded: ask again")
-        found: dict[str, AnyDurable] = {}
-        for number, shard in enumerate(self._shards):
-            if isinstance(shard, Shard) and shard.refuses is None:
-                self._elsewhere.pop(number, None)
-                found |= shard.ledger.stored
-            else:
-                found |= await self._read_elsewhere(number)
-        return found
-
-    async def _read_elsewhere(self, number: int) -> Mapping[str, AnyDurable]:
-        known, groups = self._elsewhere.get(number, (None, {}))
-        now = await self._claims.read(number, known)
-        if now is not None and now is not known:
-            groups = {name: decode_group(value) for name, value in now.groups.items()}
-            self._elsewhere[number] = now, groups
-        return groups
+        return await self._shards.stored_groups()
 
     def stored_offsets(self) -> Iterator[tuple[str, Offsets]]:
         """Yield every group and its offsets that are stored, of the shards that are here.
 
         Groups may come and go while this is used.
         """
-        for shard in list(self._shards) if self._refuses is None else ():
-            if isinstance(shard, Shard) and shard.refuses is None:
-                for group_id in list(shard.groups):
-                    yield group_id, shard.offsets(group_id)
+        for _, shard in list(self._shards.here()):
+            for group_id in list(shard.groups):
+                yield group_id, shard.offsets(group_id)
 
     def roster(self, group_id: str) -> Roster | None:
         """Return the generation of a classic group that is stored."""
@@ -337,15 +285,12 @@ class Coordinator:
         One that is not here is asked for in the store: its claim says who has it.
         """
         shard = self._find(group_id)
-        if isinstance(shard, Shard):
-            return self._claims.node_id
-        if shard is _LOADING and self._shards:
+        if isinstance(shard, Shard) or (shard is LOADING and self.shards):
             return self._claims.node_id
         if shard is not Code.NOT_COORDINATOR:
             return shard
-        count = len(self._shards)
         try:
-            found = await self._claims.find(shard_of(group_id, count), count)
+            found = await self._claims.find(shard_of(group_id, self.shards), self.shards)
         except LakelogError as error:
             self._on_error(error)
             return Code.COORDINATOR_NOT_AVAILABLE
@@ -365,8 +310,7 @@ class Coordinator:
 
     async def confirm_held(self) -> Code:
         """See whether this broker has the shards that are here, and say why that is not known."""
-        held = [one for one in self._shards if isinstance(one, Shard) and one.refuses is None]
-        codes = await asyncio.gather(*(one.confirm() for one in held))
+        codes = await asyncio.gather(*(one.confirm() for _, one in self._shards.here()))
         return max((one for one in codes if one is not Code.NOT_COORDINATOR), default=Code.NONE)
 
     def describe(self, group_id: str) -> Description | Code:
@@ -399,8 +343,8 @@ class Coordinator:
 
         What is elsewhere is told there: clients ask every broker.
         """
-        code, found = self._refuses or Code.NONE, []
-        for shard in self._shards if self._refuses is None else ():
+        code, found = self._shards.refuses or Code.NONE, []
+        for shard in self._shards.shards if self._shards.refuses is None else ():
             refuses = shard if isinstance(shard, Code) else shard.refuses
             if isinstance(shard, Shard) and refuses is None:
                 found += [group.listing for group in shard.groups.values()]
@@ -410,8 +354,7 @@ class Coordinator:
 
     def shard_sizes(self) -> list[tuple[int, int]]:
         """Return the shards that are here, and a bound of what their groups take."""
-        shards = enumerate(self._shards)
-        return [(number, one.memory.used) for number, one in shards if isinstance(one, Shard)]
+        return [(number, one.memory.used) for number, one in self._shards.here()]
 
     # ------------------------------------------------------------------------ keeping
 
@@ -423,92 +366,12 @@ class Coordinator:
         await self._tell_all(Sweep())
 
     async def _tell_all(self, event: Sweep | TopicsGone) -> None:
-        for shard in list(self._shards):
-            if isinstance(shard, Shard):
-                async for name in in_turns(list(shard.groups)):
-                    shard.tell(name, event)
+        for _, shard in list(self._shards.here()):
+            async for name in in_turns(list(shard.groups)):
+                shard.tell(name, event)
 
-    # ------------------------------------------------------------------------ loading
-
-    async def _load(self) -> None:
-        try:
-            count = await self._claims.count()
-        except LakelogError as error:
-            self._on_error(error)
-            self._refuses = Code.COORDINATOR_NOT_AVAILABLE
-            raise
-        self._shards = [_LOADING] * count
-        self._settled = {number: asyncio.Event() for number in range(count)}
-        self._refuses = None
-        self._keeping = [
-            self._tasks.keep(f"shard {number}", partial(self._keep, number))
-            for number in range(count)
-        ]
-
-    async def _keep(self, number: int) -> None:
-        """Have a shard while it should be here, and give it up when it should not."""
-        while True:
-            shard = self._shards[number]
-            if isinstance(shard, Shard):
-                await self._have(number, shard)
-            if self._leaving.is_set():
-                return
-            if self._should_have(number):
-                await self._try_to_have(number, len(self._shards))
-            else:
-                self._shards[number] = Code.NOT_COORDINATOR
-            self._settled[number].set()
-            if not isinstance(self._shards[number], Shard):
-                await self._pause()
-
-    def _should_have(self, number: int) -> bool:
-        is_leaving = self._leaving.is_set()
-        return not is_leaving and self._claims.is_mine(number, len(self._shards))
-
-    async def _try_to_have(self, number: int, count: int) -> None:
-        """Claim a shard that should be here, once."""
-        try:
-            claimed = await self._claims.claim(number, count)
-        except LakelogError as error:
-            if self._shards[number] is not Code.COORDINATOR_NOT_AVAILABLE:
-                self._on_error(error)
-            self._shards[number] = Code.COORDINATOR_NOT_AVAILABLE
-            return
-        if claimed is None:
-            self._shards[number] = Code.NOT_COORDINATOR
-        else:
-            self._open(claimed)
-
-    async def _have(self, number: int, shard: Shard) -> None:
-        """Wait until a shard is lost or should not be here any more, and give it up then."""
-        ended, leaving = awaited(shard.over()), awaited(self._leaving.wait())
-        try:
-            while not ended.done() and self._should_have(number):
-                await asyncio.wait(
-                    (ended, leaving), timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED
-                )
-            if ended.done():
-                self._shards[number] = Code.COORDINATOR_NOT_AVAILABLE
-                await ended  # It raises what the writer of the shard died of.
-                self._shards[number] = shard.refuses or Code.COORDINATOR_NOT_AVAILABLE
-                await self._claims.fenced(number)
-                return
-        finally:
-            ended.cancel()
-            leaving.cancel()
-        claimed = await shard.close()
-        if claimed is not None:
-            await self._claims.release(claimed)
-        self._shards[number] = Code.NOT_COORDINATOR
-
-    async def _pause(self) -> None:
-        """Wait for a while, or until this broker is about to leave."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LOOK_S):
-                await self._leaving.wait()
-
-    def _open(self, claimed: ClaimedShard) -> None:
-        self._shards[claimed.shard] = Shard(
+    def _open(self, claimed: ClaimedShard) -> Shard:
+        return Shard(
             claimed,
             self._store,
             self._perform,

@@ -12,12 +12,11 @@ memory instead.
 """
 
 import asyncio
-import os
-import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import sha256
 from itertools import islice
 
@@ -35,6 +34,7 @@ from lakelog.broker.dispatch import Dispatcher
 from lakelog.broker.http import READY
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.limits import Limits
+from lakelog.broker.listeners import bind_listeners
 from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.metrics.lags import Lags
 from lakelog.broker.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
@@ -48,7 +48,7 @@ from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.broker.timekeeper import LOOK_MS, Timekeeper
 from lakelog.catalog import open_namespace
 from lakelog.coordination import BucketGroups
-from lakelog.errors import LakelogError, UnavailableError
+from lakelog.errors import LakelogError
 from lakelog.host import SystemClock, new_id, open_files_max
 from lakelog.journal import StampedClock, StoreTime, new_lane
 from lakelog.ports import Clock, Ids
@@ -68,10 +68,6 @@ __all__ = ["Broker", "run_broker"]
 
 FLOOR_MS = 30_000
 """How often the head of a lane is looked at, for the metric of how far sealing is behind."""
-
-BACKLOG = 128
-"""Connections that the kernel keeps until they are looked at. All of them are opened at once, also
-those that are refused then, and each is a file."""
 
 EVERY_S = 1.0
 """How often lags, and commits for the topic of offsets, are looked at."""
@@ -365,7 +361,9 @@ async def run_broker(
 
     cluster.on_hint = on_hint
     # Nothing is taken from another broker until nothing can keep this one from serving.
-    servers = await _bind(broker, advertised)
+    servers = await bind_listeners(
+        settings.listeners, partial(Connection, broker), broker.ports, advertised
+    )
     for writer in lanes.values():
         await writer.__aenter__()
     try:
@@ -393,46 +391,3 @@ async def run_broker(
         await cluster.leave()
         await tasks.close()
         loop.set_exception_handler(before)
-
-
-async def _bind(broker: Broker, advertised: dict[str, tuple[str, int]]) -> list[asyncio.Server]:
-    """Bind every listener, and note what clients are told of it; connections are not served yet.
-
-    The sockets listen from here on. A port that another process has is found out now, and clients
-    that come early wait a moment longer.
-    """
-    servers: list[asyncio.Server] = []
-    loop = asyncio.get_running_loop()
-    listener, *_ = broker.services.settings.listeners
-    try:
-        for listener in broker.services.settings.listeners:
-            name = listener.name
-            found = await loop.getaddrinfo(
-                listener.host or None,
-                listener.port,
-                type=socket.SOCK_STREAM,
-                flags=socket.AI_PASSIVE,
-            )
-            for family, _, _, _, address in dict.fromkeys(found):
-                server = await loop.create_server(
-                    lambda name=name: Connection(broker, name),  # type: ignore[misc]
-                    sock=socket.create_server(address[:2], family=family, backlog=BACKLOG),
-                    backlog=BACKLOG,
-                    start_serving=False,
-                )
-                servers.append(server)
-                port = server.sockets[0].getsockname()[1]
-                broker.ports.setdefault(name, port)
-            host, port = listener.advertised_host or listener.host, broker.ports[name]
-            advertised[name] = host, listener.advertised_port or port
-    except OSError as error:
-        for server in servers:
-            server.close()
-        # A name that cannot be resolved has a number of its own kind, below 0.
-        code = error.errno or 0
-        why = os.strerror(code) if code > 0 else error.strerror
-        raise UnavailableError(
-            f"cannot listen on {listener.host}:{listener.port}: {why}: end what listens there, or "
-            "choose another address with --listen"
-        ) from error
-    return servers

@@ -1,6 +1,10 @@
 """Claiming shards: one try at a time, by the rules of ``claiming``.
 
 claim        a shard that this broker should own and may take: it is taken. None: not yet
+release      one that is here, and should not be
+doubt        a claim or a release without an answer may have been stored: the shard is looked at
+             until that is clear, and given up if it should not be here. Nobody else would do it:
+             its holder lives
 fenced       another run has taken one from this broker: remember which
 coordinator  whom to send clients of a shard to: its holder if that lives, else who should own it
 
@@ -9,14 +13,21 @@ from whoever gives none. So a claim of a run that is no member is taken when its
 and whoever has seen such a sign gives its own, until it is started again (``sees_pulses``).
 """
 
+from typing import TypeVar
+
 from lakelog.coordination.claiming import Claiming, Verdict
 from lakelog.coordination.node import Node
 from lakelog.coordination.shards import RELEASED, BucketGroups, ClaimedShard
-from lakelog.errors import LakelogError
+from lakelog.errors import FencedError, LakelogError
 from lakelog.ports import Clock
 from lakelog.store import Work
 
 __all__ = ["ShardClaims"]
+
+T = TypeVar("T")
+
+UNSURE_MS = 60_000
+"""A put that was not seen by then is not stored any more."""
 
 SILENT_MS = 30_000
 """A broker of version 0.1.0 gives a sign every ten seconds."""
@@ -30,6 +41,8 @@ class ShardClaims:
         self._claiming = Claiming(interval_ms)
         self._pulses: dict[bytes, tuple[str, int]] = {}
         """The last sign of each run that is no member, and when it was seen first."""
+        self._unsure: dict[int, int] = {}
+        """Shards that this broker may have claimed, and since when it does not know."""
 
     @property
     def sees_pulses(self) -> bool:
@@ -41,6 +54,10 @@ class ShardClaims:
         node = self._node
         return node.serves and node.shard_owner(shard, shards) == node.member.node
 
+    def is_due(self, shard: int, shards: int) -> bool:
+        """Whether a shard that is not here is to be claimed, or looked at."""
+        return shard in self._unsure or self.is_mine(shard, shards)
+
     def claim(self, shard: int, shards: int) -> Work[ClaimedShard | None]:
         """Take a shard if this broker should own it, and may; None: not now.
 
@@ -51,6 +68,9 @@ class ShardClaims:
         """
         looked_ms = self._clock.boot_ms()
         found = yield from self._store.read(shard)
+        if not self.is_mine(shard, shards):
+            yield from self._settle(found, shard, looked_ms)
+            return None
         former = RELEASED if found is None else found.claim.broker
         if found is not None and former != self._node.member.run:
             verdict = self._judge(found, looked_ms)
@@ -64,9 +84,41 @@ class ShardClaims:
                 return None
         if not self.is_mine(shard, shards):
             return None
-        held = yield from self._store.claim(shard, shards, former)
+        held = yield from self._surely(shard, self._store.claim(shard, shards, former))
         self._claiming.took(shard)
         return held
+
+    def release(self, held: ClaimedShard) -> Work[None]:
+        """Give a shard up.
+
+        Raises:
+            FencedError: another broker has the claim already.
+            UnavailableError: no answer; it is looked at until it is released.
+        """
+        yield from self._surely(held.shard, self._store.release(held))
+
+    def doubt(self, shard: int) -> None:
+        """Note that this broker may have the claim to a shard which it does not use any more."""
+        self._unsure[shard] = self._clock.boot_ms()
+
+    def _surely(self, shard: int, flow: Work[T]) -> Work[T]:
+        """Run a flow that changes a claim; without an answer it is not known whose that is."""
+        self.doubt(shard)
+        try:
+            done = yield from flow
+        except FencedError:
+            del self._unsure[shard]
+            raise
+        del self._unsure[shard]
+        return done
+
+    def _settle(self, found: ClaimedShard | None, shard: int, looked_ms: int) -> Work[None]:
+        """Give a shard up that this broker has the claim to, and should not have."""
+        if found is not None and found.claim.broker == self._node.member.run:
+            yield from self._store.release(found)
+            self._unsure.pop(shard, None)
+        elif looked_ms - self._unsure.get(shard, looked_ms) >= UNSURE_MS:
+            del self._unsure[shard]
 
     def _is_gone(self, run: bytes) -> Work[bool]:
         """Whether a run that is no member has stopped giving signs of life."""

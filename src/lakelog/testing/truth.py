@@ -18,10 +18,10 @@ those of compacted topics hold what ``keyed`` lets them.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from lakelog.errors import NotFoundError
 from lakelog.formats import kafs
@@ -49,7 +49,7 @@ from lakelog.log import Bounds, Chunk, OutOfRange
 from lakelog.manifests import Manifest, SegmentRow, decode_manifest, decode_page
 from lakelog.model import Rules
 from lakelog.names import seq_of, staged_key
-from lakelog.records import Frame, frames
+from lakelog.records import frames
 from lakelog.store import (
     Created,
     Delete,
@@ -61,10 +61,11 @@ from lakelog.store import (
     Replaced,
     join_body,
 )
+from lakelog.testing.entries import Entry, entries_of
 from lakelog.testing.keyed import Keyed
 from lakelog.testing.machine import DiskView
 
-__all__ = ["Anomaly", "Entry", "Truth", "must"]
+__all__ = ["Anomaly", "Truth", "must"]
 
 SKEW_MS = 10_000
 """How far the time of a bundle may be from the store's: clocks are up to 3,000 ms off."""
@@ -72,15 +73,6 @@ SKEW_MS = 10_000
 
 class Anomaly(AssertionError):  # noqa: N818 (it is one, whoever made the error)
     """The log is not what it promised."""
-
-
-class Entry(NamedTuple):
-    """A batch of the log."""
-
-    base_offset: int
-    next_offset: int
-    crc: int
-    epoch: int
 
 
 class Truth:
@@ -318,7 +310,7 @@ class Truth:
             flaw = self.keyed.judge_segment(topic_partition, prefix + row.name, run)
             must(not flaw, f"{prefix}{row.name}: {flaw}")
             return
-        held = _entries(frames(run))
+        held = entries_of(frames(run))
         log = self.between(topic_partition, row.base_offset, row.next_offset)
         must(held == log[: len(held)], f"{prefix}{row.name}: it holds what the log never held")
         for entry in log[len(held) :]:
@@ -401,7 +393,7 @@ class Truth:
             flaw = self.keyed.judge_chunk(topic_partition, found.body, offset, found.next_offset)
             must(not flaw, f"{topic_partition[1]}/{offset}: {flaw}")
             return
-        entries = _entries(frames(found.body, after=None, crc=False))
+        entries = entries_of(frames(found.body, after=None, crc=False))
         if not entries:
             must(offset >= asked.end, f"J6: nothing at {offset}, and the end was {asked.end}")
             return
@@ -412,13 +404,6 @@ class Truth:
             entries == truth,
             f"read {entries[:3]} at {topic_partition[1]}/{offset}, log holds {truth[:3]}",
         )
-
-
-def _entries(found: Iterable[Frame]) -> list[Entry]:
-    return [
-        Entry(header.base_offset, header.next_offset, header.crc, header.leader_epoch)
-        for _, header in found
-    ]
 
 
 def _staged_key(bundle: Bundle, slice_: Slice) -> str:

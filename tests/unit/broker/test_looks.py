@@ -10,6 +10,7 @@ from lakelog.broker.looks import SharedLook
 from lakelog.errors import UnavailableError
 from lakelog.store import Get, Head
 from tests.unit.broker.site import Site, broker, connect, story, virtual_story
+from tests.virtual_time import pass_time
 
 REQUEST_BYTES_MIN = 20
 
@@ -115,7 +116,7 @@ async def test_a_look_that_began_since_then_will_do_if_it_ended_well() -> None:
     await shared.take()
     await shared.take(begun[0])
     assert len(begun) == 1
-    await asyncio.sleep(1)
+    await pass_time(1)
     since_s = loop.time()
     with pytest.raises(UnavailableError):
         await shared.take(since_s)

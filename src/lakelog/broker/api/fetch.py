@@ -25,19 +25,16 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker.allowance import begin_request, is_spent
-from lakelog.broker.catalog import Entry
-from lakelog.broker.codes import read_code
+from lakelog.broker.partition_finder import PartitionFinder
 from lakelog.broker.partitions import Partition
-from lakelog.broker.request_items import find_partition
 from lakelog.broker.services import Services
 from lakelog.broker.sessions import Session, Wanted, wanted_of
 from lakelog.broker.supervision import awaited
 from lakelog.broker.turns import in_turns
 from lakelog.broker.watches import Watch
-from lakelog.errors import InvalidInputError, LakelogError
+from lakelog.errors import InvalidInputError
 from lakelog.formats import Bytes
 from lakelog.wire import (
-    CurrentLeader,
     FetchedPartition,
     FetchedTopic,
     FetchRequest,
@@ -75,6 +72,7 @@ class Fetching:
         "_answer",
         "_deadline",
         "_fail",
+        "_finder",
         "_has_grown",
         "_is_full",
         "_is_unknown",
@@ -111,6 +109,7 @@ class Fetching:
         self._services, self._version, self._request = services, version, request
         self._answer, self._fail = answer, fail
         self._address, self._listener = address, listener
+        self._finder = PartitionFinder(services, request.rack)
         self._most = self._least = 0
         self._reserved = 0
         """Bytes for an answer that is being read from the store."""
@@ -161,23 +160,16 @@ class Fetching:
 
     def _begin(self) -> Iterator[None]:
         """Find the partitions that are known here."""
-        session, catalog = self._session, self._services.catalog
-        cluster = self._services.cluster
+        session, find = self._session, self._finder.known
         wanted = wanted_of(self._request.topics) if session is None else session.wanted
         for one in list(wanted.values()):
-            partition = _partition(catalog.entry(one.name, one.id), one)
-            if partition is not None and not cluster.leads(partition.lane_number):
-                partition = None
-            elif partition is not None and self._request.rack:
-                reader = cluster.reader_in(partition.lane_number, self._request.rack)
-                if reader >= 0:
-                    key = one.name, one.id, partition.index
-                    self._refused[key] = partition.marks()._replace(preferred_replica=reader)
-                    self._wanted.append((one, None))
-                    yield
-                    continue
-            self._is_unknown = self._is_unknown or partition is None
-            self._wanted.append((one, partition))
+            found = find(one)
+            if isinstance(found, FetchedPartition):
+                self._refused[one.name, one.id, one.partition.partition] = found
+                found = None
+            else:
+                self._is_unknown = self._is_unknown or found is None
+            self._wanted.append((one, found))
             yield
 
     async def _begin_many(self) -> None:
@@ -200,55 +192,17 @@ class Fetching:
         self._reserve(0)
 
     async def _find_partitions(self) -> None:
-        """Ask for partitions that are not known or not led here, once for each topic and lane."""
+        """Ask for partitions that are not known or not led here."""
         begin_request()
-        topics: dict[tuple[str, bytes], Entry | ErrorCode] = {}
-        leaders: dict[int, CurrentLeader | None] = {}
         for at, (one, partition) in enumerate(self._wanted):
             key = one.name, one.id, one.partition.partition
             if partition is None and key not in self._refused:
-                found = await self._find(one, topics, leaders)
+                found = await self._finder.find(one)
                 if isinstance(found, FetchedPartition):
                     self._refused[key] = found
                 else:
                     self._wanted[at] = one, found
         self._try()
-
-    async def _find(
-        self,
-        one: Wanted,
-        topics: dict[tuple[str, bytes], Entry | ErrorCode],
-        leaders: dict[int, CurrentLeader | None],
-    ) -> Partition | FetchedPartition:
-        """Return a partition that is read here; or what is answered for one that is not."""
-        services, key, index = self._services, (one.name, one.id), one.partition.partition
-        unknown = ErrorCode.unknown_topic_id if one.id else ErrorCode.unknown_topic_or_partition
-        partition: Partition | None = None
-        try:
-            if key not in topics:
-                topics[key] = await services.catalog.find_entry(*key) or unknown
-            entry = topics[key]
-            if isinstance(entry, Entry):
-                partition = await find_partition(services, entry, index)
-                unknown = ErrorCode.unknown_topic_or_partition
-        except LakelogError as error:
-            topics[key] = entry = read_code(error)
-        if partition is None:
-            return FetchedPartition(index, entry if isinstance(entry, ErrorCode) else unknown)
-        lane = partition.lane_number
-        if services.cluster.leads(lane):
-            return partition
-        if services.cluster.reads(lane, self._request.rack):
-            # What another broker appends is not in this memory: that there is no more is looked up.
-            try:
-                await partition.lane.refresh()
-            except LakelogError as error:
-                return FetchedPartition(index, read_code(error))
-            return partition
-        if lane not in leaders:
-            leaders[lane] = await services.cluster.current_leader(lane)
-        code = ErrorCode.not_leader_or_follower
-        return FetchedPartition(index, code, leader=leaders[lane])
 
     def _missing(self, one: Wanted) -> FetchedPartition:
         """Return what is answered for a partition that is not read here."""
@@ -454,7 +408,3 @@ class Fetching:
         )
         self._answer(body, error_name)
         self._reserve(0)  # The answer counts for itself now.
-
-
-def _partition(entry: Entry | None, one: Wanted) -> Partition | None:
-    return None if entry is None else entry.partition(one.partition.partition)

@@ -40,8 +40,8 @@ class ClusterGroups:
         """Claim the shards that this broker should own, as soon as it may."""
         while not self._broker.is_draining:
             for shard in range(SHARDS):
-                mine = self._rules.is_mine(shard, SHARDS)
-                if mine and shard not in self.held and shard not in self._claims:
+                is_due = self._rules.is_due(shard, SHARDS)
+                if is_due and shard not in self.held and shard not in self._claims:
                     self._claims.add(shard)
                     self._broker.spawn(self._claim(shard))
             yield Wait(CLAIMS_MS)
