@@ -56,16 +56,7 @@ async def by_list_offsets(client: Client) -> int:
     return int(row.offset)
 
 
-async def by_epoch(client: Client) -> int:
-    part = {"partition": 0, "leader_epoch": 0, "current_leader_epoch": -1}
-    topics = [{"topic": "t", "partitions": [part]}]
-    found = await client.ask(23, 4, replica_id=-1, topics=topics)
-    row = found.topics[0].partitions[0]
-    assert row.error_code is ErrorCode.none
-    return int(row.end_offset)
-
-
-ASKED = (by_fetch, by_list_offsets, by_epoch)
+ASKED = (by_fetch, by_list_offsets)
 
 
 class Asker:

@@ -2,8 +2,13 @@
 
 Behaviour
     Consumers ask it after a change of leader, to find out whether the log was truncated behind
-    them. Nothing is ever truncated here, so the answer is the end of the log, in the epoch that was
-    asked for.
+    them. Nothing is ever truncated here, so the answer is an offset that no consumer has reached,
+    in the epoch that was asked for.
+
+    The end of the log would not do. While this is answered the former leader, or a fetch on the
+    same connection, may hand out records that were stored since. A consumer that has them and is
+    told an end below believes that they were truncated: librdkafka goes to that end, and drops what
+    it has read and not given to the application.
 """
 
 from kio.schema.errors import ErrorCode
@@ -16,6 +21,8 @@ from lakelog.broker.turns import in_turns
 from lakelog.wire import Fields
 
 __all__ = ["offset_for_leader_epoch"]
+
+UNENDING = (1 << 63) - 1
 
 
 async def offset_for_leader_epoch(
@@ -44,7 +51,7 @@ async def offset_for_leader_epoch(
 
 
 async def _end(partition: Partition, index: int) -> Fields:
-    return {"partition": index, "end_offset": await partition.latest()}
+    return {"partition": index, "end_offset": UNENDING}
 
 
 def _refused(index: int, code: ErrorCode, _: str) -> Fields:
