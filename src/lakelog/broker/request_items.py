@@ -50,11 +50,12 @@ async def ask_partitions(
     refuse: Refuse[T],
     *,
     named_twice: ErrorCode = ErrorCode.none,
+    looks_at_lanes: bool = True,
 ) -> list[Fields]:
     """Return a row for each topic, with a row for each of its partitions.
 
-    ``ask`` answers for a partition whose lane has been looked at, and may raise a LakelogError;
-    ``refuse`` says why one is not answered: it is not there, the store did not tell, the request
+    ``ask`` answers for a partition whose lane has been looked at, unless that is not needed, and
+    may raise a LakelogError; ``refuse`` says why one is not answered: it is not there, the store did not tell, the request
     has asked for enough, or it is ``named_twice`` and that has a code. Else it is asked as it was
     named last.
     """
@@ -79,10 +80,11 @@ async def ask_partitions(
             if not services.cluster.leads(partition.lane_number):
                 await services.cluster.current_leader(partition.lane_number)
                 return refuse(one, ErrorCode.not_leader_or_follower, "")
-            look = looks.get(partition.lane)
-            if look is None:
-                look = looks[partition.lane] = awaited(partition.lane.refresh())
-            await asyncio.shield(look)
+            if looks_at_lanes:
+                look = looks.get(partition.lane)
+                if look is None:
+                    look = looks[partition.lane] = awaited(partition.lane.refresh())
+                await asyncio.shield(look)
             return await ask(partition, one)
         except LakelogError as error:
             return refuse(one, read_code(error), str(error)[:MESSAGE_CHARS_MAX])

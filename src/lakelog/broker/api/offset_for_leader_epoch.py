@@ -37,7 +37,7 @@ async def offset_for_leader_epoch(
     )
     ends = {
         (topic["name"], row["partition"]): row
-        for topic in await ask_partitions(services, wanted, _end, _refused)
+        for topic in await ask_partitions(services, wanted, _end, _refused, looks_at_lanes=False)
         for row in topic["partitions"]
     }
     topics: list[Fields] = []
