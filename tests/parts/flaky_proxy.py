@@ -180,8 +180,8 @@ class FlakyProxy:
                 if not await self._one(head, reader, writer, *store):
                     _reset(writer)
                     return
-        except (OSError, asyncio.IncompleteReadError):
-            pass  # One of the two went away: so does the other.
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # One of the two went away: so does the other. Or all of it ends.
         finally:
             self._links.discard(task)
             writer.close()

@@ -55,9 +55,9 @@ async def ask_partitions(
     """Return a row for each topic, with a row for each of its partitions.
 
     ``ask`` answers for a partition whose lane has been looked at, unless that is not needed, and
-    may raise a LakelogError; ``refuse`` says why one is not answered: it is not there, the store did not tell, the request
-    has asked for enough, or it is ``named_twice`` and that has a code. Else it is asked as it was
-    named last.
+    may raise a LakelogError; ``refuse`` says why one is not answered: it is not there, the store
+    did not tell, the request has asked for enough, or it is ``named_twice`` and that has a code.
+    Else it is asked as it was named last.
     """
     wanted: dict[str, dict[int, T]] = {}
     again: set[tuple[str, int]] = set()
