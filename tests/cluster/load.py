@@ -81,6 +81,7 @@ class Load:
         kinds: Sequence[str],
         rate: float = 100.0,
         members: int = 2,
+        reconnect_ms_max: int = 0,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         self.cluster, self.history = cluster, History()
@@ -98,6 +99,7 @@ class Load:
                     rate=rate,
                     members=members,
                     group=f"{kind}-group",
+                    reconnect_ms_max=reconnect_ms_max,
                 ),
                 folder,
             )
@@ -172,6 +174,7 @@ def loaded(
     kinds: Sequence[str],
     rate: float = 100.0,
     members: int = 2,
+    reconnect_ms_max: int = 0,
     storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[Load]:
     """Workers that are served; none is left behind when a story fails.
@@ -179,7 +182,13 @@ def loaded(
     ``storage_options`` are for reading the store, if that is not done as the brokers do.
     """
     load = Load(
-        cluster, folder, kinds=kinds, rate=rate, members=members, storage_options=storage_options
+        cluster,
+        folder,
+        kinds=kinds,
+        rate=rate,
+        members=members,
+        reconnect_ms_max=reconnect_ms_max,
+        storage_options=storage_options,
     )
     try:
         load.wait_until_flowing()

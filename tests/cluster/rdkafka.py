@@ -30,7 +30,6 @@ from tests.cluster.workers import COMMIT_S, OBSERVE_S, Plan
 
 POLL_S = 0.01
 ASKED_S = 60.0
-_QUIET = {"log_level": 0}
 _REPLACED = (
     KafkaError.ILLEGAL_GENERATION,
     KafkaError.REBALANCE_IN_PROGRESS,
@@ -50,6 +49,13 @@ _ASK_AGAIN = (
 """What librdkafka hands to whoever asks for offsets, after it has looked for the coordinator."""
 
 
+def _settings(plan: Plan) -> dict[str, Any]:
+    settings: dict[str, Any] = {"bootstrap.servers": plan.bootstrap, "log_level": 0}
+    if plan.reconnect_ms_max:
+        settings["reconnect.backoff.max.ms"] = plan.reconnect_ms_max
+    return settings
+
+
 class Sending:
     """Sends numbers, so many in a second, to all partitions by turns."""
 
@@ -61,8 +67,7 @@ class Sending:
         plan, sent = self._plan, 0
         producer = Producer(
             {
-                **_QUIET,
-                "bootstrap.servers": plan.bootstrap,
+                **_settings(plan),
                 "client.id": plan.name,
                 "enable.idempotence": True,
                 "error_cb": self._complain,
@@ -126,8 +131,7 @@ class Reading:
         """Of partitions of which nothing has been read yet: when they were given."""
         self._consumer = Consumer(
             {
-                **_QUIET,
-                "bootstrap.servers": plan.bootstrap,
+                **_settings(plan),
                 "client.id": f"{plan.name}-{member}",
                 "group.id": plan.group,
                 "group.protocol": plan.protocol,
@@ -222,7 +226,7 @@ class Observing:
 
     def run(self) -> None:
         plan = self._plan
-        consumer = Consumer({**_QUIET, "bootstrap.servers": plan.bootstrap, "group.id": plan.group})
+        consumer = Consumer({**_settings(plan), "group.id": plan.group})
         wanted = [TopicPartition(plan.topic, number) for number in range(plan.partitions)]
         while not self._end.wait(OBSERVE_S):
             begun = self._diary.now()

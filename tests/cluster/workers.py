@@ -42,6 +42,8 @@ class Plan:
     members: int = 2
     group: str = ""
     protocol: str = "classic"
+    reconnect_ms_max: int = 0
+    """How long it waits before it connects again; 0: as long as its library likes."""
 
 
 def _rdkafka() -> list[str]:

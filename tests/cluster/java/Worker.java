@@ -258,6 +258,9 @@ public final class Worker {
     private static Properties settings(Map<String, String> more) {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", text("bootstrap"));
+        if (plan.get("reconnect_ms_max").asInt() > 0) {
+            settings.put("reconnect.backoff.max.ms", text("reconnect_ms_max"));
+        }
         settings.putAll(more);
         return settings;
     }
