@@ -24,6 +24,17 @@ SEEDS = {
 """Where each bug shows, and as what."""
 
 
+FAILED = {
+    607: "a claim whose answer was lost, of a shard that should be elsewhere: nobody gave it up",
+}
+"""Seeds that found something."""
+
+
+@pytest.mark.parametrize("seed", FAILED)
+def test_what_was_found_once_is_not_found_again(seed: int) -> None:
+    simulate_cluster(seed)
+
+
 def test_every_bug_has_its_seed() -> None:
     assert SEEDS.keys() == CLUSTER_BUGS.keys()
 

@@ -22,6 +22,10 @@ from lakelog.store import Wait, Work
 __all__ = ["PROBE_MS", "Lanes", "LastWriter", "Leading"]
 
 PROBE_MS = 30_000
+TAKE_MS = 1_000
+"""Between two takes of a lane: a member of a bucket that was restored may announce an epoch that no
+bundle has got, and which this broker does not reach by taking the lane again and again."""
+
 RACE_MS = 1_000
 """Between two announcements of races."""
 
@@ -59,6 +63,8 @@ class Leading:
     ) -> None:
         self._node, self._lanes, self._clock, self._spawn = node, lanes, clock, spawn
         self._taking: set[int] = set()
+        self._taken_ms: dict[int, int] = {}
+        """When each lane was taken last."""
         self._racing: set[int] = set()
         self._raced_ms = -RACE_MS
         self.taken = self.given_up = 0
@@ -91,12 +97,14 @@ class Leading:
             self._take(lane)
 
     def _take(self, lane: int) -> None:
-        if lane in self._taking:
-            return
+        now_ms = self._clock.boot_ms()
+        if lane in self._taking or now_ms < self._taken_ms.get(lane, now_ms - TAKE_MS) + TAKE_MS:
+            return  # The next view asks for it again.
         self._taking.add(lane)
 
         def touched(epoch: int | None) -> None:
             self._taking.discard(lane)
+            self._taken_ms[lane] = self._clock.boot_ms()
             if epoch is not None:  # Else it is taken with the next view.
                 self.taken += 1
                 self._node.leadership.took(lane, epoch)
