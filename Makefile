@@ -105,6 +105,11 @@ fsck: setup ## a thousand damages in a GiB, each by itself; a minute of verify b
 writers: setup ## eight processes on one lane of SeaweedFS for five minutes, killed and stopped
 	LAKELOG_WRITERS_SECONDS=300 $(BIN)/python -m pytest tests/e2e/writers -s --timeout 900
 
+cluster: setup ## three real brokers under faults for 20 minutes, failing over, and restarted 20 times
+	$(BIN)/python -m benchmarks.cluster_faults
+	$(BIN)/python -m benchmarks.cluster_failover
+	$(BIN)/python -m benchmarks.cluster_rolling
+
 hostile: setup ## every attack for 20 seconds on a broker with honest clients; prints what they noticed
 	LAKELOG_HOSTILE_SECONDS=$${LAKELOG_HOSTILE_SECONDS:-20} $(BIN)/python -m pytest tests/e2e/hostile -s
 
@@ -134,4 +139,4 @@ bench-quick: setup ## every figure, in its short form
 bench-ci: setup ## two figures in their short form, others with each commit
 	$(BIN)/python -m benchmarks --quick --some 2 --seed $(SEED)
 
-.PHONY: help setup lock check format test e2e e2e-all sim sim-cluster sim-quick sim-ci model skeleton live upkeep once clients compat durability power scale fsck packages release writers hostile soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci
+.PHONY: help setup lock check format test e2e e2e-all sim sim-cluster sim-quick sim-ci model skeleton live upkeep once clients compat durability power scale fsck packages release writers cluster hostile soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci

@@ -140,11 +140,11 @@ class Load:
         if not self.wait_until(is_flowing, FLOWING_S):
             raise LateError(f"clients were not served: {history.error_kinds()}")
 
-    def finish(self, healed: float) -> Findings:
+    def finish(self, healed: float, patience_s: float = SEEN_S) -> Findings:
         """Send no more, wait until all is read, and say what is wrong with all of it."""
         for worker in self._workers:
             worker.tell("quiet")
-        end = max(healed, Diary.now()) + SEEN_S
+        end = max(healed, Diary.now()) + patience_s
         self.wait_until(self._is_quiet, end - Diary.now())
         self.wait_until(self._is_seen, end - Diary.now())
         for worker in self._workers:

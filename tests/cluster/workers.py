@@ -97,7 +97,7 @@ class Worker:
         """End it at once."""
         if self._process.poll() is None:
             self._process.kill()
-            self._process.wait()
+        self._process.communicate()
 
     def _last_words(self) -> str:
         return self._errors.read_text(errors="replace")[-2000:]

@@ -1,0 +1,1 @@
+"""Three real brokers on one bucket, and clients that do not notice what becomes of them."""
