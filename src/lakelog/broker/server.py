@@ -179,9 +179,10 @@ class Broker:
     async def leave(self) -> None:
         """Go on until others lead and coordinate what this broker does, for a while."""
         self.is_leaving = True
-        cluster, coordinator = self.services.cluster, self.services.coordinator
-        within_ms = min(self.limits.drain_ms, LEAVE_MS_MAX)
-        await asyncio.gather(cluster.drain(within_ms), coordinator.release())
+        # Whoever has taken its lanes knows that it leaves, and looks for its groups. Released
+        # before that they would have no coordinator until the others list the members again.
+        await self.services.cluster.drain(min(self.limits.drain_ms, LEAVE_MS_MAX))
+        await self.services.coordinator.release()
 
     async def drain(self) -> None:
         """Accept nothing more, answer what was accepted, and close all connections."""
