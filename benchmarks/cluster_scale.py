@@ -10,7 +10,6 @@
 The figure is the spread's room: 1.25 over it, at least 1 passes. Everything else has its own bar.
 """
 
-import math
 import statistics
 import time
 
@@ -76,7 +75,7 @@ def main() -> None:
     widest = spread(full, BROKERS)
     requests = 2 * MONTH_S // BEAT_S
     bars = {
-        "spread": widest <= math.ceil(LOAD_MAX * share) / share,
+        "spread": widest <= LOAD_MAX,
         "moves": statistics.median(left + came) <= MOVES_MAX,
         "view": statistics.median(taken) <= VIEW_MS_MAX,
     }

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from lakelog.broker.cluster import Cluster
 from lakelog.broker.looks import SharedLook
-from lakelog.coordination import BucketGroups, ClaimedShard, ShardClaims
+from lakelog.coordination import BucketGroups, ClaimedShard, ShardClaims, State
 from lakelog.errors import FencedError, LakelogError, UnavailableError
 from lakelog.ports import Clock
 from lakelog.store import PerformAsync, Work, run_async, working_async
@@ -52,6 +52,12 @@ class Claims:
     def node_id(self) -> int:
         """The broker whose claims these are."""
         return self._cluster.node_id
+
+    @property
+    def expects_release(self) -> bool:
+        """Whether a broker is about to give its shards up."""
+        members = self._cluster.node.view.living.values()
+        return any(member.state is State.DRAINING for member in members)
 
     async def count(self) -> int:
         """Return how many shards there are, however long the store takes to say it.

@@ -1,7 +1,8 @@
 """Who should own what: rendezvous hashing with bounded loads.
 
 Each lane (and each shard of groups) goes to the member with the highest score for it; a member
-that has ceil(1.25 times the mean) of them already is passed over. Every member computes the same
+that has 1.25 times the mean of them already, or the mean where that is less than one more, is
+passed over. Every member computes the same
 from the node ids that serve, and nothing is stored: a broker that comes back under its node id gets
 its own lanes back. While there are as many lanes as members, none is without one.
 
@@ -30,7 +31,8 @@ def _owners(ordered: tuple[int, ...], count: int, kind: str) -> Mapping[int, int
     """The same, which is asked for again and again while members are the same."""
     if not ordered:
         return MappingProxyType({})
-    most = math.ceil(LOAD_MAX * count / len(ordered))
+    mean = count / len(ordered)
+    most = max(math.floor(LOAD_MAX * mean), math.ceil(mean))
     loads = [0] * len(ordered)
     owners: list[int] = []
     for row in zip(*(_scores(node, count, kind) for node in ordered), strict=True):

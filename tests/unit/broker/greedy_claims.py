@@ -33,6 +33,13 @@ class GreedyClaims(Claims):
         self.taken: set[int] = set()
         """The shards that others have taken. A story that wants them back clears it."""
 
+    @property
+    def expects_release(self) -> bool:
+        return False
+
+    def is_due(self, shard: int, shards: int) -> bool:
+        return self.is_mine(shard, shards)
+
     def is_mine(self, shard: int, shards: int) -> bool:  # noqa: ARG002
         return shard not in self.taken
 
