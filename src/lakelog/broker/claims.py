@@ -80,13 +80,18 @@ class Claims:
         """Take a shard that this broker should own, if it may; None: not now.
 
         Raises:
+            UnavailableError: there was no answer.
             LakelogError: it cannot be read, and waiting does not help.
         """
         try:
             return await run_async(self._rules.claim(shard, shards), self._perform)
-        except (FencedError, UnavailableError) as error:
+        except FencedError as error:
             self._on_error(error)
             return None
+
+    def is_elsewhere(self, shard: int, shards: int) -> bool:
+        """Whether another broker coordinates a shard, as far as was seen; if not, it comes here."""
+        return self._rules.is_elsewhere(shard, shards)
 
     async def read(self, shard: int, known: ClaimedShard | None) -> ClaimedShard | None:
         """Return a shard as it is stored, whoever has it; the one that is known, if it is the same.

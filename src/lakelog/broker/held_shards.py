@@ -154,11 +154,11 @@ class HeldShards:
                 await self._have(number, shard)
             if self._leaving.is_set():
                 return
-            if self._claims.is_due(number, len(self.shards)):
-                await self._try_to_have(number, len(self.shards))
-            else:
+            if not self._claims.is_due(number, len(self.shards)):
                 self.shards[number] = Code.NOT_COORDINATOR
-            self._settled[number].set()
+                self._settled[number].set()
+            elif await self._try_to_have(number, len(self.shards)):
+                self._settled[number].set()
             if not isinstance(self.shards[number], Shard):
                 await self._pause()
 
@@ -166,19 +166,25 @@ class HeldShards:
         is_leaving = self._leaving.is_set()
         return not is_leaving and self._claims.is_mine(number, len(self.shards))
 
-    async def _try_to_have(self, number: int, count: int) -> None:
-        """Claim a shard that should be here, once."""
+    async def _try_to_have(self, number: int, count: int) -> bool:
+        """Claim a shard that should be here, once; False: there was no answer."""
         try:
             claimed = await self._claims.claim(number, count)
+        except UnavailableError as error:
+            self._on_error(error)
+            return False
         except LakelogError as error:
             if self.shards[number] is not Code.COORDINATOR_NOT_AVAILABLE:
                 self._on_error(error)
             self.shards[number] = Code.COORDINATOR_NOT_AVAILABLE
-            return
-        if claimed is None:
+            return True
+        if claimed is not None:
+            self.shards[number] = self._open(claimed)
+        elif self._claims.is_elsewhere(number, count):
             self.shards[number] = Code.NOT_COORDINATOR
         else:
-            self.shards[number] = self._open(claimed)
+            self.shards[number] = LOADING
+        return True
 
     async def _have(self, number: int, shard: Shard) -> None:
         """Wait until a shard is lost or should not be here any more, and give it up then."""

@@ -43,6 +43,8 @@ class ShardClaims:
         """The last sign of each run that is no member, and when it was seen first."""
         self._unsure: dict[int, int] = {}
         """Shards that this broker may have claimed, and since when it does not know."""
+        self._elsewhere: set[int] = set()
+        """Shards that others hold which live, when they were looked at last."""
 
     @property
     def sees_pulses(self) -> bool:
@@ -72,21 +74,33 @@ class ShardClaims:
             yield from self._settle(found, shard, looked_ms)
             return None
         former = RELEASED if found is None else found.claim.broker
+        self._elsewhere.discard(shard)
         if found is not None and former != self._node.member.run:
             verdict = self._judge(found, looked_ms)
             if verdict is Verdict.LIST:
                 yield from self._node.look(looked_ms)
                 verdict = self._judge(found, looked_ms)
             if verdict is not Verdict.TAKE:
+                self._note_holder(shard, former)
                 return None
             is_member = former == RELEASED or self._node.view.run_of(former) is not None
             if not is_member and not (yield from self._is_gone(former)):
+                self._elsewhere.add(shard)
                 return None
         if not self.is_mine(shard, shards):
             return None
         held = yield from self._surely(shard, self._store.claim(shard, shards, former))
         self._claiming.took(shard)
         return held
+
+    def is_elsewhere(self, shard: int, shards: int) -> bool:
+        """Whether another broker coordinates a shard, as far as was seen; if not, it comes here."""
+        return shard in self._elsewhere or not self.is_mine(shard, shards)
+
+    def _note_holder(self, shard: int, run: bytes) -> None:
+        holder = self._node.view.run_of(run)
+        if holder is not None and holder.node in self._node.view.living:
+            self._elsewhere.add(shard)
 
     def release(self, held: ClaimedShard) -> Work[None]:
         """Give a shard up.
@@ -123,7 +137,7 @@ class ShardClaims:
     def _is_gone(self, run: bytes) -> Work[bool]:
         """Whether a run that is no member has stopped giving signs of life."""
         pulse = yield from self._store.pulse(run)
-        if pulse is None:
+        if pulse is None or self._clock.now_ms() - pulse.modified_ms >= 2 * SILENT_MS:
             return True
         now_ms = self._clock.boot_ms()
         sign, seen_ms = self._pulses.get(run, ("", 0))

@@ -95,6 +95,8 @@ class Pulse(NamedTuple):
     """Where clients find it."""
     since_ms: int
     """When it began, by its own clock."""
+    modified_ms: int
+    """When it was given, by the store's clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,7 +286,8 @@ class BucketGroups:
             return None
         with decoding("pulse", key):
             fields = decode_fields(found.body, format_=FORMAT, where=key, known=None)
-            return Pulse(found.info.etag, str(fields["where"]), number(fields["since_ms"]))
+            since_ms = number(fields["since_ms"])
+            return Pulse(found.info.etag, str(fields["where"]), since_ms, found.info.modified_ms)
 
 
 def _taken(key: str) -> FencedError:

@@ -12,7 +12,7 @@ from lakelog.broker.claims import Claims
 from lakelog.broker.cluster import Cluster
 from lakelog.broker.coordinator import Coordinator
 from lakelog.coordination import SHARDS, BucketGroups, ClaimedShard
-from lakelog.errors import FencedError, LakelogError, UnavailableError
+from lakelog.errors import FencedError, LakelogError
 from lakelog.host import new_id
 from lakelog.store import PerformAsync, run_async
 from tests.virtual_time import VirtualClock
@@ -46,9 +46,12 @@ class GreedyClaims(Claims):
     async def claim(self, shard: int, shards: int) -> ClaimedShard | None:
         try:
             return await run_async(self._store.claim(shard, shards), self._perform)
-        except (FencedError, UnavailableError) as error:
+        except FencedError as error:
             self._on_error(error)
             return None
+
+    def is_elsewhere(self, shard: int, shards: int) -> bool:
+        return not self.is_mine(shard, shards)
 
     async def fenced(self, shard: int) -> None:
         self.taken.add(shard)

@@ -71,7 +71,7 @@ def kinds(objects: Objects) -> dict[str, list[str]]:
 
 
 def _means_something(key: str, objects: Objects) -> bool:
-    if key.startswith(("_lakelog/time/", "_lakelog/staged/")):
+    if key.startswith(("_lakelog/time/", "_lakelog/staged/", "_lakelog/brokers/")):
         return False
     seq, folder = seq_of(key), key.rpartition("/")[0]
     if seq is not None:
