@@ -6,7 +6,7 @@ from lakelog.testing.cluster import CLUSTER_BUGS, planted_in_cluster, simulate_c
 from lakelog.testing.truth import Anomaly
 
 SEEDS = {
-    "fetch-no-look": (13, "commit went back"),
+    "fetch-no-look": (6, "commit went back"),
     "epoch-invented": (1, "one leader"),
     "claim-at-once": (0, "claims"),
     "dead-by-time": (1, "dead by lists"),
@@ -16,7 +16,7 @@ SEEDS = {
     "hash-of-runs": (0, "home"),
     "past-forgotten": (2, "redirect ignored"),
     "told-early": (235, "redirect ignored"),
-    "save-guessed": (5, "commit went back"),
+    "save-guessed": (1, "commit went back"),
     "replaced-lives-on": (1, "replaced"),
     "dead-epochs-forgotten": (38, "epochs"),
     "unknown-acked": (7, "lost"),
