@@ -1,15 +1,17 @@
 """The broker: asyncio lives here.
 
-server       parts put together; listeners; draining
+server       parts put together; draining; listeners: its sockets
 connection   frames in, answers out in order; budget: how much memory requests may take
 dispatch     from a frame to a handler; api: one module for each of Kafka's APIs; codes
-catalog      the topics that are known; partitions: reading one
+catalog      the topics that are known; partitions: reading one; partition_finder: where
 lanes        the driver of a lane: requests in, flushes out, waiting fetches are woken
 recent_batches
              what was just written, in memory; cache: what was read from the store
-coordinator  the driver of groups; shards: the groups of one shard; ledger: storing them
+coordinator  the driver of groups; held_shards: those that are here, by claims; shards: the groups
+             of one shard; ledger: storing them
 sessions     what consumers of many partitions need not say again
-cluster      which broker leads a lane; services: all of this, for handlers
+cluster      which broker leads a lane; led_lanes: what leading does to lanes
+services     all of this, for handlers
 metrics      what is counted and measured; http: health and metrics, for probes and Prometheus
 supervision  the owner of a broker's tasks
 maintenance  sealing and retention in a process of its own
