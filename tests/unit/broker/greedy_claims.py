@@ -43,9 +43,6 @@ class GreedyClaims(Claims):
     def is_mine(self, shard: int, shards: int) -> bool:  # noqa: ARG002
         return shard not in self.taken
 
-    def is_due(self, shard: int, shards: int) -> bool:
-        return self.is_mine(shard, shards)
-
     async def claim(self, shard: int, shards: int) -> ClaimedShard | None:
         try:
             return await run_async(self._store.claim(shard, shards), self._perform)
