@@ -1,7 +1,7 @@
 """What one request may ask of the store: so many operations, whatever it names.
 
     begin_request    in the task of a request: what is asked of the store from here on counts for it
-    begun_s          when that was: what the store has said since then is news to the request
+    begun            when that was: what the store was asked since then is news to the request
     spend            counts one operation; called where operations are performed
     is_spent         asked between two slices of what a request names; then the rest is answered
                      without the store, so that the client asks again, or later
@@ -11,11 +11,12 @@ is a variable of the context, which tasks hand on to the tasks that they start. 
 requests share, a look at a lane for instance, is not counted for any of them.
 """
 
-import asyncio
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-__all__ = ["OPERATIONS_MAX", "SPENT", "begin_request", "begun_s", "is_spent", "spend"]
+from lakelog.broker.moments import moment
+
+__all__ = ["OPERATIONS_MAX", "SPENT", "begin_request", "begun", "is_spent", "spend"]
 
 OPERATIONS_MAX = 20_000
 """Operations on the store that one request may cause, and a slice more."""
@@ -27,7 +28,7 @@ SPENT = (
 
 @dataclass(slots=True)
 class _Count:
-    begun_s: float
+    begun: int
     spent: int = 0
 
 
@@ -36,13 +37,13 @@ _COUNT: ContextVar[_Count | None] = ContextVar("operations of a request", defaul
 
 def begin_request() -> None:
     """Count from here on, in this task and in those that it starts."""
-    _COUNT.set(_Count(asyncio.get_running_loop().time()))
+    _COUNT.set(_Count(moment()))
 
 
-def begun_s() -> float:
-    """Return when the request began, by the time of the loop; outside of requests, that is now."""
+def begun() -> int:
+    """Return the moment when the request began; outside of requests, that is now."""
     count = _COUNT.get()
-    return asyncio.get_running_loop().time() if count is None else count.begun_s
+    return moment() if count is None else count.begun
 
 
 def spend() -> None:

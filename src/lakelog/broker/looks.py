@@ -11,6 +11,7 @@ often, the store is asked once at a time; and at a pace, if one is given.
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from lakelog.broker.moments import moment
 from lakelog.broker.supervision import awaited
 
 __all__ = ["SharedLook"]
@@ -19,12 +20,14 @@ __all__ = ["SharedLook"]
 class SharedLook:
     """Something that is looked at."""
 
-    __slots__ = ("_begun_s", "_look", "_next", "_now", "_pace_s", "_seen_s")
+    __slots__ = ("_begun_s", "_look", "_next", "_now", "_pace_s", "_seen")
 
     def __init__(self, look: Callable[[], Awaitable[None]], pace_s: float = 0.0) -> None:
         self._look, self._pace_s = look, pace_s
-        self._begun_s = self._seen_s = float("-inf")
-        """When the last look began, and the last one that ended well."""
+        self._begun_s = float("-inf")
+        """When the last look began."""
+        self._seen = 0
+        """The moment when the last one began that ended well."""
         self._now: asyncio.Task[None] | None = None
         """The look that has begun."""
         self._next: asyncio.Task[None] | None = None
@@ -35,13 +38,13 @@ class SharedLook:
         """Whether somebody waits for it."""
         return self._now is not None or self._next is not None
 
-    async def take(self, since_s: float | None = None) -> None:
-        """Wait for a look that begins now or later; or have one that began since then.
+    async def take(self, since: int | None = None) -> None:
+        """Wait for a look that begins now or later; or have one that began since a moment.
 
         Raises:
             LakelogError: what the look raises.
         """
-        if since_s is not None and self._seen_s >= since_s:
+        if since is not None and self._seen > since:
             return
         if self._next is None:
             self._next = awaited(self._take(self._now))
@@ -56,9 +59,9 @@ class SharedLook:
         if self._begun_s + self._pace_s > loop.time():
             await asyncio.sleep(self._begun_s + self._pace_s - loop.time())
         self._now, self._next = self._next, None
-        self._begun_s = begun_s = loop.time()
+        self._begun_s, begun = loop.time(), moment()
         try:
             await self._look()
-            self._seen_s = begun_s
+            self._seen = begun
         finally:
             self._now = None

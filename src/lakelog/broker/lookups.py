@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, NamedTuple
 
-from lakelog.broker.allowance import begun_s
+from lakelog.broker.allowance import begun
 from lakelog.broker.looks import SharedLook
 from lakelog.ports import Clock
 
@@ -61,7 +61,7 @@ class Lookups:
             return
         look = SharedLook(partial(self._ask, name), PACE_MS / 1000) if asked is None else asked.look
         self._asked[name] = _Asked(look, now_ms)
-        await look.take(begun_s())
+        await look.take(begun())
 
     def _has_room(self, now_ms: int) -> bool:
         """Whether one more name may be asked for by itself."""
@@ -80,4 +80,4 @@ class Lookups:
         Raises:
             LakelogError: there was no answer.
         """
-        await self._listing.take(begun_s())
+        await self._listing.take(begun())

@@ -10,8 +10,8 @@ has grown old since: retention, sessions and offsets are judged as they were the
 import base64
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,7 +25,7 @@ from lakelog.pipeline import Result, VerifyNamespace
 from lakelog.records import decode_batches
 from lakelog.store import PutIfAbsent, join_body, run, working
 from tests.unit.broker.site import Client, Site, broker, connect
-from tests.virtual_time import passed_ms, run_virtually
+from tests.virtual_time import pass_time, passed_ms, run_virtually
 
 __all__ = [
     "HERE",
@@ -102,9 +102,16 @@ class Copy(Site):
         steps = (run(job.step(unit), lambda wish: perform(wish.op)) for unit in plan.units)
         return [*plan.results, *steps]
 
-    def broker(self) -> AbstractAsyncContextManager[Broker]:
-        """Run a broker on it."""
-        return broker(self, clock=self.clock, ids=self.id)
+    @asynccontextmanager
+    async def broker(self) -> AsyncIterator[Broker]:
+        """Run a broker on it, which has all groups: also those of one that was killed, and is known
+        to have gone when it has given no sign of life for a while.
+        """
+        async with broker(self, clock=self.clock, ids=self.id) as running:
+            coordinator = running.services.coordinator
+            while len(coordinator.held()) < coordinator.shards:
+                await pass_time(1)
+            yield running
 
 
 def versions() -> list[str]:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from lakelog.broker.looks import SharedLook
+from lakelog.broker.moments import moment
 from lakelog.errors import UnavailableError
 from lakelog.store import Get, Head
 from tests.unit.broker.site import Site, broker, connect, story, virtual_story
-from tests.virtual_time import pass_time
 
 REQUEST_BYTES_MIN = 20
 
@@ -104,22 +104,22 @@ async def test_looks_keep_a_pace_and_who_waits_meanwhile_shares_the_next_one() -
 
 @virtual_story
 async def test_a_look_that_began_since_then_will_do_if_it_ended_well() -> None:
-    begun: list[float] = []
-    loop = asyncio.get_running_loop()
+    looks = 0
 
     async def look() -> None:
-        begun.append(loop.time())
-        if len(begun) == 2:
+        nonlocal looks
+        looks += 1
+        if looks == 2:
             raise UnavailableError("no answer")
 
     shared = SharedLook(look)
+    before = moment()
     await shared.take()
-    await shared.take(begun[0])
-    assert len(begun) == 1
-    await pass_time(1)
-    since_s = loop.time()
+    await shared.take(before)
+    assert looks == 1
+    since = moment()  # At the same time, by the clock of the loop.
     with pytest.raises(UnavailableError):
-        await shared.take(since_s)
-    await shared.take(since_s)
-    await shared.take(since_s)
-    assert len(begun) == 3
+        await shared.take(since)
+    await shared.take(since)
+    await shared.take(since)
+    assert looks == 3
