@@ -24,6 +24,9 @@ from lakelog.groups import AnyDurable, Code
 __all__ = ["LOADING", "HeldShards"]
 
 LOOK_S = LOOK_MS / 1000
+RELEASE_S_MAX = 20.0
+"""For all of them together, and more than one may take. A claim that is not answered has no end of
+its own, and keeps no broker from leaving."""
 SOON_S = 0.1
 """While a broker leaves: clients of its groups wait."""
 LOADING = Code.COORDINATOR_LOAD_IN_PROGRESS
@@ -112,7 +115,8 @@ class HeldShards:
     async def release(self) -> None:
         """Give every shard up: this broker is about to leave."""
         self._leaving.set()
-        await asyncio.gather(*self._keeping, return_exceptions=True)
+        if self._keeping:
+            await asyncio.wait(self._keeping, timeout=RELEASE_S_MAX)
 
     async def close(self) -> None:
         """Store what was taken, answer all requests, and give every shard up."""

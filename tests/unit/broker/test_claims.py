@@ -396,6 +396,22 @@ async def test_a_broker_of_version_0_1_0_that_has_left_is_not_waited_for() -> No
         assert held(running) == ALL
 
 
+@virtual_story
+async def test_a_broker_that_waits_for_groups_ends_when_the_store_does_not_answer() -> None:
+    site = Site(lanes=4)
+    old = BucketGroups(new_id())
+    for shard in range(SHARDS):
+        site.do(old.claim(shard, None if shard == 0 else SHARDS))
+    site.do(old.beat("old.example:9092", 0))
+    machine, loop = Machine(site), asyncio.get_running_loop()
+    async with broker(site, heartbeat_ms=BEAT_MS, machine=machine) as running:
+        machine.kill()
+        await pass_time(2)  # By now it has asked for every shard, and has no answer.
+        assert held(running) == set()
+        began_s = loop.time()
+    assert loop.time() - began_s < 60
+
+
 def test_a_pulse_that_is_none_is_said_to_be() -> None:
     store, groups = MemoryStore(), BucketGroups(b"a" * 16)
     run(groups.beat("here:1", 5), working(store.perform))

@@ -18,7 +18,7 @@ from lakelog.catalog import read_topic
 from lakelog.journal import probe
 from lakelog.log import read
 from lakelog.store import ListPage, Op, PutIfAbsent, PutIfMatch
-from tests.patience import until
+from tests.patience import HANGS_S, until
 from tests.unit.broker.site import (
     Client,
     Machine,
@@ -100,10 +100,11 @@ async def until_divided(a: Node, b: Node) -> None:
     def are() -> bool:
         return bool(a.led and b.led and not a.led & b.led and a.led | b.led == LANES)
 
-    while not are():
-        # Those that beat seldom look when they are asked.
-        await asyncio.gather(*(one.running.services.cluster.look() for one in (a, b)))
-        await pass_time(0.05)
+    async with asyncio.timeout(HANGS_S):
+        while not are():
+            # Those that beat seldom look when they are asked.
+            await asyncio.gather(*(one.running.services.cluster.look() for one in (a, b)))
+            await pass_time(0.05)
 
 
 def lanes_of(running: Broker, name: str = "t") -> dict[int, int]:
@@ -434,6 +435,40 @@ async def test_epochs_that_are_told_never_go_down_and_one_epoch_names_one_leader
     last = gossip.told[a.port][-1]
     assert all(leader == a.id and epoch >= 4 for leader, epoch in last.values() if epoch > 0)
     assert len({told[partition] for told in gossip.told[a.port] for partition in told}) >= 5
+
+
+@virtual_story
+async def test_a_leader_of_before_is_not_told_again_when_its_successor_dies() -> None:
+    """Nobody is, until somebody leads by a higher epoch: clients would not believe the old one."""
+    site = Site(lanes=4)
+    site.create("t", 4)
+    gossip = Gossip()
+    async with node(site, heartbeat_ms=BEAT_MS, node_id=1) as a:
+        # It beats, so that others think it alive. It sees nobody, and says nothing new.
+        a.machine.fails = lambda op: is_list(op) or getattr(op, "key", "").endswith("/member")
+        async with (
+            node(site, heartbeat_ms=BEAT_MS, node_id=3) as b,
+            node(site, heartbeat_ms=BEAT_MS, node_id=5) as c,
+        ):
+            await until(lambda: led(b.running) and led(c.running))
+            await pass_time(2 * BEAT_MS / 1000)
+            gossip.nodes.append(c)
+            listening = asyncio.create_task(gossip.listen())
+            await pass_time(0.2)
+            former = b.led
+            b.machine.kill()
+            await pass_time(6 * BEAT_MS / 1000)
+            partitions = [lanes_of(c.running)[lane] for lane in former]
+            told = gossip.told[c.port]
+            assert all(told[0][at][0] == b.id for at in partitions)
+            orphans = [at for at in partitions if told[-1][at] == (-1, -1)]
+            assert orphans, "nobody leads what the first one should, and does not know"
+            a.machine.fails = lambda _: False
+            await until(lambda: all(told[-1][at][0] == a.id for at in orphans))
+            listening.cancel()
+            await asyncio.gather(listening, return_exceptions=True)
+    gossip.check()
+    assert all(told[-1][at][1] > told[0][at][1] for at in orphans)
 
 
 class Producer:
