@@ -65,6 +65,8 @@ class Leading:
         self._taking: set[int] = set()
         self._taken_ms: dict[int, int] = {}
         """When each lane was taken last."""
+        self._is_begun = False
+        """Whether the first lanes were taken: these are announced together, later ones at once."""
         self._racing: set[int] = set()
         self._raced_ms = -RACE_MS
         self.taken = self.given_up = 0
@@ -80,6 +82,7 @@ class Leading:
             self._take(lane)
         while self._taking:
             yield Wait(_STEP_MS)
+        self._is_begun = True
         yield from node.announce()
 
     def saw_view(self) -> None:
@@ -108,7 +111,7 @@ class Leading:
             if epoch is not None:  # Else it is taken with the next view.
                 self.taken += 1
                 self._node.leadership.took(lane, epoch)
-                if self._node.stored.state is not State.STARTING:
+                if self._is_begun:
                     self._spawn(self._node.announce())
 
         self._lanes.touch(lane, touched)
