@@ -19,6 +19,9 @@ from lakelog.testing.truth import Anomaly
 __all__ = ["Laws"]
 
 
+BEGUN_MAX = 200
+
+
 @dataclass(slots=True)
 class Laws:
     """Everything that was seen."""
@@ -35,6 +38,8 @@ class Laws:
     cells: dict[int, ClaimedShard] = field(default_factory=dict)
     lists: dict[tuple[bytes, int], list[tuple[int, str]]] = field(default_factory=dict)
     """By observer and member: the lists that counted, with the beat that each showed."""
+    begun: dict[bytes, list[int]] = field(default_factory=dict)
+    """When each run has listed the members, lately."""
 
     def stored(self, number: int, lane: int, offset: int) -> None:
         """A producer was told that its batch stands there."""
@@ -63,6 +68,9 @@ class Laws:
 
     def listed(self, run: bytes, begun_ms: int, beats: dict[int, str]) -> None:
         """A broker has listed the members."""
+        begun = self.begun.setdefault(run, [])
+        begun.append(begun_ms)
+        del begun[:-BEGUN_MAX]
         for node, beat in beats.items():
             seen = self.lists.setdefault((run, node), [])
             if seen and seen[-1][1] == beat and begun_ms - seen[-1][0] < self.interval_ms - 50:
@@ -73,8 +81,10 @@ class Laws:
     def died(self, run: bytes, node: int) -> None:
         """A broker thinks that another one is dead."""
         seen = self.lists.get((run, node), [])
-        gaps = [later[0] - first[0] for first, later in pairwise(seen)]
         few = len(seen) <= DEAD_AFTER or len({beat for _, beat in seen}) > 1
+        # Between two lists that count there may be one that was made for another reason.
+        since = [one for one in self.begun.get(run, []) if seen and one >= seen[0][0]]
+        gaps = [later - first for first, later in pairwise(since)]
         # Lists are late when the store is; a pause of two intervals means that one must count anew.
         if few or any(gap > 2 * self.interval_ms + 1_000 for gap in gaps):
             raise Anomaly(f"dead by lists: {node} is dead to {run.hex()[-4:]} by {seen}")
