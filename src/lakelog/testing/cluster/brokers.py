@@ -65,6 +65,8 @@ class ClusterBroker:
         )
         self.is_up, self.is_draining = False, False
         self._dead: set[int] = set()
+        self.seen_alive: dict[int, int] = {}
+        """Since when each member is alive in every view."""
         self._lanes: dict[int, Lane] = {}
         self._queues: dict[int, deque[_Asked]] = {n: deque() for n in range(LANES)}
         self._busy: set[int] = set()
@@ -138,6 +140,8 @@ class ClusterBroker:
             laws.died(self.run, dead)
             self.city.count("found dead")
         self._dead = set(node.view.dead)
+        now = self.city.world.now
+        self.seen_alive = {one: self.seen_alive.get(one, now) for one in node.view.living}
         if not self.is_up:
             return
         self.leading.saw_view()

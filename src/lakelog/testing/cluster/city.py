@@ -40,6 +40,8 @@ __all__ = ["INTERVAL_MS", "LANES", "SHARDS", "City", "ClusterProcess", "Reply"]
 LANES, SHARDS = 5, 3
 INTERVAL_MS = 3_000
 NAP_MS = 500
+ON_ITS_WAY_MS = 5_000
+"""How long a claim may take from its decision to its write."""
 OUTAGE_MS = 1_000
 """How long a request waits that is not answered."""
 
@@ -98,7 +100,10 @@ class City:
             self.laws.shard(now, self._sees_holder(number, now.claim.broker))
 
     def _sees_holder(self, shard: int, claimer: bytes) -> bool:
-        """Whether whoever claims a shard sees its holder alive, and that does live."""
+        """Whether whoever claims a shard sees its holder alive, and that does live.
+
+        It has done so for a while: what was decided by the view before may still be on its way.
+        """
         before = self.laws.cells.get(shard)
         if before is None:
             return False
@@ -108,7 +113,9 @@ class City:
         if holder is None or taker is None or not holder.is_up:
             return False
         seen = taker.node.view.living.get(holder.id)
-        return seen is not None and seen.run == holder.run
+        since = taker.seen_alive.get(holder.id, self.world.now)
+        is_long = self.world.now - since >= ON_ITS_WAY_MS
+        return is_long and seen is not None and seen.run == holder.run
 
 
 class ClusterProcess(Process):
