@@ -19,7 +19,7 @@ Nothing is ever deleted. A node id is free again when its member has left, or ha
 hour by the store's clock.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -60,7 +60,7 @@ from lakelog.store import (
     read_cell,
 )
 
-__all__ = ["BucketMembership", "Membership", "View"]
+__all__ = ["BucketMembership", "Membership", "View", "read_members"]
 
 NODE_ID_FIRST = 1
 FREE_AFTER_MS = 3_600_000
@@ -333,31 +333,37 @@ class BucketMembership:
             # A store whose lists have no etags does not tell: read it.
             and (not info.etag or self._known.get(node, ("",))[0] != info.etag)
         ]
-        unreadable: dict[int, LakelogError] = {}
-        for at in range(0, len(changed), AT_ONCE):
-            some = changed[at : at + AT_ONCE]
-            answers = yield from ask_all([Get(member_key(one), MEMBER_BYTES_MAX) for one in some])
-            for node, answer in zip(some, answers, strict=True):
-                if isinstance(answer, UnavailableError):
-                    raise answer
-                try:
-                    self._take_in(node, answer)
-                except LakelogError as error:
-                    # What one member says of itself hides nobody else.
-                    unreadable[node] = error
+        found, unreadable = yield from read_members(changed)
+        self._known |= found
         return unreadable
 
-    def _take_in(self, node: int, answer: Fetched | LakelogError) -> None:
-        """Remember a member that was read.
 
-        Raises:
-            LakelogError: it is too large, damaged, or of a later version.
-        """
-        if isinstance(answer, NotFoundError):
-            return
-        if isinstance(answer, LakelogError):
-            raise answer
-        self._known[node] = (answer.info.etag, decode_member(answer.body, node))
+def read_members(
+    nodes: Sequence[int],
+) -> Work[tuple[dict[int, tuple[str, Member]], dict[int, LakelogError]]]:
+    """Return what members tell of themselves, with its etag; and why some cannot be read: they are
+    too large, damaged, or of a later version. What one of them says hides nobody else.
+
+    Raises:
+        UnavailableError: no answer; try again.
+    """
+    found: dict[int, tuple[str, Member]] = {}
+    unreadable: dict[int, LakelogError] = {}
+    for at in range(0, len(nodes), AT_ONCE):
+        some = nodes[at : at + AT_ONCE]
+        answers = yield from ask_all([Get(member_key(one), MEMBER_BYTES_MAX) for one in some])
+        for node, answer in zip(some, answers, strict=True):
+            if isinstance(answer, UnavailableError):
+                raise answer
+            if isinstance(answer, NotFoundError):
+                continue
+            try:
+                if isinstance(answer, LakelogError):
+                    raise answer
+                found[node] = answer.info.etag, decode_member(answer.body, node)
+            except LakelogError as error:
+                unreadable[node] = error
+    return found, unreadable
 
 
 def _put(key: str, body: bytes, etag: str) -> Work[str | None]:

@@ -15,18 +15,16 @@ from typing import NamedTuple
 
 from lakelog.coordination.leadership import Leadership
 from lakelog.coordination.liveness import DEAD_AFTER
-from lakelog.coordination.members import MEMBER_BYTES_MAX, Member, State, decode_member
-from lakelog.coordination.membership import View
+from lakelog.coordination.members import Member, State
+from lakelog.coordination.membership import View, read_members
 from lakelog.coordination.placement import owners_of
 from lakelog.coordination.shards import RELEASED, SHARDS, ClaimedShard, decode_shard
-from lakelog.errors import LakelogError, UnavailableError
-from lakelog.names import BROKERS_PREFIX, group_shard_key, member_key, node_of
+from lakelog.errors import LakelogError
+from lakelog.names import BROKERS_PREFIX, group_shard_key, node_of
 from lakelog.store import (
-    AT_ONCE,
     CELL_BYTES_MAX,
     Get,
     Work,
-    ask_all,
     fetch_many,
     list_objects,
     read_cell,
@@ -133,21 +131,8 @@ def read_overview() -> Work[Overview]:
             beats[node] = info.modified_ms
         elif what == "member":
             nodes.append(node)
-    members: dict[int, SeenMember] = {}
-    unreadable: dict[int, LakelogError] = {}
-    for at in range(0, len(nodes), AT_ONCE):
-        some = nodes[at : at + AT_ONCE]
-        answers = yield from ask_all([Get(member_key(node), MEMBER_BYTES_MAX) for node in some])
-        for node, answer in zip(some, answers, strict=True):
-            if isinstance(answer, UnavailableError):
-                raise answer
-            try:
-                if isinstance(answer, LakelogError):
-                    raise answer
-                members[node] = SeenMember(decode_member(answer.body, node), beats.get(node))
-            except LakelogError as error:
-                # What one member says of itself hides nobody else.
-                unreadable[node] = error
+    found, unreadable = yield from read_members(nodes)
+    members = {node: SeenMember(one, beats.get(node)) for node, (_, one) in found.items()}
     return Overview(
         members=dict(sorted(members.items())),
         unreadable=unreadable,

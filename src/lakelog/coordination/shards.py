@@ -251,12 +251,6 @@ class BucketGroups:
         if found is None or decode_shard(found.body, held.shard).claim != held.claim:
             raise _taken(key)
 
-    def owner(self, shard: int) -> Work[bytes | None]:
-        """Return the other broker that has the claim; None: nobody, or this one."""
-        found = yield from self.read(shard)
-        broker = None if found is None else found.claim.broker
-        return None if broker == self._broker else broker
-
     def beat(self, where: str, since_ms: int) -> Work[None]:
         """Give a sign of life."""
         self._beats += 1
