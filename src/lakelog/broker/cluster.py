@@ -29,6 +29,7 @@ from lakelog.coordination import (
     Member,
     Node,
     State,
+    View,
     owners_of,
 )
 from lakelog.errors import ConflictError, FencedError, LakelogError, UnavailableError
@@ -81,10 +82,12 @@ class Cluster:
             on_view=self._on_view,
             on_error=on_error,
         )
-        self._leading = Leading(self.node, LedLanes(lanes, clock, tasks), clock, self._spawn)
+        self.leading = Leading(self.node, LedLanes(lanes, clock, tasks), clock, self._spawn)
         for number, writer in lanes.items():
-            writer.after_flush = partial(self._leading.flushed, number)
+            writer.after_flush = partial(self.leading.flushed, number)
         self._look = SharedLook(self._look_now)
+        self._leaders: tuple[View, tuple[MetadataPartition, ...]] = (View(), ())
+        """Who leads each lane, by a view."""
         self._hints: dict[int, str] = {}
         self._lost: asyncio.Future[FencedError] | None = None
         self.on_hint: Callable[[], None] = lambda: None
@@ -123,13 +126,13 @@ class Cluster:
         Raises:
             LakelogError: the store does not answer.
         """
-        await run_async(self._leading.begin(), self._perform)
-        self._tasks.keep("lane probes", partial(self._living, self._leading.probes))
+        await run_async(self.leading.begin(), self._perform)
+        self._tasks.keep("lane probes", partial(self._living, self.leading.probes))
 
     async def drain(self, within_ms: int) -> None:
         """Serve until others lead what this broker leads, for a while."""
         if await self._tell(State.DRAINING):
-            await run_async(self._leading.hand_over(within_ms), self._perform)
+            await run_async(self.leading.hand_over(within_ms), self._perform)
 
     async def leave(self) -> None:
         """Say that this broker has gone."""
@@ -177,7 +180,7 @@ class Cluster:
 
     def _on_view(self) -> None:
         """Act on what was seen."""
-        self._leading.saw_view()
+        self.leading.saw_view()
         seen = {node: one.hint for node, one in self.node.view.living.items()}
         seen.pop(self.node_id, None)
         is_new = any(self._hints.get(node, hint) != hint for node, hint in seen.items())
@@ -212,10 +215,6 @@ class Cluster:
         return ""
 
     # ------------------------------------------------------------------------ asking
-
-    @property
-    def leading(self) -> Leading:
-        return self._leading
 
     @property
     def node_id(self) -> int:
@@ -255,51 +254,57 @@ class Cluster:
         return [one for one in found if one is not None]
 
     def lane_leaders(self) -> tuple[MetadataPartition, ...]:
-        """Return who leads each lane, as partitions of it stand in a Metadata response."""
-        return tuple(map(self._leader, range(self.node.leadership.lanes)))
+        """Return who leads each lane, as partitions of it stand in a Metadata response.
 
-    def _leader(self, lane: int) -> MetadataPartition:
-        told = self.node.told(lane)
-        if told is None:
-            return MetadataPartition()
-        return MetadataPartition(
-            told.node, told.epoch, (told.node, *self._readers(lane, told.node))
-        )
-
-    def _readers(self, lane: int, leader: int) -> list[int]:
-        """Return the brokers that consumers in racks other than the leader's may read a lane from.
-
-        One of each rack, so that all its consumers share what one broker has read.
+        It follows from the view, and is made once for each.
         """
+        view, leaders = self._leaders
+        if view is not self.node.view:
+            racks = self._racks()
+            lanes = range(self.node.leadership.lanes)
+            leaders = tuple(self._leader(lane, racks) for lane in lanes)
+            self._leaders = self.node.view, leaders
+        return leaders
+
+    def _racks(self) -> dict[str, list[int]]:
+        """Return the brokers that serve in each rack."""
         racks: dict[str, list[int]] = {}
         for node in self.node.view.serving:
             rack = self.node.view.living[node].rack
             if rack is not None:
                 racks.setdefault(rack, []).append(node)
-        member = self.node.view.living.get(leader)
-        if member is None or member.rack is None:
-            return []
-        others = (nodes for rack, nodes in sorted(racks.items()) if rack != member.rack)
+        return racks
+
+    def _leader(self, lane: int, racks: Mapping[str, list[int]]) -> MetadataPartition:
+        """Return who leads a lane, and a broker of each other rack, which reads it for consumers
+        there: so they share what one broker has read.
+        """
+        told = self.node.told(lane)
+        if told is None:
+            return MetadataPartition()
+        rack = self.node.view.living[told.node].rack
+        others = [racks[one] for one in sorted(racks) if rack is not None and one != rack]
         count = self.node.leadership.lanes
-        return [owners_of(nodes, count, "reader")[lane] for nodes in others]
+        readers = (owners_of(nodes, count, "reader")[lane] for nodes in others)
+        return MetadataPartition(told.node, told.epoch, (told.node, *readers))
 
     def reader_in(self, lane: int, rack: str) -> int:
         """Return the broker that consumers in a rack should read a lane from instead of this one,
         which leads it; -1: this one will do.
         """
-        if not rack or rack == self._rack or not self.leads(lane):
+        if not rack or rack == self._rack or lane < 0:
             return -1
-        for node in self._readers(lane, self.node_id):
-            if self.node.view.living[node].rack == rack:
-                return node
-        return -1
+        leader, _, replicas = self.lane_leaders()[lane]
+        if leader != self.node_id:
+            return -1
+        living = self.node.view.living
+        return next((node for node in replicas[1:] if living[node].rack == rack), -1)
 
     def reads(self, lane: int, rack: str) -> bool:
         """Whether this broker serves reads of a lane that another one leads, to its own rack."""
-        told = self.node.told(lane)
-        if told is None or not rack or rack != self._rack:
+        if not rack or rack != self._rack:
             return False
-        return self.node_id in self._readers(lane, told.node)
+        return self.node_id in self.lane_leaders()[lane].replicas[1:]
 
     async def known_lane_leaders(self) -> tuple[MetadataPartition, ...]:
         """The same. That nobody leads a lane is said after looking at the members."""

@@ -49,9 +49,6 @@ class CoordinatorSettings:
     pulse_ms: int = 10_000
     """How often a broker stores a sign of life, for brokers that lost their groups to it."""
 
-    gone_ms: int = 30_000
-    """A broker that has not said so for this long has gone, and its groups are taken back."""
-
     drain_ms: int = 10_000
     """How long closing waits for the store."""
 

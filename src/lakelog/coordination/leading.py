@@ -137,9 +137,10 @@ class Leading:
     def _raced_epoch(self, lane: int) -> int | None:
         """Return the epoch of this run's last bundle, if it is higher than the announced one."""
         node, last = self._node, self._lanes.last_writer(lane)
-        if last is None or last.run != node.member.run or not self._is_mine(lane):
+        if last is None or last.run != node.member.run:
             return None
-        return last.epoch if last.epoch > node.leadership.epochs[lane] else None
+        announced = node.leadership.epochs.get(lane, last.epoch)
+        return last.epoch if last.epoch > announced and self._is_mine(lane) else None
 
     def _is_mine(self, lane: int) -> bool:
         """Whether this broker leads a lane, and should."""

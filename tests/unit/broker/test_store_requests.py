@@ -211,7 +211,7 @@ async def test_a_partition_whose_producers_are_asked_for_a_thousand_times_is_loo
 
 
 @story
-async def test_the_end_of_an_epoch_is_looked_for_once_and_told_as_often_as_it_is_asked() -> None:
+async def test_the_end_of_an_epoch_is_told_as_often_as_it_is_asked_and_costs_nothing() -> None:
     site = Site()
     site.create("t")
     async with broker(site) as running:

@@ -3,8 +3,9 @@
 Behaviour
     Topics that are named and not known are asked for in the store, and made if the client and the
     broker allow it: so many for each request and in a second, the others LEADER_NOT_AVAILABLE. A
-    topic that is named twice is answered once, as by Kafka. The leader of a partition is its only
-    replica: copies are the store's business. A partition that nobody leads now, by a look at the
+    topic that is named twice is answered once, as by Kafka. The replicas of a partition are its
+    leader and the brokers that read it for other racks: copies are the store's business. A
+    partition that nobody leads now, by a look at the
     members that began with the request, is LEADER_NOT_AVAILABLE. The answer is put together of
     bytes that are kept for each topic.
 """
