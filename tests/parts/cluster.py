@@ -79,11 +79,16 @@ class Cluster:
         return [node for node, one in self.brokers.items() if one.is_running]
 
     def start_all(self) -> None:
-        """Start all brokers at once, and wait until each of them serves."""
+        """Start all brokers at once, and wait until each of them serves and knows the others.
+
+        librdkafka fails a request that waits for a broker which the next answer does not list, as
+        it may be while some brokers have not seen all yet.
+        """
         for one in self.brokers.values():
             one.launch()
         for one in self.brokers.values():
             one.wait()
+        self._wait_until_known()
 
     def launch(self, node: int) -> None:
         """Start a broker under its node id, without waiting."""
@@ -178,6 +183,13 @@ class Cluster:
         if told is None or told.brokers != nodes or not told.leaders:
             return None
         return told if nodes.issuperset({*told.leaders, *told.coordinators}) else None
+
+    def _wait_until_known(self, within_s: float = WHOLE_S) -> None:
+        nodes, deadline = frozenset(self.brokers), time.monotonic() + within_s
+        while any((told := self.ask(node, "")) is None or told.brokers != nodes for node in nodes):
+            if time.monotonic() > deadline:
+                raise LateError(f"the brokers do not know each other after {within_s:g} s")
+            time.sleep(0.05)  # noqa: TID251 (nothing to wait on but the other processes)
 
     def wait_until_whole(self, topic: str, within_s: float = WHOLE_S) -> Told:
         """Wait until every running broker says the same, and return it.
