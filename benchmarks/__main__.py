@@ -3,7 +3,7 @@
 A figure that is missed is taken once more: neighbours come and go on a shared machine, and a real
 loss of speed misses twice. ``--some 3 --seed 7`` takes three of them, others for other seeds.
 
-``--against REVISION`` takes each of another revision as well, by turns, and prints both:
+``--against REVISION`` takes each that another revision has as well, by turns, and prints both:
 
     figure      bar   REVISION   now   now/REVISION
 """
@@ -59,6 +59,8 @@ def _compare(names: list[str], revision: str, *, quick: bool) -> int:
     with _checked_out(revision) as other:
         print(f"{'figure':12} {'bar':>8} {revision:>12} {'now':>12} {'ratio':>8}", flush=True)
         for name in names:
+            if not (other / "benchmarks" / f"{name}.py").exists():
+                continue
             before, now = (_figure(name, tree, quick=quick) for tree in (other, ROOT))
             missed += not now["pass"]
             row = f"{name:12} {now['bar']:8g} {before['value']:12g} {now['value']:12g}"
