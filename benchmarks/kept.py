@@ -20,16 +20,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from benchmarks.measure import closing_line
 from benchmarks.pipeline import records
 from lakelog.catalog import Topic, create_topic, make_namespace
+from lakelog.flows import items_of
 from lakelog.host import THIS_HOST, SystemClock, new_id
 from lakelog.journal import Lane, append, new_run, write_checkpoint
 from lakelog.model import Rules
 from lakelog.pipeline import plan_job
+from lakelog.pipeline.frame import StoreRequest
 from lakelog.pipeline.jobs import compact_job, merge_job, retain_job, seal_job
 from lakelog.pipeline.sides import LogPiece, list_namespace, read_namespace
 from lakelog.segments import Selection
@@ -127,17 +128,8 @@ class Town:
 def _batches(piece: LogPiece, perform: Callable[[Any], Any]) -> Iterator[int]:
     """Read a piece; give the rows of each batch."""
     stream = read_namespace(piece, "here", ("offset",), 0, 1 << 62)
-    answer: Any = None
-    while True:
-        try:
-            item = stream.send(answer)
-        except StopIteration:
-            return
-        answer = None
-        if isinstance(item, pa.RecordBatch):
-            yield item.num_rows
-        else:
-            answer = perform(item.op)
+    for batch in items_of(stream, StoreRequest, lambda request: perform(request.op)):
+        yield batch.num_rows
 
 
 def story(spark: SparkSession, root: Path) -> list[Moment]:
