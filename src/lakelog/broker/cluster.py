@@ -230,9 +230,7 @@ class Cluster:
 
     def minds(self, lane: int) -> bool:
         """Whether this broker leads a lane, or should: one that it cannot take is its trouble."""
-        node = self.node
-        owners = node.leadership.owners(node.view, serves=node.serves)
-        return node.leads(lane) or owners.get(lane) == self.node_id
+        return self.node.leads(lane) or self.node.lane_owner(lane) == self.node_id
 
     def brokers(self, listener: str) -> Sequence[MetadataBroker]:
         """Return the brokers that serve, as clients of a listener reach them."""

@@ -46,8 +46,14 @@ class Leadership:
 
     def owners(self, view: View, *, serves: bool) -> Mapping[int, int]:
         """Return who should lead each lane; ``serves``: whether this broker takes part in it."""
+        return owners_of(self.takers(view, serves=serves), self.lanes, "lane")
+
+    def takers(self, view: View, *, serves: bool) -> set[int]:
+        """Return the brokers to which lanes and shards are given. Whether this one is among them it
+        knows before its view does.
+        """
         others = {node for node in view.serving if node != self.node}
-        return owners_of(others | {self.node} if serves else others, self.lanes, "lane")
+        return others | {self.node} if serves else others
 
     def saw(self, view: View) -> None:
         """Remember the epochs that a view shows."""

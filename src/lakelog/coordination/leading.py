@@ -145,9 +145,7 @@ class Leading:
     def _is_mine(self, lane: int) -> bool:
         """Whether this broker leads a lane, and should."""
         node = self._node
-        if not node.serves or not node.leads(lane):
-            return False
-        return node.leadership.owners(node.view, serves=True).get(lane) == node.member.node
+        return node.serves and node.leads(lane) and node.lane_owner(lane) == node.member.node
 
     def probes(self) -> Work[None]:
         """Look at what this broker leads, for ever: another one may have written to it last."""

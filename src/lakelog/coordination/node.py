@@ -207,8 +207,11 @@ class Node:
         """Whether this broker serves a lane."""
         return lane in self.leadership.epochs
 
+    def lane_owner(self, lane: int) -> int | None:
+        """Return who should lead a lane."""
+        return self.leadership.owners(self.view, serves=self.serves).get(lane)
+
     def shard_owner(self, shard: int, shards: int) -> int | None:
         """Return who should coordinate a shard of groups."""
-        others = {node for node in self.view.serving if node != self.member.node}
-        nodes = others | {self.member.node} if self.serves else others
-        return owners_of(nodes, shards, "shard").get(shard)
+        takers = self.leadership.takers(self.view, serves=self.serves)
+        return owners_of(takers, shards, "shard").get(shard)

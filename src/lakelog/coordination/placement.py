@@ -2,9 +2,9 @@
 
 Each lane (and each shard of groups) goes to the member with the highest score for it; a member
 that has 1.25 times the mean of them already, or the mean where that is less than one more, is
-passed over. Every member computes the same
-from the node ids that serve, and nothing is stored: a broker that comes back under its node id gets
-its own lanes back. While there are as many lanes as members, none is without one.
+passed over. Every member computes the same from the node ids that serve, and nothing is stored: a
+broker that comes back under its node id gets its own lanes back. While there are as many lanes as
+members, none is without one.
 
 Scores are of node ids and not of runs: a restart moves nothing.
 """

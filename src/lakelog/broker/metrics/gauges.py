@@ -150,8 +150,8 @@ def _cluster_gauges(services: Services) -> Iterator[Gauge]:
 
 
 def _unled(services: Services) -> list[int]:
-    node = services.cluster.node
-    return [lane for lane in range(node.leadership.lanes) if node.told(lane) is None]
+    leaders = services.cluster.lane_leaders()
+    return [lane for lane, one in enumerate(leaders) if one.leader < 0]
 
 
 def _is_first(services: Services) -> bool:
