@@ -41,7 +41,7 @@ class PartitionFinder:
         cluster = self._services.cluster
         if partition is None or not cluster.leads(partition.lane_number):
             return None
-        reader = cluster.reader_in(partition.lane_number, self._rack) if self._rack else -1
+        reader = cluster.reader_in(partition.lane_number, self._rack)
         return partition if reader < 0 else partition.marks()._replace(preferred_replica=reader)
 
     async def _topic(self, one: Wanted) -> Entry | None:

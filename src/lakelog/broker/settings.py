@@ -47,7 +47,7 @@ class CoordinatorSettings:
     does not know it misleads its consumers for so long."""
 
     pulse_ms: int = 10_000
-    """How often a broker stores a sign of life, for brokers that lost their groups to it."""
+    """How often a broker stores a sign of life, if brokers of version 0.1.0 look for one."""
 
     drain_ms: int = 10_000
     """How long closing waits for the store."""

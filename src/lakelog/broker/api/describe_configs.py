@@ -5,8 +5,6 @@ Behaviour
     thousand times as long as a name.
 """
 
-from dataclasses import replace
-
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.errors import ErrorCode
 
@@ -81,8 +79,7 @@ async def _configs(
 
 def _broker_configs(services: Services) -> list[DescribedConfig]:
     """Return what this broker was told, and what it would do if it had not been."""
-    settings = replace(services.settings, node_id=services.cluster.node_id)
-    plain = BrokerSettings()
+    settings, plain = services.settings, BrokerSettings()
     rows = [
         _described(name, row.type, row.get(settings), row.get(plain), row.doc)
         for name, row in BROKER_CONFIGS.items()

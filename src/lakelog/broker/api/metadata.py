@@ -5,9 +5,8 @@ Behaviour
     broker allow it: so many for each request and in a second, the others LEADER_NOT_AVAILABLE. A
     topic that is named twice is answered once, as by Kafka. The replicas of a partition are its
     leader and the brokers that read it for other racks: copies are the store's business. A
-    partition that nobody leads now, by a look at the
-    members that began with the request, is LEADER_NOT_AVAILABLE. The answer is put together of
-    bytes that are kept for each topic.
+    partition that nobody leads now, by a look at the members that began with the request, is
+    LEADER_NOT_AVAILABLE. The answer is put together of bytes that are kept for each topic.
 """
 
 from collections.abc import Sequence
