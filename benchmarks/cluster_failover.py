@@ -27,6 +27,7 @@ from tests.cluster.gaps import gaps, until_served
 from tests.cluster.history import Diary
 from tests.cluster.load import TOPIC, Load, loaded
 from tests.cluster.story import BOTH, new_namespace
+from tests.cluster.workers import Plan
 from tests.parts.cluster import Cluster, running_cluster
 from tests.parts.flaky_proxy import FlakyProxy, running_flaky_proxy
 from tests.parts.seaweedfs import SeaweedFS, running_seaweedfs
@@ -118,7 +119,7 @@ def site(
             cluster,
             home,
             kinds=kinds,
-            reconnect_ms_max=RECONNECT_MS_MAX,
+            plan=Plan(reconnect_ms_max=RECONNECT_MS_MAX),
             storage_options=seaweedfs.options,
         ) as load,
     ):

@@ -9,6 +9,7 @@ with loaded(cluster, folder, kinds=("rdkafka", "java")) as load:
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -27,9 +28,8 @@ from tests.patience import LateError
 
 __all__ = ["PARTITIONS", "TOPIC", "Load", "loaded", "read_log"]
 
-TOPIC = "t"
-PARTITIONS = 12
-"""Three in each lane."""
+TOPIC, PARTITIONS = Plan.topic, Plan.partitions
+"""As they are if nobody says otherwise: three partitions in each lane."""
 
 FLOWING_S = 120.0
 _LOOK_S = 0.1
@@ -79,31 +79,17 @@ class Load:
         folder: Path,
         *,
         kinds: Sequence[str],
-        rate: float = 100.0,
-        members: int = 2,
-        reconnect_ms_max: int = 0,
+        plan: Plan = Plan(),  # noqa: B008 (frozen)
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         self.cluster, self.history = cluster, History()
         self._options = storage_options or cluster.options
-        create_topic(cluster.bootstrap, TOPIC, PARTITIONS)
-        self.groups = [f"{kind}-group" for kind in kinds] if members else []
+        self._partitions = plan.partitions
+        create_topic(cluster.bootstrap, plan.topic, plan.partitions)
+        self.groups = [f"{kind}-group" for kind in kinds] if plan.members else []
+        mine = replace(plan, bootstrap=cluster.bootstrap)
         self._workers = [
-            Worker(
-                kind,
-                Plan(
-                    name=kind,
-                    bootstrap=cluster.bootstrap,
-                    topic=TOPIC,
-                    partitions=PARTITIONS,
-                    rate=rate,
-                    members=members,
-                    group=f"{kind}-group",
-                    reconnect_ms_max=reconnect_ms_max,
-                ),
-                folder,
-            )
-            for kind in kinds
+            Worker(kind, replace(mine, name=kind, group=f"{kind}-group"), folder) for kind in kinds
         ]
 
     def tail(self) -> History:
@@ -133,9 +119,9 @@ class Load:
                 (value.partition(":")[0], one.partition) for value, one in history.acked.items()
             }
             committed = {(one.group, one.partition) for one in history.commits}
-            return len(acked) == PARTITIONS * len(self._workers) and len(
+            return len(acked) == self._partitions * len(self._workers) and len(
                 committed
-            ) == PARTITIONS * len(self.groups)
+            ) == self._partitions * len(self.groups)
 
         if not self.wait_until(is_flowing, FLOWING_S):
             raise LateError(f"clients were not served: {history.error_kinds()}")
@@ -172,24 +158,14 @@ def loaded(
     folder: Path,
     *,
     kinds: Sequence[str],
-    rate: float = 100.0,
-    members: int = 2,
-    reconnect_ms_max: int = 0,
+    plan: Plan = Plan(),  # noqa: B008 (frozen)
     storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[Load]:
     """Workers that are served; none is left behind when a story fails.
 
     ``storage_options`` are for reading the store, if that is not done as the brokers do.
     """
-    load = Load(
-        cluster,
-        folder,
-        kinds=kinds,
-        rate=rate,
-        members=members,
-        reconnect_ms_max=reconnect_ms_max,
-        storage_options=storage_options,
-    )
+    load = Load(cluster, folder, kinds=kinds, plan=plan, storage_options=storage_options)
     try:
         load.wait_until_flowing()
         yield load

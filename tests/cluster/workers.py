@@ -30,13 +30,13 @@ _HERE = Path(__file__).parent
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a worker does."""
+    """What a worker does; ``Load`` says which one it is."""
 
-    name: str
+    name: str = ""
     """Of the producer: what its records begin with."""
-    bootstrap: str
-    topic: str
-    partitions: int
+    bootstrap: str = ""
+    topic: str = "t"
+    partitions: int = 12
     rate: float = 100.0
     """Records in a second; 0: there is no producer."""
     members: int = 2

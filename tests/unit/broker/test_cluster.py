@@ -86,6 +86,13 @@ async def node(site: Site, **settings: Any) -> AsyncIterator[Node]:
         yield Node(running, machine, client)
 
 
+def site_with_topic() -> Site:
+    """Return a store with a topic that has a partition in each of four lanes."""
+    site = Site(lanes=len(LANES))
+    site.create("t", len(LANES))
+    return site
+
+
 @asynccontextmanager
 async def two(site: Site, **settings: Any) -> AsyncIterator[tuple[Node, Node]]:
     """Run two brokers, each of which leads some lanes, and knows which."""
@@ -165,8 +172,7 @@ every_api = pytest.mark.parametrize("ask", APIS.values(), ids=APIS.keys())
 @every_api
 def test_the_leader_answers_and_every_other_broker_says_that_it_is_not(ask: Asks) -> None:
     async def run() -> None:
-        site = Site(lanes=4)
-        site.create("t", 4)
+        site = site_with_topic()
         async with two(site, heartbeat_ms=BEAT_MS) as (a, b):
             for lane, partition in lanes_of(a.running).items():
                 for one in (a, b):
@@ -182,8 +188,7 @@ def test_the_leader_answers_and_every_other_broker_says_that_it_is_not(ask: Asks
 @every_api
 def test_that_another_broker_leads_is_not_said_before_the_members_were_listed(ask: Asks) -> None:
     async def run() -> None:
-        site = Site(lanes=4)
-        site.create("t", 4)
+        site = site_with_topic()
         async with two(site, heartbeat_ms=SELDOM_MS) as (a, b):
             theirs, mine = (lanes_of(a.running)[min(one.led)] for one in (b, a))
             a.machine.sleep(is_list)
@@ -202,8 +207,7 @@ def test_that_another_broker_leads_is_not_said_before_the_members_were_listed(as
 
 @virtual_story
 async def test_a_leader_is_named_by_a_list_or_not_at_all() -> None:
-    site = Site(lanes=4)
-    site.create("t", 4)
+    site = site_with_topic()
     async with two(site, heartbeat_ms=SELDOM_MS) as (a, b):
         partition = lanes_of(a.running)[min(b.led)]
         for named in (b.id, -1, b.id):
@@ -222,8 +226,7 @@ def lists(site: Site) -> int:
 
 @virtual_story
 async def test_a_list_answers_only_those_who_asked_before_it_began_and_all_of_them() -> None:
-    site = Site(lanes=4)
-    site.create("t", 4)
+    site = site_with_topic()
     async with two(site, heartbeat_ms=SELDOM_MS) as (a, b), AsyncExitStack() as stack:
         partition = lanes_of(a.running)[min(b.led)]
         clients = [await connect(a.running) for _ in range(20)]
@@ -252,8 +255,7 @@ async def test_a_list_answers_only_those_who_asked_before_it_began_and_all_of_th
 
 @virtual_story
 async def test_however_many_ask_the_wrong_broker_it_lists_four_times_a_second() -> None:
-    site = Site(lanes=4)
-    site.create("t", 4)
+    site = site_with_topic()
     async with two(site, heartbeat_ms=SELDOM_MS) as (a, b):
         partition = lanes_of(a.running)[min(b.led)]
         loop = asyncio.get_running_loop()
@@ -281,8 +283,7 @@ def redirected(found: Any, row: Any) -> tuple[int | None, int | None, list[tuple
 @pytest.mark.parametrize("version", range(3, 14))
 def test_a_producer_is_told_where_to_go_in_every_version_that_can_say_it(version: int) -> None:
     async def run() -> None:
-        site = Site(lanes=4)
-        site.create("t", 4)
+        site = site_with_topic()
         async with two(site, heartbeat_ms=BEAT_MS) as (a, b):
             await a.client.metadata("t")
             lane = min(b.led)
@@ -303,8 +304,7 @@ def test_a_producer_is_told_where_to_go_in_every_version_that_can_say_it(version
 @pytest.mark.parametrize("version", range(7, 18))
 def test_a_consumer_is_told_where_to_go_in_every_version_that_can_say_it(version: int) -> None:
     async def run() -> None:
-        site = Site(lanes=4)
-        site.create("t", 4)
+        site = site_with_topic()
         async with two(site, heartbeat_ms=BEAT_MS) as (a, b):
             await a.client.metadata("t")
             mine, lane = (lanes_of(a.running)[min(one.led)] for one in (a, b)), min(b.led)
@@ -407,8 +407,7 @@ class Gossip:
 @virtual_story
 async def test_epochs_that_are_told_never_go_down_and_one_epoch_names_one_leader() -> None:
     """A broker comes, is killed, comes back under its id, and stops."""
-    site = Site(lanes=4)
-    site.create("t", 4)
+    site = site_with_topic()
     gossip = Gossip()
     listening = asyncio.create_task(gossip.listen())
     async with node(site, heartbeat_ms=BEAT_MS) as a:
@@ -440,8 +439,7 @@ async def test_epochs_that_are_told_never_go_down_and_one_epoch_names_one_leader
 @virtual_story
 async def test_a_leader_of_before_is_not_told_again_when_its_successor_dies() -> None:
     """Nobody is, until somebody leads by a higher epoch: clients would not believe the old one."""
-    site = Site(lanes=4)
-    site.create("t", 4)
+    site = site_with_topic()
     gossip = Gossip()
     async with node(site, heartbeat_ms=BEAT_MS, node_id=1) as a:
         # It beats, so that others think it alive. It sees nobody, and says nothing new.
@@ -505,8 +503,7 @@ class Producer:
 @virtual_story
 async def test_records_are_written_once_and_in_order_while_lanes_move() -> None:
     """Producers that go where they are sent, while a broker comes, and stops again."""
-    site = Site(lanes=4)
-    site.create("t", 4)
+    site = site_with_topic()
     nodes: dict[int, Node] = {}
     producers = [Producer(partition, nodes) for partition in range(4)]
     async with node(site, heartbeat_ms=BEAT_MS) as a:
@@ -576,8 +573,7 @@ async def test_a_partition_that_one_broker_adds_another_serves_at_once() -> None
 @every_api
 def test_no_broker_says_that_a_partition_is_unknown_which_another_has_added(ask: Asks) -> None:
     async def run() -> None:
-        site = Site(lanes=4)
-        site.create("t", 4)
+        site = site_with_topic()
         async with two(site, heartbeat_ms=SELDOM_MS) as (a, b):
             topic = await a.running.services.catalog.topic("t")
             assert topic is not None
@@ -592,8 +588,7 @@ def test_no_broker_says_that_a_partition_is_unknown_which_another_has_added(ask:
 
 @virtual_story
 async def test_what_one_broker_makes_and_deletes_another_hears_of_within_two_beats() -> None:
-    site = Site(lanes=4)
-    site.create("t", 4)
+    site = site_with_topic()
     async with two(site, heartbeat_ms=BEAT_MS) as (a, b):
         theirs, beats_s = b.running.services.catalog, 2 * BEAT_MS / 1000 + 0.1
         made = await a.running.services.catalog.create("new", 4, {})
@@ -635,8 +630,7 @@ async def test_one_hint_may_stand_for_many_changes() -> None:
 
 @virtual_story
 async def test_a_leader_that_stops_goes_on_until_another_leads() -> None:
-    site = Site(lanes=4)
-    site.create("t", 4)
+    site = site_with_topic()
     async with node(site, heartbeat_ms=BEAT_MS) as b, AsyncExitStack() as stack:
         a = await stack.enter_async_context(node(site, heartbeat_ms=BEAT_MS))
         await until_divided(a, b)
@@ -661,8 +655,7 @@ async def test_a_leader_that_stops_goes_on_until_another_leads() -> None:
 @virtual_story
 async def test_whoever_asks_a_leader_that_has_just_been_replaced_is_sent_on() -> None:
     """Whoever comes while a broker leaves is answered: it is done, or who leads now."""
-    site = Site(lanes=4)
-    site.create("t", 4)
+    site = site_with_topic()
     async with node(site, heartbeat_ms=BEAT_MS) as b, AsyncExitStack() as stack:
         a = await stack.enter_async_context(node(site, heartbeat_ms=BEAT_MS))
         await until_divided(a, b)

@@ -59,14 +59,20 @@ def serving(bucket: Bucket, clock: Hands) -> Node:
     return node
 
 
-def test_a_claim_whose_answer_was_lost_is_used_if_the_shard_should_be_here() -> None:
-    bucket, clock = Bucket(), Hands()
-    node = serving(bucket, clock)
+def lost_claim(bucket: Bucket, node: Node, clock: Hands) -> ShardClaims:
+    """Let a broker claim shard 0, and not hear that it has it."""
     claims = ShardClaims(BucketGroups(ME, SHARDS), node, clock, 3_000)
     bucket.loses = True
     with pytest.raises(UnavailableError):
         bucket.do(claims.claim(0, SHARDS))
     bucket.loses = False
+    return claims
+
+
+def test_a_claim_whose_answer_was_lost_is_used_if_the_shard_should_be_here() -> None:
+    bucket, clock = Bucket(), Hands()
+    node = serving(bucket, clock)
+    claims = lost_claim(bucket, node, clock)
     assert bucket.holder() == ME
     held = bucket.do(claims.claim(0, SHARDS))
     assert held is not None
@@ -75,11 +81,7 @@ def test_a_claim_whose_answer_was_lost_is_used_if_the_shard_should_be_here() -> 
 def test_a_claim_whose_answer_was_lost_is_given_up_if_the_shard_should_be_elsewhere() -> None:
     bucket, clock = Bucket(), Hands()
     node = serving(bucket, clock)
-    claims = ShardClaims(BucketGroups(ME, SHARDS), node, clock, 3_000)
-    bucket.loses = True
-    with pytest.raises(UnavailableError):
-        bucket.do(claims.claim(0, SHARDS))
-    bucket.loses = False
+    claims = lost_claim(bucket, node, clock)
     node.state = State.DRAINING
     assert not claims.is_mine(0, SHARDS)
     assert claims.is_due(0, SHARDS)
