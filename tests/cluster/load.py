@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -23,10 +24,9 @@ from lakelog.store import open_store, retrying, run, working
 from tests.cluster.checker import SEEN_S, Findings, check
 from tests.cluster.history import Diary, History
 from tests.cluster.workers import Plan, Worker
-from tests.parts.cluster import Cluster
 from tests.patience import LateError
 
-__all__ = ["PARTITIONS", "TOPIC", "Load", "loaded", "read_log"]
+__all__ = ["PARTITIONS", "TOPIC", "Load", "Served", "loaded", "read_log"]
 
 TOPIC, PARTITIONS = Plan.topic, Plan.partitions
 """As they are if nobody says otherwise: three partitions in each lane."""
@@ -70,12 +70,25 @@ def read_log(
     return log
 
 
+class Served(Protocol):
+    """Brokers, as far as clients need them, and what they store."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    @property
+    def storage(self) -> str: ...
+
+    @property
+    def options(self) -> dict[str, str]: ...
+
+
 class Load:
     """What all workers do, and have seen so far."""
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: Served,
         folder: Path,
         *,
         kinds: Sequence[str],
@@ -154,7 +167,7 @@ class Load:
 
 @contextlib.contextmanager
 def loaded(
-    cluster: Cluster,
+    cluster: Served,
     folder: Path,
     *,
     kinds: Sequence[str],

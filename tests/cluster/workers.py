@@ -44,6 +44,8 @@ class Plan:
     protocol: str = "classic"
     reconnect_ms_max: int = 0
     """How long it waits before it connects again; 0: as long as its library likes."""
+    retry_ms: int = 0
+    """How long it waits before it tries again or asks for Metadata again; 0: as it likes."""
 
 
 def _rdkafka() -> list[str]:

@@ -72,6 +72,8 @@ class Cluster:
             self.brokers[node] = Lakelog(folder, storage, options, given, module=module)
         self.bootstrap = ",".join(one.bootstrap for one in self.brokers.values())
         self.frozen: set[int] = set()
+        self.asked = 0
+        """How many Metadata requests of this object were answered."""
 
     @property
     def running(self) -> list[int]:
@@ -153,6 +155,7 @@ class Cluster:
                     allow_auto_topic_creation=False,
                     include_topic_authorized_operations=False,
                 )
+                self.asked += 1
                 keys = tuple(f"group-{number}" for number in range(GROUPS))
                 groups = wire.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=keys)
         except OSError:
@@ -183,6 +186,18 @@ class Cluster:
         if told is None or told.brokers != nodes or not told.leaders:
             return None
         return told if nodes.issuperset({*told.leaders, *told.coordinators}) else None
+
+    def circles(self, topic: str) -> list[int]:
+        """Return the partitions whose clients are sent to a broker that sends them elsewhere."""
+        all_told = {node: self.ask(node, topic) for node in self.running}
+        leaders = {node: told.leaders for node, told in all_told.items() if told is not None}
+        count = max((len(one) for one in leaders.values()), default=0)
+
+        def is_right(node: int, partition: int) -> bool:
+            named = leaders[node][partition]
+            return named not in leaders or leaders[named][partition] == named
+
+        return [at for at in range(count) if not all(is_right(node, at) for node in leaders)]
 
     def _wait_until_known(self, within_s: float = WHOLE_S) -> None:
         nodes, deadline = frozenset(self.brokers), time.monotonic() + within_s

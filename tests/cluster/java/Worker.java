@@ -261,6 +261,12 @@ public final class Worker {
         if (plan.get("reconnect_ms_max").asInt() > 0) {
             settings.put("reconnect.backoff.max.ms", text("reconnect_ms_max"));
         }
+        if (plan.get("retry_ms").asInt() > 0) {
+            settings.put("retry.backoff.ms", text("retry_ms"));
+            settings.put("retry.backoff.max.ms", text("retry_ms"));
+            // A batch that overtakes another at a new leader is sent again, after that time.
+            settings.put("max.in.flight.requests.per.connection", "1");
+        }
         settings.putAll(more);
         return settings;
     }
