@@ -3,6 +3,7 @@
     with running_flaky_proxy(seaweedfs.endpoint) as proxy:
         proxy.fail(0.3)      three of ten requests end badly, in all the ways of ``Trouble``
         proxy.delay(0.03)    every request takes so many seconds longer
+        proxy.refuse_lists() lists are answered with 503, and nothing else
         proxy.freeze()       connections are accepted, requests are read, nothing is answered
         proxy.heal()         what was frozen is reset; from now on all is well
         proxy.tally()        what went through, by method: requests, bytes of their answers
@@ -97,6 +98,7 @@ class FlakyProxy:
         self._chance = Random(seed)
         self._share = 0.0
         self._delay_s = 0.0
+        self._lists = True
         self._thaw: asyncio.Event | None = None
         self._tally = Tally()
         self._loop = uvloop.new_event_loop()
@@ -117,6 +119,10 @@ class FlakyProxy:
         """Let every request take so much longer, whatever else becomes of it."""
         self._loop.call_soon_threadsafe(setattr, self, "_delay_s", seconds)
 
+    def refuse_lists(self) -> None:
+        """Let nobody list objects, until all is healed."""
+        self._tell(share=0.0, frozen=False, lists=False)
+
     def freeze(self) -> None:
         """Answer nothing any more."""
         self._tell(share=0.0, frozen=True)
@@ -134,9 +140,9 @@ class FlakyProxy:
 
         return asyncio.run_coroutine_threadsafe(take(), self._loop).result(10)
 
-    def _tell(self, *, share: float, frozen: bool) -> None:
+    def _tell(self, *, share: float, frozen: bool, lists: bool = True) -> None:
         async def set_() -> None:
-            self._share = share
+            self._share, self._lists = share, lists
             if self._thaw is not None:
                 self._thaw.set()
             self._thaw = asyncio.Event() if frozen else None
@@ -188,9 +194,11 @@ class FlakyProxy:
             if store is not None:
                 store[1].close()
 
-    def _choose(self) -> Trouble:
+    def _choose(self, head: Head) -> Trouble:
         if self._thaw is not None:
             return Trouble.FROZEN
+        if not self._lists and "list-type=2" in head.first:
+            return Trouble.REFUSED_503
         if self._chance.random() < self._share:
             return self._chance.choice(BY_CHANCE)
         return Trouble.NONE
@@ -211,7 +219,7 @@ class FlakyProxy:
         store_writer: asyncio.StreamWriter,
     ) -> bool:
         """Serve one request; False: the connection is to be reset."""
-        trouble = self._choose()
+        trouble = self._choose(head)
         self._tally.requests[head.method] += 1
         self._tally.troubles[trouble] += 1
         if trouble is Trouble.DROPPED:
