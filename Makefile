@@ -105,10 +105,13 @@ fsck: setup ## a thousand damages in a GiB, each by itself; a minute of verify b
 writers: setup ## eight processes on one lane of SeaweedFS for five minutes, killed and stopped
 	LAKELOG_WRITERS_SECONDS=300 $(BIN)/python -m pytest tests/e2e/writers -s --timeout 900
 
-cluster: setup ## three real brokers under faults for 20 minutes, failing over, and restarted 20 times
+cluster: setup ## three real brokers: faults, failing over, restarts, moves, outages and distrust, for an hour and a half
 	$(BIN)/python -m benchmarks.cluster_faults
 	$(BIN)/python -m benchmarks.cluster_failover
 	$(BIN)/python -m benchmarks.cluster_rolling
+	$(BIN)/python -m benchmarks.cluster_moves
+	$(BIN)/python -m benchmarks.cluster_outage
+	$(BIN)/python -m benchmarks.cluster_distrust
 
 hostile: setup ## every attack for 20 seconds on a broker with honest clients; prints what they noticed
 	LAKELOG_HOSTILE_SECONDS=$${LAKELOG_HOSTILE_SECONDS:-20} $(BIN)/python -m pytest tests/e2e/hostile -s
