@@ -17,7 +17,7 @@ from lakelog.catalog import (
     make_namespace,
     open_namespace,
 )
-from lakelog.catalog.topics import decode_topic
+from lakelog.catalog.topic_cells import decode_topic
 from lakelog.coordination import BucketGroups, decode_shard
 from lakelog.errors import ConflictError, LakelogError, UnsupportedError
 from lakelog.formats.lanes import decode_bundle, decode_checkpoint

@@ -3,8 +3,9 @@
 server       parts put together; draining; listeners: its sockets
 connection   frames in, answers out in order; budget: how much memory requests may take
 dispatch     from a frame to a handler; api: one module for each of Kafka's APIs; codes
-catalog      the topics that are known; partitions: reading one; partition_finder: where
-lanes        the driver of a lane: requests in, flushes out, waiting fetches are woken
+catalog      the topics that are known; topic_entry: one of them; partitions: reading one;
+             partition_finder: where
+lanes        the driver of a lane: requests in, flushes out, waiting fetches are woken; all_lanes
 recent_batches
              what was just written, in memory; cache: what was read from the store
 coordinator  the driver of groups; held_shards: those that are here, by claims; shards: the groups

@@ -1,11 +1,8 @@
 """The topics that a broker knows.
 
-    known    what is in memory: for the hot path, and for everything that is there
-    topic    the same, but asks the store before it says that there is none (``lookups``)
-    watch    looks for topics that others made or deleted, now and then: one listing
-
-The bytes of a topic in a Metadata response are kept as well: with thousands of partitions they take
-longer to make than everything else in a request.
+known    what is in memory: for the hot path, and for everything that is there
+topic    the same, but asks the store before it says that there is none (``lookups``)
+watch    looks for topics that others made or deleted, now and then: one listing
 """
 
 import asyncio
@@ -14,102 +11,44 @@ from typing import Any, TypeVar
 
 from kio.schema.errors import ErrorCode
 
+from lakelog.broker.all_lanes import AllLanes
 from lakelog.broker.cache import ColdCache
 from lakelog.broker.cluster import Cluster
-from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.lookups import Lookups
-from lakelog.broker.metrics.counters import Metrics, TopicCounters
+from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.partitions import Partition
 from lakelog.broker.recent_batches import RecentBatches
 from lakelog.broker.supervision import Supervisor
+from lakelog.broker.topic_entry import Entry
 from lakelog.catalog import (
     Marks,
     Topic,
-    TopicConfigs,
     configure_topic,
     create_topic,
     delete_topic,
     grow_topic,
     news_of_topics,
+    open_namespace,
     read_topic,
 )
-from lakelog.errors import ConflictError, LakelogError, NotFoundError, UnavailableError
+from lakelog.errors import (
+    ConflictError,
+    CorruptError,
+    LakelogError,
+    NotFoundError,
+    UnavailableError,
+)
 from lakelog.journal import DeleteTopic
-from lakelog.names import is_topic_name
+from lakelog.names import is_topic_name, topic_key
 from lakelog.ports import Clock, Ids
 from lakelog.store import PerformAsync, Work, run_async, working_async
-from lakelog.wire import MetadataPartition, encode_metadata_topic
 
-__all__ = ["Catalog", "Entry", "LaneLeaders"]
+__all__ = ["Catalog"]
 
 T = TypeVar("T")
 
-LaneLeaders = tuple[MetadataPartition, ...]
-"""Who leads each lane, as its partitions stand in a Metadata response."""
-
 UNREFRESHED_MS_MAX = 30_000
 """Clients should go elsewhere when topics could not be refreshed for this long after it was due."""
-
-
-class Entry:
-    """A topic, and what a broker has of it."""
-
-    is_virtual = False
-    """Whether it can only be read, and is in no store."""
-
-    __slots__ = ("_catalog", "_metadata", "_partitions", "configs", "counters", "topic")
-
-    def __init__(self, catalog: "Catalog", topic: Topic, counters: TopicCounters) -> None:
-        self._catalog = catalog
-        self.topic = topic
-        self.counters = counters
-        self.configs = TopicConfigs.of(topic.configs)
-        self._partitions: dict[int, Partition] = {}
-        self._metadata: dict[int, tuple[list[MetadataPartition], bytes]] = {}
-
-    def change(self, topic: Topic) -> None:
-        """Take in what has become of it. Its partitions stay: requests may hold their locks."""
-        if topic.partitions < self.topic.partitions:
-            return  # Read before it grew: there are never fewer.
-        self.topic = topic
-        self.configs = TopicConfigs.of(topic.configs)
-        self._metadata.clear()
-        for partition in self._partitions.values():
-            partition.topic = topic
-
-    def partition(self, index: int) -> Partition | None:
-        """Return a partition; None: it has no such one."""
-        found = self._partitions.get(index)
-        if found is None and 0 <= index < self.topic.partitions:
-            found = self._partitions[index] = self._catalog.open_partition(self.topic, index)
-        return found
-
-    def leaders(self, lanes: LaneLeaders) -> list[MetadataPartition]:
-        """Return who leads each of its lanes, in the order of its first partitions."""
-        first, count = self.topic.lane(0), self.topic.lanes
-        return [lanes[(first + at) % count] for at in range(min(count, self.topic.partitions))]
-
-    def count_on(self, lanes: Collection[int]) -> int:
-        """Return how many of its partitions are on some lanes."""
-        first, count = self.topic.lane(0), self.topic.lanes
-        rounds, rest = divmod(self.topic.partitions, count)
-        return sum(rounds + ((lane - first) % count < rest) for lane in lanes if lane < count)
-
-    def metadata(self, version: int, lanes: LaneLeaders) -> bytes:
-        """Return it as it stands in a Metadata response, with the leaders of the lanes."""
-        kept, leaders = self._metadata.get(version), self.leaders(lanes)
-        if kept is not None and kept[0] == leaders:
-            return kept[1]
-        topic, count = self.topic, len(leaders)
-        made = encode_metadata_topic(
-            version,
-            name=topic.name,
-            topic_id=topic.id,
-            partitions=[leaders[index % count] for index in range(topic.partitions)],
-            is_internal=self.is_virtual,
-        )
-        self._metadata[version] = leaders, made
-        return made
 
 
 class Catalog:
@@ -119,7 +58,7 @@ class Catalog:
         self,
         *,
         perform: PerformAsync,
-        lanes: Mapping[int, LaneWriter],
+        lanes: AllLanes,
         cluster: Cluster,
         recent: RecentBatches,
         cold: ColdCache,
@@ -230,7 +169,7 @@ class Catalog:
             self._note_damage(name, error)
             raise _unreadable(name, error) from error
         else:
-            self._take(topic)
+            await self._take_with_lanes(topic)
 
     def by_id(self, topic_id: bytes) -> Topic | None:
         """Return a topic that is known, by its id."""
@@ -255,7 +194,7 @@ class Catalog:
         """Return every topic that is known, by name."""
         return [entry for _, entry in sorted(self._names.items())]
 
-    def open_partition(self, topic: Topic, index: int) -> Partition:
+    def _open_partition(self, topic: Topic, index: int) -> Partition:
         """Return what reads a partition."""
         return Partition(topic, index, self._lanes[topic.lane(index)], self._recent, self._cold)
 
@@ -304,7 +243,8 @@ class Catalog:
             NotFoundError: it was deleted.
             InvalidInputError: these are too many.
         """
-        return await self._change(grow_topic(topic.name, topic.id, self._ids(), partitions))
+        flow = grow_topic(topic.name, topic.id, self._ids(), partitions, len(self._lanes))
+        return await self._change(flow)
 
     async def configure(
         self, topic: Topic, alter: Callable[[Mapping[str, str]], dict[str, str]]
@@ -320,7 +260,7 @@ class Catalog:
     async def _change(self, flow: Work[Topic]) -> Topic:
         """Run a flow that makes or changes a topic, and know what it became."""
         topic = await self._run(flow)
-        self._take(topic)
+        await self._take_with_lanes(topic)
         self.cluster.hint()
         return topic
 
@@ -335,7 +275,7 @@ class Catalog:
     async def _list(self) -> None:
         news = await self._run(news_of_topics(self._marks))
         for topic in news.topics.values():
-            self._take(topic)
+            await self._take_with_lanes(topic)
         self.damaged = {name: self.damaged[name] for name in self.damaged if name in news.damaged}
         unanswered: UnavailableError | None = None
         for name, error in news.damaged.items():
@@ -363,11 +303,30 @@ class Catalog:
         )
 
     async def watch(self) -> None:
-        """Refresh. Called every ``refresh_ms``."""
+        """Refresh, and see whether lanes were added. Called every ``refresh_ms``."""
         try:
+            await self._know_lanes()
             await self.refresh()
         except LakelogError as error:
             self._on_error(error)
+
+    async def _take_with_lanes(self, topic: Topic) -> None:
+        """Know a topic. It may be in lanes that were added since this broker looked.
+
+        Raises:
+            LakelogError: there was no answer; nothing is known of the topic.
+        """
+        if topic.lanes > len(self._lanes):
+            await self._know_lanes()
+        if topic.lanes <= len(self._lanes):
+            self._take(topic)
+        else:
+            what = f"it is in {topic.lanes} lanes, and the namespace has {len(self._lanes)}"
+            self._note_damage(topic.name, CorruptError(what, at=0, where=topic_key(topic.name)))
+
+    async def _know_lanes(self) -> None:
+        """Have the lanes that the namespace has now."""
+        self._lanes.grow((await self._run(open_namespace())).rules.lanes)
 
     def _take(self, topic: Topic) -> None:
         self.damaged.pop(topic.name, None)
@@ -385,7 +344,7 @@ class Catalog:
                 self._recent.forget(old.topic.id)
                 self._metrics.topics.pop(topic.name, None)
         if topic.is_open:
-            entry = Entry(self, topic, self._metrics.topic(topic.name))
+            entry = Entry(topic, self._metrics.topic(topic.name), self._open_partition)
             self._names[topic.name] = self._ids_known[topic.id] = entry
 
     async def _run(self, flow: Work[T]) -> T:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from lakelog import __version__
-from lakelog.broker.lanes import LaneWriter
+from lakelog.broker.all_lanes import AllLanes
 from lakelog.broker.led_lanes import LedLanes
 from lakelog.broker.looks import SharedLook
 from lakelog.broker.metrics.counters import Metrics
@@ -57,7 +57,7 @@ class Cluster:
         *,
         namespace: bytes,
         run: bytes,
-        lanes: Mapping[int, LaneWriter],
+        lanes: AllLanes,
         perform: PerformAsync,
         heartbeat_ms: int,
         rack: str | None,
@@ -83,11 +83,12 @@ class Cluster:
             on_error=on_error,
         )
         self.leading = Leading(self.node, LedLanes(lanes, clock, tasks), clock, self._spawn)
-        for number, writer in lanes.items():
-            writer.after_flush = partial(self.leading.flushed, number)
+        self._lanes = lanes
+        self._mind_lanes()
         self._look = SharedLook(self._look_now)
         self._leaders: tuple[View, tuple[MetadataPartition, ...]] = (View(), ())
         """Who leads each lane, by a view."""
+        lanes.on_growth = self._lanes_grew
         self._hints: dict[int, str] = {}
         self._lost: asyncio.Future[FencedError] | None = None
         self.on_hint: Callable[[], None] = lambda: None
@@ -177,6 +178,16 @@ class Cluster:
                 self._lost.set_result(error)
 
     # ------------------------------------------------------------------------ views
+
+    def _mind_lanes(self) -> None:
+        for number, writer in self._lanes.items():
+            writer.after_flush = partial(self.leading.flushed, number)
+
+    def _lanes_grew(self) -> None:
+        """Lead a share of the lanes that were added."""
+        self._mind_lanes()
+        self._leaders = (View(), ())
+        self.node.have_lanes(len(self._lanes))
 
     def _on_view(self) -> None:
         """Act on what was seen."""

@@ -99,8 +99,12 @@ class LaneWriter:
         self._flusher: asyncio.Task[None] | None = None
         self._checkpoint: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> "LaneWriter":
+    def start(self) -> None:
+        """Begin to flush."""
         self._flusher = self._tasks.keep(self._name, self._run)
+
+    async def __aenter__(self) -> "LaneWriter":
+        self.start()
         return self
 
     async def __aexit__(self, *_: object) -> None:

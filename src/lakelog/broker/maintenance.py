@@ -290,11 +290,11 @@ async def _maintain_forever(
         meter, begun_s = Meter(), monotonic()
         perform = working_async(retrying_async(metered_async(store.perform_async, meter)))
         try:
-            if not lanes:
-                namespace = await run_async(open_namespace(), perform)
-                lanes = new_lanes(namespace.rules, *THIS_HOST, StoreTime())
             pipe.send_bytes(WHICH_LANES)
             mine = await asyncio.to_thread(led.get)
+            rules = (await run_async(open_namespace(), perform)).rules
+            if len(lanes) < rules.lanes:  # Some were added, and may be led here already.
+                lanes = new_lanes(rules, *THIS_HOST, StoreTime())
             done = await run_async(_unless_claimed(lanes, settings.seal, mine), perform)
         except LakelogError as error:
             done = MaintenanceReport(failures={"pass": error})

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, cast
 
 from kio.schema.errors import ErrorCode
 
-from lakelog.broker.catalog import Catalog, Entry, LaneLeaders
+from lakelog.broker.catalog import Catalog
 from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.looks import SharedLook
@@ -42,6 +42,7 @@ from lakelog.broker.offset_records import (
 from lakelog.broker.partitions import Partition
 from lakelog.broker.scans import RunScan
 from lakelog.broker.supervision import Supervisor
+from lakelog.broker.topic_entry import Entry, LaneLeaders
 from lakelog.broker.watches import Watch, Watches
 from lakelog.catalog import Topic
 from lakelog.errors import LakelogError
@@ -215,24 +216,19 @@ class OffsetsTopic(Entry):
             lanes=1,
             configs={"cleanup.policy": "compact"},
         )
-        super().__init__(catalog, topic, TopicCounters())
+        super().__init__(topic, TopicCounters(), self._open)
+        self._catalog = catalog
         self._coordinator, self._clock, self._tasks = coordinator, clock, tasks
         self._tails: list[_Tail] = []
         self._look = SharedLook(self.look)
         self._offsets: dict[str, Mapping[TopicIdPartition, Committed]] = {}
         self._rosters: dict[str, Roster] = {}
 
-    def partition(self, index: int) -> Partition | None:
+    def _open(self, topic: Topic, index: int) -> Partition:
         """Return a partition; the first question makes them."""
-        if not 0 <= index < PARTITIONS:
-            return None
         if not self._tails:
             self._tails = [_Tail(self._tasks, self._look) for _ in range(PARTITIONS)]
-        found = self._partitions.get(index)
-        if found is None:
-            found = _TailPartition(self.topic, index, self._tails[index])
-            self._partitions[index] = found
-        return found
+        return _TailPartition(topic, index, self._tails[index])
 
     def leaders(self, lanes: LaneLeaders) -> list[MetadataPartition]:  # noqa: ARG002
         """Return who serves each of its partitions."""

@@ -10,12 +10,12 @@ Each topic and each lane is asked for once, however many partitions a fetch name
 
 from kio.schema.errors import ErrorCode
 
-from lakelog.broker.catalog import Entry
 from lakelog.broker.codes import read_code
 from lakelog.broker.partitions import Partition
 from lakelog.broker.request_items import find_partition
 from lakelog.broker.services import Services
 from lakelog.broker.sessions import Wanted
+from lakelog.broker.topic_entry import Entry
 from lakelog.errors import LakelogError
 from lakelog.wire import CurrentLeader, FetchedPartition
 

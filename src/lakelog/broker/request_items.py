@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker.allowance import SPENT, is_spent
-from lakelog.broker.catalog import Entry
 from lakelog.broker.codes import Codes, read_code
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.partitions import Partition
 from lakelog.broker.services import Services
 from lakelog.broker.supervision import awaited
+from lakelog.broker.topic_entry import Entry
 from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError
 from lakelog.names import is_topic_name

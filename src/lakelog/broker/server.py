@@ -22,6 +22,7 @@ from itertools import islice
 
 from structlog.typing import FilteringBoundLogger
 
+from lakelog.broker.all_lanes import AllLanes
 from lakelog.broker.budget import Budget, Buffers
 from lakelog.broker.cache import ColdCache
 from lakelog.broker.catalog import Catalog
@@ -65,9 +66,6 @@ from lakelog.store import (
 )
 
 __all__ = ["Broker", "run_broker"]
-
-FLOOR_MS = 30_000
-"""How often the head of a lane is looked at, for the metric of how far sealing is behind."""
 
 EVERY_S = 1.0
 """How often lags, and commits for the topic of offsets, are looked at."""
@@ -269,8 +267,9 @@ async def run_broker(
         await asyncio.to_thread(run, flow, working(retrying(store.perform)))
 
     bundle_build_lock = asyncio.Lock()
-    lanes = {
-        number: LaneWriter(
+
+    def open_lane(number: int) -> LaneWriter:
+        return LaneWriter(
             new_lane(number, namespace.rules, clock, ids, time=time_, writer=writer_id),
             perform,
             settings.flush,
@@ -282,8 +281,8 @@ async def run_broker(
             bundle_build_lock=bundle_build_lock,
             tasks=tasks,
         )
-        for number in range(namespace.rules.lanes)
-    }
+
+    lanes = AllLanes(namespace.rules.lanes, open_lane, tasks)
     advertised: dict[str, tuple[str, int]] = {}
     cluster = Cluster(
         namespace=namespace.id,
@@ -365,8 +364,7 @@ async def run_broker(
     servers = await bind_listeners(
         settings.listeners, partial(Connection, broker), broker.ports, advertised
     )
-    for writer in lanes.values():
-        await writer.__aenter__()
+    lanes.start()
     try:
         await cluster.join(settings.node_id, advertised)
         broker.services.settings = replace(settings, node_id=cluster.node_id)
@@ -381,8 +379,6 @@ async def run_broker(
         tasks.every("topics watch", settings.topics_refresh_ms / 1000, catalog.watch)
         tasks.every("lag watch", EVERY_S, services.lags.look)
         tasks.every("offsets topic", EVERY_S, offsets.watch)
-        for number, one in lanes.items():
-            tasks.every(f"lane {number} floor", FLOOR_MS / 1000, one.look_at_floor)
         yield broker
     finally:
         await broker.leave()

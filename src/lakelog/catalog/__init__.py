@@ -1,7 +1,7 @@
 """The catalog: what a namespace is, and which topics are in it.
 
 namespace    made once, opened by everybody; until when a pipeline maintains it
-topics       cells: ids, incarnations, partitions, lanes, configs
+topics       made, grown, configured, deleted; topic_cells: ids, incarnations, partitions, lanes
 listing      all topics by one listing, and what is new
 configs      topic configs by Kafka's names: checked, typed, changed; config_table: a row for each
 """
@@ -24,14 +24,15 @@ from lakelog.catalog.configs import (
 from lakelog.catalog.listing import Marks, News, list_topics, news_of_topics
 from lakelog.catalog.namespace import (
     Namespace,
+    add_lanes,
     claim_pipeline,
     has_namespace,
     is_pipeline_claimed,
     make_namespace,
     open_namespace,
 )
+from lakelog.catalog.topic_cells import Topic
 from lakelog.catalog.topics import (
-    Topic,
     configure_topic,
     create_topic,
     delete_topic,
@@ -55,6 +56,7 @@ __all__ = [
     "Topic",
     "TopicConfig",
     "TopicConfigs",
+    "add_lanes",
     "alter_configs",
     "check_configs",
     "claim_pipeline",

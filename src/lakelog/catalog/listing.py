@@ -9,7 +9,7 @@ damaged   cells that are no topics, or of a later version, or that had no answer
 from collections.abc import Callable
 from typing import NamedTuple
 
-from lakelog.catalog.topics import Topic, decode_topic
+from lakelog.catalog.topic_cells import Topic, decode_topic
 from lakelog.errors import CorruptError, InvalidInputError, LakelogError
 from lakelog.names import STAGING, TOPICS_PREFIX, is_topic_name, topic_key
 from lakelog.store import Work, list_objects, read_cell, together, tried

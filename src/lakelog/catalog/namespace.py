@@ -4,7 +4,8 @@
 
 The heads of the lanes are made first and ``cluster.json`` last: where that stands, every lane has
 had its head. So a lane without one is a lane that lost it, and stops; nobody makes it another one,
-also not who tries to make the namespace again.
+also not who tries to make the namespace again. Lanes are added in the same order. There are never
+fewer: what was appended to a lane stays there.
 
 A pipeline on a cluster claims the namespace before each pass:
 
@@ -16,9 +17,9 @@ means nothing else: every verb is safe without it, and the claim of a pipeline t
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from lakelog.errors import ConflictError, CorruptError, NotFoundError
+from lakelog.errors import ConflictError, CorruptError, InvalidInputError, NotFoundError
 from lakelog.formats import Bytes, decode_fields, decoding, number
 from lakelog.journal import Head, encode_head
 from lakelog.model import Rules
@@ -27,6 +28,7 @@ from lakelog.store import Flow, Work, change_cell, is_there, put_if_absent, read
 
 __all__ = [
     "Namespace",
+    "add_lanes",
     "claim_pipeline",
     "has_namespace",
     "is_pipeline_claimed",
@@ -35,6 +37,7 @@ __all__ = [
 ]
 
 FORMAT = 1
+_RULES = ("lanes", "grace_ms", "checkpoint_every")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,23 +54,50 @@ def make_namespace(id_: bytes, rules: Rules) -> Work[Namespace]:
     Raises:
         ConflictError: there is one already.
     """
-    fields = {
-        "format": FORMAT,
-        "id": id_.hex(),
-        "lanes": rules.lanes,
-        "grace_ms": rules.grace_ms,
-        "checkpoint_every": rules.checkpoint_every,
-    }
-    mine = json.dumps(fields).encode()
+    made = Namespace(id=id_, rules=rules)
+    mine = _encode(made)
     found = yield from read_cell(CLUSTER_KEY)
-    for lane in range(rules.lanes if found is None else 0):
-        yield from put_if_absent(head_key(lane), encode_head(Head(lane=lane)))
+    if found is None:
+        yield from _make_heads(range(rules.lanes))
     body = yield from change_cell(
         CLUSTER_KEY, lambda now: mine if now is None else None, lambda now: now == mine
     )
     if body != mine:
         raise ConflictError("there is a namespace here already: use it, or choose another folder")
-    return Namespace(id=id_, rules=rules)
+    return made
+
+
+def add_lanes(lanes: int) -> Work[Namespace]:
+    """Let a namespace have so many lanes: topics that are made from now on use all of them.
+
+    Raises:
+        NotFoundError: there is no namespace here.
+        InvalidInputError: it has more already, or these are too many.
+    """
+    before = yield from open_namespace()
+    after = _grown(before, lanes)
+    yield from _make_heads(range(before.rules.lanes, lanes))
+
+    def grown(body: bytes | None) -> bytes | None:
+        now = before if body is None else _decode(body)
+        return _encode(_grown(now, lanes)) if now.rules.lanes < lanes else None
+
+    body = yield from change_cell(CLUSTER_KEY, grown, lambda now: now == _encode(after))
+    return after if body is None else _decode(body)
+
+
+def _grown(namespace: Namespace, lanes: int) -> Namespace:
+    if lanes < namespace.rules.lanes:
+        raise InvalidInputError(
+            f"the namespace has {namespace.rules.lanes} lanes, and lanes cannot be taken away: use "
+            "a higher number"
+        )
+    return replace(namespace, rules=replace(namespace.rules, lanes=lanes))
+
+
+def _make_heads(lanes: range) -> Work[None]:
+    for lane in lanes:
+        yield from put_if_absent(head_key(lane), encode_head(Head(lane=lane)))
 
 
 def has_namespace() -> Flow[bool]:
@@ -84,14 +114,22 @@ def open_namespace() -> Work[Namespace]:
     found = yield from read_cell(CLUSTER_KEY)
     if found is None:
         raise NotFoundError("there is no namespace here: make one with lakelog init")
+    return _decode(found.body)
+
+
+def _encode(namespace: Namespace) -> bytes:
+    rules = namespace.rules
+    fields = {"format": FORMAT, "id": namespace.id.hex()}
+    return json.dumps(fields | {name: getattr(rules, name) for name in _RULES}).encode()
+
+
+def _decode(data: Bytes) -> Namespace:
     with decoding("namespace", CLUSTER_KEY):
-        names = ("lanes", "grace_ms", "checkpoint_every")
-        known = ("id", *names)
-        fields = decode_fields(found.body, format_=FORMAT, where=CLUSTER_KEY, known=known)
-        id_, numbers = bytes.fromhex(fields["id"]), {name: number(fields[name]) for name in names}
+        fields = decode_fields(data, format_=FORMAT, where=CLUSTER_KEY, known=("id", *_RULES))
+        id_ = bytes.fromhex(fields["id"])
         if len(id_) != 16:
             raise ValueError(f"id {id_.hex()}")
-        return Namespace(id=id_, rules=Rules(**numbers))
+        return Namespace(id=id_, rules=Rules(**{name: number(fields[name]) for name in _RULES}))
 
 
 # ---------------------------------------------------------------------------- claims of pipelines

@@ -1,9 +1,4 @@
-"""Topics: cells in the bucket, and nowhere else.
-
-    {"format": 1, "name": "orders", "id": "6f1c…", "incarnation": 0, "partitions": 12, "lanes": 4,
-     "configs": {"retention.ms": "86400000"}, "created_ms": …, "closed": false, "deleted": false,
-     "deleted_ms": 0, "retired": [["id", incarnation, partitions, lanes, deleted_ms]],
-     "writers": ["…"]}
+"""Topics: cells in the bucket (``topic_cells``), and nowhere else.
 
 A topic of a name that was used before is a new incarnation, with a new id and a path of its own, so
 that nothing of the old one can be taken for the new one's. The cell survives deletion: it remembers
@@ -16,110 +11,30 @@ Deleting a topic is done in this order: the cell says so, so that brokers stop; 
 of its lanes, behind which no batch of it can come; then its history, by the pipeline.
 """
 
-import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from dataclasses import fields as fields_of
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from lakelog.errors import (
-    ConflictError,
-    CorruptError,
-    InvalidInputError,
-    NotFoundError,
+from lakelog.catalog.topic_cells import (
+    PARTITIONS_MAX,
+    LanesBefore,
+    Retired,
+    Topic,
+    decode_topic,
+    encode_topic,
 )
-from lakelog.formats import Bytes, decode_fields, decoding, number
-from lakelog.manifests import PartitionPath
-from lakelog.names import (
-    LANES_MAX,
-    STAGING,
-    check_topic_name,
-    lane_of,
-    topic_key,
-    topic_path,
-)
+from lakelog.errors import ConflictError, InvalidInputError, NotFoundError
+from lakelog.names import LANES_MAX, STAGING, check_topic_name, topic_key
 from lakelog.store import Work, change_cell, read_cell
 
 __all__ = [
-    "Retired",
-    "Topic",
     "configure_topic",
     "create_topic",
-    "decode_topic",
     "delete_topic",
     "forget_retired",
     "grow_topic",
     "open_topic",
     "read_topic",
 ]
-
-FORMAT = 1
-PARTITIONS_MAX = 100_000
-WRITERS_MAX = 8
-
-
-class Retired(NamedTuple):
-    """A deleted topic of this name, of which something may be left."""
-
-    id: str
-    incarnation: int
-    partitions: int
-    lanes: int
-    deleted_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
-    """One incarnation of a topic."""
-
-    name: str
-    id: bytes
-    incarnation: int = 0
-    partitions: int
-    lanes: int
-    configs: Mapping[str, str] = field(default_factory=dict)
-    created_ms: int = 0
-    closed: bool = False
-    deleted: bool = False
-    deleted_ms: int = 0
-    retired: tuple[Retired, ...] = ()
-    writers: tuple[str, ...] = ()
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it may be read and appended to."""
-        return not self.deleted and not self.closed
-
-    @property
-    def path(self) -> str:
-        return topic_path(self.name, self.incarnation)
-
-    def path_of(self, partition: int) -> PartitionPath:
-        """Return where the history of a partition is."""
-        return PartitionPath(self.id, self.path, partition)
-
-    def lane(self, partition: int) -> int:
-        return lane_of(self.id, partition, self.lanes)
-
-    def lanes_used(self) -> list[int]:
-        """Return every lane that has a partition of it."""
-        return sorted({self.lane(partition) for partition in range(self.partitions)})
-
-    def incarnations(self) -> Iterator["Topic"]:
-        """Yield it, and the deleted ones of this name that are still remembered."""
-        yield self
-        for row in self.retired:
-            yield replace(
-                self,
-                id=bytes.fromhex(row.id),
-                incarnation=row.incarnation,
-                partitions=row.partitions,
-                lanes=row.lanes,
-                closed=False,
-                deleted=True,
-                deleted_ms=row.deleted_ms,
-                retired=(),
-            )
 
 
 def create_topic(
@@ -156,18 +71,25 @@ def create_topic(
 
     def made(body: bytes | None) -> bytes | None:
         if body is None:
-            return _encode(new, mine)
+            return encode_topic(new, mine)
         now = decode_topic(body, name)
         if not now.deleted:
             return None
-        old = Retired(now.id.hex(), now.incarnation, now.partitions, now.lanes, now.deleted_ms)
+        old = Retired(
+            now.id.hex(),
+            now.incarnation,
+            now.partitions,
+            now.lanes,
+            now.deleted_ms,
+            now.lanes_before,
+        )
         next_ = replace(
             new,
             incarnation=now.incarnation + 1,
             retired=(*now.retired, old),
             writers=now.writers,
         )
-        return _encode(next_, mine)
+        return encode_topic(next_, mine)
 
     topic = yield from _changed(name, made, mine)
     if topic.id != topic_id:
@@ -198,8 +120,12 @@ def open_topic(name: str, topic_id: bytes, write: bytes) -> Work[Topic]:
     return (yield from _altered_open(name, topic_id, write, lambda now: replace(now, closed=False)))
 
 
-def grow_topic(name: str, topic_id: bytes, write: bytes, partitions: int) -> Work[Topic]:
+def grow_topic(
+    name: str, topic_id: bytes, write: bytes, partitions: int, lanes: int
+) -> Work[Topic]:
     """Let a topic have more partitions. Records stay where they are; keys may move.
+
+    The new ones are in so many lanes, of which the namespace may have more by now than the topic.
 
     Raises:
         NotFoundError: it was deleted, or the name is another's by now.
@@ -210,7 +136,12 @@ def grow_topic(name: str, topic_id: bytes, write: bytes, partitions: int) -> Wor
         raise InvalidInputError(f"{partitions} partitions: use at most {PARTITIONS_MAX}")
 
     def grown(now: Topic) -> Topic:
-        return replace(now, partitions=max(partitions, now.partitions))
+        if partitions <= now.partitions:
+            return now
+        before = now.lanes_before
+        if lanes > now.lanes:
+            before = (*before, LanesBefore(now.partitions, now.lanes))
+        return replace(now, partitions=partitions, lanes=max(lanes, now.lanes), lanes_before=before)
 
     topic = yield from _altered_open(name, topic_id, write, grown)
     if write.hex() not in topic.writers:
@@ -281,7 +212,7 @@ def _altered(
         if now is None or topic_id not in (None, now.id):
             return None
         next_ = alter(now)
-        return None if next_ == now else _encode(next_, write.hex())
+        return None if next_ == now else encode_topic(next_, write.hex())
 
     topic = yield from _changed(name, other, write.hex())
     if topic_id not in (None, topic.id):
@@ -300,59 +231,3 @@ def _changed(name: str, alter: Callable[[bytes | None], bytes | None], mine: str
 
 def _missing(name: str) -> NotFoundError:
     return NotFoundError(f"there is no topic {name!r}: check the name, or create it")
-
-
-def _encode(topic: Topic, write: str) -> bytes:
-    fields = {
-        "format": FORMAT,
-        "name": topic.name,
-        "id": topic.id.hex(),
-        "incarnation": topic.incarnation,
-        "partitions": topic.partitions,
-        "lanes": topic.lanes,
-        "configs": dict(topic.configs),
-        "created_ms": topic.created_ms,
-        "closed": topic.closed,
-        "deleted": topic.deleted,
-        "deleted_ms": topic.deleted_ms,
-        "retired": topic.retired,
-        "writers": (*topic.writers, write)[-WRITERS_MAX:],
-    }
-    return json.dumps(fields).encode()
-
-
-_FIELDS = frozenset(one.name for one in fields_of(Topic))
-"""Each has its name in the cell."""
-
-
-def decode_topic(data: Bytes, name: str) -> Topic:
-    """Return the topic in a cell.
-
-    Raises:
-        CorruptError: it is none, or another's.
-        UnsupportedError: a later version made it.
-    """
-    with decoding("topic", topic_key(name)):
-        fields = decode_fields(data, format_=FORMAT, where=topic_key(name), known=_FIELDS)
-        topic = Topic(
-            name=str(fields["name"]),
-            id=bytes.fromhex(fields["id"]),
-            incarnation=number(fields["incarnation"]),
-            partitions=number(fields["partitions"]),
-            lanes=number(fields["lanes"]),
-            configs={str(key): str(value) for key, value in fields["configs"].items()},
-            created_ms=number(fields["created_ms"]),
-            closed=fields.get("closed") is True,
-            deleted=fields["deleted"] is True,
-            deleted_ms=number(fields["deleted_ms"]),
-            retired=tuple(
-                Retired(bytes.fromhex(id_).hex(), *map(number, rest))
-                for id_, *rest in fields["retired"]
-            ),
-            writers=tuple(map(str, fields["writers"])),
-        )
-    fits = 1 <= topic.lanes <= LANES_MAX and 1 <= topic.partitions <= PARTITIONS_MAX
-    if topic.name != name or len(topic.id) != 16 or not fits:
-        what = f"it is of {topic.name!r}, {topic.partitions} partitions in {topic.lanes} lanes"
-        raise CorruptError(what, at=0, where=topic_key(name))
-    return topic

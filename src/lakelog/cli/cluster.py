@@ -12,13 +12,14 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from lakelog.catalog import news_of_topics
+from lakelog.catalog import add_lanes, news_of_topics
 from lakelog.cli.arguments import json_option
 from lakelog.cli.storage import Storage, open_storage, storage_options
 from lakelog.cli.tables import counted, plain, show_rows
 from lakelog.coordination import Overview, Placed, State, View, read_overview
 from lakelog.host import new_id
 from lakelog.log import store_now
+from lakelog.names import LANES_MAX
 
 __all__ = ["cluster"]
 
@@ -128,19 +129,26 @@ def _broker_columns(row: dict[str, Any]) -> tuple[object, ...]:
 
 @cluster.command("lanes")
 @_options
-def _lanes(url: str, store_options: tuple[str, ...], heartbeat_ms: int, as_json: bool) -> None:
+@click.argument("count", type=click.IntRange(1, LANES_MAX), required=False)
+def _lanes(
+    url: str, store_options: tuple[str, ...], heartbeat_ms: int, as_json: bool, count: int | None
+) -> None:
     """List the lanes: who leads each, by which leader epoch, and who should.
+
+    With COUNT, add lanes first, so that there are so many: use four for each broker. Partitions
+    stay in their lanes; topics and partitions that are made from now on use all of them. Brokers
+    that run take their share within half a minute. There are never fewer lanes again, and brokers
+    of version 0.1.0 do not know them: upgrade every broker first.
 
     The exit code is 1 if a broker or a topic cannot be read.
     """
+    if count is not None:
+        _add_lanes(url, store_options, count)
     with open_storage(url, store_options) as storage:
         seen = _look(storage, heartbeat_ms)
         news = storage.run(news_of_topics({}))
     partitions = Counter(
-        topic.lane(index)
-        for topic in news.topics.values()
-        if not topic.deleted
-        for index in range(topic.partitions)
+        lane for topic in news.topics.values() if not topic.deleted for lane in topic.lanes_of_all()
     )
     rows = [
         {
@@ -162,6 +170,13 @@ def _lanes(url: str, store_options: tuple[str, ...], heartbeat_ms: int, as_json:
     _end_if_unreadable(seen)
     if news.damaged:
         sys.exit(1)
+
+
+def _add_lanes(url: str, store_options: tuple[str, ...], count: int) -> None:
+    with open_storage(url, store_options) as storage:
+        before = storage.namespace.rules.lanes
+        after = storage.run(add_lanes(count)).rules.lanes
+    click.echo(f"There were {counted(before, 'lane')}, and now there are {after}.", err=True)
 
 
 @cluster.command("shards")

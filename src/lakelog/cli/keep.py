@@ -46,9 +46,11 @@ def keep(
     except InvalidInputError as error:
         raise click.UsageError(str(error)) from error
     try:
-        namespace = run(open_namespace(), working(retrying(store.perform)))
-        lanes = new_lanes(namespace.rules, *THIS_HOST, StoreTime())
+        lanes: dict[int, Lane] = {}
         while True:
+            rules = run(open_namespace(), working(retrying(store.perform))).rules
+            if len(lanes) < rules.lanes:
+                lanes = new_lanes(rules, *THIS_HOST, StoreTime())
             failed = _one_pass(store, lanes, idle=idle, as_json=as_json)
             if every_s is None:
                 sys.exit(int(failed))

@@ -203,6 +203,11 @@ class Node:
         """Return the leader of a lane, as clients are told."""
         return self.leadership.told(lane, self.view)
 
+    def have_lanes(self, lanes: int) -> None:
+        """Note how many lanes the namespace has now, and act on it."""
+        self._lanes = self.leadership.lanes = lanes
+        self._on_view()
+
     def leads(self, lane: int) -> bool:
         """Whether this broker serves a lane."""
         return lane in self.leadership.epochs

@@ -14,7 +14,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker import Broker
-from lakelog.catalog import read_topic
+from lakelog.catalog import add_lanes, create_topic, read_topic
 from lakelog.journal import probe
 from lakelog.log import read
 from lakelog.store import ListPage, Op, PutIfAbsent, PutIfMatch
@@ -124,8 +124,8 @@ def lanes_of(running: Broker, name: str = "t") -> dict[int, int]:
 # ---------------------------------------------------------------------------- asked, wrongly
 
 
-async def produce(client: Client, partition: int) -> ErrorCode:
-    return ErrorCode((await client.produce("t", partition, batch(b"x"))).error_code)
+async def produce(client: Client, partition: int, name: str = "t") -> ErrorCode:
+    return ErrorCode((await client.produce(name, partition, batch(b"x"))).error_code)
 
 
 async def fetch(client: Client, partition: int) -> ErrorCode:
@@ -686,3 +686,45 @@ async def test_a_broker_that_is_alone_stops_at_once() -> None:
     async with node(site):
         began_s = asyncio.get_running_loop().time()
     assert asyncio.get_running_loop().time() - began_s < 0.5
+
+
+@virtual_story
+async def test_lanes_that_are_added_are_led_and_used_by_topics_that_come_later() -> None:
+    site = Site(lanes=4)
+    site.create("old", 4)
+    async with two(site, heartbeat_ms=BEAT_MS) as (a, b):
+        old = await a.running.services.catalog.topic("old")
+        assert old is not None
+        kept = old.lanes_of_all()
+        site.do(add_lanes(12))
+        # One broker hears of it by a topic that another process has made; the other by its hint.
+        site.create("new", 12)
+        assert await produce(a.client, 0, "new") in (NONE, NOT_LEADER)
+        grown = await a.running.services.catalog.grow(old, 12)
+        assert grown.lanes_of_all()[:4] == kept
+        assert len(set(grown.lanes_of_all()[4:])) == 8
+        await pass_time(4 * BEAT_MS / 1000)
+        a_led, b_led = (set(one.running.services.cluster.led()) for one in (a, b))
+        assert a_led | b_led == set(range(12))
+        assert not a_led & b_led
+        assert min(len(a_led), len(b_led)) >= 4
+        for name in ("old", "new"):
+            topic = await b.running.services.catalog.topic(name)
+            assert topic is not None
+            for partition in range(12):
+                leader = a if topic.lane(partition) in a_led else b
+                assert await produce(leader.client, partition, name) is NONE
+        assert len(site.stored("old")) == 12
+
+
+@virtual_story
+async def test_a_topic_in_lanes_that_the_namespace_does_not_have_stops_no_other() -> None:
+    site = Site(lanes=4)
+    site.create("good", 4)
+    site.do(
+        create_topic("bad", topic_id=bytes(15) + b"x", partitions=9, lanes=9, now_ms=0, configs={})
+    )
+    async with node(site, heartbeat_ms=BEAT_MS) as one:
+        assert await produce(one.client, 0, "good") is NONE
+        assert await produce(one.client, 0, "bad") is not NONE
+        assert "bad" in one.running.services.catalog.damaged

@@ -112,7 +112,7 @@ async def test_topics_that_could_not_be_refreshed_for_long_show() -> None:
 def test_a_lane_that_failed_is_tried_again_also_when_no_client_comes_any_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("lakelog.broker.server.FLOOR_MS", 20)
+    monkeypatch.setattr("lakelog.broker.all_lanes.FLOOR_MS", 20)
 
     async def main() -> None:
         site = Site()

@@ -190,7 +190,7 @@ def test_every_task_of_a_broker_lives_again_and_the_others_never_noticed(
         site = Site()
         site.create("t")
         monkeypatch.setattr(owner, method, dies_once)
-        monkeypatch.setattr("lakelog.broker.server.FLOOR_MS", 1_000)
+        monkeypatch.setattr("lakelog.broker.all_lanes.FLOOR_MS", 1_000)
         groups = CoordinatorSettings(commit_interval_ms=0, sweep_interval_ms=1_000)
         async with broker(site, groups=groups, topics_refresh_ms=1_000) as running:
             client = await connect(running)

@@ -1,17 +1,24 @@
 """A namespace is made once, whoever dies or races, and opened by everybody."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from lakelog.catalog import Namespace, make_namespace, open_namespace
-from lakelog.errors import ConflictError, CorruptError, NotFoundError, UnsupportedError
+from lakelog.catalog import Namespace, add_lanes, make_namespace, open_namespace
+from lakelog.errors import (
+    ConflictError,
+    CorruptError,
+    InvalidInputError,
+    NotFoundError,
+    UnsupportedError,
+)
 from lakelog.journal import Head, encode_head
 from lakelog.log import store_now
 from lakelog.model import Rules
 from lakelog.names import CLUSTER_KEY, head_key
-from lakelog.store import Delete, PutIfAbsent
+from lakelog.store import Delete, PutIfAbsent, PutIfMatch
 from lakelog.store import Head as HeadOp
 from tests.unit.log.site import Dying, Killed, Site, first, lose_answer
 
@@ -91,6 +98,44 @@ def test_of_two_makers_one_wins(site: Site) -> None:
     with pytest.raises(ConflictError):
         site.run(make_namespace(ME, RULES), first(site, PutIfAbsent, CLUSTER_KEY, other))
     assert site.run(open_namespace()).id == OTHER
+
+
+@pytest.mark.parametrize("steps", range(9))
+def test_lanes_are_added_head_first_wherever_it_is_killed(site: Site, steps: int) -> None:
+    site.run(make_namespace(ME, RULES))
+    try:
+        site.run(add_lanes(6), Dying(site, steps))
+    except Killed:
+        lanes = site.run(open_namespace()).rules.lanes
+        assert lanes == 3 or set(map(head_key, range(lanes))) <= set(site.objects())
+        site.run(add_lanes(6))
+    assert site.run(open_namespace()) == Namespace(id=ME, rules=replace(RULES, lanes=6))
+    assert set(site.objects()) == {CLUSTER_KEY, *map(head_key, range(6))}
+
+
+def test_of_two_who_add_lanes_the_one_that_wants_more_is_heard(site: Site) -> None:
+    site.run(make_namespace(ME, RULES))
+
+    def other() -> None:
+        site.run(add_lanes(9))
+
+    grown = site.run(add_lanes(6), first(site, PutIfMatch, CLUSTER_KEY, other))
+    assert grown.rules.lanes == site.run(open_namespace()).rules.lanes == 9
+
+
+def test_lanes_that_were_added_in_a_lost_answer_are_added_once(site: Site) -> None:
+    site.run(make_namespace(ME, RULES))
+    grown = site.run(add_lanes(6), lose_answer(site, PutIfMatch, CLUSTER_KEY))
+    assert grown.rules.lanes == 6
+
+
+@pytest.mark.parametrize("lanes", [0, 2, 1025])
+def test_there_are_never_fewer_lanes_nor_too_many(site: Site, lanes: int) -> None:
+    site.run(make_namespace(ME, RULES))
+    before = site.objects()
+    with pytest.raises(InvalidInputError):
+        site.run(add_lanes(lanes))
+    assert site.objects() == before
 
 
 def test_where_there_is_none_one_is_told_how_to_make_one(site: Site) -> None:

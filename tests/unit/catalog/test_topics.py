@@ -4,17 +4,20 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lakelog.catalog import (
     Topic,
     create_topic,
     delete_topic,
     forget_retired,
+    grow_topic,
     list_topics,
     open_topic,
     read_topic,
 )
-from lakelog.catalog.topics import decode_topic
+from lakelog.catalog.topic_cells import decode_topic
 from lakelog.errors import (
     ConflictError,
     CorruptError,
@@ -223,6 +226,38 @@ def test_neighbouring_partitions_are_in_neighbouring_lanes(site: Site) -> None:
 
 
 # ---------------------------------------------------------------------------- closed
+
+
+@given(st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=5))
+def test_a_partition_stays_in_its_lane_however_lanes_and_partitions_grow(
+    steps: list[tuple[int, int]],
+) -> None:
+    site, partitions, lanes = Site(), 3, 4
+    topic = site.run(create(site, A))
+    for more_partitions, more_lanes in steps:
+        partitions, lanes = partitions + more_partitions, lanes + more_lanes - 1
+        before = topic.lanes_of_all()
+        topic = site.run(grow_topic("orders", A, site.id(), partitions, lanes))
+        assert topic == site.run(read_topic("orders"))
+        found = topic.lanes_of_all()
+        assert found[: len(before)] == before
+        assert found == [topic.lane(at) for at in range(partitions)]
+        assert topic.lanes == lanes > max(found)
+        new = found[len(before) :]
+        assert len(set(new)) == min(len(new), lanes), "all lanes are used, each as often"
+    delete(site, A)
+    again = site.run(create(site, B))
+    assert again.lanes_before == ()
+    _, old = again.incarnations()
+    assert old.lanes_of_all() == topic.lanes_of_all(), "its rows are removed where they are"
+    assert site.run(read_topic("orders")) == again
+
+
+def test_a_topic_of_a_namespace_that_never_grew_is_what_it_was(site: Site) -> None:
+    """Version 0.1.0 reads it: it refuses fields that it does not know."""
+    site.run(create(site, A))
+    site.run(grow_topic("orders", A, site.id(), 7, 4))
+    assert "lanes_before" not in json.loads(site.objects()[topic_key("orders")])
 
 
 def test_a_closed_topic_has_its_name_and_is_opened_once(site: Site) -> None:

@@ -228,3 +228,15 @@ def test_where_there_is_no_namespace_it_says_what_to_do(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["cluster", "brokers", "--storage", str(tmp_path)])
     assert done.exit_code == 1
     assert "lakelog init" in done.output
+
+
+def test_lanes_are_added(folder: Folder) -> None:
+    folder.settle(1, 2)
+    done = lakelog(folder, "lanes", "6", "--json")
+    assert "There were 4 lanes, and now there are 6." in done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["lane"] for row in rows] == list(range(6))
+    assert {row["leader"] for row in rows[4:]} == {None}, "their brokers have not looked yet"
+    assert {row["should"] for row in rows} == {1, 2}
+    fewer = lakelog(folder, "lanes", "5", code=2)
+    assert "use a higher number" in " ".join(fewer.stderr.split())

@@ -24,7 +24,7 @@ from hashlib import sha256
 from random import Random  # noqa: TID251 (seeded)
 
 from lakelog.catalog import Topic, list_topics, open_namespace
-from lakelog.catalog.topics import decode_topic
+from lakelog.catalog.topic_cells import decode_topic
 from lakelog.coordination import decode_shard
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats import decode_fields

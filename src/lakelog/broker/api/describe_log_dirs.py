@@ -12,8 +12,8 @@ from kio.schema.describe_log_dirs.v4.request import DescribeLogDirsRequest
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker.allowance import SPENT, is_spent
-from lakelog.broker.catalog import Entry
 from lakelog.broker.services import Call, Services
+from lakelog.broker.topic_entry import Entry
 from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError, NotFoundError, UnavailableError
 from lakelog.wire import Fields

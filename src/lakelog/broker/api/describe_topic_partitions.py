@@ -57,7 +57,7 @@ async def describe_topic_partitions(
 def _row(topic: Topic, leaders: Sequence[MetadataPartition], indexes: range) -> Fields:
     partitions: list[Fields] = []
     for index in indexes:
-        leader, epoch, replicas = leaders[index % len(leaders)]
+        leader, epoch, replicas = leaders[index]
         is_led = leader >= 0
         partitions.append(
             {

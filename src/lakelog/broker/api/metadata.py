@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 
-from lakelog.broker.catalog import Entry
 from lakelog.broker.codes import Codes, read_code
 from lakelog.broker.request_items import find_topic
 from lakelog.broker.services import Call, Services
+from lakelog.broker.topic_entry import Entry
 from lakelog.broker.turns import in_turns
 from lakelog.errors import ConflictError, InvalidInputError, LakelogError
 from lakelog.wire import encode_metadata, encode_metadata_topic

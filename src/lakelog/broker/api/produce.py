@@ -29,13 +29,13 @@ from crc32c import crc32c
 from kio.schema.errors import ErrorCode
 from structlog.typing import FilteringBoundLogger
 
-from lakelog.broker.catalog import Entry
 from lakelog.broker.codes import REFUSALS, batch_code, read_code
 from lakelog.broker.metrics.counters import TopicCounters
 from lakelog.broker.partitions import Partition
 from lakelog.broker.request_items import find_partition
 from lakelog.broker.response_slots import ResponseSlot
 from lakelog.broker.services import Services
+from lakelog.broker.topic_entry import Entry
 from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError, UnavailableError
 from lakelog.journal import Append, Outcome, Refusal, Refused, Stored, Unknown, new_append

@@ -39,7 +39,6 @@ from lakelog.log import (
     abandon_write,
     commit_write,
 )
-from lakelog.model import Rules
 from lakelog.spark.sink.columns import check_columns
 from lakelog.spark.sink.options import WriteOptions, parse_write_options
 from lakelog.spark.sink.placing import RowPartitioner, TopicTarget, target_of
@@ -63,7 +62,6 @@ class Job:
     """What every process of a write knows."""
 
     options: WriteOptions
-    rules: Rules
     topic: Topic | None
     """The one of the option."""
 
@@ -107,7 +105,9 @@ class Job:
         identity, write = messages[0].identity, messages[0].write
         time, driver = StoreTime(), self.options.driver()
         now_ms = driver.run(stamp(time, *THIS_HOST))
-        lanes = new_lanes(self.rules, *THIS_HOST, time)
+        # Topics that were made while a query runs may be in lanes that were added meanwhile.
+        rules = driver.run(open_namespace()).rules
+        lanes = new_lanes(rules, *THIS_HOST, time)
         return driver.run(commit_write(lanes, identity, write, staged, now_ms=now_ms))
 
     def abandon(self, identity: Identity, write: bytes) -> None:
@@ -125,11 +125,11 @@ def open_job(schema: StructType, options: Mapping[str, str]) -> Job:
     parsed = parse_write_options(options)
     check_columns(schema, parsed.topic)
     driver = parsed.driver()
-    rules = driver.run(open_namespace()).rules
+    driver.run(open_namespace())
     topic = None if parsed.topic is None else driver.run(read_topic(parsed.topic))
     if topic is not None:
         target_of(topic, parsed)
-    return Job(parsed, rules, topic)
+    return Job(parsed, topic)
 
 
 class LogWriter(DataSourceArrowWriter):
