@@ -121,7 +121,9 @@ def _check_log(
 def _check_acked(history: History, places: Mapping[str, tuple[int, int]], found: Findings) -> None:
     found.twice += [f"{value} was acknowledged twice" for value in history.acked_twice]
     for value, acked in history.acked.items():
-        told, real = (acked.partition, acked.offset), places.get(value)
+        real = places.get(value)
+        offset = acked.offset if acked.offset is not None or real is None else real[1]
+        told = (acked.partition, offset)
         if real is None:
             found.lost.append(f"{value}, told {_at(told)}")
         elif real != told:
@@ -139,7 +141,7 @@ def _check_reads(reads: Iterable[Read], log: Log, found: Findings) -> None:
             found.moved.append(f"{one.reader} read {one.value} at {where}: there is {real}")
 
 
-def _at(place: tuple[int, int]) -> str:
+def _at(place: tuple[int, int | None]) -> str:
     return f"{place[0]}/{place[1]}"
 
 

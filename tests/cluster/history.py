@@ -41,7 +41,8 @@ class Sent(NamedTuple):
 class Acked(NamedTuple):
     at: float
     partition: int
-    offset: int
+    offset: int | None
+    """None: librdkafka was told of a later batch, and takes it that this one is stored as well."""
 
 
 class Read(NamedTuple):

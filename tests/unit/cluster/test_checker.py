@@ -61,6 +61,12 @@ def test_a_history_in_which_all_is_well_has_no_findings() -> None:
     assert set(found.counts().values()) == {0}
 
 
+def test_a_record_whose_offset_nobody_was_told_is_where_it_is() -> None:
+    lines, log = story()
+    change(lines, "acked", 4.5, "a", to=["acked", 4.5, "a", 4, 0, None])
+    assert not judged(lines, log)
+
+
 def lose(lines: Lines, log: Log) -> None:
     """The last record of a partition, which nobody has read."""
     log[1].pop()
@@ -84,6 +90,11 @@ def acknowledge_twice(lines: Lines, log: Log) -> None:
 
 def tell_another_place(lines: Lines, log: Log) -> None:
     change(lines, "acked", 4.5, "a", to=["acked", 4.5, "a", 4, 0, 5])
+
+
+def tell_another_partition(lines: Lines, log: Log) -> None:
+    """And no offset, which alone is nothing wrong."""
+    change(lines, "acked", 4.5, "a", to=["acked", 4.5, "a", 4, 1, None])
 
 
 def show_another_record(lines: Lines, log: Log) -> None:
@@ -157,6 +168,7 @@ PLANTED: dict[Callable[[Lines, Log], None], set[str]] = {
     store_twice: {"twice"},
     acknowledge_twice: {"twice"},
     tell_another_place: {"moved"},
+    tell_another_partition: {"moved"},
     show_another_record: {"moved"},
     show_what_is_not_there: {"moved"},
     exchange: {"disordered"},
