@@ -6,7 +6,7 @@ from lakelog.testing.cluster import CLUSTER_BUGS, planted_in_cluster, simulate_c
 from lakelog.testing.truth import Anomaly
 
 SEEDS = {
-    "fetch-no-look": (6, "commit went back"),
+    "fetch-no-look": (4, "commit went back"),
     "epoch-invented": (1, "one leader"),
     "claim-at-once": (0, "claims"),
     "dead-by-time": (1, "dead by lists"),
@@ -14,12 +14,12 @@ SEEDS = {
     "old-view": (0, "fresh"),
     "no-release": (0, "home"),
     "hash-of-runs": (0, "home"),
-    "past-forgotten": (14, "redirect ignored"),
-    "told-early": (235, "redirect ignored"),
-    "save-guessed": (1, "commit went back"),
-    "replaced-lives-on": (1, "replaced"),
-    "dead-epochs-forgotten": (38, "epochs"),
-    "unknown-acked": (63, "lost"),
+    "past-forgotten": (8, "redirect ignored"),
+    "told-early": (71, "redirect ignored"),
+    "save-guessed": (11, "commit went back"),
+    "replaced-lives-on": (2, "replaced"),
+    "dead-epochs-forgotten": (21, "epochs"),
+    "unknown-acked": (61, "lost"),
 }
 """Where each bug shows, and as what."""
 

@@ -368,7 +368,10 @@ async def run_broker(
     try:
         await cluster.join(settings.node_id, advertised)
         broker.services.settings = replace(settings, node_id=cluster.node_id)
-        await asyncio.gather(catalog.refresh(), cluster.begin())
+        ends = await asyncio.gather(catalog.refresh(), cluster.prepare(), return_exceptions=True)
+        for error in filter(None, ends):
+            raise error
+        await cluster.begin()
         timekeeper.mind(writer.lane for writer in lanes.values())
         await coordinator.load()
         for server in servers:

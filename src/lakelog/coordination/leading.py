@@ -74,16 +74,19 @@ class Leading:
         self.races = 0
         """How often another process had written to a lane in between, so that its epoch rose."""
 
-    def begin(self) -> Work[None]:
-        """Take the lanes that this broker should lead, and announce it with all of them."""
+    def prepare(self) -> Work[None]:
+        """Take the lanes that this broker should lead when it serves; nobody is told yet."""
         node = self._node
-        node.state = State.SERVING
         for lane in node.leadership.to_take(node.view, serves=True):
             self._take(lane)
         while self._taking:
             yield Wait(_STEP_MS)
+
+    def begin(self) -> Work[None]:
+        """Announce that this broker serves, with all lanes that it has taken."""
+        self._node.state = State.SERVING
         self._is_begun = True
-        yield from node.announce()
+        yield from self._node.announce()
 
     def saw_view(self) -> None:
         """Do what a new view asks for."""

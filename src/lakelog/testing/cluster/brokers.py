@@ -106,6 +106,7 @@ class ClusterBroker:
                 yield Wait(RETRY_MS)
         self.is_up = True
         self.spawn(node.beats())
+        yield from self.leading.prepare()
         yield from self.leading.begin()
         self.spawn(node.lists())
         self.spawn(self.groups.claim_all())
