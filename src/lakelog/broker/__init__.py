@@ -11,7 +11,8 @@ recent_batches
 coordinator  the driver of groups; held_shards: those that are here, by claims; shards: the groups
              of one shard; ledger: storing them
 sessions     what consumers of many partitions need not say again
-cluster      which broker leads a lane; led_lanes: what leading does to lanes
+cluster      which broker leads a lane; led_lanes: what leading does to lanes;
+             peers: telling the others
 services     all of this, for handlers
 metrics      what is counted and measured; http: health and metrics, for probes and Prometheus
 supervision  the owner of a broker's tasks

@@ -1,10 +1,11 @@
 """A broker among others: who they are, which of them leads a lane, and what this one does about it.
 
     join     take a node id, before anything else is taken
-    begin    take the lanes that this broker should lead, and announce that it serves
+    prepare  take the lanes that this broker should lead; begin: announce that it serves
     beats    say that it lives; when another process has its node id this one stops (``lost``)
     lists    look at the others; every new view is acted on (``coordination.leading``)
     leave    go on until others lead its lanes, then say that it has left
+    hear     another one says that it has changed (``peers``): look at the members now
 
 Leadership is a hint and never safety: two brokers that both believe to lead a lane stay correct,
 because the store lets one of them win each key. So all that depends on it is which broker clients
@@ -22,6 +23,7 @@ from lakelog.broker.all_lanes import AllLanes
 from lakelog.broker.led_lanes import LedLanes
 from lakelog.broker.looks import SharedLook
 from lakelog.broker.metrics.counters import Metrics
+from lakelog.broker.peers import Peers
 from lakelog.broker.supervision import Supervisor
 from lakelog.coordination import (
     BucketMembership,
@@ -80,12 +82,14 @@ class Cluster:
             interval_ms=heartbeat_ms,
             lanes=len(lanes),
             on_view=self._on_view,
+            on_stored=self._tell_others,
             on_error=on_error,
         )
         self.leading = Leading(self.node, LedLanes(lanes, clock, tasks), clock, self._spawn)
         self._lanes = lanes
         self._mind_lanes()
         self._look = SharedLook(self._look_now)
+        self._peers = Peers(tasks, metrics)
         self._leaders: tuple[View, tuple[MetadataPartition, ...]] = (View(), ())
         """Who leads each lane, by a view."""
         lanes.on_growth = self._lanes_grew
@@ -121,8 +125,16 @@ class Cluster:
                 await asyncio.sleep(JOIN_S)
         return await run_async(self.node.join(node_id, me), patient)
 
+    async def prepare(self) -> None:
+        """Take the lanes that this broker should lead, before anybody is told.
+
+        Raises:
+            LakelogError: the store does not answer.
+        """
+        await run_async(self.leading.prepare(), self._perform)
+
     async def begin(self) -> None:
-        """Take the lanes that this broker should lead, and let others know that it serves.
+        """Let others know that this broker serves.
 
         Raises:
             LakelogError: the store does not answer.
@@ -138,6 +150,7 @@ class Cluster:
     async def leave(self) -> None:
         """Say that this broker has gone."""
         await self._tell(State.LEFT)
+        await self._peers.close()
 
     async def _tell(self, state: State) -> bool:
         """Let the others know, if the store takes it soon; otherwise they find out."""
@@ -203,6 +216,21 @@ class Cluster:
         """Let the others know that this broker has made or changed a topic."""
         if self.is_member:
             self._spawn(self.node.hint(self._ids().hex()))
+
+    def _tell_others(self) -> None:
+        """Let the others see what this broker has stored of itself."""
+        me = self.node.stored
+        if me.state is not State.STARTING:
+            others = [node for node in self.node.view.living if node != me.node]
+            self._peers.tell(me.node, self.addresses(others, next(iter(me.listeners), "")))
+
+    def hear(self) -> None:
+        """Look at the members: one of them says that it has changed."""
+        if self.is_member and not self._look.is_coming:
+            self._tasks.once("members", self._hear())
+
+    async def _hear(self) -> None:
+        await self.look()
 
     async def look(self) -> bool:
         """See the members, by a list that begins now or later; False: there was no answer."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from lakelog.broker.api.alter_configs import incremental_alter_configs, replace_configs
 from lakelog.broker.api.api_versions import api_versions
+from lakelog.broker.api.broker_heartbeat import broker_heartbeat
 from lakelog.broker.api.consumer_group_describe import consumer_group_describe
 from lakelog.broker.api.consumer_group_heartbeat import consumer_group_heartbeat
 from lakelog.broker.api.create_partitions import create_partitions
@@ -70,6 +71,7 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.OFFSET_DELETE: offset_delete,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster,
     ApiKey.DESCRIBE_PRODUCERS: describe_producers,
+    ApiKey.BROKER_HEARTBEAT: broker_heartbeat,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_group_heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_group_describe,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,

@@ -38,6 +38,11 @@ class SharedLook:
         """Whether somebody waits for it."""
         return self._now is not None or self._next is not None
 
+    @property
+    def is_coming(self) -> bool:
+        """Whether one is still to begin."""
+        return self._next is not None
+
     async def take(self, since: int | None = None) -> None:
         """Wait for a look that begins now or later; or have one that began since a moment.
 

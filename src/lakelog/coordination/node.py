@@ -44,11 +44,12 @@ class Node:
         interval_ms: int,
         lanes: int,
         on_view: Callable[[], None] = lambda: None,
+        on_stored: Callable[[], None] = lambda: None,
         on_error: Callable[[LakelogError], None] = lambda _: None,
     ) -> None:
         self._membership, self._clock = membership, clock
         self._interval_ms, self._lanes = interval_ms, lanes
-        self._on_view, self._on_error = on_view, on_error
+        self._on_view, self._on_stored, self._on_error = on_view, on_stored, on_error
         self.view = View()
         self.member = Member(node=-1, run=b"")
         """What is stored of this broker, or is just being stored."""
@@ -111,6 +112,7 @@ class Node:
                 continue
             self.stored = member
             self._show(replace(self.view, living={**self.view.living, member.node: member}))
+            self._on_stored()
             return
 
     def _true(self) -> Member:

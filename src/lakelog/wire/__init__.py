@@ -5,6 +5,8 @@ frames    headers of requests and responses; the primitives
 control   everything but the next three: kio, lifted to the newest version and lowered from it
 produce, fetch, metadata
           by hand, because they are hot or large
+broker_heartbeat
+          what brokers write to each other
 leaders   who leads a partition, as responses tell
 repeats   requests to produce that are like the one before
 """
@@ -19,6 +21,7 @@ from lakelog.wire.apis import (
     ApiKey,
     find_api,
 )
+from lakelog.wire.broker_heartbeat import encode_broker_heartbeat
 from lakelog.wire.control import Fields, decode_request, encode_response
 from lakelog.wire.fetch import (
     FetchedPartition,
@@ -78,6 +81,7 @@ __all__ = [
     "decode_produce",
     "decode_request",
     "decode_request_header",
+    "encode_broker_heartbeat",
     "encode_fetch_response",
     "encode_metadata",
     "encode_metadata_topic",

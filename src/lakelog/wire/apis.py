@@ -3,6 +3,7 @@
 A request of a key or a version that is not in this table closes the connection, as in Kafka; only
 ApiVersions itself is answered with the versions to use. Produce 0 to 2 are advertised and refused,
 as Kafka 4 does it: some clients take a broker that does not name them for one that is too old.
+What brokers ask of each other is not named.
 """
 
 from enum import IntEnum
@@ -61,6 +62,7 @@ class ApiKey(IntEnum):
     OFFSET_DELETE = 47
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
+    BROKER_HEARTBEAT = 63
     CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
     DESCRIBE_TOPIC_PARTITIONS = 75
@@ -109,6 +111,7 @@ _TABLE = (
     Api(ApiKey.OFFSET_DELETE, "OffsetDelete", 0, 0, 1),
     Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", 0, 2, 0),
     Api(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", 0, 0, 0),
+    Api(ApiKey.BROKER_HEARTBEAT, "BrokerHeartbeat", 0, 0, 0, "between brokers; not advertised"),
     Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 1, 0, "uniform, range"),
     Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", 0, 1, 0),
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", 0, 0, 0),
@@ -139,6 +142,7 @@ APIS = {
 ADVERTISED = tuple(
     (int(api.key), 0 if api.key is ApiKey.PRODUCE else api.min_version, api.max_version)
     for api in _TABLE
+    if api.key is not ApiKey.BROKER_HEARTBEAT
 )
 """Key, lowest and highest version, as ApiVersions answers."""
 

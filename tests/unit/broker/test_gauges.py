@@ -99,6 +99,8 @@ STILL = {
     "lakelog_shards_held": "the story of two",
     "lakelog_claims_lost_total": "the story of two",
     "lakelog_redirects_total": "the story of two",
+    "lakelog_peers_told_total": "there is one broker: test_peers.py",
+    "lakelog_peers_missed_total": "likewise",
     "kafka_server_replicamanager_underreplicatedpartitions": "the store copies",
     "kafka_server_replicamanager_offlinereplicacount": "likewise",
     "kafka_controller_kafkacontroller_offlinepartitionscount": "the story of one that is killed",

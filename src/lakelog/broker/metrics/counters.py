@@ -175,6 +175,10 @@ class Metrics:
     flush_bytes: Histogram = field(default_factory=partial(Histogram, _BYTES))
     redirects: int = 0
     """How often a client was told who leads a partition that is not led here."""
+    peers_told: int = 0
+    """How often another broker was told to look at the members."""
+    peers_missed: int = 0
+    """How often one could not be reached."""
     stalls: int = 0
     stall_seconds: float = 0.0
     store_requests: Counter[tuple[str, str]] = field(default_factory=Counter)

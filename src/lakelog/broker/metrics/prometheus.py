@@ -112,6 +112,8 @@ def _simple(metrics: Metrics) -> Iterator[Metric]:
         ("cache_hits", "Reads that the cache answered.", metrics.cache_hits),
         ("cache_misses", "Reads that it did not.", metrics.cache_misses),
         ("redirects", "Clients that were told who leads a lane.", metrics.redirects),
+        ("peers_told", "Brokers that were told of a change.", metrics.peers_told),
+        ("peers_missed", "Brokers that could not be told.", metrics.peers_missed),
         ("loop_stalls", "Times the loop was late by over 50 ms.", metrics.stalls),
         ("loop_stall_seconds", "How late it was then, in all.", metrics.stall_seconds),
         ("keep_passes", "Passes that sealed and retained.", metrics.keep_passes),
