@@ -144,6 +144,11 @@ def _stored(key: str) -> Work[Fetched | None]:
 
 
 def _create(probe: ProbeKeys, key: str) -> Work[Seen]:
+    # As many steps as replacing takes before its race: so both races are at the same moment. A
+    # store that locks keys lets whoever comes second wait, SeaweedFS for a second.
+    for _ in range(2):
+        if (yield from _stored(key)) is not None:
+            return Verdict.BAD, "an object is there that nobody has written"
     ops = [PutIfAbsent(key, probe.body()) for _ in range(probe.size.writers)]
     outcomes = yield from ask_all(ops)
     return _judge(ops, outcomes, None, (yield from _stored(key)))
