@@ -15,11 +15,11 @@ SEEDS = {
     "no-release": (0, "home"),
     "hash-of-runs": (0, "home"),
     "past-forgotten": (8, "redirect ignored"),
-    "told-early": (71, "redirect ignored"),
-    "save-guessed": (11, "commit went back"),
-    "replaced-lives-on": (2, "replaced"),
-    "dead-epochs-forgotten": (21, "epochs"),
-    "unknown-acked": (61, "lost"),
+    "told-early": (220, "redirect ignored"),
+    "save-guessed": (1, "commit went back"),
+    "replaced-lives-on": (1, "replaced"),
+    "dead-epochs-forgotten": (38, "epochs"),
+    "unknown-acked": (11, "lost"),
 }
 """Where each bug shows, and as what."""
 

@@ -9,7 +9,7 @@ lanes        the driver of a lane: requests in, flushes out, waiting fetches are
 recent_batches
              what was just written, in memory; cache: what was read from the store
 coordinator  the driver of groups; held_shards: those that are here, by claims; shards: the groups
-             of one shard; ledger: storing them
+             of one shard; ledger: storing them; waiting_commits: for shards that are to come
 sessions     what consumers of many partitions need not say again
 cluster      which broker leads a lane; led_lanes: what leading does to lanes;
              peers: telling the others

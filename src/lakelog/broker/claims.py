@@ -70,11 +70,11 @@ class Claims:
 
     def is_mine(self, shard: int, shards: int) -> bool:
         """Whether this broker should own a shard."""
-        return self._rules.is_mine(shard, shards)
+        return self._cluster.is_member and self._rules.is_mine(shard, shards)
 
     def is_due(self, shard: int, shards: int) -> bool:
         """Whether a shard that is not here is to be claimed, or looked at."""
-        return self._rules.is_due(shard, shards)
+        return self._cluster.is_member and self._rules.is_due(shard, shards)
 
     async def claim(self, shard: int, shards: int) -> ClaimedShard | None:
         """Take a shard that this broker should own, if it may; None: not now.
@@ -92,6 +92,16 @@ class Claims:
     def is_elsewhere(self, shard: int, shards: int) -> bool:
         """Whether another broker coordinates a shard, as far as was seen; if not, it comes here."""
         return self._rules.is_elsewhere(shard, shards)
+
+    async def is_coming(self, shard: int, shards: int) -> bool:
+        """Whether a shard that is not here comes soon: clients are sent here by now.
+
+        Raises:
+            LakelogError: there was no answer.
+        """
+        if await self.find(shard, shards) != self.node_id:
+            return False
+        return self.expects_release or not self.is_elsewhere(shard, shards)
 
     async def read(self, shard: int, known: ClaimedShard | None) -> ClaimedShard | None:
         """Return a shard as it is stored, whoever has it; the one that is known, if it is the same.

@@ -1,7 +1,8 @@
 """The coordinator: finds the shard of a group, and puts requests to it.
 
 While a shard is loaded the answer is COORDINATOR_LOAD_IN_PROGRESS, but a heartbeat is simply
-answered, and a SyncGroup is told to join again: as Kafka does, so that a restart is no rebalance.
+answered, and a SyncGroup is told to join again: as Kafka does, so that a restart is no rebalance. A
+commit waits for its shard (``waiting_commits``).
 Which shards are here, and why not, is the business of ``held_shards``.
 """
 
@@ -19,6 +20,7 @@ from lakelog.broker.settings import CoordinatorSettings
 from lakelog.broker.shards import Refused, Shard
 from lakelog.broker.supervision import Supervisor
 from lakelog.broker.turns import in_turns
+from lakelog.broker.waiting_commits import WaitingCommits
 from lakelog.coordination import BucketGroups, ClaimedShard, shard_of
 from lakelog.errors import LakelogError
 from lakelog.groups import (
@@ -105,6 +107,7 @@ class Coordinator:
         self._on_error, self._refused = on_error, refused
         self._claims = claims
         self._shards = HeldShards(claims, self._open, self._tasks, on_error)
+        self._waiting = WaitingCommits(self._shards, self._ask, self._tasks)
         self._kept: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> "Coordinator":
@@ -198,7 +201,11 @@ class Coordinator:
         return _of(ConsumerAnswer, self._ask(group_id, event))
 
     def commit(self, group_id: str, event: Commit) -> Coming[CommitAnswer]:
-        """Store offsets."""
+        """Store offsets; of a group that comes here in a moment, when it has."""
+        found = self._find(group_id)
+        shard = shard_of(group_id, self.shards) if self.shards else -1
+        if shard >= 0 and self._waiting.takes(shard, found, event):
+            return _of(CommitAnswer, self._waiting.wait(shard, group_id, event))
         return _of(CommitAnswer, self._ask(group_id, event))
 
     async def delete_offsets(
@@ -213,7 +220,7 @@ class Coordinator:
         """Delete a group that has no members."""
         return _of(Code, self._ask(group_id, Delete()))
 
-    def _ask(self, group_id: str, request: Request) -> Awaitable[Answer]:
+    def _ask(self, group_id: str, request: Request) -> "asyncio.Future[Answer]":
         shard = self._find(group_id)
         if isinstance(shard, Shard):
             return shard.ask(group_id, request)

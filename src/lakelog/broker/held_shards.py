@@ -52,6 +52,8 @@ class HeldShards:
         self._leaving = asyncio.Event()
         self._settled: dict[int, asyncio.Event] = {}
         """Of each shard: that it is here, or known not to be for now."""
+        self._changed = asyncio.Event()
+        """Set when one of them comes or goes; then there is another event."""
         self._loading: asyncio.Task[None] | None = None
         self._keeping: list[asyncio.Task[None]] = []
         """A task for each shard."""
@@ -112,6 +114,15 @@ class HeldShards:
             self._elsewhere[number] = now, groups
         return groups
 
+    async def soon(self, number: int, within_s: float) -> None:
+        """Wait for a shard that is about to come here, as far as the store tells."""
+        with suppress(TimeoutError, LakelogError):
+            async with asyncio.timeout(within_s):
+                if not await self._claims.is_coming(number, len(self.shards)):
+                    return
+                while not isinstance(self.shards[number], Shard) and self._should_have(number):
+                    await self._changed.wait()
+
     async def release(self) -> None:
         """Give every shard up: this broker is about to leave."""
         self._leaving.set()
@@ -159,7 +170,7 @@ class HeldShards:
             if self._leaving.is_set():
                 return
             if not self._claims.is_due(number, len(self.shards)):
-                self.shards[number] = Code.NOT_COORDINATOR
+                self._put(number, Code.NOT_COORDINATOR)
                 self._settled[number].set()
             elif await self._try_to_have(number, len(self.shards)):
                 self._settled[number].set()
@@ -180,14 +191,14 @@ class HeldShards:
         except LakelogError as error:
             if self.shards[number] is not Code.COORDINATOR_NOT_AVAILABLE:
                 self._on_error(error)
-            self.shards[number] = Code.COORDINATOR_NOT_AVAILABLE
+            self._put(number, Code.COORDINATOR_NOT_AVAILABLE)
             return True
         if claimed is not None:
-            self.shards[number] = self._open(claimed)
+            self._put(number, self._open(claimed))
         elif self._claims.is_elsewhere(number, count):
-            self.shards[number] = Code.NOT_COORDINATOR
+            self._put(number, Code.NOT_COORDINATOR)
         else:
-            self.shards[number] = LOADING
+            self._put(number, LOADING)
         return True
 
     async def _have(self, number: int, shard: Shard) -> None:
@@ -199,9 +210,9 @@ class HeldShards:
                     (ended, leaving), timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED
                 )
             if ended.done():
-                self.shards[number] = Code.COORDINATOR_NOT_AVAILABLE
+                self._put(number, Code.COORDINATOR_NOT_AVAILABLE)
                 await ended  # It raises what the writer of the shard died of.
-                self.shards[number] = shard.refuses or Code.COORDINATOR_NOT_AVAILABLE
+                self._put(number, shard.refuses or Code.COORDINATOR_NOT_AVAILABLE)
                 await self._claims.fenced(number)
                 return
         finally:
@@ -212,7 +223,12 @@ class HeldShards:
             self._claims.doubt(number)
         else:
             await self._claims.release(claimed)
-        self.shards[number] = Code.NOT_COORDINATOR
+        self._put(number, Code.NOT_COORDINATOR)
+
+    def _put(self, number: int, found: Shard | Code) -> None:
+        self.shards[number] = found
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     async def _pause(self) -> None:
         """Wait for a while, or until this broker is about to leave."""

@@ -165,12 +165,14 @@ class ShardClaims:
         Raises:
             UnavailableError: no answer.
         """
-        node = self._node
+        node, asked_ms = self._node, self._clock.boot_ms()
         found = yield from self._store.read(shard)
-        owner = node.shard_owner(shard, shards)
         holder = None if found is None else node.view.run_of(found.claim.broker)
         if holder is None or holder.node == node.member.node:
-            return owner
+            # Nobody has it: whoever should own it knows that by now, and so must this broker.
+            yield from node.look(asked_ms)
+            return node.shard_owner(shard, shards)
+        owner = node.shard_owner(shard, shards)
         # One that seems dead and has fenced this broker may live: its clients find out.
         is_named = holder.node in node.view.living or owner == node.member.node
         return holder.node if is_named else owner
