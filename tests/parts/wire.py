@@ -25,6 +25,11 @@ class Wire:
         self._socket.close()
 
     def ask(self, key: int, version: int, /, **fields: Any) -> Any:
+        """Ask something, and return what was answered."""
+        return self.read(key, version, self.ask_raw(key, version, **fields))
+
+    def ask_raw(self, key: int, version: int, /, **fields: Any) -> bytes:
+        """Ask something, and return the bytes of the answer, which kio takes its time to read."""
         kind: Any = load_request_schema(key, version)
         self._number += 1
         header = kind.__header_schema__(
@@ -36,7 +41,10 @@ class Wire:
         body = _written(header) + _written(kind(**fields))
         self._socket.sendall(struct.pack(">i", len(body)) + body)
         (size,) = struct.unpack(">i", self._exactly(4))
-        data = self._exactly(size)
+        return self._exactly(size)
+
+    def read(self, key: int, version: int, data: bytes) -> Any:
+        """Return what an answer says."""
         answer: Any = load_response_schema(key, version)
         _, at = entity_reader(answer.__header_schema__)(data, 0)
         found, _ = entity_reader(answer)(data, at)

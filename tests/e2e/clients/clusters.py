@@ -12,9 +12,9 @@ from lakelog.journal import Lane
 from lakelog.log import Chunk, read
 from lakelog.records import Batch, decode_batches
 from lakelog.store import open_store, retrying, run, working
+from tests.cluster.load import Served
 from tests.e2e.clients.plan import PARTITIONS
 from tests.parts.kafka import Kafka
-from tests.parts.lakelog import Lakelog
 
 __all__ = ["Cluster", "KafkaCluster", "LakelogCluster"]
 
@@ -44,7 +44,7 @@ class KafkaCluster:
 
 
 class LakelogCluster:
-    def __init__(self, broker: Lakelog) -> None:
+    def __init__(self, broker: Served) -> None:
         self.bootstrap = broker.bootstrap
         self._perform = working(retrying(open_store(broker.storage, broker.options).perform))
 

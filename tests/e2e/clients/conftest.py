@@ -13,7 +13,8 @@ import pytest
 from lakelog.host import SystemClock, new_id
 from tests.e2e.clients.clusters import Cluster, KafkaCluster, LakelogCluster
 from tests.e2e.clients.plan import Plan, times
-from tests.e2e.clients.programs import CODECS, PROGRAMS
+from tests.e2e.clients.programs import CODECS, PROGRAMS, Program
+from tests.e2e.clients.restarting import RestartedCluster, restarted_cluster
 from tests.e2e.clients.telling import Told, run_program
 
 _CLUSTERS = os.environ.get("LAKELOG_CLIENTS_ON", "lakelog").split(",")  # noqa: TID251
@@ -23,13 +24,16 @@ _AGE_MS = 3_600_000
 
 @pytest.fixture(scope="session", params=_CLUSTERS)
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A real Kafka, or lakelog on a folder."""
+    """A real Kafka, or lakelog on a folder: one broker, or three that are restarted by turns."""
     if request.param == "kafka":
         yield KafkaCluster(request.getfixturevalue("kafka"))
+    elif request.param == "three":
+        with restarted_cluster() as three:
+            yield three
     else:
         from tests.parts.lakelog import running_lakelog
 
-        assert request.param == "lakelog", "LAKELOG_CLIENTS_ON may name kafka and lakelog"
+        assert request.param == "lakelog", "LAKELOG_CLIENTS_ON may name kafka, lakelog and three"
         with running_lakelog() as broker:
             yield LakelogCluster(broker)
 
@@ -44,10 +48,18 @@ def tellings(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[dict[
     }
     with ThreadPoolExecutor(len(PROGRAMS)) as pool:
         yield {
-            name: pool.submit(run_program, program, _plan(cluster, name))
+            name: pool.submit(_tell, cluster, program, _plan(cluster, name))
             for name, program in PROGRAMS.items()
             if name in wanted
         }
+
+
+def _tell(cluster: Cluster, program: Program, plan: Plan) -> Told:
+    before = cluster.restarts if isinstance(cluster, RestartedCluster) else 0
+    told = run_program(program, plan)
+    if isinstance(cluster, RestartedCluster):
+        assert cluster.restarts > before, "no broker was restarted meanwhile"
+    return told
 
 
 def _plan(cluster: Cluster, client: str) -> Plan:

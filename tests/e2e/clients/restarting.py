@@ -1,0 +1,60 @@
+"""Three brokers of lakelog, one of which is always being restarted: SIGTERM, end, start, by turns.
+
+A broker dies with the thread that has started it, and so one thread starts all of them, again and
+again, for as long as the clients need them.
+"""
+
+import tempfile
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import cycle
+from pathlib import Path
+
+from tests.e2e.clients.clusters import LakelogCluster
+from tests.parts.cluster import Cluster, running_cluster
+
+__all__ = ["RestartedCluster", "restarted_cluster"]
+
+HEARTBEAT_MS = 500
+PAUSE_S = 5.0
+"""From one restart to the next."""
+_TOPIC = "__consumer_offsets"
+
+
+class RestartedCluster(LakelogCluster):
+    """Three brokers."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self.restarts = 0
+        """That have ended well."""
+
+
+@contextmanager
+def restarted_cluster() -> Iterator[RestartedCluster]:
+    """Brokers that serve, and are restarted until this is left."""
+    begun: Future[RestartedCluster] = Future()
+    end = threading.Event()
+
+    def run(storage: Path) -> None:
+        with running_cluster(f"file://{storage}/log", heartbeat_ms=HEARTBEAT_MS) as cluster:
+            found = RestartedCluster(cluster)
+            begun.set_result(found)
+            for node in cycle(cluster.brokers):
+                if end.wait(PAUSE_S):
+                    return
+                cluster.stop(node)
+                cluster.start(node)
+                cluster.wait_until_whole(_TOPIC)
+                found.restarts += 1
+
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as pool:
+        restarting = pool.submit(run, Path(folder))
+        restarting.add_done_callback(lambda _: begun.done() or begun.cancel())
+        try:
+            yield begun.result()
+        finally:
+            end.set()
+            restarting.result()
