@@ -6,20 +6,20 @@ from lakelog.testing.cluster import CLUSTER_BUGS, planted_in_cluster, simulate_c
 from lakelog.testing.truth import Anomaly
 
 SEEDS = {
-    "fetch-no-look": (4, "commit went back"),
-    "epoch-invented": (1, "one leader"),
+    "fetch-no-look": (0, "commit went back"),
+    "epoch-invented": (0, "one leader"),
     "claim-at-once": (0, "claims"),
     "dead-by-time": (1, "dead by lists"),
     "no-empty-bundle": (0, "one leader"),
     "old-view": (0, "fresh"),
     "no-release": (0, "home"),
     "hash-of-runs": (0, "home"),
-    "past-forgotten": (8, "redirect ignored"),
-    "told-early": (220, "redirect ignored"),
-    "save-guessed": (1, "commit went back"),
-    "replaced-lives-on": (1, "replaced"),
-    "dead-epochs-forgotten": (38, "epochs"),
-    "unknown-acked": (11, "lost"),
+    "past-forgotten": (31, "redirect ignored"),
+    "told-early": (80, "redirect ignored"),
+    "save-guessed": (8, "commit went back"),
+    "replaced-lives-on": (2, "replaced"),
+    "dead-epochs-forgotten": (151, "epochs"),
+    "unknown-acked": (3, "lost"),
 }
 """Where each bug shows, and as what."""
 

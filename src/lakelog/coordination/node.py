@@ -3,7 +3,7 @@
     join      take a node id; announced as starting
     beats     every interval, for ever: FencedError when another run has the node id
     lists     a view every interval, for ever; one that fails is made again after a quarter second
-    look      a view now, for whoever is about to say no: at most four a second, shared
+    look      a view now, for whoever is about to say no: four a second, shared, some at once
     announce  store what is true of this broker, one write at a time
 
 These are flows: the broker runs them on its loop, the simulator on a virtual clock. Flows of one
@@ -27,7 +27,12 @@ from lakelog.store import Wait, Work
 __all__ = ["Node"]
 
 LOOKS_MS = 250
-"""Between two lists, whoever asks for them; and after one that failed."""
+"""Between two lists, whoever asks for them, on the average; and after one that failed."""
+
+LOOKS_AT_ONCE = 4
+"""Lists that may follow each other without a pause, when there were none for a second. Requests of
+one client are told one after the other that a lane has moved: the later ones wait for a list of
+their own, and a batch that comes so much behind its successors is out of order."""
 
 _STEP_MS = 10
 """How often a flow sees whether another has done what it waits for."""
@@ -60,6 +65,8 @@ class Node:
         self._looking = self._announcing = False
         self.list_begun_ms = -LOOKS_MS
         """When the last list was begun, whether it was answered or not."""
+        self._paced_ms = -LOOKS_AT_ONCE * LOOKS_MS
+        """When it would have been, had all lists come as seldom as they should."""
         self.beat_ms = 0
         """When the last beat was begun that the store has taken."""
         self._is_announced = True
@@ -182,9 +189,11 @@ class Node:
         """List the members once, and return when that was begun."""
         self._looking = True
         try:
-            wait_ms = self.list_begun_ms + LOOKS_MS - self._clock.boot_ms()
-            if wait_ms > 0:
-                yield Wait(wait_ms)
+            now_ms = self._clock.boot_ms()
+            earliest_ms = now_ms - (LOOKS_AT_ONCE - 1) * LOOKS_MS
+            self._paced_ms = max(self._paced_ms + LOOKS_MS, earliest_ms)
+            if self._paced_ms > now_ms:
+                yield Wait(self._paced_ms - now_ms)
             began_ms = self.list_begun_ms = self._clock.boot_ms()
             try:
                 self._show((yield from self._membership.look(began_ms)))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.peers import TELL_S, Peers
 from lakelog.broker.supervision import Supervisor
+from lakelog.coordination.node import LOOKS_AT_ONCE
 from lakelog.store import ListPage
 from lakelog.wire import ADVERTISED, ApiKey, MetadataBroker, decode_request, decode_request_header
 from lakelog.wire.broker_heartbeat import encode_broker_heartbeat
@@ -58,7 +59,7 @@ async def test_however_often_it_is_said_there_are_four_lists_a_second() -> None:
                 one.running.services.cluster.hear()
             await pass_time(0.1)
         lists = sum(isinstance(op, ListPage) for op in site.member_ops) - before
-        assert 4 <= lists <= 4 * 2 + 2
+        assert 4 <= lists <= 4 * 2 + LOOKS_AT_ONCE
 
 
 # ---------------------------------------------------------------------------- those who do not hear
