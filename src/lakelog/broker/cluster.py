@@ -271,6 +271,10 @@ class Cluster:
         """Whether this broker leads a lane, or should: one that it cannot take is its trouble."""
         return self.node.leads(lane) or self.node.lane_owner(lane) == self.node_id
 
+    def others(self) -> list[int]:
+        """Return the other brokers that serve."""
+        return [node for node in self.node.view.serving if node != self.node_id]
+
     def brokers(self, listener: str) -> Sequence[MetadataBroker]:
         """Return the brokers that serve, as clients of a listener reach them."""
         return self.addresses(sorted(self.node.view.living), listener)

@@ -119,6 +119,11 @@ class Dispatcher:
                 connection.changes.add(slot.work)
                 slot.work.add_done_callback(connection.changes.discard)
 
+    @property
+    def is_redirecting(self) -> bool:
+        """Whether a producer is about to be told who leads instead."""
+        return any(one.redirecting for one in self._producing if not one.is_answered)
+
     def sweep(self, now_ms: int) -> None:
         """Answer producers that have waited for as long as they wanted to."""
         self._producing = [one for one in self._producing if not one.expire(now_ms)]

@@ -78,6 +78,10 @@ HOPELESS_MS = 5_000
 LEAVE_MS_MAX = 10_000
 """For others to lead what a broker led that stops."""
 
+REDIRECT_S = 0.5
+"""For so long a broker that leads nothing any more tells clients who does, before it ends: whoever
+is cut off instead has to find out by asking."""
+
 FAREWELL_MS = 2_000
 """For the last answers to be read."""
 
@@ -180,7 +184,8 @@ class Broker:
         # Whoever has taken its lanes knows that it leaves, and looks for its groups. Released
         # before that they would have no coordinator until the others list the members again.
         await self.services.cluster.drain(min(self.limits.drain_ms, LEAVE_MS_MAX))
-        await self.services.coordinator.release()
+        redirecting = asyncio.sleep(REDIRECT_S if self.services.cluster.others() else 0)
+        await asyncio.gather(self.services.coordinator.release(), redirecting)
 
     async def drain(self) -> None:
         """Accept nothing more, answer what was accepted, and close all connections."""
@@ -201,6 +206,10 @@ class Broker:
             if isinstance(error, Exception):
                 self.log.error("a lane did not close", error=repr(error))
         await self.services.coordinator.close()
+        for _ in range(FAREWELL_MS // 10):
+            if not self.dispatcher.is_redirecting:
+                break
+            await asyncio.sleep(0.01)
         self.dispatcher.sweep(1 << 62)
         self.services.refusals.tell(1 << 62, self.log)
         for _ in range(FAREWELL_MS // 10):

@@ -88,6 +88,7 @@ class Producing:
         "_topics",
         "_version",
         "is_answered",
+        "redirecting",
     )
 
     def __init__(
@@ -113,6 +114,8 @@ class Producing:
         self._left = 1
         """Partitions without an answer, and one until all have been handed over."""
         self.is_answered = False
+        self.redirecting = 0
+        """Partitions whose leader is being looked for."""
 
     # ------------------------------------------------------------------------ handing over
 
@@ -150,8 +153,9 @@ class Producing:
         services, counters = self._services, entry.counters
         partition = entry.partition(index)
         if partition is None or not services.cluster.leads(partition.lane_number):
-            refused = self._refuse_elsewhere(entry, rows, at, index)
-            services.tasks.once("Produce elsewhere", refused)
+            self.redirecting += 1
+            redirect = self._redirect(entry, rows, at, index)
+            services.tasks.once("Produce elsewhere", redirect)
             return
         if records is None:
             self._put(rows, at, Produced(index, ErrorCode.invalid_record))
@@ -171,6 +175,12 @@ class Producing:
             services.tasks.once("Produce of keys", keyed)
         else:
             partition.lane.submit(append, done, self._begun_ms, self, self._address)
+
+    async def _redirect(self, entry: Entry, rows: Rows, at: int, index: int) -> None:
+        try:
+            await self._refuse_elsewhere(entry, rows, at, index)
+        finally:
+            self.redirecting -= 1
 
     async def _refuse_elsewhere(self, entry: Entry, rows: Rows, at: int, index: int) -> None:
         """Say who leads a partition that is not led here; or that there is none, if that is so.
