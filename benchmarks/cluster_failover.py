@@ -3,9 +3,11 @@
 kill       kill -9 of one of three brokers, at beats as they come: from the kill to the first
            acknowledgement of a record that was sent after it, for each producer and partition that
            the broker led. Bar: 15 s (p99)
-restart    kill -9, and started again at once under the same id, of three brokers and of one.
-           Bar: 6 s
-leave      SIGTERM: the longest time between two acknowledgements in the partitions that it led.
+restart    kill -9, and started again at once under the same id, of three brokers and of one: the
+           longest time without an acknowledgement in the partitions that it led. Bar: 6 s. What was
+           sent before comes first, one batch of a partition after another; until something that was
+           sent after the kill is acknowledged takes longer, and is printed as "behind it"
+leave      SIGTERM: the longest time without an acknowledgement in the partitions that it led.
            Bar: 1.5 s in nine of ten, 2.5 s at most
 
 Clients are librdkafka and Java, with settings as they come, but that librdkafka waits for a second
@@ -19,6 +21,7 @@ import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +92,11 @@ class Site:
         self.cluster.kill(node)
         self.cluster.launch(node)
         waited = self.wait_until_served(since, partitions)
+        print("behind it", [round(one, 2) for one in waited], flush=True)
+        found = gaps(self.load.history, since, Diary.now(), partitions)
         self.cluster.brokers[node].wait()
         self.cluster.wait_until_whole(TOPIC)
-        return waited
+        return found
 
     def leave(self) -> list[float]:
         node, partitions = self.next_node()
@@ -129,9 +134,9 @@ def site(
 def summary(samples: list[float]) -> dict[str, float]:
     ordered = sorted(samples)
     ranks = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
-    last = len(ordered) - 1
+    # Nine of ten are at most p90: the smallest that so many do not exceed.
     found = {
-        name: round(ordered[min(last, int(len(ordered) * at))], 2) for name, at in ranks.items()
+        name: round(ordered[max(ceil(len(ordered) * at) - 1, 0)], 2) for name, at in ranks.items()
     }
     return {**found, "samples": len(ordered)}
 

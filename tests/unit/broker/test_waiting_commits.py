@@ -2,6 +2,7 @@
 
 import asyncio
 
+from lakelog.broker.waiting_commits import WAIT_S
 from lakelog.groups import Code
 from lakelog.names import group_shard_key
 from lakelog.store import Get
@@ -56,7 +57,7 @@ async def test_a_commit_for_a_group_of_another_broker_is_sent_there_after_one_lo
 
 
 @virtual_story
-async def test_a_commit_waits_no_longer_than_a_few_seconds() -> None:
+async def test_a_commit_does_not_wait_for_ever() -> None:
     site = Site()
     topic = site.create("t")
     machine = Machine(site)
@@ -68,7 +69,7 @@ async def test_a_commit_waits_no_longer_than_a_few_seconds() -> None:
         began_s = asyncio.get_running_loop().time()
         await until(lambda: not a.services.coordinator.held() or shard not in held(a))
         assert await committed(a, GROUPS[shard], topic, 1) is not Code.NONE
-        assert asyncio.get_running_loop().time() - began_s < 10
+        assert asyncio.get_running_loop().time() - began_s < WAIT_S + 2
         machine.fails = lambda _: False
         await until(lambda: held(a) == ALL)
         assert await committed(a, GROUPS[shard], topic, 1) is Code.NONE
