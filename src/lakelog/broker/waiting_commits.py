@@ -18,7 +18,7 @@ from lakelog.groups import Answer, Code, Commit
 __all__ = ["WaitingCommits"]
 
 WAIT_S = 15.0
-"""As long as it takes until a broker that was killed is replaced. Clients wait for twice as long."""
+"""As long as it takes until a broker that was killed is replaced; clients wait twice as long."""
 OFFSETS_MAX = 20_000
 """Of all commits that wait: what comes beyond is answered at once."""
 

@@ -727,3 +727,30 @@ async def test_a_topic_in_lanes_that_the_namespace_does_not_have_stops_no_other(
         assert await produce(one.client, 0, "good") is NONE
         assert await produce(one.client, 0, "bad") is not NONE
         assert "bad" in one.running.services.catalog.damaged
+
+
+@virtual_story
+async def test_every_leader_that_is_named_is_listed_also_when_it_goes_meanwhile() -> None:
+    """kafka-python ends in an error otherwise, and tells its user."""
+    site = site_with_topic()
+    async with node(site, heartbeat_ms=BEAT_MS) as a:
+        async with node(site, heartbeat_ms=BEAT_MS) as b:
+            await until_divided(a, b)
+            gone = b.id
+            topics = [{"name": name, "topic_id": None} for name in ("t", "late")]
+            a.client.send(
+                3,
+                12,
+                topics=topics,
+                allow_auto_topic_creation=False,
+                include_topic_authorized_operations=False,
+            )
+            site.freezes = lambda op: "/topics/" in str(getattr(op, "key", ""))
+            site.open.clear()
+            await pass_time(0.1)
+        await until(lambda: gone not in a.running.services.cluster.node.view.serving)
+        site.open.set()
+        _, found = await a.client.answer()
+        leaders = {row.leader_id for one in found.topics for row in one.partitions}
+        assert gone in leaders, "they were looked at before it went"
+        assert leaders <= {one.node_id for one in found.brokers}

@@ -17,7 +17,7 @@ from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopi
 from lakelog.broker.codes import Codes, read_code
 from lakelog.broker.request_items import find_topic
 from lakelog.broker.services import Call, Services
-from lakelog.broker.topic_entry import Entry
+from lakelog.broker.topic_entry import Entry, LaneLeaders
 from lakelog.broker.turns import in_turns
 from lakelog.errors import ConflictError, InvalidInputError, LakelogError
 from lakelog.wire import encode_metadata, encode_metadata_topic
@@ -34,23 +34,26 @@ _MAKING: Codes = (
 
 async def metadata(services: Services, call: Call, request: MetadataRequest) -> bytes:
     """Say where brokers and partitions are."""
-    version = call.version
+    version, cluster = call.version, services.cluster
+    leaders = await cluster.known_lane_leaders()
+    # Members may change while topics are looked for: whoever is named as a leader is listed.
+    brokers = {one.node_id: one for one in cluster.brokers(call.listener)}
     if request.topics is None or (version == 0 and not request.topics):
-        topics = await _all(services, version)
+        topics = await _all(services, version, leaders)
     else:
         create = request.allow_auto_topic_creation and services.settings.auto_create_topics
-        topics = await _named(services, version, request.topics, create=create)
+        topics = await _named(services, version, request.topics, leaders, create=create)
+    brokers |= {one.node_id: one for one in cluster.brokers(call.listener)}
     return encode_metadata(
         version,
-        services.cluster.brokers(call.listener),
+        [brokers[node] for node in sorted(brokers)],
         topics,
         cluster_id=services.cluster.cluster_id,
         controller_id=services.cluster.node_id,
     )
 
 
-async def _all(services: Services, version: int) -> list[bytes]:
-    leaders = await services.cluster.known_lane_leaders()
+async def _all(services: Services, version: int, leaders: LaneLeaders) -> list[bytes]:
     entries = in_turns(services.catalog.entries())
     found = [entry.metadata(version, leaders) async for entry in entries]
     # Not to name them would be to say that they are not there.
@@ -62,10 +65,14 @@ async def _all(services: Services, version: int) -> list[bytes]:
 
 
 async def _named(
-    services: Services, version: int, wanted: Sequence[MetadataRequestTopic], *, create: bool
+    services: Services,
+    version: int,
+    wanted: Sequence[MetadataRequestTopic],
+    leaders: LaneLeaders,
+    *,
+    create: bool,
 ) -> list[bytes]:
     rows: list[bytes] = []
-    leaders = await services.cluster.known_lane_leaders()
     left = services.settings.limits.auto_created_per_s if create else 0
     async for name, topic_id in in_turns(dict.fromkeys(map(_key, wanted))):
         found = await find_topic(services, name or "", topic_id if name is None else b"")

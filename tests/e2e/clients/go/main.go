@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -317,7 +318,7 @@ func times(ctx context.Context) {
 // ---------------------------------------------------------------------------- all of them
 
 func connect(more ...kgo.Opt) *kgo.Client {
-	client, err := kgo.NewClient(append(more, kgo.SeedBrokers(the.Bootstrap))...)
+	client, err := kgo.NewClient(append(more, kgo.SeedBrokers(strings.Split(the.Bootstrap, ",")...))...)
 	must(err)
 	return client
 }

@@ -12,7 +12,7 @@ const lz4 = require("lz4-napi");
 const zstd = require("@bokuweb/zstd-wasm");
 
 const plan = JSON.parse(process.argv[2]);
-const kafka = new Kafka({ brokers: [plan.bootstrap], logLevel: logLevel.WARN });
+const kafka = new Kafka({ brokers: plan.bootstrap.split(','), logLevel: logLevel.WARN });
 const PARTITIONS = [0, 1, 2];
 // By default a fetch waits for five seconds, and whoever joins or leaves waits for the fetch.
 const IMPATIENT = { maxWaitTimeInMs: 500 };
