@@ -5,8 +5,9 @@ when its lanes are led by others; then the next one. A Java producer writes to a
 times a second (busy) or once (idle). It waits half a minute before it asks for Metadata again, so
 that there is one way only to learn soon where a lane went: what the former leader answers
 (KIP-951). Such a redirect must be one that the Java client believes, or it waits. It has one
-request in flight with a broker: a batch that overtakes another on its way to a new leader is sent
-again after the same half minute, at Kafka as well.
+request in flight with a broker: with its usual five a batch may overtake another on its way to a
+new leader, is refused as out of order, and is sent again after the same half minute. Moves during
+which the client was answered with Metadata are left out, and counted as ``asked_for_metadata``.
 
 A move counts when the partition was acknowledged by its new leader within five seconds, and no
 broker answered a Metadata request of the client meanwhile. The value is the number of such moves,
