@@ -31,11 +31,12 @@ class AllLanes(Mapping[int, LaneWriter]):
 
     def grow(self, count: int) -> None:
         """Have so many lanes; there are never fewer."""
-        for number in range(len(self), count):
+        added = range(len(self), count)
+        for number in added:
             self._writers[number] = self._make(number)
             self._start(number)
-            if number == count - 1:
-                self.on_growth()
+        if added:
+            self.on_growth()
 
     def _start(self, number: int) -> None:
         writer = self._writers[number]

@@ -227,10 +227,7 @@ class Cluster:
     def hear(self) -> None:
         """Look at the members: one of them says that it has changed."""
         if self.is_member and not self._look.is_coming:
-            self._tasks.once("members", self._hear())
-
-    async def _hear(self) -> None:
-        await self.look()
+            self._tasks.once("members", self._look.take())
 
     async def look(self) -> bool:
         """See the members, by a list that begins now or later; False: there was no answer."""
@@ -270,10 +267,6 @@ class Cluster:
     def minds(self, lane: int) -> bool:
         """Whether this broker leads a lane, or should: one that it cannot take is its trouble."""
         return self.node.leads(lane) or self.node.lane_owner(lane) == self.node_id
-
-    def others(self) -> list[int]:
-        """Return the other brokers that serve."""
-        return [node for node in self.node.view.serving if node != self.node_id]
 
     def brokers(self, listener: str) -> Sequence[MetadataBroker]:
         """Return the brokers that serve, as clients of a listener reach them."""

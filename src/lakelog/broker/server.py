@@ -184,7 +184,7 @@ class Broker:
         # Whoever has taken its lanes knows that it leaves, and looks for its groups. Released
         # before that they would have no coordinator until the others list the members again.
         await self.services.cluster.drain(min(self.limits.drain_ms, LEAVE_MS_MAX))
-        redirecting = asyncio.sleep(REDIRECT_S if self.services.cluster.others() else 0)
+        redirecting = asyncio.sleep(REDIRECT_S if self.services.cluster.node.others() else 0)
         await asyncio.gather(self.services.coordinator.release(), redirecting)
 
     async def drain(self) -> None:

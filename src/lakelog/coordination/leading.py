@@ -171,7 +171,6 @@ class Leading:
         end_ms = self._clock.boot_ms() + within_ms
         while node.leadership.epochs and self._clock.boot_ms() < end_ms:
             seen = yield from node.look(self._clock.boot_ms())
-            others = [one for one in node.view.serving if one != node.member.node]
-            if seen and not others:
+            if seen and not node.others():
                 return
             yield Wait(LOOKS_MS)

@@ -223,6 +223,10 @@ class Node:
         """Whether this broker serves a lane."""
         return lane in self.leadership.epochs
 
+    def others(self) -> set[int]:
+        """Return the other brokers that serve."""
+        return self.leadership.takers(self.view, serves=False)
+
     def lane_owner(self, lane: int) -> int | None:
         """Return who should lead a lane."""
         return self.leadership.owners(self.view, serves=self.serves).get(lane)
