@@ -22,10 +22,6 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks.measure import arguments, closing_line
-from lakelog.catalog import make_namespace
-from lakelog.host import new_id
-from lakelog.model import Rules
-from lakelog.store import open_store, run, working
 from tests.cluster.crowd import Crowd
 from tests.cluster.gaps import until_served
 from tests.cluster.history import Diary
@@ -110,9 +106,7 @@ def main() -> None:
     with running_seaweedfs() as seaweedfs, tempfile.TemporaryDirectory() as folder:
         home = asked.logs or Path(folder)
         home.mkdir(parents=True, exist_ok=True)
-        url = new_namespace(seaweedfs)
-        store = open_store(url, seaweedfs.options)
-        run(make_namespace(new_id(), Rules(lanes=LANES)), working(store.perform))
+        url = new_namespace(seaweedfs, LANES)
         with (
             running_cluster(url, seaweedfs.options, home=home) as cluster,
             loaded(cluster, home, kinds=["rdkafka"]) as load,

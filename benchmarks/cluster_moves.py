@@ -22,10 +22,6 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.measure import arguments, closing_line
-from lakelog.catalog import make_namespace
-from lakelog.host import new_id
-from lakelog.model import Rules
-from lakelog.store import open_store, run, working
 from tests.cluster.gaps import until_served
 from tests.cluster.history import Diary
 from tests.cluster.load import TOPIC, Load, loaded
@@ -94,16 +90,14 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def main() -> None:
     asked = arguments(__doc__, options)
-    wanted = 20 if asked.quick else asked.moves
+    wanted = 8 if asked.quick else asked.moves
     figures: dict[str, dict[str, float]] = {}
     wrong: dict[str, object] = {}
     with running_seaweedfs() as seaweedfs, tempfile.TemporaryDirectory() as folder:
         for name, rate in RATES.items():
             home = (asked.logs or Path(folder)) / name
             home.mkdir(parents=True)
-            url = new_namespace(seaweedfs)
-            store = open_store(url, seaweedfs.options)
-            run(make_namespace(new_id(), Rules(lanes=LANES)), working(store.perform))
+            url = new_namespace(seaweedfs, LANES)
             plan = Plan(partitions=LANES, rate=rate * LANES, members=0, retry_ms=RETRY_MS)
             with (
                 running_cluster(

@@ -5,7 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lakelog.catalog import make_namespace
 from lakelog.host import new_id
+from lakelog.model import Rules
+from lakelog.store import open_store, run, working
 from tests.cluster.checker import Findings
 from tests.cluster.faults import Storm
 from tests.cluster.history import History
@@ -41,9 +44,13 @@ class Outcome:
         }
 
 
-def new_namespace(seaweedfs: SeaweedFS) -> str:
-    """Return the URL of a place in which nothing is yet."""
-    return f"s3://{seaweedfs.bucket('cluster')}/{new_id().hex()}"
+def new_namespace(seaweedfs: SeaweedFS, lanes: int | None = None) -> str:
+    """Return the URL of a place in which nothing is yet; or of a namespace of so many lanes."""
+    url = f"s3://{seaweedfs.bucket('cluster')}/{new_id().hex()}"
+    if lanes is not None:
+        store = open_store(url, seaweedfs.options)
+        run(make_namespace(new_id(), Rules(lanes=lanes)), working(store.perform))
+    return url
 
 
 def fault_run(
