@@ -52,7 +52,7 @@ def records(first: int, count: int, partitions: int = 1) -> list[Sent]:
 
 @pytest.fixture(scope="module")
 def namespace() -> Iterator[Namespace]:
-    with running_namespace() as made:
+    with running_namespace(("--no-keep",)) as made:  # What is sealed is counted here.
         yield made
 
 
