@@ -6,7 +6,7 @@ from lakelog.testing.cluster import CLUSTER_BUGS, planted_in_cluster, simulate_c
 from lakelog.testing.truth import Anomaly
 
 SEEDS = {
-    "fetch-no-look": (0, "commit went back"),
+    "fetch-no-look": (4, "commit went back"),
     "epoch-invented": (0, "one leader"),
     "claim-at-once": (0, "claims"),
     "dead-by-time": (1, "dead by lists"),

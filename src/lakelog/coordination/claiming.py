@@ -86,13 +86,17 @@ class Claiming:
                 until_ms = now_ms + _SILENT_INTERVALS * self._interval_ms
                 self._silent_from[number] = (run, until_ms)
             return Verdict.WAIT
-        by, until_ms = self._silent_from.get(number, (b"", 0))
-        fenced = self._fenced.get(number)
-        if by == run and now_ms < until_ms:
+        if self.is_left_to(number, run, now_ms) or looked_ms - last.at_ms < LOOK_MS:
             return Verdict.WAIT
-        if fenced is not None and fenced.run == run and now_ms < fenced.until_ms:
-            return Verdict.WAIT
-        return Verdict.TAKE if looked_ms - last.at_ms >= LOOK_MS else Verdict.WAIT
+        return Verdict.TAKE
+
+    def is_left_to(self, shard: int, run: bytes, now_ms: int) -> bool:
+        """Whether a run that seems dead has given a sign of life, and keeps a shard for now."""
+        by, until_ms = self._silent_from.get(shard, (b"", 0))
+        fenced = self._fenced.get(shard)
+        return (by == run and now_ms < until_ms) or (
+            fenced is not None and fenced.run == run and now_ms < fenced.until_ms
+        )
 
     def fenced(self, shard: int, by: bytes, now_ms: int) -> None:
         """Note that another run has taken a shard from this broker."""

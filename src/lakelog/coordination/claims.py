@@ -6,7 +6,8 @@ doubt        a claim or a release without an answer may have been stored: the sh
              until that is clear, and given up if it should not be here. Nobody else would do it:
              its holder lives
 fenced       another run has taken one from this broker: remember which
-coordinator  whom to send clients of a shard to: its holder if that lives, else who should own it
+coordinator  whom to send clients of a shard to: its holder if that lives; who should own it, if
+             nobody holds it or that is this broker; else nobody yet
 
 Brokers of version 0.1.0 are no members. They give signs of life of their own (``shards``), and take
 from whoever gives none. So a claim of a run that is no member is taken when its signs have stopped;
@@ -172,7 +173,11 @@ class ShardClaims:
             # Nobody has it: whoever should own it knows that by now, and so must this broker.
             yield from node.look(asked_ms)
             return node.shard_owner(shard, shards)
-        owner = node.shard_owner(shard, shards)
-        # One that seems dead and has fenced this broker may live: its clients find out.
-        is_named = holder.node in node.view.living or owner == node.member.node
-        return holder.node if is_named else owner
+        if holder.node in node.view.living:
+            return holder.node
+        # It seems dead. Of another broker it is not known whether it has seen that, and will take
+        # the shard: it is named when it has.
+        if node.shard_owner(shard, shards) != node.member.node:
+            return None
+        is_left = self._claiming.is_left_to(shard, holder.run, asked_ms)
+        return holder.node if is_left else node.member.node
