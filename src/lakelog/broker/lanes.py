@@ -30,6 +30,7 @@ from lakelog.journal import (
     Stored,
     TopicIdPartition,
     Touch,
+    Unknown,
     flush,
     look,
     probe,
@@ -139,10 +140,12 @@ class LaneWriter:
 
     def drop_late(self, now_ms: int) -> None:
         """Forget requests that still wait for a flush when their clients have been answered: a
-        store that does not answer must not fill the memory with them. The others wait on, also
-        while the writer closes: what was accepted is flushed.
+        store that does not answer must not fill the memory with them. Whatever of their producers
+        stands behind them is answered as unknown. The others wait on, also while the writer closes:
+        what was accepted is flushed.
         """
-        self._queue.drop(lambda one: _is_late(one, now_ms))
+        for done, _ in self._queue.drop(lambda one: _is_late(one, now_ms)):
+            self._tasks.call(self._name, done, Unknown())
 
     async def append(self, request: Request) -> Outcome:
         """Store one request with the next flush, and wait for its outcome, and for room before.
@@ -339,13 +342,11 @@ class LaneWriter:
         if self._outside:
             async with self._room:
                 self._room.notify_all()  # They look when this has taken what it takes.
-        taken = self._queue.take()
-        if not taken:
-            return  # All of it was late, and is gone.
         now_ms = self._now_ms()
-        waiting = [one for one in taken if not _is_late(one[1], now_ms)]
+        self.drop_late(now_ms)
+        waiting = self._queue.take()
         if not waiting:
-            return
+            return  # All of it was late, and is gone.
         before = self._seq()
         requests = [request for request, _ in waiting]
         try:
