@@ -157,7 +157,11 @@ class ShardClaims:
             found = yield from self._store.read(shard)
         except LakelogError:
             return
-        if found is not None:
+        if found is None:
+            return
+        if found.claim.broker == self._node.member.run:
+            self.doubt(shard)  # It is this broker's after all, and nobody else would give it up.
+        else:
             self._claiming.fenced(shard, found.claim.broker, self._clock.boot_ms())
 
     def coordinator(self, shard: int, shards: int) -> Work[int | None]:

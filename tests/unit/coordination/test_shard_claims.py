@@ -104,3 +104,17 @@ def test_one_that_was_not_stored_is_looked_at_until_it_cannot_be_any_more() -> N
     bucket.do(claims.claim(0, SHARDS))
     assert not claims.is_due(0, SHARDS)
     assert bucket.holder() == OTHER
+
+
+def test_one_that_was_thought_lost_and_is_not_is_given_up_if_the_shard_should_be_elsewhere() -> (
+    None
+):
+    bucket, clock = Bucket(), Hands()
+    node = serving(bucket, clock)
+    claims = ShardClaims(BucketGroups(ME, SHARDS), node, clock, 3_000)
+    bucket.do(claims.claim(0, SHARDS))
+    bucket.do(claims.fenced(0))
+    node.state = State.DRAINING
+    assert claims.is_due(0, SHARDS)
+    bucket.do(claims.claim(0, SHARDS))
+    assert bucket.holder() == RELEASED

@@ -60,8 +60,11 @@ class ClusterGroups:
         finally:
             self._claims.discard(shard)
 
-    def _fenced(self, shard: int) -> Work[None]:
+    def _fenced(self, held: ClaimedShard) -> Work[None]:
         """Another broker has a shard: remember who."""
+        shard = held.shard
+        if (now := self.held.get(shard)) is not None and now.claim != held.claim:
+            return  # That was an earlier claim: it was taken back meanwhile.
         self.held.pop(shard, None)
         for *_, reply in self._commits[shard]:
             reply("not coordinator", None)
@@ -103,6 +106,7 @@ class ClusterGroups:
 
     def _save(self, shard: int) -> Work[None]:
         taken: list[tuple[str, int, Reply]] = []
+        held = self.held.get(shard)
         try:
             while self._commits[shard] and (held := self.held.get(shard)) is not None:
                 taken, self._commits[shard] = self._commits[shard], []
@@ -118,7 +122,8 @@ class ClusterGroups:
         except FencedError:
             for *_, reply in taken:
                 reply("not coordinator", None)
-            yield from self._fenced(shard)
+            if held is not None:
+                yield from self._fenced(held)
         finally:
             self._saving.discard(shard)
 
@@ -132,7 +137,7 @@ class ClusterGroups:
             yield from self._store.look(held)
         except FencedError:
             reply("not coordinator", None)
-            yield from self._fenced(shard)
+            yield from self._fenced(held)
             return
         except LakelogError:
             reply("retry", None)
