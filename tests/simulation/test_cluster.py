@@ -26,7 +26,7 @@ SEEDS = {
 
 FAILED = {
     607: "a claim whose answer was lost, of a shard that should be elsewhere: nobody gave it up",
-    641: "a look under an earlier claim ended in a loss, and the one that was taken since was dropped",
+    641: "a look under an earlier claim ended in a loss, and the one taken since was dropped",
     796: "a lane that was taken while the first ones were being announced was never announced",
 }
 """Seeds that found something."""

@@ -106,7 +106,7 @@ def test_one_that_was_not_stored_is_looked_at_until_it_cannot_be_any_more() -> N
     assert bucket.holder() == OTHER
 
 
-def test_one_that_was_thought_lost_and_is_not_is_given_up_if_the_shard_should_be_elsewhere() -> (
+def test_one_that_was_thought_lost_and_is_not_is_given_up_if_it_should_be_elsewhere() -> (
     None
 ):
     bucket, clock = Bucket(), Hands()
