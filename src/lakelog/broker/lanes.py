@@ -13,6 +13,7 @@ makes thousands in a second, and a task for each would cost more than the reques
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Protocol
 
 from lakelog.broker.lane_health import LaneHealth
@@ -24,6 +25,7 @@ from lakelog.journal import (
     Due,
     FlushSettings,
     Lane,
+    Missing,
     Outcome,
     Queue,
     Request,
@@ -84,6 +86,7 @@ class LaneWriter:
         self._bundle_build_lock = bundle_build_lock or asyncio.Lock()
         """Shared by lanes: making a bundle takes milliseconds, and they flush at the same time."""
         self._queue: Queue[_Waiter] = Queue(settings or FlushSettings())
+        self.missing = Missing()
         self._stirred = asyncio.Event()
         self._room = asyncio.Condition()
         self._outside = 0
@@ -140,12 +143,11 @@ class LaneWriter:
 
     def drop_late(self, now_ms: int) -> None:
         """Forget requests that still wait for a flush when their clients have been answered: a
-        store that does not answer must not fill the memory with them. Whatever of their producers
-        stands behind them is answered as unknown. The others wait on, also while the writer closes:
-        what was accepted is flushed.
+        store that does not answer must not fill the memory with them. The others wait on, also
+        while the writer closes: what was accepted is flushed.
         """
-        for done, _ in self._queue.drop(lambda one: _is_late(one, now_ms)):
-            self._tasks.call(self._name, done, Unknown())
+        for request, _ in self._queue.drop(lambda one: _is_late(one, now_ms)):
+            self.missing.note(request, now_ms)
 
     async def append(self, request: Request) -> Outcome:
         """Store one request with the next flush, and wait for its outcome, and for room before.
@@ -343,8 +345,10 @@ class LaneWriter:
             async with self._room:
                 self._room.notify_all()  # They look when this has taken what it takes.
         now_ms = self._now_ms()
-        self.drop_late(now_ms)
-        waiting = self._queue.take()
+        fold, is_late = self.lane.fold, partial(_is_late, now_ms=now_ms)
+        waiting, behind = self.missing.sift(self._queue.take(), is_late, fold, now_ms)
+        for done, _ in behind:
+            self._tasks.call(self._name, done, Unknown())
         if not waiting:
             return  # All of it was late, and is gone.
         before = self._seq()
@@ -361,7 +365,8 @@ class LaneWriter:
         if ended.error is not None:
             self._on_error(ended.error)
         size = 0
-        for (request, (done, _)), outcome in zip(waiting, ended.outcomes, strict=True):
+        for (request, (done, _)), judged in zip(waiting, ended.outcomes, strict=True):
+            outcome = self.missing.judged(request, judged, self._looked_ms)
             if type(outcome) is Stored and type(request) is Append and not outcome.duplicate:
                 size += len(request.body)
                 self._tasks.call(self._name, self._stored, request, outcome)

@@ -9,6 +9,7 @@ asking the lane and the manifest again.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
+from contextlib import suppress
 from types import GeneratorType
 from typing import Any
 
@@ -20,7 +21,8 @@ from lakelog.broker.recent_batches import RecentBatches
 from lakelog.broker.scans import RunScan
 from lakelog.catalog import Topic
 from lakelog.errors import LakelogError, UnavailableError
-from lakelog.journal import Lane, ProducerState
+from lakelog.formats import Bytes
+from lakelog.journal import Lane, ProducerState, new_append
 from lakelog.log import (
     Bounds,
     Found,
@@ -96,6 +98,12 @@ class Partition:
         self._sized: tuple[Manifest, int] | None = None
         self.stamped_ms = 0
         """The newest time that was given to a batch of it."""
+
+    def refused(self, records: Bytes) -> None:
+        """Take note of batches that are refused: this broker may lead when the next ones come."""
+        with suppress(LakelogError):
+            batches = new_append(*self.topic_id_partition, records)
+            self.lane.missing.note(batches, self.lane.lane.clock.boot_ms())
 
     @property
     def in_turn(self) -> asyncio.Lock:

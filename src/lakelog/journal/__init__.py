@@ -10,6 +10,7 @@ walk         reading bundles; learning where a lane ends
 locate       where an offset is
 append       W2 to W4: the one place where the journal grows
 flush        which requests go into the next bundle, and an answer for each
+missing      batches that were let go, and what stands behind them
 timekeeping  what time it is, by the store's clock
 checkpoints  written off the path of acknowledgements
 """
@@ -31,6 +32,7 @@ from lakelog.journal.lane import (
     new_lanes,
 )
 from lakelog.journal.locate import LocatedSlice, batches_of, locate_run, slices_of
+from lakelog.journal.missing import MISSING_MAX, Missing
 from lakelog.journal.requests import (
     Append,
     Begin,
@@ -70,6 +72,7 @@ from lakelog.journal.walk import (
 __all__ = [
     "DIRECTORIES_AT_ONCE",
     "HEAD_BYTES_MAX",
+    "MISSING_MAX",
     "SKEW_MS_MAX",
     "SKEW_MS_MIN",
     "TAIL_BYTES_MAX",
@@ -86,6 +89,7 @@ __all__ = [
     "Lane",
     "LocatedSlice",
     "Look",
+    "Missing",
     "Outcome",
     "ProducerState",
     "Queue",

@@ -8,7 +8,7 @@ want them.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heapreplace
 from itertools import islice
@@ -106,39 +106,29 @@ class Queue(Generic[W]):
         self._count += 1
         self.size_bytes += request_bytes(request)
 
-    def drop(self, is_late: Callable[[W], bool]) -> list[W]:
-        """Let those go who do not wait any more, and those whose batches stand behind theirs;
-        return the latter, who wait for an answer. The others wait on.
-
-        A batch without the one before it is out of order. librdkafka then gives everything that
-        was not acknowledged new numbers, and what was stored without an answer is stored twice.
-        """
-        entries = [one for line in self._lines.values() for one in line]
-        late = [one for one in entries if is_late(one.waiter)]
-        if not late:
-            return []
-        gone = {id(one) for one in late}
-        behind = _behind(late, [one for one in entries if id(one) not in gone])
-        self._keep(gone | {id(one) for one in behind})
-        return [one.waiter for one in behind]
-
-    def _keep(self, gone: Collection[int]) -> None:
-        """Keep the entries that are not gone."""
-        kept = {
-            client: deque([one for one in line if id(one) not in gone])
-            for client, line in self._lines.items()
-        }
-        self._lines = {client: line for client, line in kept.items() if line}
-        entries = [one for line in self._lines.values() for one in line]
-        self._count = len(entries)
-        self.size_bytes = sum(request_bytes(one.request) for one in entries)
-        self._find_oldest()
+    def drop(self, is_late: Callable[[W], bool]) -> list[tuple[Request, W]]:
+        """Let those go who do not wait any more, and return them; the others wait on."""
+        late = [
+            (one.request, one.waiter)
+            for line in self._lines.values()
+            for one in line
+            if is_late(one.waiter)
+        ]
+        if late:
+            kept = {
+                client: deque([one for one in line if not is_late(one.waiter)])
+                for client, line in self._lines.items()
+            }
+            self._lines = {client: line for client, line in kept.items() if line}
+            entries = [one for line in self._lines.values() for one in line]
+            self._count = len(entries)
+            self.size_bytes = sum(request_bytes(one.request) for one in entries)
+            self._find_oldest()
+        return late
 
     def clear(self) -> list[W]:
         """Let nobody wait, and return who did."""
-        waited = [one.waiter for line in self._lines.values() for one in line]
-        self._lines, self._count, self.size_bytes, self._since_ms = {}, 0, 0, 0
-        return waited
+        return [waiter for _, waiter in self.drop(lambda _: True)]
 
     def due_ms(self) -> int | None:
         """Return when the next flush should begin, by the clock of ``push``; None: no need."""
@@ -191,36 +181,6 @@ class Queue(Generic[W]):
 
     def _find_oldest(self) -> None:
         self._since_ms = min([line[0].since_ms for line in self._lines.values()], default=0)
-
-
-def _behind(late: Sequence[_Entry[W]], kept: Sequence[_Entry[W]]) -> list[_Entry[W]]:
-    """Return the entries that stand behind one which has gone, and was not sent again since."""
-    missing: dict[tuple[object, ...], set[int]] = {}
-    for one in late:
-        if (found := _sequence(one.request)) is not None:
-            missing.setdefault(found[0], set()).add(found[1])
-    numbered = [(one, _sequence(one.request)) for one in kept] if missing else []
-    for _, found in numbered:
-        if found is not None:
-            missing.get(found[0], set()).discard(found[1])
-    return [
-        one
-        for one, found in numbered
-        if found is not None and any(_follows(found[1], at) for at in missing.get(found[0], ()))
-    ]
-
-
-def _sequence(request: Request) -> tuple[tuple[object, ...], int] | None:
-    """Return a producer and partition, and the number of its first record there; None: no number"""
-    if type(request) is not Append or request.is_plain:
-        return None
-    row = request.rows[0]
-    return (*request.topic_partition, row.producer_id, row.producer_epoch), row.base_sequence
-
-
-def _follows(sequence: int, before: int) -> bool:
-    """Whether a number comes after another; behind the last one they begin at 0 again."""
-    return 0 < (sequence - before) & 0x7FFFFFFF < 1 << 30
 
 
 def _rows_size(request: Request) -> int:

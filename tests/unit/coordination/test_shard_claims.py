@@ -106,9 +106,7 @@ def test_one_that_was_not_stored_is_looked_at_until_it_cannot_be_any_more() -> N
     assert bucket.holder() == OTHER
 
 
-def test_one_that_was_thought_lost_and_is_not_is_given_up_if_it_should_be_elsewhere() -> (
-    None
-):
+def test_one_that_was_thought_lost_and_is_not_is_given_up_if_it_should_be_elsewhere() -> None:
     bucket, clock = Bucket(), Hands()
     node = serving(bucket, clock)
     claims = ShardClaims(BucketGroups(ME, SHARDS), node, clock, 3_000)

@@ -191,49 +191,10 @@ def test_those_who_do_not_wait_any_more_leave_the_queue_and_the_others_keep_thei
     queue: Queue[int] = Queue(FlushSettings(interval_ms=250))
     for number in range(4):
         queue.push(plain(number), 5_000 + number, number, client="ab"[number // 2])
-    assert queue.drop(lambda number: number % 2 == 0) == []
+    assert queue.drop(lambda number: number % 2 == 0) == [(plain(0), 0), (plain(2), 2)]
     assert queue.due_ms() == 5_250, "since 5_001, and not since now"
     assert queue.take() == [(plain(1), 1), (plain(3), 3)]
     assert (len(queue), queue.size_bytes) == (0, 0)
-
-
-def queue_of(*batches: tuple[int, int, int, str]) -> Queue[int]:
-    """Return a queue of batches: a producer, its epoch, a sequence, and a client each."""
-    queue: Queue[int] = Queue(FlushSettings())
-    for number, (producer, epoch, sequence, client) in enumerate(batches):
-        batch = make_batch(number, 1, (producer, epoch, sequence), 0)
-        queue.push(new_append(TOPIC, 0, batch), 0, number, client)
-    return queue
-
-
-def left(queue: Queue[int]) -> list[int]:
-    return sorted(number for _, number in queue.take())
-
-
-def test_whoever_stands_behind_one_that_goes_goes_too_and_is_told() -> None:
-    """It would be out of order, and librdkafka would send everything under a new epoch."""
-    queue = queue_of((7, 0, 5, "a"), (7, 0, 6, "a"), (8, 0, 6, "a"), (7, 1, 6, "a"), (7, 0, 7, "b"))
-    assert queue.drop(lambda number: number == 0) == [1, 4]
-    assert left(queue) == [2, 3], "others, and of another epoch"
-
-
-def test_what_stands_before_one_that_goes_stays() -> None:
-    queue = queue_of((7, 0, 5, "a"), (7, 0, 6, "a"), (7, 0, 7, "a"))
-    assert queue.drop(lambda number: number == 1) == [2]
-    assert left(queue) == [0]
-
-
-def test_nothing_goes_behind_one_that_was_sent_again() -> None:
-    queue = queue_of((7, 0, 5, "a"), (7, 0, 5, "b"), (7, 0, 6, "b"))
-    assert queue.drop(lambda number: number == 0) == []
-    assert left(queue) == [1, 2]
-
-
-def test_sequences_go_on_behind_the_last_number() -> None:
-    last = (1 << 31) - 1
-    queue = queue_of((7, 0, last, "a"), (7, 0, 0, "a"), (7, 0, last - 1, "a"))
-    assert queue.drop(lambda number: number == 0) == [1]
-    assert left(queue) == [2]
 
 
 def test_the_first_flush_is_due_when_the_oldest_has_waited() -> None:

@@ -153,6 +153,8 @@ class Producing:
         services, counters = self._services, entry.counters
         partition = entry.partition(index)
         if partition is None or not services.cluster.leads(partition.lane_number):
+            if partition is not None and records is not None:
+                partition.refused(records)
             self.redirecting += 1
             redirect = self._redirect(entry, rows, at, index)
             services.tasks.once("Produce elsewhere", redirect)
