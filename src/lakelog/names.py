@@ -11,6 +11,9 @@
     _lakelog/staged/{write}/plan                   what of them goes where, if it is the one
     _lakelog/commits/{query}/{number:020}          cell: which attempt counts, and how far it is
     _lakelog/groups/{shard:02}                     cell: consumer groups, and who coordinates them
+    _lakelog/groups/{shard:02}/claim               with etcd, in its place: who coordinates them
+    _lakelog/groups/{shard:02}/{hash}              and one consumer group
+    _lakelog/metadata.json                         in etcd: which namespace it is of
     _lakelog/brokers/{node}/beat                   cell: the heartbeat of a broker
     _lakelog/brokers/{node}/member                 cell: its state, addresses and lanes
     _lakelog/brokers/{broker}                      cell: the last heartbeat of a 0.1 broker
@@ -26,6 +29,7 @@ A cell is changed only by compare-and-swap. Everything else is created once and 
 new one's.
 """
 
+import hashlib
 import re
 
 from crc32c import crc32c
@@ -39,6 +43,7 @@ __all__ = [
     "GROUPS_PREFIX",
     "LANES_MAX",
     "LANES_PREFIX",
+    "METADATA_KEY",
     "PIPELINE_KEY",
     "RESERVED",
     "STAGED_PREFIX",
@@ -49,8 +54,11 @@ __all__ = [
     "bundle_key",
     "check_topic_name",
     "checkpoint_key",
+    "claim_key",
     "commit_key",
     "commit_of",
+    "group_key",
+    "group_prefix",
     "group_shard_key",
     "head_key",
     "identity_key",
@@ -82,6 +90,7 @@ STAGED_PREFIX = "_lakelog/staged/"
 COMMITS_PREFIX = "_lakelog/commits/"
 TIME_PREFIX = "_lakelog/time/"
 GROUPS_PREFIX = "_lakelog/groups/"
+METADATA_KEY = "_lakelog/metadata.json"
 BROKERS_PREFIX = "_lakelog/brokers/"
 LANES_MAX = 1024
 
@@ -195,6 +204,21 @@ def commit_of(key: str) -> tuple[bytes, int] | None:
 
 def group_shard_key(shard: int) -> str:
     return f"{GROUPS_PREFIX}{shard:02}"
+
+
+def group_prefix(shard: int) -> str:
+    """Below which the groups of a shard are, where each has a key."""
+    return f"{GROUPS_PREFIX}{shard:02}/"
+
+
+def claim_key(shard: int) -> str:
+    return f"{group_prefix(shard)}claim"
+
+
+def group_key(shard: int, group_id: str) -> str:
+    """A group may have any name; what is hashed is short, and plain."""
+    name = hashlib.sha256(group_id.encode(errors="surrogatepass")).hexdigest()
+    return f"{group_prefix(shard)}{name[:32]}"
 
 
 def pulse_key(broker: bytes) -> str:

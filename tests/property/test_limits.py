@@ -538,6 +538,9 @@ OTHERS = {
     "store.keys.KEY_BYTES_MAX": "of a name",
     "store.keys.SEGMENT_BYTES_MAX": "of a name",
     "store.lifecycle.ANSWER_BYTES_MAX": "of a store's answer",
+    "store.etcd.ETCD_BYTES_MAX": "of a request to etcd: groups are cut to it",
+    "store.etcd_calls.MESSAGE_BYTES_MAX": "of etcd's answer",
+    "coordination.keyed_groups.GROUP_BYTES_MAX": "of a group in etcd: it is refused beyond that",
 }
 FLOORS = (
     "records", "formats", "store", "journal", "manifests", "coordination", "segments", "catalog",

@@ -1,12 +1,13 @@
 """The object store, which does not know what a log is.
 
-operations  what can be asked for, as values; flows of one operation each
+operations  what can be asked for, as values; asking: flows of one operation each
 keys        which keys there are
 drive       what performs the operations of a flow: one by one, on a loop, or by threads
 together    flows as one flow
-memory, local, remote
+memory, local, remote, etcd
             stores; local stands on folders, drafts and the system calls of system, remote on
-            obstore, whose errors faults sorts
+            obstore, whose errors faults sorts, and etcd on etcd_calls: it keeps small cells only
+divided     a store of which etcd keeps the cells of members and groups
 opening     from an address to a store; environment: what variables say of it
 retry, meter
             functions around ``perform``
@@ -19,7 +20,24 @@ probe       whether a store keeps it; lifecycle: whether its bucket deletes by i
 """
 
 from lakelog.flows import run, run_async
+from lakelog.store.asking import (
+    ask,
+    ask_all,
+    ask_many,
+    delete,
+    delete_many,
+    fetch_many,
+    get,
+    get_range,
+    head,
+    is_there,
+    list_objects,
+    put_if_absent,
+    put_if_match,
+    put_together,
+)
 from lakelog.store.cells import CELL_BYTES_MAX, change_cell, read_cell
+from lakelog.store.divided import DividedStore, metered_store
 from lakelog.store.drive import (
     Perform,
     PerformAsync,
@@ -29,6 +47,7 @@ from lakelog.store.drive import (
     working_async,
     working_by_threads,
 )
+from lakelog.store.etcd import ETCD_BYTES_MAX, ETCD_CHANGES_MAX, EtcdStore
 from lakelog.store.keys import KEY_BYTES_MAX, SEGMENT_BYTES_MAX, check_key, check_prefix
 from lakelog.store.lifecycle import Expiry, ExpiryRule, find_expiry
 from lakelog.store.local import LocalStore
@@ -42,7 +61,7 @@ from lakelog.store.meter import (
     metered_async,
 )
 from lakelog.store.mounts import file_system_of
-from lakelog.store.opening import Store, StoreSpec, open_store
+from lakelog.store.opening import METADATA, Store, StoreSpec, divide_options, open_store
 from lakelog.store.operations import (
     AT_ONCE,
     GET_BYTES_MAX,
@@ -67,25 +86,13 @@ from lakelog.store.operations import (
     Page,
     PutIfAbsent,
     PutIfMatch,
+    PutTogether,
     Read,
     Replaced,
     Wait,
     Work,
     Write,
-    ask,
-    ask_all,
-    ask_many,
-    delete,
-    delete_many,
-    fetch_many,
-    get,
-    get_range,
-    head,
-    is_there,
     join_body,
-    list_objects,
-    put_if_absent,
-    put_if_match,
 )
 from lakelog.store.probe import (
     Finding,
@@ -103,9 +110,12 @@ from lakelog.store.together import isolated, together, tried
 __all__ = [
     "AT_ONCE",
     "CELL_BYTES_MAX",
+    "ETCD_BYTES_MAX",
+    "ETCD_CHANGES_MAX",
     "GET_BYTES_MAX",
     "KEY_BYTES_MAX",
     "LIST_LIMIT_MAX",
+    "METADATA",
     "OPERATION_KINDS",
     "PROBE_AT_START",
     "PROBE_THOROUGH",
@@ -116,6 +126,8 @@ __all__ = [
     "Changed",
     "Created",
     "Delete",
+    "DividedStore",
+    "EtcdStore",
     "Exists",
     "Expiry",
     "ExpiryRule",
@@ -142,6 +154,7 @@ __all__ = [
     "Put",
     "PutIfAbsent",
     "PutIfMatch",
+    "PutTogether",
     "Read",
     "RemoteStore",
     "Replaced",
@@ -163,6 +176,7 @@ __all__ = [
     "check_prefix",
     "delete",
     "delete_many",
+    "divide_options",
     "each_object",
     "expiry_finding",
     "fetch_many",
@@ -178,6 +192,7 @@ __all__ = [
     "machine_finding",
     "metered",
     "metered_async",
+    "metered_store",
     "open_store",
     "probe_store",
     "put_advisory",
@@ -185,6 +200,7 @@ __all__ = [
     "put_if_absent",
     "put_if_match",
     "put_named",
+    "put_together",
     "read_cell",
     "retrying",
     "retrying_async",

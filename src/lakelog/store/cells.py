@@ -18,17 +18,8 @@ make it so is refused, and it stays as it is.
 from collections.abc import Callable
 
 from lakelog.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
-from lakelog.store.operations import (
-    Created,
-    Fetched,
-    Get,
-    Replaced,
-    Wait,
-    Work,
-    ask,
-    put_if_absent,
-    put_if_match,
-)
+from lakelog.store.asking import ask, put_if_absent, put_if_match
+from lakelog.store.operations import Created, Fetched, Get, Replaced, Wait, Work
 from lakelog.store.puts import Unanswered
 
 __all__ = ["CELL_BYTES_MAX", "change_cell", "read_cell"]

@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 
 from lakelog.errors import LakelogError
 from lakelog.flows import run
-from lakelog.store.operations import ListPage, Many, ObjectInfo, Op, Wait, Work, ask
+from lakelog.store.asking import ask
+from lakelog.store.operations import ListPage, Many, ObjectInfo, Op, Wait, Work
 
 __all__ = [
     "Perform",

@@ -47,7 +47,9 @@ from lakelog.store.operations import (
     Page,
     PutIfAbsent,
     PutIfMatch,
+    PutTogether,
     Replaced,
+    no_transactions,
 )
 from lakelog.store.pieces import byte_range, check_size
 from lakelog.store.system import LINUX, Status, System
@@ -86,6 +88,8 @@ class LocalStore:
                     return self._put_if_absent(op)
                 case PutIfMatch():
                     return self._put_if_match(op)
+                case PutTogether():
+                    raise no_transactions(self.url)
                 case Delete():
                     return self._delete(op)
         except OSError as error:

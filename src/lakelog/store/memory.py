@@ -28,6 +28,7 @@ from lakelog.store.operations import (
     Page,
     PutIfAbsent,
     PutIfMatch,
+    PutTogether,
     Replaced,
     join_body,
 )
@@ -65,17 +66,16 @@ class MemoryStore:
                 case PutIfAbsent():
                     if op.key in self._objects:
                         return Exists()
-                    insort(self._keys, op.key)
                     return Created(etag=self._store(op.key, op.body, op.size))
-                case PutIfMatch():
+                case PutIfMatch() | PutTogether():
                     held = self._objects.get(op.key)
                     if held is None or held[0].etag != op.etag:
                         return Changed()
-                    return Replaced(etag=self._store(op.key, op.body, op.size))
+                    if isinstance(op, PutTogether):
+                        self._put_others(op)
+                    return Replaced(etag=self._store(op.key, op.body, len(op.body)))
                 case Delete():
-                    if self._objects.pop(op.key, None):
-                        self._keys.remove(op.key)
-                    return None
+                    return self._delete(op.key)
 
     async def perform_async(self, op: Op) -> Any:
         """Perform one operation; nothing here waits."""
@@ -106,7 +106,20 @@ class MemoryStore:
             self._objects[op.key] = info, body
         return Fetched(info=info, start=start, body=body[start:end])
 
+    def _put_others(self, op: PutTogether) -> None:
+        for key, body in op.others:
+            if body is None:
+                self._delete(key)
+            else:
+                self._store(key, body, len(body))
+
+    def _delete(self, key: str) -> None:
+        if self._objects.pop(key, None):
+            self._keys.remove(key)
+
     def _store(self, key: str, body: Body, size: int) -> str:
+        if key not in self._objects:
+            insort(self._keys, key)
         self._versions += 1
         etag = str(self._versions)
         now_ms = self._now_ms()

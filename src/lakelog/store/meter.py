@@ -26,6 +26,7 @@ from lakelog.store.operations import (
     Op,
     PutIfAbsent,
     PutIfMatch,
+    PutTogether,
 )
 
 __all__ = [
@@ -46,6 +47,7 @@ OPERATION_KINDS: Mapping[type[Op], str] = {
     GetSuffix: "get",
     PutIfAbsent: "put",
     PutIfMatch: "put",
+    PutTogether: "put",
     Delete: "delete",
 }
 """What each operation is called where operations are counted and priced."""
@@ -115,7 +117,7 @@ class Meter:
             requests={OPERATION_KINDS[type(op)]: 1},
             failures=int(isinstance(answer, BaseException)),
             bytes_read=len(answer.body) if isinstance(answer, Fetched) else 0,
-            bytes_written=op.size if isinstance(op, PutIfAbsent | PutIfMatch) else 0,
+            bytes_written=op.size if isinstance(op, PutIfAbsent | PutIfMatch | PutTogether) else 0,
         )
         with self._lock:
             self._usage += one

@@ -11,6 +11,10 @@ mount (see ``mounts``). Those of remote stores are obstore's: ``endpoint``, ``re
 where the clouds' own tools look: variables of the environment (``environment``), then the
 instance's own identity.
 
+Options that begin with ``metadata`` are of etcd, if that keeps the cells of members and groups:
+``metadata=etcd://host:2379,host:2379/folder``, ``metadata_user``, ``metadata_password``,
+``metadata_ca``, ``metadata_cert``, ``metadata_key``.
+
 A ``StoreSpec`` is what crosses process borders, with what the variables said where it was made.
 Opening it does no input or output; a remote store connects with its first operation.
 """
@@ -21,16 +25,22 @@ from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from lakelog.errors import InvalidInputError
+from lakelog.store.divided import DividedStore
 from lakelog.store.environment import complete_options
+from lakelog.store.etcd import EtcdStore
 from lakelog.store.local import LocalStore
 from lakelog.store.memory import MemoryStore
 from lakelog.store.operations import Op
 from lakelog.store.remote import SCHEMES, RemoteStore
 
-__all__ = ["ONE_MACHINE", "Store", "StoreSpec", "open_store"]
+__all__ = ["METADATA", "ONE_MACHINE", "Store", "StoreSpec", "divide_options", "open_store"]
 
 ONE_MACHINE = "one_machine"
 """The option that says that no other machine uses a folder."""
+
+
+METADATA = "metadata"
+"""The option that says where the cells of members and groups are; all of that begin with it."""
 
 
 class Store(Protocol):
@@ -57,7 +67,9 @@ class StoreSpec:
 
     def __post_init__(self) -> None:
         if _is_remote(self.url):
-            object.__setattr__(self, "options", complete_options(self.url, self.options))
+            options, cells = divide_options(self.options)
+            complete = {**complete_options(self.url, options), **cells}
+            object.__setattr__(self, "options", complete)
 
     def open(self) -> Store:
         """Return the store, which connects when it is first used."""
@@ -75,6 +87,9 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> Store:
     Raises:
         InvalidInputError: the address or an option is wrong.
     """
+    options, cells = divide_options(options or {})
+    if cells:
+        return DividedStore(open_store(url, options), _open_cells(cells))
     if _is_remote(url):
         return RemoteStore(url, complete_options(url, options or {}))
     scheme, colon, _ = url.partition(":")
@@ -92,6 +107,23 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> Store:
             f"{url!r} is no address: use s3://, gs://, az://, file://, a path, or memory:"
         )
     return LocalStore(url)
+
+
+def divide_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the options of the bucket, and those of what keeps the cells of members and groups."""
+    cells = {name: value for name, value in options.items() if name.startswith(METADATA)}
+    return {name: value for name, value in options.items() if name not in cells}, cells
+
+
+def _open_cells(options: Mapping[str, str]) -> Store:
+    url = options.get(METADATA)
+    if not url:
+        raise InvalidInputError(
+            f"{', '.join(options)}: these are for etcd: say where that is, by "
+            f"{METADATA}=etcd://host:2379/folder"
+        )
+    rest = {name: value for name, value in options.items() if name != METADATA}
+    return EtcdStore(url, {name.removeprefix(f"{METADATA}_"): rest[name] for name in rest})
 
 
 def _check_options(

@@ -1,4 +1,4 @@
-"""What can be asked of an object store, as values, and the flows that ask for it.
+"""What can be asked of an object store, as values.
 
     operation                          answer
     ListPage(prefix, after, limit)     Page       up to ``limit`` objects
@@ -8,11 +8,11 @@
     GetSuffix(key, length)             Fetched    the last bytes, all if there are fewer
     PutIfAbsent(key, body)             Created | Exists
     PutIfMatch(key, body, etag)        Replaced | Changed
+    PutTogether(key, body, etag, others)   the same, and others with it; etcd and memory only
     Delete(key)                        None, also when nothing was there
 
 A flow yields operations and is sent answers; whoever runs it decides what performs them. An
-operation knows the type of its answer, and ``ask`` returns one of that type, where a bare ``yield``
-would return ``Any``: ``fetched = yield from ask(GetRange(key, 0, 32))``.
+operation knows the type of its answer (``asking``).
 
 Work is a flow that may also wait (``Wait``), and ask for several things at once (``Many``).
 
@@ -23,11 +23,11 @@ for its size if it is a TooLargeError; *this* request has stored nothing, and th
 refused again. ``Exists`` and ``Changed`` are never guesses: the store has said so.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from lakelog.errors import InvalidInputError, LakelogError, NotFoundError
+from lakelog.errors import InvalidInputError
 from lakelog.store.keys import check_key, check_prefix
 
 __all__ = [
@@ -54,25 +54,14 @@ __all__ = [
     "Page",
     "PutIfAbsent",
     "PutIfMatch",
+    "PutTogether",
     "Read",
     "Replaced",
     "Wait",
     "Work",
     "Write",
-    "ask",
-    "ask_all",
-    "ask_many",
-    "delete",
-    "delete_many",
-    "fetch_many",
-    "get",
-    "get_range",
-    "head",
-    "is_there",
     "join_body",
-    "list_objects",
-    "put_if_absent",
-    "put_if_match",
+    "no_transactions",
 ]
 
 A = TypeVar("A")
@@ -271,6 +260,37 @@ class PutIfMatch(Operation[Replaced | Changed]):
 
 
 @dataclass(frozen=True, slots=True)
+class PutTogether(Operation[Replaced | Changed]):
+    """Replace an object, if it still is the one that ``etag`` names, and put or remove others with
+    it: all of that or nothing. No object store can do it; etcd can.
+    """
+
+    key: str
+    body: bytes = field(repr=False)
+    etag: str
+    others: tuple[tuple[str, bytes | None], ...] = field(repr=False)
+    """Keys, each once and another than ``key``; with a body, or None to remove it."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all objects."""
+        return len(self.body) + sum(len(body) for _, body in self.others if body is not None)
+
+    def __post_init__(self) -> None:
+        for key in (self.key, *(key for key, _ in self.others)):
+            check_key(key)
+        if not self.etag:
+            raise InvalidInputError(f"no etag for {self.key!r}: take it from a head, get or put")
+
+
+def no_transactions(where: str) -> InvalidInputError:
+    """Return what a store raises that cannot put objects together."""
+    return InvalidInputError(
+        f"{where} cannot put several objects together: only etcd can, and memory"
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Delete(Operation[None]):
     """Remove an object, or find that it is gone."""
 
@@ -281,7 +301,7 @@ class Delete(Operation[None]):
 
 
 Read = ListPage | Head | Get | GetRange | GetSuffix
-Write = PutIfAbsent | PutIfMatch | Delete
+Write = PutIfAbsent | PutIfMatch | PutTogether | Delete
 Op = Read | Write
 Flow = Generator[Op, Any, T]
 
@@ -307,113 +327,3 @@ class Wait:
 WORK = Op | Many | Wait
 """Whatever work asks for."""
 Work = Generator[Op | Many | Wait, Any, T]
-
-
-# ---------------------------------------------------------------------------- flows
-
-
-def ask(operation: Operation[A]) -> Flow[A]:
-    """Return the store's answer to an operation.
-
-    Raises:
-        NotFoundError: it is about an object that is not there.
-        UnavailableError: no answer; what it should write may be stored.
-        UnsupportedError: the object is larger than the operation allows; read it by ranges.
-    """
-    answer: A = yield operation  # type: ignore[misc]  # Every operation is one of ``Op``.
-    return answer
-
-
-def ask_all(operations: Sequence[Operation[A]]) -> Work[tuple[A | LakelogError, ...]]:
-    """Return the answer to each of some operations, or its error; all of them are asked at once."""
-    answers: tuple[A | LakelogError, ...] = yield Many(tuple(operations))  # type: ignore[arg-type]
-    return answers
-
-
-def ask_many(operations: Sequence[Operation[A]]) -> Work[list[A | NotFoundError]]:
-    """Return the answers to operations, NotFoundError where there is no object; some at once.
-
-    Raises:
-        LakelogError: the first of the other errors. Operations behind it may not have been asked.
-    """
-    found: list[A | NotFoundError] = []
-    for at in range(0, len(operations), AT_ONCE):
-        for answer in (yield from ask_all(operations[at : at + AT_ONCE])):
-            if isinstance(answer, LakelogError) and not isinstance(answer, NotFoundError):
-                raise answer
-            found.append(answer)
-    return found
-
-
-def fetch_many(operations: Sequence[Get | GetRange | GetSuffix]) -> Work[list[Fetched | None]]:
-    """Return what each of some reads found, None where there is no object: see ``ask_many``."""
-    answers = yield from ask_many(operations)
-    return [None if isinstance(answer, NotFoundError) else answer for answer in answers]
-
-
-def list_objects(prefix: str) -> Flow[list[ObjectInfo]]:
-    """Return every object below ``prefix``."""
-    objects: list[ObjectInfo] = []
-    after, more = "", True
-    while more:
-        page = yield from ask(ListPage(prefix, after))
-        objects += page.objects
-        more = page.more and bool(page.objects)
-        after = page.objects[-1].key if page.objects else after
-    return objects
-
-
-def head(key: str) -> Flow[ObjectInfo]:
-    """Return what is known of an object; NotFoundError: there is none."""
-    return ask(Head(key))
-
-
-def is_there(key: str) -> Flow[bool]:
-    """Say whether there is an object."""
-    try:
-        yield from head(key)
-    except NotFoundError:
-        return False
-    return True
-
-
-def get(key: str) -> Flow[bytes]:
-    """Return the bytes of an object, which has at most ``GET_BYTES_MAX``; NotFoundError: none."""
-    return (yield from ask(Get(key))).body
-
-
-def get_range(key: str, start: int, end: int) -> Flow[bytes]:
-    """Return ``[start, end)`` of an object, less where it ends."""
-    return (yield from ask(GetRange(key, start, end))).body
-
-
-def put_if_absent(key: str, body: Body) -> Flow[Created | Exists]:
-    """Create an object unless there is one.
-
-    Raises:
-        UnavailableError: no answer; it may be stored. Put the same bytes again.
-    """
-    return ask(PutIfAbsent(key, body))
-
-
-def put_if_match(key: str, body: bytes, etag: str) -> Flow[Replaced | Changed]:
-    """Replace an object if it still is the one that ``etag`` names.
-
-    Raises:
-        UnavailableError: no answer; it may be replaced. Read it to find out.
-    """
-    return ask(PutIfMatch(key, body, etag))
-
-
-def delete(key: str) -> Flow[None]:
-    """Remove an object, or find that it is gone."""
-    return ask(Delete(key))
-
-
-def delete_many(keys: Sequence[str]) -> Work[None]:
-    """Remove objects, or find that they are gone; some at once, in any order.
-
-    Raises:
-        LakelogError: the first of the errors. Others are gone, or not.
-    """
-    yield from ask_many([Delete(key) for key in keys])

@@ -20,6 +20,7 @@ from enum import StrEnum
 from typing import Any
 
 from lakelog.errors import InvalidInputError, LakelogError, NotFoundError, UnavailableError
+from lakelog.store.asking import ask, ask_all
 from lakelog.store.keys import check_prefix
 from lakelog.store.operations import (
     LIST_LIMIT_MAX,
@@ -40,8 +41,6 @@ from lakelog.store.operations import (
     PutIfMatch,
     Replaced,
     Work,
-    ask,
-    ask_all,
 )
 
 __all__ = [

@@ -19,7 +19,8 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from lakelog.errors import LakelogError, UnavailableError
-from lakelog.store.operations import Body, Created, Exists, Wait, Work, put_if_absent
+from lakelog.store.asking import put_if_absent
+from lakelog.store.operations import Body, Created, Exists, Wait, Work
 from lakelog.store.retry import RetryPolicy
 
 __all__ = ["SOON", "Put", "Unanswered", "put_advisory", "put_answered", "put_named"]

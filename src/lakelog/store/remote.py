@@ -47,7 +47,9 @@ from lakelog.store.operations import (
     Page,
     PutIfAbsent,
     PutIfMatch,
+    PutTogether,
     Replaced,
+    no_transactions,
 )
 from lakelog.store.pieces import byte_range, check_size
 
@@ -182,6 +184,8 @@ class RemoteStore:
                 return self._put_if_absent(op)
             case PutIfMatch():
                 return self._put_if_match(op)
+            case PutTogether():
+                raise no_transactions(self.url)
             case Delete():
                 return self._delete(op)
 
