@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from lakelog.broker.cluster import Cluster
 from lakelog.broker.looks import SharedLook
-from lakelog.coordination import BucketGroups, ClaimedShard, ShardClaims, State
+from lakelog.coordination import ClaimedShard, Groups, ShardClaims, State
 from lakelog.errors import FencedError, LakelogError, UnavailableError
 from lakelog.ports import Clock
 from lakelog.store import PerformAsync, Work, run_async, working_async
@@ -31,7 +31,7 @@ class Claims:
 
     def __init__(
         self,
-        store: BucketGroups,
+        store: Groups,
         perform: PerformAsync,
         *,
         cluster: Cluster,

@@ -21,7 +21,7 @@ from lakelog.broker.shards import Refused, Shard
 from lakelog.broker.supervision import Supervisor
 from lakelog.broker.turns import in_turns
 from lakelog.broker.waiting_commits import WaitingCommits
-from lakelog.coordination import BucketGroups, ClaimedShard, shard_of
+from lakelog.coordination import ClaimedShard, Groups, shard_of
 from lakelog.errors import LakelogError
 from lakelog.groups import (
     Answer,
@@ -82,7 +82,7 @@ class Coordinator:
 
     def __init__(
         self,
-        store: BucketGroups,
+        store: Groups,
         perform: PerformAsync,
         *,
         claims: Claims,

@@ -32,8 +32,8 @@ class GroupMemoryFull(NamedTuple):
 class GroupMemory:
     """What the groups of one shard take: ask ``refuses`` before ``take``."""
 
-    def __init__(self, shard: int, limits: Limits) -> None:
-        self._shard = shard
+    def __init__(self, shard: int, limits: Limits, group_bytes_max: int = SHARD_BYTES_MAX) -> None:
+        self._shard, self._group_bytes_max = shard, group_bytes_max
         self._limits = limits
         self._taken: dict[str, tuple[int, str]] = {}
         """By group: bytes, and the address that made it."""
@@ -63,6 +63,12 @@ class GroupMemory:
                 f"the offsets of a group would take {offsets_size} bytes, and"
                 f" {limits.group_offsets_bytes} is the limit: commit fewer partitions, or less"
                 " metadata",
+            )
+        if size > self._group_bytes_max:
+            return GroupMemoryFull(
+                "GROUP_BYTES_MAX",
+                f"a group would take {size} bytes, and what keeps it takes {self._group_bytes_max}:"
+                " commit fewer partitions, or less metadata",
             )
         is_new = group_id not in self._taken
         most = min(limits.shard_new_bytes, _MOST) if is_new else _MOST

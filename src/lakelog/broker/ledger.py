@@ -22,8 +22,8 @@ from lakelog.broker.limits import REWRITTEN_BYTES_PER_S
 from lakelog.broker.settings import CoordinatorSettings
 from lakelog.broker.turns import in_turns
 from lakelog.coordination import (
-    BucketGroups,
     ClaimedShard,
+    Groups,
     decode_group,
     encode_group,
 )
@@ -46,7 +46,7 @@ class Ledger:
     def __init__(
         self,
         claimed: ClaimedShard,
-        store: BucketGroups,
+        store: Groups,
         perform: PerformAsync,
         *,
         clock: Clock,
@@ -218,6 +218,7 @@ class Ledger:
         self.stored_version = version
         size = sum(map(len, self.claimed.groups.values()))
         slow_ms = min(size * 1000 // REWRITTEN_BYTES_PER_S, self._settings.patience_ms // 2)
+        slow_ms *= self._store.rewrites
         self._interval_ms = max(self._settings.commit_interval_ms, slow_ms)
         self._heard_ms = self._clock.boot_ms()
         for name, durable in durables.items():

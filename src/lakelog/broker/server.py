@@ -48,7 +48,7 @@ from lakelog.broker.settings import BrokerSettings
 from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.broker.timekeeper import LOOK_MS, Timekeeper
 from lakelog.catalog import open_namespace
-from lakelog.coordination import BucketGroups
+from lakelog.coordination import groups_in
 from lakelog.errors import LakelogError
 from lakelog.host import SystemClock, new_id, open_files_max
 from lakelog.journal import StampedClock, StoreTime, new_lane
@@ -56,7 +56,7 @@ from lakelog.ports import Clock, Ids
 from lakelog.store import (
     Store,
     Work,
-    metered_async,
+    metered_store,
     retrying,
     retrying_async,
     run,
@@ -257,7 +257,7 @@ async def run_broker(
     loop, limits = asyncio.get_running_loop(), settings.limits
     before = loop.get_exception_handler()
     loop.set_exception_handler(tasks.unhandled)
-    perform = retrying_async(metered_async(store.perform_async, metrics))
+    perform = retrying_async(metered_store(store, metrics))
     namespace = await run_async(open_namespace(), working_async(perform))
     time_ = StoreTime(settings.clock_skew_ms_max)
     timekeeper = Timekeeper(time_, clock, ids, perform, log)
@@ -297,7 +297,7 @@ async def run_broker(
         namespace=namespace.id,
         run=writer_id,
         lanes=lanes,
-        perform=metered_async(store.perform_async, metrics),
+        perform=metered_store(store, metrics),
         heartbeat_ms=settings.heartbeat_ms,
         rack=settings.rack,
         clock=stamped,
@@ -319,7 +319,7 @@ async def run_broker(
         refresh_ms=settings.topics_refresh_ms,
         on_error=on_error,
     )
-    groups = BucketGroups(writer_id)
+    groups = groups_in(namespace.metadata, writer_id)
     coordinator = Coordinator(
         groups,
         perform,

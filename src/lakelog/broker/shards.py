@@ -22,7 +22,7 @@ from lakelog.broker.limits import Limits
 from lakelog.broker.looks import SharedLook
 from lakelog.broker.settings import CoordinatorSettings
 from lakelog.broker.supervision import Supervisor, awaited
-from lakelog.coordination import BucketGroups, ClaimedShard
+from lakelog.coordination import ClaimedShard, Groups
 from lakelog.errors import FencedError, LakelogError
 from lakelog.groups import (
     Answer,
@@ -96,7 +96,7 @@ class Shard:
     def __init__(
         self,
         claimed: ClaimedShard,
-        store: BucketGroups,
+        store: Groups,
         perform: PerformAsync,
         *,
         clock: Clock,
@@ -119,7 +119,7 @@ class Shard:
             name: revive(one, self._now(), settings.rules) for name, one in stored.items()
         }
         """Every group, as it is in memory."""
-        self.memory = GroupMemory(claimed.shard, limits)
+        self.memory = GroupMemory(claimed.shard, limits, store.group_bytes_max)
         for name, group in self.groups.items():
             self.memory.take(name, group.size_bytes, group.made_by)
         self.refuses: Code | None = None

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from lakelog.coordination.claiming import Claiming, Verdict
 from lakelog.coordination.node import Node
-from lakelog.coordination.shards import RELEASED, BucketGroups, ClaimedShard
+from lakelog.coordination.shards import RELEASED, ClaimedShard, Groups
 from lakelog.errors import FencedError, LakelogError
 from lakelog.ports import Clock
 from lakelog.store import Work
@@ -37,7 +37,7 @@ SILENT_MS = 30_000
 class ShardClaims:
     """The claims of one run of a broker."""
 
-    def __init__(self, store: BucketGroups, node: Node, clock: Clock, interval_ms: int) -> None:
+    def __init__(self, store: Groups, node: Node, clock: Clock, interval_ms: int) -> None:
         self._store, self._node, self._clock = store, node, clock
         self._claiming = Claiming(interval_ms)
         self._pulses: dict[bytes, tuple[str, int]] = {}
@@ -70,7 +70,7 @@ class ShardClaims:
             CorruptError, UnsupportedError: it cannot be read; nothing was changed.
         """
         looked_ms = self._clock.boot_ms()
-        found = yield from self._store.read(shard)
+        found = yield from self._store.holder(shard)
         if not self.is_mine(shard, shards):
             yield from self._settle(found, shard, looked_ms)
             return None
@@ -154,7 +154,7 @@ class ShardClaims:
     def fenced(self, shard: int) -> Work[None]:
         """Remember who has taken a shard from this broker, if the store tells."""
         try:
-            found = yield from self._store.read(shard)
+            found = yield from self._store.holder(shard)
         except LakelogError:
             return
         if found is None:
@@ -171,7 +171,7 @@ class ShardClaims:
             UnavailableError: no answer.
         """
         node, asked_ms = self._node, self._clock.boot_ms()
-        found = yield from self._store.read(shard)
+        found = yield from self._store.holder(shard)
         holder = None if found is None else node.view.run_of(found.claim.broker)
         if holder is None or holder.node == node.member.node:
             # Nobody has it: whoever should own it knows that by now, and so must this broker.

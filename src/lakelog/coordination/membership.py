@@ -54,6 +54,7 @@ from lakelog.store import (
     Work,
     ask_all,
     change_cell,
+    head,
     list_objects,
     put_if_absent,
     put_if_match,
@@ -193,6 +194,8 @@ class BucketMembership:
 
     def _is_free(self, node: int, objects: Mapping[str, ObjectInfo], now_ms: int) -> Work[bool]:
         beat = objects.get("beat")
+        if beat is not None and beat.modified_ms < 0:
+            beat = yield from _found(beat_key(node))  # A list of etcd does not tell when.
         if beat is None or now_ms - beat.modified_ms > FREE_AFTER_MS:
             return True
         member = yield from read_cell(member_key(node))
@@ -373,6 +376,13 @@ def _put(key: str, body: bytes, etag: str) -> Work[str | None]:
         return replaced.etag if isinstance(replaced, Replaced) else None
     created = yield from put_if_absent(key, body)
     return created.etag if isinstance(created, Created) else None
+
+
+def _found(key: str) -> Work[ObjectInfo | None]:
+    try:
+        return (yield from head(key))
+    except NotFoundError:
+        return None
 
 
 def _version(info: ObjectInfo | None) -> str:

@@ -18,19 +18,12 @@ from lakelog.coordination.liveness import DEAD_AFTER
 from lakelog.coordination.members import Member, State
 from lakelog.coordination.membership import View, read_members
 from lakelog.coordination.placement import owners_of
-from lakelog.coordination.shards import RELEASED, SHARDS, ClaimedShard, decode_shard
+from lakelog.coordination.shards import RELEASED, SHARDS, ClaimedShard, Groups
 from lakelog.errors import LakelogError
-from lakelog.names import BROKERS_PREFIX, group_shard_key, node_of
-from lakelog.store import (
-    CELL_BYTES_MAX,
-    Get,
-    Work,
-    fetch_many,
-    list_objects,
-    read_cell,
-)
+from lakelog.names import BROKERS_PREFIX, node_of
+from lakelog.store import Work, head, list_objects, together
 
-__all__ = ["Overview", "Placed", "SeenMember", "read_overview"]
+__all__ = ["Overview", "Placed", "SeenMember", "read_overview", "stored_shards"]
 
 SILENT_INTERVALS = DEAD_AFTER + 1
 """Three lists that show the same beat are three intervals apart, and the first comes after it."""
@@ -116,7 +109,7 @@ class Overview:
         return found
 
 
-def read_overview() -> Work[Overview]:
+def read_overview(groups: Groups) -> Work[Overview]:
     """Return the members and the claims that are stored now.
 
     Raises:
@@ -128,7 +121,8 @@ def read_overview() -> Work[Overview]:
     for info in (yield from list_objects(BROKERS_PREFIX)):
         node, what = node_of(info.key) or (-1, "")
         if what == "beat":
-            beats[node] = info.modified_ms
+            is_told = info.modified_ms >= 0  # A list of etcd does not tell when.
+            beats[node] = (info if is_told else (yield from head(info.key))).modified_ms
         elif what == "member":
             nodes.append(node)
     found, unreadable = yield from read_members(nodes)
@@ -136,16 +130,13 @@ def read_overview() -> Work[Overview]:
     return Overview(
         members=dict(sorted(members.items())),
         unreadable=unreadable,
-        shards=(yield from _read_shards()),
+        shards=(yield from stored_shards(groups)),
     )
 
 
-def _read_shards() -> Work[dict[int, ClaimedShard | None]]:
-    first = yield from read_cell(group_shard_key(0))
-    count = SHARDS if first is None else decode_shard(first.body, 0).shards
-    keys = [group_shard_key(number) for number in range(count)]
-    cells = yield from fetch_many([Get(key, CELL_BYTES_MAX) for key in keys])
-    return {
-        number: None if cell is None else decode_shard(cell.body, number)
-        for number, cell in enumerate(cells)
-    }
+def stored_shards(groups: Groups) -> Work[dict[int, ClaimedShard | None]]:
+    """Return every shard as it is stored, whoever has it; None: it was never claimed."""
+    first = yield from groups.read(0)
+    count = SHARDS if first is None else first.shards
+    others = yield from together(groups.read(number) for number in range(1, count))
+    return dict(enumerate((first, *others)))

@@ -36,7 +36,7 @@ gone, and never comes back, because no two cells of a shard have the same epoch 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from crc32c import crc32c
 
@@ -54,9 +54,11 @@ __all__ = [
     "BucketGroups",
     "Claim",
     "ClaimedShard",
+    "Groups",
     "Pulse",
     "decode_shard",
     "shard_of",
+    "taken_over",
 ]
 
 FORMAT = 1
@@ -123,8 +125,64 @@ def shard_of(group_id: str, shards: int) -> int:
     return crc32c(group_id.encode(errors="surrogatepass")) % shards
 
 
+class Groups(Protocol):
+    """Where one broker keeps groups: in the bucket, or in etcd (``keyed_groups``)."""
+
+    shards: int
+    """How many a namespace gets that has none yet."""
+    rewrites: bool
+    """Whether a save writes the whole shard."""
+    group_bytes_max: int
+    """Of one group: no larger one can be saved."""
+
+    def claim(
+        self, shard: int, shards: int | None = None, former: bytes | None = None
+    ) -> Work[ClaimedShard]:
+        """Take a shard over, or make it, and return what is in it."""
+        ...
+
+    def save(self, held: ClaimedShard, changed: Mapping[str, bytes | None]) -> Work[ClaimedShard]:
+        """Store the groups that have changed, None for one that is gone."""
+        ...
+
+    def release(self, held: ClaimedShard) -> Work[None]:
+        """Give a shard up."""
+        ...
+
+    def holder(self, shard: int) -> Work[ClaimedShard | None]:
+        """Return whose a shard is, at least; None: it was never claimed."""
+        ...
+
+    def read(self, shard: int) -> Work[ClaimedShard | None]:
+        """Return a shard as it is stored, whoever has it; None: it was never claimed."""
+        ...
+
+    def read_again(self, known: ClaimedShard) -> Work[ClaimedShard | None]:
+        """The same, which costs little if it is still the one that is known."""
+        ...
+
+    def look(self, held: ClaimedShard) -> Work[None]:
+        """See whether the claim is still held."""
+        ...
+
+    def beat(self, where: str, since_ms: int) -> Work[None]:
+        """Give a sign of life, for brokers of version 0.1.0."""
+        ...
+
+    def leave(self) -> Work[None]:
+        """Take it away."""
+        ...
+
+    def pulse(self, broker: bytes) -> Work[Pulse | None]:
+        """Return the last sign of life of a broker; None: it has gone."""
+        ...
+
+
 class BucketGroups:
     """The groups of a namespace, for one broker."""
+
+    rewrites = True
+    group_bytes_max = SHARD_BYTES_MAX
 
     def __init__(self, broker: bytes, shards: int = SHARDS) -> None:
         if len(broker) != 16 or not 1 <= shards <= SHARDS_MAX:
@@ -160,7 +218,7 @@ class BucketGroups:
             if now.claim.broker == self._broker:
                 return None
             if former not in (None, now.claim.broker):
-                raise _taken(key)
+                raise taken_over(key)
             dead[:] = [now.claim.broker]
             claim = Claim(self._broker, now.claim.epoch + 1)
             return _encode(replace(now, claim=claim, writes=0))
@@ -199,7 +257,7 @@ class BucketGroups:
             return replace(after, etag=answer.etag)
         found = yield from read_cell(key)
         if found is None or found.body != body:
-            raise _taken(key)
+            raise taken_over(key)
         return replace(after, etag=found.info.etag)
 
     def release(self, held: ClaimedShard) -> Work[None]:
@@ -216,7 +274,11 @@ class BucketGroups:
             return
         found = yield from read_cell(key)
         if found is None or found.body != body:
-            raise _taken(key)
+            raise taken_over(key)
+
+    def holder(self, shard: int) -> Work[ClaimedShard | None]:
+        """Return whose a shard is; None: it was never claimed."""
+        return self.read(shard)
 
     def read(self, shard: int) -> Work[ClaimedShard | None]:
         """Return a shard as it is stored, whoever has it; None: it was never claimed."""
@@ -243,13 +305,13 @@ class BucketGroups:
         try:
             info = yield from head(key)
         except NotFoundError as error:
-            raise _taken(key) from error
+            raise taken_over(key) from error
         if info.etag == held.etag:
             return
         # A save of this owner may have landed meanwhile: whose it is stands in the cell.
         found = yield from read_cell(key)
         if found is None or decode_shard(found.body, held.shard).claim != held.claim:
-            raise _taken(key)
+            raise taken_over(key)
 
     def beat(self, where: str, since_ms: int) -> Work[None]:
         """Give a sign of life."""
@@ -284,7 +346,8 @@ class BucketGroups:
             return Pulse(found.info.etag, str(fields["where"]), since_ms, found.info.modified_ms)
 
 
-def _taken(key: str) -> FencedError:
+def taken_over(key: str) -> FencedError:
+    """Return what a broker is told that has lost a shard."""
     return FencedError(f"{key}: another broker has taken it over")
 
 

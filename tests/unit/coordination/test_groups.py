@@ -10,6 +10,7 @@ import pytest
 from lakelog.coordination import (
     SHARD_BYTES_MAX,
     BucketGroups,
+    KeyedGroups,
     decode_group,
     decode_shard,
     encode_group,
@@ -35,8 +36,19 @@ from lakelog.groups import (
     TopicIdPartition,
     TopicShape,
 )
-from lakelog.names import group_shard_key
-from lakelog.store import Delete, Get, MemoryStore, Op, PutIfMatch, Work, run, working
+from lakelog.names import claim_key, group_shard_key
+from lakelog.store import (
+    Delete,
+    Get,
+    MemoryStore,
+    Op,
+    PutIfMatch,
+    PutTogether,
+    Store,
+    Work,
+    run,
+    working,
+)
 
 A, B = b"a" * 16, b"b" * 16
 TOPIC = b"0123456789abcdef"
@@ -73,16 +85,31 @@ def name_in(shard: int, shards: int = 8) -> str:
     return next(name for name in map(str, range(999)) if shard_of(name, shards) == shard)
 
 
+Maker = type[BucketGroups] | type[KeyedGroups]
+
+CLAIMS: dict[Maker, str] = {BucketGroups: group_shard_key(0), KeyedGroups: claim_key(0)}
+"""What says who has shard 0."""
+
+
+@pytest.fixture(params=CLAIMS)
+def groups(request: pytest.FixtureRequest) -> Maker:
+    """Both ways to keep groups: what is said of owners is so of both."""
+    made: Maker = request.param
+    return made
+
+
 class Site:
-    """A bucket whose puts can be lost on the way there or back."""
+    """A store whose puts can be lost on the way there or back."""
+
+    open_store: Callable[[], Store] = MemoryStore
 
     def __init__(self) -> None:
-        self.store = MemoryStore()
+        self.store = type(self).open_store()
         self.faults: list[Callable[[Op], Any]] = []
-        self.puts: list[PutIfMatch] = []
+        self.puts: list[PutIfMatch | PutTogether] = []
 
     def perform(self, op: Op) -> Any:
-        if isinstance(op, PutIfMatch):
+        if isinstance(op, PutIfMatch | PutTogether):
             self.puts.append(op)
             if self.faults:
                 return self.faults.pop(0)(op)
@@ -110,20 +137,22 @@ class Site:
 # ---------------------------------------------------------------------------- owners
 
 
-def test_what_one_saved_the_next_owner_finds() -> None:
-    drive, first, second = Site().run, BucketGroups(A), BucketGroups(B)
+def test_what_one_saved_the_next_owner_finds(groups: Maker) -> None:
+    drive, first, second = Site().run, groups(A), groups(B)
     name, other = name_in(0), "x" + name_in(0)
     held = drive(first.claim(0))
     assert (held.shards, held.claim.epoch, dict(held.groups)) == (8, 1, {})
-    held = drive(first.save(held, {name: encode_group(group(name)), other: b"{}"}))
+    held = drive(
+        first.save(held, {name: encode_group(group(name)), other: encode_group(group(other))})
+    )
     held = drive(first.save(held, {other: None}))
     taken = drive(second.claim(0))
     assert taken.claim.epoch == 2
     assert {key: decode_group(one) for key, one in taken.groups.items()} == {name: group(name)}
 
 
-def test_whoever_lost_the_claim_writes_nothing_more() -> None:
-    drive, first, second = Site().run, BucketGroups(A), BucketGroups(B)
+def test_whoever_lost_the_claim_writes_nothing_more(groups: Maker) -> None:
+    drive, first, second = Site().run, groups(A), groups(B)
     name = name_in(0)
     old = drive(first.claim(0))
     new = drive(second.claim(0))
@@ -140,43 +169,43 @@ def test_whoever_lost_the_claim_writes_nothing_more() -> None:
     assert found.claim.epoch == 3
 
 
-def test_the_number_of_shards_is_fixed_by_the_first() -> None:
+def test_the_number_of_shards_is_fixed_by_the_first(groups: Maker) -> None:
     site = Site()
-    site.run(BucketGroups(A, shards=3).claim(0))
-    assert site.run(BucketGroups(B, shards=8).claim(0)).shards == 3
-    assert site.run(BucketGroups(B, shards=8).claim(2, 3)).shards == 3
+    site.run(groups(A, shards=3).claim(0))
+    assert site.run(groups(B, shards=8).claim(0)).shards == 3
+    assert site.run(groups(B, shards=8).claim(2, 3)).shards == 3
     with pytest.raises(CorruptError, match="one of 3 shards"):
-        site.run(BucketGroups(B).claim(2, 5))
+        site.run(groups(B).claim(2, 5))
 
 
-def test_to_claim_again_is_no_new_epoch() -> None:
+def test_to_claim_again_is_no_new_epoch(groups: Maker) -> None:
     site = Site()
-    assert site.run(BucketGroups(A).claim(0)).claim.epoch == 1
-    assert site.run(BucketGroups(A).claim(0)).claim.epoch == 1
+    assert site.run(groups(A).claim(0)).claim.epoch == 1
+    assert site.run(groups(A).claim(0)).claim.epoch == 1
 
 
 @pytest.mark.parametrize(("broker", "shards"), [(b"short", 8), (A, 0), (A, 101)])
-def test_an_owner_without_a_name_is_refused(broker: bytes, shards: int) -> None:
+def test_an_owner_without_a_name_is_refused(groups: Maker, broker: bytes, shards: int) -> None:
     with pytest.raises(InvalidInputError):
-        BucketGroups(broker, shards)
+        groups(broker, shards)
 
 
 # ---------------------------------------------------------------------------- answers that are lost
 
 
-def test_a_save_is_one_request() -> None:
+def test_a_save_is_one_request(groups: Maker) -> None:
     site = Site()
-    held = site.run(BucketGroups(A).claim(0))
+    held = site.run(groups(A).claim(0))
     before = len(site.puts)
-    flow = BucketGroups(A).save(held, {})
-    assert isinstance(next(flow), PutIfMatch)
-    site.run(BucketGroups(A).save(held, {}))
+    flow = groups(A).save(held, {})
+    assert isinstance(next(flow), PutIfMatch | PutTogether)
+    site.run(groups(A).save(held, {}))
     assert len(site.puts) == before + 1
 
 
 @pytest.mark.parametrize("fault", ["lose_request", "lose_answer"])
-def test_a_save_without_an_answer_is_made_again_and_counts_once(fault: str) -> None:
-    site, mine = Site(), BucketGroups(A)
+def test_a_save_without_an_answer_is_made_again_and_counts_once(groups: Maker, fault: str) -> None:
+    site, mine = Site(), groups(A)
     name = name_in(0)
     held = site.run(mine.claim(0))
     changed: Mapping[str, bytes | None] = {name: encode_group(group(name))}
@@ -190,19 +219,19 @@ def test_a_save_without_an_answer_is_made_again_and_counts_once(fault: str) -> N
     assert site.run(mine.save(after, {name: None})).writes == 2  # Its etag is the right one.
 
 
-def test_a_save_that_was_stored_and_then_taken_over_is_fenced() -> None:
-    site, mine = Site(), BucketGroups(A)
+def test_a_save_that_was_stored_and_then_taken_over_is_fenced(groups: Maker) -> None:
+    site, mine = Site(), groups(A)
     held = site.run(mine.claim(0))
     site.faults = [site.lose_answer]
     with pytest.raises(UnavailableError):
         site.run(mine.save(held, {}))
-    site.run(BucketGroups(B).claim(0))
+    site.run(groups(B).claim(0))
     with pytest.raises(FencedError):
         site.run(mine.save(held, {}))
 
 
-def test_a_put_of_a_former_owner_cannot_land_late() -> None:
-    site, mine = Site(), BucketGroups(A)
+def test_a_put_of_a_former_owner_cannot_land_late(groups: Maker) -> None:
+    site, mine = Site(), groups(A)
     name = name_in(0)
     held = site.run(mine.claim(0))
     late: list[Op] = []
@@ -214,42 +243,49 @@ def test_a_put_of_a_former_owner_cannot_land_late() -> None:
     site.faults = [delay]
     with pytest.raises(UnavailableError):
         site.run(mine.save(held, {name: encode_group(group(name))}))
-    site.run(BucketGroups(B).claim(0))
+    site.run(groups(B).claim(0))
     site.store.perform(late[0])
-    assert decode_shard(site.body(), 0).claim.broker == B
-    assert dict(decode_shard(site.body(), 0).groups) == {}
+    stored = site.run(groups(B).read(0))
+    assert stored.claim.broker == B
+    assert dict(stored.groups) == {}
 
 
-def test_a_cell_that_was_removed_is_a_lost_claim() -> None:
-    site, mine = Site(), BucketGroups(A)
+def test_a_cell_that_was_removed_is_a_lost_claim(groups: Maker) -> None:
+    site, mine = Site(), groups(A)
     held = site.run(mine.claim(0))
-    site.store.perform(Delete(group_shard_key(0)))
+    site.store.perform(Delete(CLAIMS[groups]))
     with pytest.raises(FencedError):
         site.run(mine.save(held, {}))
 
 
-def test_a_look_is_not_misled_by_a_save_that_is_on_its_way() -> None:
-    site, mine = Site(), BucketGroups(A)
+def test_a_look_is_not_misled_by_a_save_that_is_on_its_way(groups: Maker) -> None:
+    site, mine = Site(), groups(A)
     held = site.run(mine.claim(0))
     site.run(mine.save(held, {}))
     run(mine.look(held), working(site.perform))  # Another etag, but the same claim.
-    site.store.perform(Delete(group_shard_key(0)))
+    site.store.perform(Delete(CLAIMS[groups]))
     with pytest.raises(FencedError):
         run(mine.look(held), working(site.perform))
 
 
-def test_a_claim_that_is_taken_while_it_is_made_is_not_believed() -> None:
+def _going_on(flow: Work[Any], op: Any) -> Work[Any]:
+    """Return the rest of a flow, which asks for something now."""
+    while True:
+        op = flow.send((yield op))
+
+
+def test_a_claim_that_is_taken_while_it_is_made_is_not_believed(groups: Maker) -> None:
     site = Site()
-    site.run(BucketGroups(B).claim(0))
-    flow = BucketGroups(A).claim(0)
+    site.run(groups(B).claim(0))
+    flow = groups(A).claim(0)
     op: Any = next(flow)
     while not isinstance(op, PutIfMatch):
         op = flow.send(site.store.perform(op))
     answer = site.store.perform(op)
-    site.run(BucketGroups(B).claim(0))
-    last: Any = flow.send(answer)
+    site.run(groups(B).claim(0))
+    op = flow.send(answer)
     with pytest.raises(FencedError):
-        flow.send(site.store.perform(last))
+        site.run(_going_on(flow, op))
 
 
 def test_a_shard_that_could_not_be_read_again_is_not_written() -> None:

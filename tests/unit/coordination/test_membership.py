@@ -18,6 +18,7 @@ from lakelog.store import (
     Page,
     PutIfAbsent,
     PutIfMatch,
+    Store,
     Work,
     run,
     working,
@@ -32,10 +33,14 @@ Perform = Callable[[Op], Any]
 class Cluster:
     """A store, a clock, and brokers that come and go."""
 
+    open_store: Callable[[Callable[[], int]], Store] = staticmethod(
+        lambda now_ms: MemoryStore(now_ms=now_ms)
+    )
+
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.now_ms = 1_700_000_000_000
-        self.store = MemoryStore(now_ms=lambda: self.now_ms)
+        self.store = type(self).open_store(lambda: self.now_ms)
         self.board = Board()
         self._runs = 0
 

@@ -1,0 +1,282 @@
+"""Groups with a key for each: for etcd, where a commit is a small transaction.
+
+    _lakelog/groups/03/claim   {"format":1,"shard":3,"shards":8,"broker":"…","epoch":4,"writes":17}
+    _lakelog/groups/03/9f86d…  a group, as it stands in a shard of the bucket
+
+    claim   as in the bucket (``shards``), but of the claim's cell alone; then the groups are read
+    save    writes + 1, and the groups that have changed, all or nothing: put together with the
+            claim, if that is still the one that I wrote last
+    look    is the claim still the one that I wrote last, or another one of mine?
+
+The owner changes the claim with every save, so that a save of its own whose answer was lost, and
+which is still on its way, cannot land behind a later one.
+
+etcd takes so many changes at once, and so many bytes. A save of more is several transactions, each
+with the next number of writes. Its groups are independent, and none is acknowledged before all are
+stored. Whoever saves the same again finds by the number how many of them are stored.
+
+No broker of version 0.1.0 opens a namespace with etcd: nobody looks for signs of life here.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from lakelog.coordination.shards import (
+    FORMAT,
+    RELEASED,
+    SHARDS,
+    SHARDS_MAX,
+    BucketGroups,
+    Claim,
+    ClaimedShard,
+    Groups,
+    Pulse,
+    shard_of,
+    taken_over,
+)
+from lakelog.coordination.values import decode_group
+from lakelog.errors import CorruptError, FencedError, InvalidInputError, NotFoundError
+from lakelog.formats import decode_fields, decoding, number
+from lakelog.names import claim_key, group_key, group_prefix
+from lakelog.store import (
+    ETCD_BYTES_MAX,
+    ETCD_CHANGES_MAX,
+    Get,
+    Replaced,
+    Work,
+    change_cell,
+    fetch_many,
+    head,
+    list_objects,
+    put_if_match,
+    put_together,
+    read_cell,
+)
+
+__all__ = ["GROUP_BYTES_MAX", "KeyedGroups", "decode_claim", "encode_claim", "groups_in"]
+
+GROUP_BYTES_MAX = ETCD_BYTES_MAX - 4096
+"""Of one group: with its claim it is one request."""
+
+_FIELDS = frozenset({"shard", "shards", "broker", "epoch", "writes"})
+
+_Changes = tuple[tuple[str, bytes | None], ...]
+
+
+class KeyedGroups:
+    """The groups of a namespace, for one broker."""
+
+    rewrites = False
+    group_bytes_max = GROUP_BYTES_MAX
+
+    def __init__(self, broker: bytes, shards: int = SHARDS) -> None:
+        if len(broker) != 16 or not 1 <= shards <= SHARDS_MAX:
+            what = f"broker {broker.hex()}, {shards} shards"
+            raise InvalidInputError(f"{what}: use an id of 16 bytes, 1 to {SHARDS_MAX} shards")
+        self._broker = broker
+        self.shards = shards
+        """How many a namespace gets that has none yet."""
+
+    def claim(
+        self, shard: int, shards: int | None = None, former: bytes | None = None
+    ) -> Work[ClaimedShard]:
+        """Take a shard over, or make it, and return what is in it.
+
+        Raises:
+            FencedError: another took it over at the same time, and was later; or it is not the
+                former owner who has it.
+            UnavailableError: no answer; claim it again.
+            CorruptError, UnsupportedError: it cannot be read; nothing was changed.
+        """
+        key = claim_key(shard)
+
+        def taken(body: bytes | None) -> bytes | None:
+            if body is None:
+                first = Claim(self._broker, 1)
+                return encode_claim(
+                    ClaimedShard(shard=shard, shards=shards or self.shards, claim=first)
+                )
+            now = decode_claim(body, shard)
+            if now.claim.broker == self._broker:
+                return None
+            if former not in (None, now.claim.broker):
+                raise taken_over(key)
+            claim = Claim(self._broker, now.claim.epoch + 1)
+            return encode_claim(replace(now, claim=claim, writes=0))
+
+        def is_mine(body: bytes) -> bool:
+            return decode_claim(body, shard).claim.broker == self._broker
+
+        yield from change_cell(key, taken, is_mine)
+        held = yield from self.read(shard)
+        if held is None or held.claim.broker != self._broker:
+            raise FencedError(f"{key}: another broker took it over just now: start this one again")
+        if shards not in (None, held.shards):
+            what = f"it is one of {held.shards} shards, and not of {shards}"
+            raise CorruptError(what, at=0, where=key)
+        return held
+
+    def save(self, held: ClaimedShard, changed: Mapping[str, bytes | None]) -> Work[ClaimedShard]:
+        """Store the groups that have changed, None for one that is gone.
+
+        Raises:
+            FencedError: another broker has the claim; stop.
+            UnavailableError: no answer; it may be stored. Save the same again, and nothing else.
+            InvalidInputError: a group is too large; nothing was stored.
+        """
+        key, parts = claim_key(held.shard), list(_parts(held.shard, changed))
+        now, done = held, 0
+        while done < len(parts):
+            after = replace(now, writes=now.writes + 1)
+            answer = yield from put_together(key, encode_claim(after), now.etag, parts[done])
+            if isinstance(answer, Replaced):
+                now, done = replace(after, etag=answer.etag), done + 1
+                continue
+            # Another's, or one of this very save, whose answer was lost.
+            found = yield from self.holder(held.shard)
+            if found is None or found.claim != held.claim:
+                raise taken_over(key)
+            done, before = found.writes - held.writes, done
+            if not before < done <= len(parts):
+                raise taken_over(key)
+            now = replace(now, writes=found.writes, etag=found.etag)
+        return replace(held.changed(changed), writes=now.writes, etag=now.etag)
+
+    def release(self, held: ClaimedShard) -> Work[None]:
+        """Give a shard up, so that whoever should own it may take it at once.
+
+        Raises:
+            FencedError: another broker has the claim already.
+            UnavailableError: no answer; it may be released. Release it again.
+        """
+        key = claim_key(held.shard)
+        given_up = replace(held, writes=held.writes + 1, claim=Claim(RELEASED, held.claim.epoch))
+        body = encode_claim(given_up)
+        if isinstance((yield from put_if_match(key, body, held.etag)), Replaced):
+            return
+        found = yield from read_cell(key)
+        if found is None or found.body != body:
+            raise taken_over(key)
+
+    def holder(self, shard: int) -> Work[ClaimedShard | None]:
+        """Return whose a shard is, without what is in it; None: it was never claimed."""
+        found = yield from read_cell(claim_key(shard))
+        if found is None:
+            return None
+        return replace(decode_claim(found.body, shard), etag=found.info.etag)
+
+    def read(self, shard: int) -> Work[ClaimedShard | None]:
+        """Return a shard as it is stored, whoever has it; None: it was never claimed.
+
+        What changes while it is read is read as it was or as it is. The claim is read first: by its
+        etag the next look finds out.
+        """
+        held = yield from self.holder(shard)
+        if held is None:
+            return None
+        listed = yield from list_objects(group_prefix(shard))
+        keys = [one.key for one in listed if one.key != claim_key(shard)]
+        found = yield from fetch_many([Get(key, ETCD_BYTES_MAX) for key in keys])
+        groups: dict[str, bytes] = {}
+        for key, one in zip(keys, found, strict=True):
+            if one is not None:
+                name = decode_group(one.body, key).id
+                if key != group_key(shard, name) or shard_of(name, held.shards) != shard:
+                    raise CorruptError(f"it is the group {name!r}", at=0, where=key)
+                groups[name] = one.body
+        return replace(held, groups=groups)
+
+    def read_again(self, known: ClaimedShard) -> Work[ClaimedShard | None]:
+        """The same, which costs little if it is still the one that is known."""
+        try:
+            info = yield from head(claim_key(known.shard))
+        except NotFoundError:
+            return None
+        return known if info.etag == known.etag else (yield from self.read(known.shard))
+
+    def look(self, held: ClaimedShard) -> Work[None]:
+        """See whether the claim is still the one that was written last, or the same.
+
+        Raises:
+            FencedError: another broker has the claim; stop.
+        """
+        found = yield from self.holder(held.shard)
+        if found is None or found.claim != held.claim:
+            raise taken_over(claim_key(held.shard))
+
+    def beat(self, where: str, since_ms: int) -> Work[None]:
+        """Give no sign of life: nobody looks for one."""
+        del where, since_ms
+        yield from ()
+
+    def leave(self) -> Work[None]:
+        """There is nothing to take away."""
+        yield from ()
+
+    def pulse(self, broker: bytes) -> Work[Pulse | None]:
+        """Return the last sign of life of a broker of version 0.1.0: there is none."""
+        del broker
+        yield from ()
+        return None
+
+
+def groups_in(metadata: str, broker: bytes, shards: int = SHARDS) -> Groups:
+    """Return where one broker keeps groups, by what a namespace says of its metadata."""
+    kept: Groups = (BucketGroups if metadata == "bucket" else KeyedGroups)(broker, shards)
+    return kept
+
+
+def _parts(shard: int, changed: Mapping[str, bytes | None]) -> Iterator[_Changes]:
+    """Yield what is put together, the same for the same changes; once if there are none."""
+    part: list[tuple[str, bytes | None]] = []
+    size = 0
+    for name, body in sorted(changed.items(), key=lambda one: group_key(shard, one[0])):
+        more = 0 if body is None else len(body)
+        if more > GROUP_BYTES_MAX:
+            raise InvalidInputError(
+                f"the group {name!r} would have {more} bytes, and etcd takes {GROUP_BYTES_MAX}: "
+                "commit fewer partitions, or less metadata"
+            )
+        if part and (len(part) >= ETCD_CHANGES_MAX - 1 or size + more > GROUP_BYTES_MAX):
+            yield tuple(part)
+            part, size = [], 0
+        part.append((group_key(shard, name), body))
+        size += more
+    yield tuple(part)
+
+
+def encode_claim(held: ClaimedShard) -> bytes:
+    """Return who has a shard, as it is stored."""
+    broker, epoch = held.claim
+    fields = {
+        "format": FORMAT,
+        "shard": held.shard,
+        "shards": held.shards,
+        "broker": broker.hex(),
+        "epoch": epoch,
+        "writes": held.writes,
+    }
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def decode_claim(data: bytes, shard: int) -> ClaimedShard:
+    """Return who has a shard; its etag is not in it.
+
+    Raises:
+        CorruptError: it is no claim, or one of another shard.
+        UnsupportedError: a later version made it.
+    """
+    where = claim_key(shard)
+    with decoding("claim", where):
+        fields = decode_fields(data, format_=FORMAT, where=where, known=_FIELDS)
+        held = ClaimedShard(
+            shard=number(fields["shard"]),
+            shards=number(fields["shards"]),
+            claim=Claim(bytes.fromhex(fields["broker"]), number(fields["epoch"])),
+            writes=number(fields["writes"]),
+        )
+    if held.shard != shard or not shard < held.shards <= SHARDS_MAX or len(held.claim.broker) != 16:
+        what = f"it is shard {held.shard} of {held.shards}, of {held.claim.broker.hex()!r}"
+        raise CorruptError(what, at=0, where=where)
+    return held
