@@ -23,8 +23,11 @@ from lakelog.catalog.configs import (
 )
 from lakelog.catalog.listing import Marks, News, list_topics, news_of_topics
 from lakelog.catalog.namespace import (
+    BUCKET,
+    ETCD,
     Namespace,
     add_lanes,
+    check_metadata,
     claim_pipeline,
     has_namespace,
     is_pipeline_claimed,
@@ -43,6 +46,8 @@ from lakelog.catalog.topics import (
 )
 
 __all__ = [
+    "BUCKET",
+    "ETCD",
     "TOPIC_CONFIGS",
     "Change",
     "ConfigSource",
@@ -59,6 +64,7 @@ __all__ = [
     "add_lanes",
     "alter_configs",
     "check_configs",
+    "check_metadata",
     "claim_pipeline",
     "cleanup_policy",
     "compression_codec",

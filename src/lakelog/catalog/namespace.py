@@ -13,22 +13,38 @@ A pipeline on a cluster claims the namespace before each pass:
 
 Whoever maintains the namespace on the side, as a broker does, then stands back. It saves work and
 means nothing else: every verb is safe without it, and the claim of a pipeline that died runs out.
+
+A namespace whose members and groups are in etcd says so (``"metadata": "etcd"``), and there a cell
+says whose they are. That is made before ``cluster.json``, and nobody makes it anew: an etcd that
+lost it has lost groups and offsets, too.
+
+    {"format": 1, "namespace": "…", "storage": "s3://bucket/folder", "nonce": "…"}
 """
 
 import json
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-from lakelog.errors import ConflictError, CorruptError, InvalidInputError, NotFoundError
+from lakelog.errors import (
+    ConflictError,
+    CorruptError,
+    InvalidInputError,
+    NotFoundError,
+    UnavailableError,
+)
 from lakelog.formats import Bytes, decode_fields, decoding, number
 from lakelog.journal import Head, encode_head
 from lakelog.model import Rules
-from lakelog.names import CLUSTER_KEY, PIPELINE_KEY, head_key
+from lakelog.names import CLUSTER_KEY, METADATA_KEY, PIPELINE_KEY, head_key
 from lakelog.store import Flow, Work, change_cell, is_there, put_if_absent, read_cell
 
 __all__ = [
+    "BUCKET",
+    "ETCD",
     "Namespace",
     "add_lanes",
+    "check_metadata",
     "claim_pipeline",
     "has_namespace",
     "is_pipeline_claimed",
@@ -37,6 +53,8 @@ __all__ = [
 ]
 
 FORMAT = 1
+BUCKET, ETCD = "bucket", "etcd"
+_PLACES = {BUCKET: "the storage itself", ETCD: "etcd"}
 _RULES = ("lanes", "grace_ms", "checkpoint_every")
 
 
@@ -46,15 +64,23 @@ class Namespace:
 
     id: bytes
     rules: Rules
+    metadata: str = BUCKET
+    """Where members and groups are: in the bucket, or in etcd."""
 
 
-def make_namespace(id_: bytes, rules: Rules) -> Work[Namespace]:
+def make_namespace(id_: bytes, rules: Rules, *, etcd_for: str = "") -> Work[Namespace]:
     """Make a namespace in an empty place, or finish one that somebody began to make.
+
+    With etcd, ``etcd_for`` is the address of the storage.
 
     Raises:
         ConflictError: there is one already.
+        InvalidInputError: the folder of etcd is another storage's.
     """
     made = Namespace(id=id_, rules=rules)
+    if etcd_for:
+        id_ = yield from _make_place(id_, etcd_for)
+        made = Namespace(id=id_, rules=rules, metadata=ETCD)
     mine = _encode(made)
     found = yield from read_cell(CLUSTER_KEY)
     if found is None:
@@ -65,6 +91,59 @@ def make_namespace(id_: bytes, rules: Rules) -> Work[Namespace]:
     if body != mine:
         raise ConflictError("there is a namespace here already: use it, or choose another folder")
     return made
+
+
+def _make_place(id_: bytes, storage: str) -> Work[bytes]:
+    """Say in etcd whose metadata it keeps, and return whose: another may have been faster."""
+    fields = {"format": FORMAT, "namespace": id_.hex(), "storage": storage, "nonce": id_.hex()}
+    yield from put_if_absent(METADATA_KEY, json.dumps(fields).encode())
+    place = yield from _read_place()
+    if place.storage != storage:
+        raise InvalidInputError(
+            f"this folder of etcd keeps the metadata of {place.storage}, and not of {storage}: "
+            "choose another folder"
+        )
+    return place.namespace
+
+
+def check_metadata(namespace: Namespace, kind: str) -> Work[None]:
+    """Do nothing if members and groups are where a broker was told to look for them.
+
+    Raises:
+        InvalidInputError: they are elsewhere.
+        UnavailableError: etcd does not answer, or has lost them.
+    """
+    if namespace.metadata != kind:
+        tells = "give" if namespace.metadata == ETCD else "leave out"
+        raise InvalidInputError(
+            f"members and groups of this namespace are in {_PLACES[namespace.metadata]}: {tells} "
+            "the storage option metadata=etcd://host:2379/folder"
+        )
+    if kind == ETCD:
+        place = yield from _read_place()
+        if place.namespace != namespace.id:
+            raise InvalidInputError(
+                f"this folder of etcd keeps the metadata of namespace {place.namespace.hex()}, in "
+                f"{place.storage}, and this one is {namespace.id.hex()}: name another folder"
+            )
+
+
+class _Place(NamedTuple):
+    namespace: bytes
+    storage: str
+
+
+def _read_place() -> Work[_Place]:
+    found = yield from read_cell(METADATA_KEY)
+    if found is None:
+        raise UnavailableError(
+            "this folder of etcd has no metadata of a namespace: check its address; if it has lost "
+            "them, bring back a snapshot of etcd"
+        )
+    with decoding("metadata cell", METADATA_KEY):
+        known = ("namespace", "storage", "nonce")
+        fields = decode_fields(found.body, format_=FORMAT, where=METADATA_KEY, known=known)
+        return _Place(bytes.fromhex(fields["namespace"]), str(fields["storage"]))
 
 
 def add_lanes(lanes: int) -> Work[Namespace]:
@@ -119,17 +198,25 @@ def open_namespace() -> Work[Namespace]:
 
 def _encode(namespace: Namespace) -> bytes:
     rules = namespace.rules
-    fields = {"format": FORMAT, "id": namespace.id.hex()}
-    return json.dumps(fields | {name: getattr(rules, name) for name in _RULES}).encode()
+    fields: dict[str, Any] = {"format": FORMAT, "id": namespace.id.hex()}
+    fields |= {name: getattr(rules, name) for name in _RULES}
+    if namespace.metadata != BUCKET:
+        fields["metadata"] = namespace.metadata
+    return json.dumps(fields).encode()
 
 
 def _decode(data: Bytes) -> Namespace:
     with decoding("namespace", CLUSTER_KEY):
-        fields = decode_fields(data, format_=FORMAT, where=CLUSTER_KEY, known=("id", *_RULES))
+        known = ("id", *_RULES, "metadata")
+        fields = decode_fields(data, format_=FORMAT, where=CLUSTER_KEY, known=known)
         id_ = bytes.fromhex(fields["id"])
         if len(id_) != 16:
             raise ValueError(f"id {id_.hex()}")
-        return Namespace(id=id_, rules=Rules(**{name: number(fields[name]) for name in _RULES}))
+        metadata = fields.get("metadata", BUCKET)
+        if metadata not in _PLACES:
+            raise ValueError(f"metadata {metadata!r}")
+        rules = Rules(**{name: number(fields[name]) for name in _RULES})
+        return Namespace(id=id_, rules=rules, metadata=metadata)
 
 
 # ---------------------------------------------------------------------------- claims of pipelines

@@ -16,7 +16,15 @@ from lakelog.catalog import add_lanes, news_of_topics
 from lakelog.cli.arguments import json_option
 from lakelog.cli.storage import Storage, open_storage, storage_options
 from lakelog.cli.tables import counted, plain, show_rows
-from lakelog.coordination import Overview, Placed, State, View, read_overview
+from lakelog.coordination import (
+    RELEASED,
+    Overview,
+    Placed,
+    State,
+    View,
+    groups_in,
+    read_overview,
+)
 from lakelog.host import new_id
 from lakelog.log import store_now
 from lakelog.names import LANES_MAX
@@ -68,7 +76,7 @@ class _Seen(NamedTuple):
 
 
 def _look(storage: Storage, heartbeat_ms: int) -> _Seen:
-    overview = storage.run(read_overview())
+    overview = storage.run(read_overview(groups_in(storage.namespace.metadata, RELEASED)))
     now_ms = storage.run(store_now(new_id))
     view = overview.view(now_ms, heartbeat_ms)
     lanes = overview.placed_lanes(view, storage.namespace.rules.lanes)

@@ -14,7 +14,7 @@ from lakelog.catalog import Topic, news_of_topics
 from lakelog.cli.arguments import json_option
 from lakelog.cli.storage import Storage, open_storage, storage_options
 from lakelog.cli.tables import plain, show_rows
-from lakelog.coordination import decode_group, decode_shard
+from lakelog.coordination import RELEASED, decode_group, groups_in, stored_shards
 from lakelog.errors import NotFoundError
 from lakelog.groups import (
     AnyDurable,
@@ -26,8 +26,6 @@ from lakelog.groups import (
     TopicIdPartition,
     preferred_assignor,
 )
-from lakelog.names import group_shard_key
-from lakelog.store import CELL_BYTES_MAX, Get, Work, fetch_many, read_cell
 from lakelog_kafka_tools.group_admin import TopicPartition, decode_assignment
 
 __all__ = ["group"]
@@ -47,7 +45,7 @@ def group() -> None:
 def _list(url: str, store_options: tuple[str, ...], as_json: bool) -> None:
     """List groups."""
     with open_storage(url, store_options) as storage:
-        groups = storage.run(_read_groups())
+        groups = _read_groups(storage)
     if as_json:
         for one in groups:
             click.echo(json.dumps(_fields(one)))
@@ -77,7 +75,7 @@ def _describe(
 ) -> None:
     """Show the offsets of groups, how far they are behind, and who reads what."""
     with open_storage(url, store_options) as storage:
-        groups = {one.id: one for one in storage.run(_read_groups())}
+        groups = {one.id: one for one in _read_groups(storage)}
         news = storage.run(news_of_topics({}))
         topics = [one for one in news.topics.values() if one.is_open]
         for name in names:
@@ -103,19 +101,14 @@ def _describe(
 # ---------------------------------------------------------------------------- reading
 
 
-def _read_groups() -> Work[list[AnyDurable]]:
+def _read_groups(storage: Storage) -> list[AnyDurable]:
     """Return every group that is stored, by name."""
-    first = yield from read_cell(group_shard_key(0))
-    if first is None:
-        return []
-    shards = decode_shard(first.body, 0).shards
-    keys = [group_shard_key(number) for number in range(shards)]
-    cells = yield from fetch_many([Get(key, CELL_BYTES_MAX) for key in keys])
+    shards = storage.run(stored_shards(groups_in(storage.namespace.metadata, RELEASED)))
     found = [
-        decode_group(body, keys[number])
-        for number, cell in enumerate(cells)
-        if cell is not None
-        for body in decode_shard(cell.body, number).groups.values()
+        decode_group(body)
+        for shard in shards.values()
+        if shard is not None
+        for body in shard.groups.values()
     ]
     return sorted(found, key=lambda one: one.id)
 

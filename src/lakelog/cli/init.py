@@ -10,7 +10,7 @@ from lakelog.cli.storage import admit_store, spec_of
 from lakelog.errors import LakelogError
 from lakelog.host import new_id
 from lakelog.model import Rules
-from lakelog.store import retrying, run, working
+from lakelog.store import DividedStore, retrying, run, working
 
 __all__ = ["init"]
 
@@ -43,7 +43,12 @@ def init(url: str, store_options: tuple[str, ...], lanes: int, grace_ms: int) ->
         store = spec.open()
     try:
         admit_store(spec, store)
-        made = run(make_namespace(new_id(), rules), working(retrying(store.perform)))
+        made = run(
+            make_namespace(
+                new_id(), rules, etcd_for=url if isinstance(store, DividedStore) else ""
+            ),
+            working(retrying(store.perform)),
+        )
     except LakelogError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(1)

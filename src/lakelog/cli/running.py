@@ -32,12 +32,20 @@ from lakelog.broker import (
     register_gauges,
     run_broker,
 )
-from lakelog.catalog import Namespace, make_namespace, open_namespace
+from lakelog.catalog import (
+    BUCKET,
+    ETCD,
+    Namespace,
+    check_metadata,
+    make_namespace,
+    open_namespace,
+)
 from lakelog.cli.storage import admit_store
 from lakelog.errors import ConflictError, NotFoundError
 from lakelog.host import new_id, tune_process
 from lakelog.model import Rules
 from lakelog.store import (
+    DividedStore,
     ListPage,
     Page,
     Perform,
@@ -89,6 +97,7 @@ def open_log(spec: StoreSpec, *, make: bool) -> tuple[Store, Namespace, bool]:
     """
     store = spec.open()
     perform = retrying(store.perform)
+    kind = ETCD if isinstance(store, DividedStore) else BUCKET
     try:
         namespace, made = run(open_namespace(), working(perform)), False
     except NotFoundError:
@@ -97,10 +106,14 @@ def open_log(spec: StoreSpec, *, make: bool) -> tuple[Store, Namespace, bool]:
                 f"there is no namespace in {spec.url}: make one with lakelog init {spec.url}"
             ) from None
         namespace, made = Namespace(id=new_id(), rules=Rules()), True
+    if not made:
+        run(check_metadata(namespace, kind), working(perform))
     admit_store(spec, store)
     if made:
         try:
-            run(make_namespace(namespace.id, namespace.rules), working(perform))
+            etcd_for = spec.url if kind == ETCD else ""
+            making = make_namespace(namespace.id, namespace.rules, etcd_for=etcd_for)
+            namespace = run(making, working(perform))
         except ConflictError:  # Brokers of a cluster are started together: another was first.
             namespace, made = run(open_namespace(), working(perform)), False
     return store, namespace, made

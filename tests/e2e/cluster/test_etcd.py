@@ -1,0 +1,121 @@
+"""Three brokers whose members and groups are in a real etcd of three servers."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from lakelog.cli.running import open_log
+from lakelog.errors import InvalidInputError, UnavailableError
+from lakelog.names import BROKERS_PREFIX, GROUPS_PREFIX
+from lakelog.store import ListPage, StoreSpec
+from tests.cluster.history import Diary
+from tests.cluster.load import PARTITIONS, TOPIC, Load, loaded
+from tests.cluster.story import BOTH, new_namespace
+from tests.e2e.cluster.test_cluster import await_service, led_by
+from tests.parts.cluster import Cluster, running_cluster
+from tests.parts.etcd import Etcd, running_etcd
+from tests.parts.seaweedfs import SeaweedFS
+
+HEARTBEAT_MS = 300
+ALL = list(range(PARTITIONS))
+
+
+@contextmanager
+def three(seaweedfs: SeaweedFS, home: Path) -> Iterator[tuple[Cluster, Load, Etcd]]:
+    with running_etcd(3) as etcd:
+        options = {**seaweedfs.options, "metadata": etcd.url("lake/tests")}
+        with (
+            running_cluster(
+                new_namespace(seaweedfs), options, heartbeat_ms=HEARTBEAT_MS, home=home
+            ) as cluster,
+            loaded(cluster, home, kinds=BOTH, storage_options=options) as load,
+        ):
+            yield cluster, load, etcd
+
+
+@pytest.mark.seaweedfs
+def test_clients_go_on_while_brokers_and_servers_of_etcd_are_killed(
+    seaweedfs: SeaweedFS, tmp_path: Path
+) -> None:
+    with three(seaweedfs, tmp_path) as (cluster, load, etcd):
+        bucket = StoreSpec(cluster.storage, seaweedfs.options).open()
+        for prefix in (BROKERS_PREFIX, GROUPS_PREFIX):
+            assert not bucket.perform(ListPage(prefix)).objects, "nothing of it is in the bucket"
+
+        lost, since = led_by(cluster, 2), Diary.now()
+        cluster.kill(2)
+        await_service(load, since, lost)
+        cluster.start(2)
+        cluster.wait_until_whole(TOPIC)
+        for at in range(3):
+            etcd.servers[at].kill()
+            await_service(load, Diary.now(), ALL)
+            etcd.start(at)
+        cluster.stop(3)
+        await_service(load, Diary.now(), ALL)
+
+        # All of etcd is gone: what clients know of goes on.
+        etcd.stop()
+        await_service(load, Diary.now(), ALL)
+        load.wait_until(lambda: False, 5)
+        await_service(load, Diary.now(), ALL)
+        etcd.start()
+        since, commits = Diary.now(), len(load.tail().commits)
+        load.wait_until(lambda: len(load.history.commits) > commits + 10, 60)
+        cluster.start(3)
+        cluster.wait_until_whole(TOPIC)
+
+        found = load.finish(Diary.now())
+        assert not found, found.shown()
+
+
+@pytest.fixture(scope="module")
+def etcd() -> Iterator[Etcd]:
+    with running_etcd() as running:
+        yield running
+
+
+def test_who_looks_for_members_where_they_are_not_does_not_start(
+    etcd: Etcd, tmp_path: Path
+) -> None:
+    here, there = f"file://{tmp_path}/here", f"file://{tmp_path}/there"
+    with_etcd = StoreSpec(there, {"metadata": etcd.url("lake/there")})
+    _, made, _ = open_log(with_etcd, make=True)
+    assert made.metadata == "etcd"
+    assert open_log(with_etcd, make=False)[1:] == (made, False)
+    with pytest.raises(InvalidInputError, match="are in etcd: give the storage option"):
+        open_log(StoreSpec(there), make=False)
+    open_log(StoreSpec(here), make=True)
+    with pytest.raises(InvalidInputError, match="are in the storage itself: leave out"):
+        open_log(StoreSpec(here, {"metadata": etcd.url("lake/here")}), make=False)
+
+
+def test_a_folder_of_etcd_is_of_one_storage(etcd: Etcd, tmp_path: Path) -> None:
+    options = {"metadata": etcd.url("lake/taken")}
+    open_log(StoreSpec(f"file://{tmp_path}/a", options), make=True)
+    with pytest.raises(InvalidInputError, match="choose another folder"):
+        open_log(StoreSpec(f"file://{tmp_path}/b", options), make=True)
+
+
+def test_brokers_that_make_a_namespace_at_the_same_time_make_one(
+    etcd: Etcd, tmp_path: Path
+) -> None:
+    spec = StoreSpec(f"file://{tmp_path}/log", {"metadata": etcd.url("lake/race")})
+    with ThreadPoolExecutor(4) as pool:
+        opened = list(pool.map(lambda _: open_log(spec, make=True), range(4)))
+    assert len({namespace.id for _, namespace, _ in opened}) == 1
+    assert {namespace.metadata for _, namespace, _ in opened} == {"etcd"}
+
+
+def test_an_etcd_that_has_lost_everything_is_not_taken_for_a_new_one(tmp_path: Path) -> None:
+    with running_etcd() as lost:
+        spec = StoreSpec(f"file://{tmp_path}/log", {"metadata": lost.url("lake/lost")})
+        open_log(spec, make=True)
+        lost.stop()
+        lost.forget()
+        lost.start()
+        with pytest.raises(UnavailableError, match="has no metadata of a namespace"):
+            open_log(spec, make=True)
