@@ -33,8 +33,7 @@ def divide_settings(
     """Return the settings of each worker; ``http`` is where health and metrics of all are.
 
     Raises:
-        InvalidInputError: they would listen on each other's ports, or there is too little to
-            divide.
+        InvalidInputError: they would listen on each other's ports, or there are too few.
     """
     _check_ports(settings.listeners, workers, http)
     limits = _divide(settings.limits, workers)
@@ -60,18 +59,11 @@ def divide_maintenance(
 
 
 def _divide(limits: Limits, workers: int) -> Limits:
-    parts: dict[str, int] = {}
-    for row in LIMITS:
-        whole: int = getattr(limits, row.name)
-        if not row.divided or not whole:  # 0 says that it follows from another one.
-            continue
-        parts[row.name] = whole // workers
-        if not parts[row.name]:
-            raise InvalidInputError(
-                f"{row.kafka or row.name} is {whole}, and {workers} workers cannot divide it: use "
-                f"{workers} or more, or fewer --workers"
-            )
-    return replace(limits, **parts)
+    parts = {row.name: getattr(limits, row.name) for row in LIMITS if row.divided}
+    # What is 0 follows from another limit; nothing else becomes 0, which would be none at all.
+    return replace(
+        limits, **{name: whole and max(whole // workers, 1) for name, whole in parts.items()}
+    )
 
 
 def _listener(listener: Listener, worker: int) -> Listener:

@@ -75,8 +75,8 @@ def divide_plan(plan: Plan, workers: int) -> tuple[Plan, ...]:
     """Return what each worker is to run.
 
     Raises:
-        InvalidInputError: they would listen on each other's ports, there is too little to divide,
-            or they could not share the storage.
+        InvalidInputError: they would listen on each other's ports, or there are too few; or they
+            could not share the storage.
     """
     if workers == 1:
         return (plan,)
@@ -312,7 +312,7 @@ class Worker:
         return None if told is None else told.get("text")
 
     async def _ask(self, what: dict[str, Any]) -> dict[str, Any] | None:
-        if self._writer is None:
+        if self._writer is None or not self.serves:
             return None
         number = next(self._asks)
         answer = asyncio.get_running_loop().create_future()
