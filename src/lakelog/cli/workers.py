@@ -60,8 +60,12 @@ DELAY_S_MIN, DELAY_S_MAX = 0.5, 30.0
 EXIT_DISK = os.EX_IOERR
 """How a broker ends whose disk failed: 74. Nobody may start it again before it was looked at."""
 
-ANSWER_S_MAX = 4.0
-"""For a worker to answer: whoever asks over HTTP waits for five seconds."""
+METRICS_S_MAX = 4.0
+"""For a worker to tell its metrics: whoever asks over HTTP waits for five seconds."""
+
+HEALTH_S_MAX = 0.8
+"""For a worker to say how it is. Probes wait for a second, and one worker that does not answer must
+not be why a machine is believed dead."""
 
 LAST_WORDS_S = 1.0
 LOG_BYTES = 1 << 16
@@ -229,19 +233,19 @@ class Worker:
         """Run a process to its end, and return how it ended."""
         ours, theirs = socket.socketpair()
         output, its_output = os.pipe()
-        argv = [sys.executable, "-P", "-m", "lakelog.cli.worker"]
-        self._process = process = subprocess.Popen(  # noqa: S603 (ourselves)
-            [*argv, str(theirs.fileno()), str(os.getpid())],
-            stdin=subprocess.DEVNULL,
-            stdout=its_output,
-            stderr=subprocess.STDOUT,
-            pass_fds=(theirs.fileno(),),
-        )
-        theirs.close()
-        os.close(its_output)
-        self.starts += 1
-        self._log.info("started a worker", worker=self.number, process=process.pid)
         writing = awaited(self._write_log(output))
+        try:
+            process = _start(theirs, its_output)
+        except OSError as error:
+            self._log.error("cannot start a worker", worker=self.number, error=str(error))
+            ours.close()
+            return 1
+        finally:
+            theirs.close()
+            os.close(its_output)
+        self.starts += 1
+        self._process = process
+        self._log.info("started a worker", worker=self.number, process=process.pid)
         try:
             with suppress(OSError):  # It is gone already; how, its exit code says.
                 send_order(ours, Order(worker=self.number, plan=self._plan))
@@ -301,17 +305,17 @@ class Worker:
         """Say whether clients should come to it, and if not, why."""
         if not self.serves:
             return False, self._trouble
-        told = await self._ask({"what": "health"})
+        told = await self._ask({"what": "health"}, HEALTH_S_MAX)
         if told is None:
-            return False, f"it does not answer within {ANSWER_S_MAX:g} s"
+            return False, f"it does not answer within {HEALTH_S_MAX:g} s"
         return bool(told.get("ready")), str(told.get("why", told.get("failed", "")))
 
     async def scrape(self, accept: str) -> str | None:
         """Return its metrics; None: it does not tell them."""
-        told = await self._ask({"what": "metrics", "accept": accept})
+        told = await self._ask({"what": "metrics", "accept": accept}, METRICS_S_MAX)
         return None if told is None else told.get("text")
 
-    async def _ask(self, what: dict[str, Any]) -> dict[str, Any] | None:
+    async def _ask(self, what: dict[str, Any], within_s: float) -> dict[str, Any] | None:
         if self._writer is None or not self.serves:
             return None
         number = next(self._asks)
@@ -319,12 +323,30 @@ class Worker:
         self._answers[number] = answer
         write_frame(self._writer, {"ask": number, **what})
         try:
-            async with asyncio.timeout(ANSWER_S_MAX):
+            async with asyncio.timeout(within_s):
                 await asyncio.wait({answer})
         except TimeoutError:
             self._answers.pop(number, None)
             return None
         return None if answer.cancelled() else answer.result()
+
+
+def _start(link: socket.socket, output: int) -> "subprocess.Popen[bytes]":
+    """Start a process that has one end of a link, and writes all it has to say to one place.
+
+    Raises:
+        OSError: the system has no room for one more.
+    """
+    return subprocess.Popen(  # noqa: S603 (ourselves)
+        [
+            sys.executable, "-P", "-m", "lakelog.cli.worker",
+            str(link.fileno()), str(os.getpid()),
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        pass_fds=(link.fileno(),),
+    )  # fmt: skip
 
 
 async def _ended(process: "subprocess.Popen[bytes]") -> int:

@@ -1,11 +1,11 @@
 """`lakelog serve --workers`: one log, one health, one page of metrics, and who is started again."""
 
+import asyncio
 import io
 import json
 import os
 import signal
 import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,17 +20,14 @@ from lakelog.cli.serve import _rules, _tell_namespace
 from lakelog.model import Rules
 from tests.parts.lakelog import Lakelog, running_lakelog
 from tests.parts.process import FailedPartError, free_range
-from tests.patience import HANGS_S
+from tests.patience import until
 from tests.unit.cli.making import run as lakelog
 
 HERE = "127.0.0.1"
 
 
 def wait_until(is_so: Callable[[], object]) -> None:
-    deadline = time.monotonic() + HANGS_S
-    while not is_so():
-        assert time.monotonic() < deadline, "it does not come"
-        time.sleep(0.02)  # noqa: TID251 (nothing to wait on but other processes)
+    asyncio.run(until(is_so))
 
 
 def events(machine: Lakelog) -> list[dict[str, Any]]:
@@ -54,9 +51,8 @@ def is_gone(pid: int) -> bool:
 
 
 def test_workers_have_one_log_one_health_and_one_page_of_metrics() -> None:
-    arguments = ("--log-format", "json", "--node-id", "7")
-    with running_lakelog(arguments=arguments, workers=2) as machine:
-        assert machine.get("/readyz") == (200, "ok\n")
+    with running_lakelog(arguments=("--log-format", "json"), workers=2) as machine:
+        wait_until(lambda: machine.get("/readyz") == (200, "ok\n"))
         rows = machine.get("/metrics")[1].splitlines()
         lanes = {row for row in rows if row.startswith("lakelog_lanes{")}
         assert lanes == {f'lakelog_lanes{{worker="{one}"}} 8.0' for one in (0, 1)}
@@ -67,20 +63,23 @@ def test_workers_have_one_log_one_health_and_one_page_of_metrics() -> None:
         os.kill(first[0], signal.SIGTERM)
         wait_until(lambda: started(machine)[0] != first[0])
         os.kill(started(machine)[0], signal.SIGSTOP)
-        assert machine.get("/readyz") == (503, "worker 0: starting\n")
-        assert machine.get("/healthz") == (200, "worker 0: starting\n")
+        for path, status in (("/readyz", 503), ("/healthz", 200)):
+            answered, why = machine.get(path)
+            assert answered == status
+            assert "worker 0: starting" in why
         assert 'lakelog_worker_up{worker="0"} 0.0' in machine.get("/metrics")[1]
         os.kill(started(machine)[0], signal.SIGCONT)
         wait_until(machine.is_ready)
 
         told = events(machine)  # Every line is JSON.
         ready = [(one["worker"], one["node"]) for one in told if one["event"] == "ready"]
-        assert sorted(ready[:2]) == [(0, 7), (1, 8)]
-        assert ready[2:] == [(0, 7)]
+        nodes = dict(ready[:2])
+        assert (sorted(nodes), sorted(nodes.values())) == ([0, 1], [1, 2])
+        assert ready[2:] == [(0, nodes[0])], "by its address it has its node id again"
         (all_ready,) = [one for one in told if one["event"] == "all workers are ready"]
         assert all_ready["bootstrap"] == machine.bootstrap
         (ended,) = [one for one in told if one["event"].startswith("a worker ended")]
-        assert (ended["worker"], ended["code"], ended["node"]) == (0, 0, 7)
+        assert (ended["worker"], ended["code"], ended["node"]) == (0, 0, nodes[0])
 
         # To all of them, as systemd and a terminal do.
         machine.leave()
@@ -127,6 +126,7 @@ def test_a_second_signal_ends_workers_that_cannot_end() -> None:
     with running_lakelog(arguments=("--no-keep",), workers=2) as machine:
         pids = machine.worker_pids()
         os.kill(pids[1], signal.SIGSTOP)
+        assert "worker 1: it does not answer within 0.8 s" in machine.get("/healthz")[1]
         os.kill(machine.pid, signal.SIGTERM)
         wait_until(lambda: is_gone(pids[0]))
         assert machine.is_running
