@@ -1,19 +1,19 @@
 """Brokers of one machine: what two workers do over one, and what more brokers ask of the store.
 
 workers    a broker, and `--workers 2`, take turns under the same load: 64 connections, batches of
-           10 KB, five in flight, a folder in memory. MB a second, and CPU seconds for a GB, of the
-           client and of the brokers apart. On a machine of two cores the client has one of them, so
-           two workers have no more processor than one and cannot be much faster: what counts is
-           that they cost no more. A core more is then a worker more.
-requests   1, 2 and 4 brokers with the same lanes under the same load, as much as is sent and no
-           more, flushes of 250 ms: requests to the store for a GB, by their kinds. Bundles depend
-           on lanes, not on brokers. What is added are beats and lists, and what brokers do to know
-           of each other.
+           10 KB, ten in flight, a folder in memory, flushes of 25 ms. MB a second, and CPU seconds
+           for a GB, of the client and of the brokers apart. On a machine of two cores the client
+           has one of them, so two workers have little more processor than one and cannot be twice
+           as fast: what counts is that they cost no more. A core more is then a worker more.
+requests   1, 2 and 4 brokers with the same lanes under the same load, 16 MB a second, flushes of
+           250 ms: requests to the store for a GB, by their kinds. Bundles depend on lanes, not on
+           brokers. What is added are beats and lists. The short form leaves 2 out.
 
-The bars are ours, not of a specification. Processes that shared lanes behind one port reached half
-the throughput for twice the CPU, and that must not come back: 0.75 of the throughput of one broker
-at least, 1.4 times its CPU seconds for a GB at most, and 1.25 times the requests with 4 brokers.
+The bars are ours: nobody has set any. Processes that shared lanes behind one port reached half the
+throughput for twice the CPU, and that must not come back: 0.75 of the throughput of one broker at
+least, 1.4 times its CPU seconds for a GB at most, and 1.25 times the requests with 4 brokers.
 Sides take turns; ratios are medians over rounds. The value is the least of what is left to a bar.
+A machine on which others work as well flatters two workers: they get a larger part of it than one.
 """
 
 import json
@@ -38,11 +38,11 @@ from lakelog.model import Rules
 from lakelog.store import open_store, run, working
 from tests.parts.lakelog import Lakelog
 
-TOPIC, LANES, PARTITIONS = "load", 16, 32
-BATCH_BYTES, CONNECTIONS, IN_FLIGHT = 10_000, 64, 5
+TOPIC, LANES, PARTITIONS = "load", 8, 32
+BATCH_BYTES, CONNECTIONS, IN_FLIGHT = 10_000, 64, 10
+FLUSH_MS, PACED_FLUSH_MS = 25, 250
 PACED_BYTES, PACED_CONNECTIONS, EVERY_S = 250_000, 32, 0.5
 """16 MB a second."""
-BROKERS = (1, 2, 4)
 BARS = {"throughput": 0.75, "cpu": 1.4, "requests": 1.25}
 GB = 1e9
 KNOWN_S = 60.0
@@ -53,12 +53,13 @@ REQUESTS = re.compile(r"^lakelog_store_requests_total\{(.*)\} (\S+)$", re.MULTIL
 class Machine:
     """Some brokers of one `lakelog serve`, and a topic of which each of them leads a part."""
 
-    def __init__(self, stack: ExitStack, home: Path, brokers: int, *arguments: str) -> None:
+    def __init__(self, stack: ExitStack, home: Path, brokers: int, flush_ms: int) -> None:
         self.brokers = brokers
         home.mkdir()
         storage = f"file://{home}/log"
         run(make_namespace(new_id(), Rules(lanes=LANES)), working(open_store(storage).perform))
-        self._served = Lakelog(home, storage, arguments=["--no-keep", *arguments], workers=brokers)
+        given = ["--no-keep", "--flush-interval-ms", str(flush_ms)]
+        self._served = Lakelog(home, storage, arguments=given, workers=brokers)
         stack.callback(self._served.stop)
         self._served.launch()
 
@@ -148,26 +149,24 @@ def requests(machine: Machine, seconds: float) -> dict[str, int]:
 
 def main() -> None:
     quick = arguments(__doc__).quick
-    rounds, seconds, paced_s = (3, 1.5, 4.0) if quick else (9, 4.0, 30.0)
+    rounds, seconds, paced_s = (2, 1.5, 3.0) if quick else (9, 4.0, 30.0)
+    brokers = (1, 4) if quick else (1, 2, 4)
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=memory)))
-        fast = [Machine(stack, home / f"fast-{count}", count) for count in (1, 2)]
+        fast = [Machine(stack, home / f"fast-{count}", count, FLUSH_MS) for count in (1, 2)]
         for one in fast:
             one.wait()
         figures = workers(fast[0], fast[1], rounds, seconds)
         print(json.dumps({"workers": figures}), flush=True)
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=memory)))
-        slow = [
-            Machine(stack, home / f"slow-{count}", count, "--flush-interval-ms", "250")
-            for count in BROKERS
-        ]
+        slow = [Machine(stack, home / f"slow-{count}", count, PACED_FLUSH_MS) for count in brokers]
         for one in slow:
             one.wait()
         asked = {one.brokers: requests(one, paced_s) for one in slow}
         print(json.dumps({"requests_per_gb": asked}), flush=True)
-    more = round(asked[BROKERS[-1]]["all"] / asked[1]["all"], 3)
+    more = round(asked[4]["all"] / asked[1]["all"], 3)
     left = {
         "throughput": figures["throughput"] / BARS["throughput"],
         "cpu": BARS["cpu"] / figures["cpu"],

@@ -136,11 +136,13 @@ def main() -> None:
     every_port = cycle(map(int, ports.split(",")))
     for partition, port in zip(range(int(partitions)), every_port, strict=False):
         led.setdefault(port, []).append(partition)
-    for number, (port, some) in zip(range(int(connections)), cycle(led.items()), strict=False):
-        first = number // len(led) * int(in_flight)
-        frames = [
-            request(topic, some[(first + one) % len(some)], batch) for one in range(int(in_flight))
-        ]
+    homes = {partition: port for port, some in led.items() for partition in some}
+    for number in range(int(connections)):
+        first = number % int(partitions)
+        port = homes[first]
+        some = led[port]
+        turns = (some.index(first) + one for one in range(int(in_flight)))
+        frames = [request(topic, some[turn % len(some)], batch) for turn in turns]
         pace_s = float(every_s[0]) if every_s else 0.0
         wait_s = pace_s * number / int(connections)  # They do not all send at once.
         client = Client(port, b"".join(frames), len(frames), pace_s, wait_s)
