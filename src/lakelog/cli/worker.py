@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from lakelog.cli.logs import make_log
 from lakelog.cli.running import Running, run_plan
-from lakelog.cli.worker_link import Link, receive_order
+from lakelog.cli.worker_link import Link, receive_plan
 from lakelog.errors import FencedError, LakelogError
 from lakelog.host import die_with_parent, leave_process
 
@@ -30,10 +30,10 @@ def main() -> NoReturn:
     os.set_inheritable(end.fileno(), False)
     die_with_parent(parent)
     try:
-        order = receive_order(end)
+        plan = receive_plan(end)
     except EOFError:
         leave_process(1)
-    log, link, plan = make_log("json"), Link(end), order.plan
+    log, link = make_log("json"), Link(end)
 
     async def ready(running: Running) -> None:
         node = running.broker.services.cluster.node_id

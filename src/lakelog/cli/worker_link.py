@@ -3,7 +3,7 @@
     frame => length u32, JSON of so many bytes
 
     supervisor                                       worker
-      | -- Order, pickled, in one frame ---------------> |  the first frame of all
+      | -- Plan, pickled, in one frame ----------------> |  the first frame of all
       | <------------------------- {"serving": node} --  |  once: clients may come
       | -- {"ask": 7, "what": "health"} ---------------> |
       | <--- {"ask": 7, "ready": true, "why": "ready"} - |
@@ -11,7 +11,7 @@
       | <------- {"ask": 8, "text": …, "kind": …} -----  |
       | -- it closes ---------------------------------->  ends at once
 
-Credentials are in the order and never in arguments, which everybody on the machine can read. To
+Credentials are in the plan and never in arguments, which everybody on the machine can read. To
 stop, a worker gets SIGTERM, as any broker does.
 """
 
@@ -20,43 +20,34 @@ import json
 import pickle
 import socket
 import struct
-from dataclasses import dataclass
 from typing import Any
 
 from lakelog.broker import Status
 from lakelog.cli.running import Plan
 from lakelog.host import leave_process
 
-__all__ = ["Link", "Order", "read_frame", "receive_order", "send_order", "write_frame"]
+__all__ = ["Link", "read_frame", "receive_plan", "send_plan", "write_frame"]
 
 _LENGTH = struct.Struct(">I")
 FRAME_BYTES_MAX = 256 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What a worker is started for."""
-
-    worker: int
-    plan: Plan
-
-
-def send_order(link: socket.socket, order: Order) -> None:
-    """Tell a worker that was just started what it is to do."""
-    body = pickle.dumps(order)
+def send_plan(link: socket.socket, plan: Plan) -> None:
+    """Tell a worker that was just started what it is to run."""
+    body = pickle.dumps(plan)
     link.sendall(_LENGTH.pack(len(body)) + body)
 
 
-def receive_order(link: socket.socket) -> Order:
-    """Wait for what the supervisor wants done.
+def receive_plan(link: socket.socket) -> Plan:
+    """Wait for what the supervisor wants to be run.
 
     Raises:
         EOFError: it is gone.
     """
     (length,) = _LENGTH.unpack(_exactly(link, _LENGTH.size))
-    order = pickle.loads(_exactly(link, length))  # noqa: S301 (whoever started us wrote it)
-    assert isinstance(order, Order)
-    return order
+    plan = pickle.loads(_exactly(link, length))  # noqa: S301 (whoever started us wrote it)
+    assert isinstance(plan, Plan)
+    return plan
 
 
 def _exactly(link: socket.socket, size: int) -> bytes:

@@ -49,7 +49,7 @@ from lakelog.broker import (
 )
 from lakelog.cli.running import Plan, until_signal
 from lakelog.cli.worker import EXIT_FENCED
-from lakelog.cli.worker_link import Order, read_frame, send_order, write_frame
+from lakelog.cli.worker_link import read_frame, send_plan, write_frame
 from lakelog.errors import InvalidInputError
 
 __all__ = ["Relay", "Worker", "WorkersStatus", "divide_plan", "run_workers"]
@@ -114,7 +114,7 @@ async def _run(
     relay: Relay,
 ) -> int:
     stop, tasks = until_signal(log), Supervisor(log)
-    workers = [Worker(number, plan, log, relay, tasks) for number, plan in enumerate(plans)]
+    workers = [Worker(number, plan, log, relay) for number, plan in enumerate(plans)]
     async with AsyncExitStack() as stack:
         if http is not None:
             server = HttpServer(WorkersStatus(workers), host=http[0], port=http[1], tasks=tasks)
@@ -155,16 +155,9 @@ async def _greet(workers: Sequence["Worker"], log: FilteringBoundLogger) -> None
 class Worker:
     """One worker, over all its lives."""
 
-    def __init__(
-        self,
-        number: int,
-        plan: Plan,
-        log: FilteringBoundLogger,
-        relay: Relay,
-        tasks: Supervisor,
-    ) -> None:
+    def __init__(self, number: int, plan: Plan, log: FilteringBoundLogger, relay: Relay) -> None:
         self.number, self._plan = number, plan
-        self._log, self._relay, self._tasks = log, relay, tasks
+        self._log, self._relay = log, relay
         self.starts = 0
         self.node: int | None = None
         """The node id that it served under, last."""
@@ -182,11 +175,6 @@ class Worker:
         one = self._plan.settings.listeners[0]
         return f"{one.advertised_host or one.host}:{one.advertised_port or one.port}"
 
-    @property
-    def process_id(self) -> int | None:
-        """Of the process that runs now."""
-        return None if self._process is None else self._process.pid
-
     def signal(self, what: signal.Signals) -> None:
         """Send a signal to it, if it runs."""
         if self._process is not None:
@@ -198,18 +186,19 @@ class Worker:
         One whose node id another broker has stays away: the two would end each other by turns.
         """
         loop, delay_s = asyncio.get_running_loop(), DELAY_S_MIN
-        while True:
+        while not stop.is_set():
             begun_s = loop.time()
+            self._trouble = "starting"
             code = await self._run()
-            if stop.is_set():
-                return 0
+            if code == EXIT_DISK or not (stop.is_set() or self.served.is_set()):
+                self._log.error("a worker cannot run, so all stop", worker=self.number, code=code)
+                return EXIT_DISK if code == EXIT_DISK else 1
             if code == EXIT_FENCED:
                 self._trouble = f"another broker was started with its node id {self.node}"
                 self._log.error(self._trouble, worker=self.number)
                 return 0
-            if code == EXIT_DISK or not self.served.is_set():
-                self._log.error("a worker cannot run, so all stop", worker=self.number, code=code)
-                return EXIT_DISK if code == EXIT_DISK else 1
+            if stop.is_set():
+                break
             if loop.time() - begun_s >= DELAY_S_MAX:
                 delay_s = DELAY_S_MIN
             self._trouble = f"it ended with {code}, and starts again in {delay_s:g} s"
@@ -223,9 +212,8 @@ class Worker:
             with suppress(TimeoutError):
                 async with asyncio.timeout(delay_s):
                     await stop.wait()
-                    return 0
             delay_s = min(2 * delay_s, DELAY_S_MAX)
-            self._trouble = "starting"
+        return 0
 
     # ------------------------------------------------------------------------ one life
 
@@ -248,7 +236,7 @@ class Worker:
         self._log.info("started a worker", worker=self.number, process=process.pid)
         try:
             with suppress(OSError):  # It is gone already; how, its exit code says.
-                send_order(ours, Order(worker=self.number, plan=self._plan))
+                send_plan(ours, self._plan)
             listening = awaited(self._listen(ours))
             code = await _ended(process)
             listening.cancel()

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,20 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
+from lakelog.broker import BrokerSettings
 from lakelog.catalog import Namespace
 from lakelog.cli.logs import make_log, make_relay
+from lakelog.cli.running import Plan
 from lakelog.cli.serve import _rules, _tell_namespace
+from lakelog.cli.worker import EXIT_FENCED
+from lakelog.cli.workers import Worker
 from lakelog.model import Rules
+from lakelog.store import StoreSpec
 from tests.parts.lakelog import Lakelog, running_lakelog
 from tests.parts.process import FailedPartError, free_range
 from tests.patience import until
 from tests.unit.cli.making import run as lakelog
+from tests.virtual_time import pass_time, run_virtually
 
 HERE = "127.0.0.1"
 
@@ -133,6 +140,75 @@ def test_a_second_signal_ends_workers_that_cannot_end() -> None:
         os.kill(machine.pid, signal.SIGTERM)
         wait_until(lambda: machine.ended() == -signal.SIGTERM)
         wait_until(lambda: is_gone(pids[1]))
+
+
+# ---------------------------------------------------------------------------- its lives
+
+
+class Scripted(Worker):
+    """A worker whose processes end as a story says: how, and after how many seconds."""
+
+    def __init__(self, *ends: tuple[int, float], serves: bool = True) -> None:
+        self.heard = LogCapture()
+        log = structlog.wrap_logger(None, processors=[self.heard])
+        super().__init__(0, Plan(spec=StoreSpec("memory:"), settings=BrokerSettings()), log, print)
+        self._ends, self._serves = iter(ends), serves
+        self.begun_s: list[float] = []
+
+    async def _run(self) -> int:
+        self.begun_s.append(asyncio.get_running_loop().time())
+        if self._serves:
+            self.served.set()
+        code, lived_s = next(self._ends)
+        await pass_time(lived_s)
+        return code
+
+
+def lives(worker: Scripted, stop_s: float = 1000.0) -> tuple[int, list[float]]:
+    """Let a worker live until all stop; return how that ends, and the times between its lives."""
+
+    async def main() -> int:
+        stop = asyncio.Event()
+        asyncio.get_running_loop().call_later(stop_s, stop.set)
+        return await worker.live(stop)
+
+    code = run_virtually(main())
+    return code, [b - a for a, b in pairwise(worker.begun_s)]
+
+
+def test_it_is_started_again_later_each_time_and_soon_if_it_has_lived_for_long() -> None:
+    quick, long = [(1, 0.0)] * 9, (-9, 100.0)
+    code, waited = lives(Scripted(*quick, long, (1, 0.0), (0, 10.0)), stop_s=225)
+    assert code == 0
+    assert waited[:9] == pytest.approx([0.5, 1, 2, 4, 8, 16, 30, 30, 30])
+    assert waited[9:] == pytest.approx([100.5, 1])
+
+
+@pytest.mark.parametrize(
+    ("ends", "serves", "code"),
+    [
+        ([(1, 0.0)], False, 1),
+        ([(-9, 0.0)], False, 1),
+        ([(os.EX_IOERR, 5.0)], True, os.EX_IOERR),
+        ([(1, 5.0), (os.EX_IOERR, 5.0)], True, os.EX_IOERR),
+        ([(EXIT_FENCED, 5.0)], True, 0),
+        ([(0, 5.0), (EXIT_FENCED, 5.0)], True, 0),
+    ],
+)
+def test_it_is_not_started_again_after_what_would_come_again(
+    ends: list[tuple[int, float]], serves: bool, code: int
+) -> None:
+    worker = Scripted(*ends, serves=serves)
+    assert lives(worker)[0] == code
+    assert len(worker.begun_s) == len(ends)
+    assert worker.heard.entries[-1]["log_level"] == "error"
+
+
+def test_it_does_not_come_back_when_all_stop() -> None:
+    waiting = Scripted((1, 0.1))
+    assert lives(waiting, stop_s=0.3) == (0, [])
+    assert lives(Scripted((1, 5.0)), stop_s=3.0) == (0, [])
+    assert lives(Scripted((os.EX_IOERR, 5.0)), stop_s=3.0)[0] == os.EX_IOERR
 
 
 # ---------------------------------------------------------------------------- before it starts
