@@ -37,6 +37,7 @@ from lakelog.host import new_id
 from lakelog.model import Rules
 from lakelog.store import open_store, run, working
 from tests.parts.lakelog import Lakelog
+from tests.unit.cli.making import run as lakelog
 
 TOPIC, LANES, PARTITIONS = "load", 8, 32
 BATCH_BYTES, CONNECTIONS, IN_FLIGHT = 10_000, 64, 10
@@ -46,7 +47,6 @@ PACED_BYTES, PACED_CONNECTIONS, EVERY_S = 250_000, 32, 0.5
 BARS = {"throughput": 0.75, "cpu": 1.4, "requests": 1.25}
 GB = 1e9
 KNOWN_S = 60.0
-LED = re.compile(r"^lakelog_lanes_led(?:\{.*\})? (\S+)$", re.MULTILINE)
 REQUESTS = re.compile(r"^lakelog_store_requests_total\{(.*)\} (\S+)$", re.MULTILINE)
 
 
@@ -64,23 +64,18 @@ class Machine:
         self._served.launch()
 
     def wait(self) -> None:
-        """Wait until all serve, make the topic, and wait until it is led by all of them."""
+        """Wait until all serve and every lane is where it should be; make the topic."""
         self._served.wait()
+        given = ("--storage", self._served.storage, "--brokers", str(self.brokers))
+        deadline = time.monotonic() + KNOWN_S
+        while (shown := lakelog("cluster", "moves", *given)).exit_code:
+            assert time.monotonic() < deadline, f"not all of them lead: {shown.output}"
+            time.sleep(0.2)
         admin = AdminClient({"bootstrap.servers": self._served.bootstrap, "log_level": 0})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
-        deadline = time.monotonic() + KNOWN_S
-        while True:
-            told = admin.list_topics(TOPIC, timeout=30)
-            leaders = {one.id: one.leader for one in told.topics[TOPIC].partitions.values()}
-            if len(set(leaders.values())) == self.brokers and self._led() == LANES:
-                break
-            assert time.monotonic() < deadline, f"{leaders}: not all of them lead"
-            time.sleep(0.2)
+        told = admin.list_topics(TOPIC, timeout=30)
+        leaders = {one.id: one.leader for one in told.topics[TOPIC].partitions.values()}
         self.ports = [told.brokers[leaders[at]].port for at in range(PARTITIONS)]
-
-    def _led(self) -> int:
-        """Return how many lanes its brokers lead: more than there are, while some move."""
-        return int(sum(map(float, LED.findall(self._served.get("/metrics")[1]))))
 
     def cpu_s(self) -> float:
         """Return the CPU seconds of all its processes."""
