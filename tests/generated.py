@@ -124,6 +124,15 @@ def limits_page() -> str:
         "|---|---|---|---|---|---|",
         *map(_limit_row, FIXED_LIMITS),
         "",
+        "## With several workers",
+        "",
+        "Of `lakelog serve --workers N` each worker has an Nth of what is the machine's, so that",
+        "all of them together use what one broker would, and one at least:",
+        ", ".join(f"`{row.name}`" for row in LIMITS if row.divided) + ".",
+        "Each maintenance process has an Nth of its memory, and 512 MiB at least. What is left is",
+        "of one request, connection, shard or process, or of the whole namespace: each worker has",
+        "it whole.",
+        "",
     ]
     return "\n".join(lines)
 

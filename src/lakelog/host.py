@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import resource
+import signal
 import sys
 import time
 from importlib.metadata import PackageNotFoundError, distribution
@@ -17,6 +18,7 @@ __all__ = [
     "EXIT_INTERRUPTED",
     "THIS_HOST",
     "SystemClock",
+    "die_with_parent",
     "install_command",
     "leave_process",
     "new_id",
@@ -36,6 +38,8 @@ HEAPS_MAX = 4
 
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
 """Of malloc.h."""
+_PR_SET_PDEATHSIG = 1
+"""Of sys/prctl.h."""
 
 
 class SystemClock:
@@ -91,6 +95,17 @@ def _return_memory() -> None:
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, LARGE_PIECE_BYTES)
         mallopt(_M_ARENA_MAX, HEAPS_MAX)
+
+
+def die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when the one that started it is gone, however it ends."""
+    import ctypes  # Few processes need it.
+
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+    if os.getppid() != parent:  # It went before the kernel was told.
+        os._exit(1)
 
 
 def leave_process(code: int) -> NoReturn:

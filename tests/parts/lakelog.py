@@ -1,5 +1,6 @@
 """A real `lakelog serve`: one process on free ports, that can be killed and started again.
 
+With ``workers`` it is a supervisor and so many brokers, of which each can be killed by its number.
 It is started as its users start it, by its command line, and is ready when it says so itself.
 What it keeps is in the store alone, so whoever comes after it on the same URL is the same broker.
 """
@@ -7,13 +8,16 @@ What it keeps is in the store alone, so whoever comes after it on the same URL i
 import contextlib
 import http.client
 import os
+import re
 import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tests.parts.process import LOOPBACK, START_S, Process, free_ports
+from tests.parts.process import LOOPBACK, START_S, Process, free_ports, free_range
+
+_STARTED = re.compile(r"started a worker process=(?P<process>\d+) worker=(?P<worker>\d+)")
 
 
 class Lakelog:
@@ -27,26 +31,39 @@ class Lakelog:
         arguments: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
         module: str = "lakelog",
+        workers: int = 1,
     ):
-        self._listener, self._status = free_ports(2)
+        (self._status,) = free_ports(1)
+        first = free_range(workers)
+        addresses = [f"{LOOPBACK}:{first + worker}" for worker in range(workers)]
         self._process: Process | None = None
         self.env = env
         """Of the next start."""
         self.storage = storage
         self.options = dict(options or {})
-        self.bootstrap = f"{LOOPBACK}:{self._listener}"
+        self.bootstrap = ",".join(addresses)
         self.http = f"{LOOPBACK}:{self._status}"
         self.log = home / "lakelog.log"
         self._argv = [sys.executable, "-m", module, "serve", "--storage", storage]
         for name, value in self.options.items():
             self._argv += ["--store-option", f"{name}={value}"]
-        self._argv += ["--listen", self.bootstrap, "--http", self.http, *arguments]
+        self._argv += ["--listen", addresses[0], "--http", self.http, *arguments]
+        if workers > 1:
+            self._argv += ["--workers", str(workers)]
 
     @property
     def pid(self) -> int:
         """The id of the process, which is also that of its group: whatever it starts is in it."""
         assert self._process is not None, "it does not run"
         return self._process.pid
+
+    def worker_pids(self) -> dict[int, int]:
+        """Return the ids of the processes of its workers, by their numbers."""
+        found: dict[int, int] = {}
+        for line in self.log.read_text(errors="replace").splitlines():
+            if told := _STARTED.search(line):
+                found[int(told["worker"])] = int(told["process"])
+        return found
 
     @property
     def is_running(self) -> bool:
@@ -121,10 +138,13 @@ def running_lakelog(
     options: Mapping[str, str] | None = None,
     arguments: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
+    workers: int = 1,
 ) -> Iterator[Lakelog]:
     """A broker that is ready, gone afterwards; without a URL, on a folder that goes with it."""
     with tempfile.TemporaryDirectory(prefix="lakelog-serve-") as home:
-        broker = Lakelog(Path(home), storage or f"file://{home}/store", options, arguments, env)
+        broker = Lakelog(
+            Path(home), storage or f"file://{home}/store", options, arguments, env, workers=workers
+        )
         try:
             broker.start()
             yield broker

@@ -63,6 +63,14 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
+def free_range(count: int) -> int:
+    """The first of so many such ports that follow each other."""
+    ports = free_ports(count)
+    while ports[-1] - ports[0] != count - 1:
+        ports = [*ports[1:], *free_ports(1)]
+    return ports[0]
+
+
 def _is_taken(port: int) -> bool:
     with socket.socket() as probe:
         try:

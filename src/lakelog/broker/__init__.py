@@ -22,12 +22,13 @@ request_items
 patterns     topics by expression, for members that subscribe so
 offsets_topic, offset_records
              what groups commit, as a topic that tools read
-settings     what a broker can be told; config_table, translating: the same by Kafka's names
+settings     what a broker can be told; config_table, translating: the same by Kafka's names;
+             workers: for several on one machine
 limits       how much of a broker its clients may use; enforced by connection_limits,
              growth_limits, group_memory, fair_scheduler, unread_answers
 """
 
-from lakelog.broker.http import HttpServer
+from lakelog.broker.http import READY, BrokerStatus, HttpServer, Status
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.limits import Limits
 from lakelog.broker.maintenance import (
@@ -37,14 +38,19 @@ from lakelog.broker.maintenance import (
 )
 from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.metrics.gauges import register_gauges
+from lakelog.broker.metrics.merging import merge_pages
+from lakelog.broker.metrics.prometheus import encode_workers
 from lakelog.broker.server import Broker, run_broker
 from lakelog.broker.settings import BrokerSettings, CoordinatorSettings, Listener
 from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.broker.translating import TranslatedLine, Translation, Verdict, translate_kafka_config
+from lakelog.broker.workers import divide_maintenance, divide_settings
 
 __all__ = [
+    "READY",
     "Broker",
     "BrokerSettings",
+    "BrokerStatus",
     "CoordinatorSettings",
     "HttpServer",
     "LaneWriter",
@@ -54,11 +60,16 @@ __all__ = [
     "MaintenanceProcess",
     "MaintenanceSettings",
     "Metrics",
+    "Status",
     "Supervisor",
     "TranslatedLine",
     "Translation",
     "Verdict",
     "awaited",
+    "divide_maintenance",
+    "divide_settings",
+    "encode_workers",
+    "merge_pages",
     "register_gauges",
     "run_broker",
     "translate_kafka_config",

@@ -13,6 +13,7 @@ anything has to go, so that a probe always gets in. Bodies are never read.
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
 from lakelog.broker.limits import HTTP_CONNECTIONS_MAX
 from lakelog.broker.metrics.counters import Metrics
@@ -20,7 +21,7 @@ from lakelog.broker.metrics.prometheus import encode, read_gauges
 from lakelog.broker.supervision import Supervisor
 from lakelog.errors import UnavailableError
 
-__all__ = ["READY", "Health", "HttpServer"]
+__all__ = ["READY", "BrokerStatus", "Health", "HttpServer", "Status"]
 
 REQUEST_BYTES_MAX = 8 << 10
 DEADLINE_S = 5.0
@@ -43,13 +44,42 @@ READY = "ready"
 _PATHS = "/healthz, /readyz, /metrics"
 
 
+class Status(Protocol):
+    """Whose health and metrics are served."""
+
+    async def health(self) -> tuple[bool, str]:
+        """Say whether clients should come, and if not, why."""
+        ...
+
+    async def scrape(self, accept: str) -> tuple[bytes, str]:
+        """Return the metrics in a format that is accepted, and its name."""
+        ...
+
+
+class BrokerStatus:
+    """That of a broker in this process."""
+
+    def __init__(self, metrics: Metrics, ready: Health) -> None:
+        self._metrics, self._ready = metrics, ready
+        self._scraping = asyncio.Lock()
+
+    async def health(self) -> tuple[bool, str]:
+        """Say whether clients should come, and if not, why."""
+        return self._ready()
+
+    async def scrape(self, accept: str) -> tuple[bytes, str]:
+        """Return the metrics in a format that is accepted, and its name."""
+        async with self._scraping:  # One at a time: each costs a thread and its text.
+            readings = await read_gauges(self._metrics)
+            return await asyncio.to_thread(encode, self._metrics, readings, accept)
+
+
 class HttpServer:
-    """Serves one broker's health and metrics. Use it as a context."""
+    """Serves health and metrics. Use it as a context."""
 
     def __init__(
         self,
-        metrics: Metrics,
-        ready: Health,
+        status: Status,
         *,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -57,14 +87,12 @@ class HttpServer:
         tasks: Supervisor | None = None,
     ) -> None:
         self._tasks = tasks or Supervisor()
-        self._metrics = metrics
-        self._ready = ready
+        self._status = status
         self._host, self._port = host, port
         self._deadline_s = deadline_s
         self._server: asyncio.Server | None = None
         self._open: dict[asyncio.Task[None], bool] = {}
         """Whether it has asked for something, by connection, the oldest first."""
-        self._scraping = asyncio.Lock()
 
     async def __aenter__(self) -> "HttpServer":
         try:
@@ -148,13 +176,11 @@ class HttpServer:
     async def _get(self, path: str, accept: str) -> bytes:
         match path:
             case "/healthz" | "/readyz":
-                ok, reason = self._ready()
+                ok, reason = await self._status.health()
                 status = 200 if ok or path == "/healthz" else 503
                 return _response(status, "ok\n" if reason in ("", READY) else f"{reason}\n")
             case "/metrics":
-                async with self._scraping:  # One at a time: each costs a thread and its text.
-                    readings = await read_gauges(self._metrics)
-                    text, kind = await asyncio.to_thread(encode, self._metrics, readings, accept)
+                text, kind = await self._status.scrape(accept)
                 return _response(200, text, kind=kind)
             case _:
                 return _response(404, f"there is {_PATHS}\n")

@@ -49,11 +49,15 @@ class Limit(NamedTuple):
     """From what it keeps the broker, or the other clients."""
     kafka: str = ""
     """Kafka's name for it; nothing: Kafka has none."""
+    divided: bool = False
+    """Whether it is of the machine: of so many workers each has a part."""
 
 
-def _limit(default: int, what: str, *, beyond: str, protects: str, kafka: str = "") -> int:
+def _limit(
+    default: int, what: str, *, beyond: str, protects: str, kafka: str = "", divided: bool = False
+) -> int:
     """Return a field of ``Limits`` that carries its row of the table."""
-    row = {"what": what, "beyond": beyond, "protects": protects, "kafka": kafka}
+    row = {"what": what, "beyond": beyond, "protects": protects, "kafka": kafka, "divided": divided}
     return field(default=default, metadata=row)
 
 
@@ -95,6 +99,7 @@ class Limits:
         " requests that are not whole: then the oldest of them, of the address that has most, is"
         " closed",
         protects="memory, whatever the store does; raise it for many producers on a slow store",
+        divided=True,
     )
     address_percent: int = _limit(
         50,
@@ -121,6 +126,7 @@ class Limits:
         "Bytes of answers that clients have not taken yet; one address may have its part of them.",
         beyond="a fetch asks for less, or waits until there is room; slow readers have a second",
         protects="memory from clients that fetch and do not read",
+        divided=True,
     )
     answer_ms: int = _limit(
         60_000,
@@ -140,6 +146,7 @@ class Limits:
         kafka="max.connections",
         beyond="a new connection is closed at once, and counted",
         protects="memory and open files",
+        divided=True,
     )
     connections_per_address: int = _limit(
         0,
@@ -147,6 +154,7 @@ class Limits:
         kafka="max.connections.per.ip",
         beyond="a new connection is closed at once, and counted",
         protects="connections of other addresses",
+        divided=True,
     )
     connection_rate: int = _limit(
         2_000,
@@ -154,12 +162,14 @@ class Limits:
         kafka="max.connection.creation.rate",
         beyond="a new connection is closed at once, and counted",
         protects="the loop from clients that connect again and again",
+        divided=True,
     )
     address_connection_rate: int = _limit(
         1_000,
         "Connections that one address makes in a second.",
         beyond="a new connection is closed at once, and counted",
         protects="other addresses, which may connect at once",
+        divided=True,
     )
     files_reserved: int = _limit(
         512,
@@ -189,6 +199,7 @@ class Limits:
         " was read from the store.",
         beyond="the oldest are dropped, and read from the store when somebody asks for them",
         protects="memory",
+        divided=True,
     )
     group_offsets_bytes: int = _limit(
         4 << 20,
@@ -217,6 +228,7 @@ class Limits:
         kafka="max.incremental.fetch.session.cache.slots",
         beyond="one that was not used for two minutes is forgotten, or the fetch has no session",
         protects="memory from what each consumer wants",
+        divided=True,
     )
     topics: int = _limit(
         20_000,
@@ -238,6 +250,7 @@ class Limits:
         " request (`auto.create.topics.enable`).",
         beyond="LEADER_NOT_AVAILABLE, on which clients ask again",
         protects="the store from names that a client makes up",
+        divided=True,
     )
     drain_ms: int = _limit(
         30_000,

@@ -1,7 +1,9 @@
 """The command line: arguments -> one function call.
 
 commands    the table of subcommands, each a module that is imported only when it is asked for
-serve       a broker; demo: one on a temporary folder
+serve       a broker; demo: one on a temporary folder; running: from a store to the end of a process
+workers     several brokers on one machine: their supervisor; worker: one of them, worker_link:
+            what the two say to each other
 topic, group
             topics and consumer groups, from storage; tables: rows for people or for programs
 dump        segments printed: every batch and record, or one line per segment

@@ -4,7 +4,9 @@ A log is read with tools and on terminals, and clients choose many of the words 
 is cut at 256 characters, and what a terminal would obey is escaped.
 """
 
+import json
 import sys
+from collections.abc import Callable
 from typing import Any, TextIO
 
 import structlog
@@ -12,7 +14,7 @@ from structlog.typing import EventDict, FilteringBoundLogger, Processor
 
 from lakelog.cli.tables import plain
 
-__all__ = ["FORMATS", "make_log"]
+__all__ = ["FORMATS", "make_log", "make_relay"]
 
 FORMATS = ("text", "json")
 INFO, WARNING = 20, 30
@@ -23,30 +25,51 @@ def make_log(
 ) -> FilteringBoundLogger:
     """Return a log in one of the ``FORMATS``; a quiet one has only what is wrong."""
     out = stream or sys.stderr
-    last: list[Processor] = [
-        structlog.processors.format_exc_info,
-        structlog.processors.JSONRenderer(),
-    ]
-    if format_ == "text":
-        last = [
-            structlog.dev.ConsoleRenderer(
-                colors=out.isatty(),
-                pad_event_to=0,
-                exception_formatter=structlog.dev.plain_traceback,
-            )
-        ]
     log: FilteringBoundLogger = structlog.wrap_logger(
         structlog.WriteLogger(out),
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             _clean,
-            *last,
+            *_last(format_, out),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(WARNING if quiet else INFO),
         cache_logger_on_first_use=True,
     )
     return log
+
+
+def make_relay(format_: str, stream: TextIO | None = None) -> Callable[[int, str], None]:
+    """Return what writes a line of a worker's log, which is JSON, into the one log of all.
+
+    A line that is none comes from an interpreter or a library that ends. It is told as what it is,
+    so that every line of the one log is in its format and says whose it is.
+    """
+    out, log = stream or sys.stderr, make_log(format_, stream)
+    render = _last(format_, out)[-1]
+
+    def relay(worker: int, line: str) -> None:
+        try:
+            fields = json.loads(line)
+        except ValueError:
+            fields = None
+        if isinstance(fields, dict) and "event" in fields:
+            out.write(f"{render(None, '', {**fields, 'worker': worker})!s}\n")
+            out.flush()
+        elif line.strip():
+            log.warning("a worker wrote", worker=worker, line=line)
+
+    return relay
+
+
+def _last(format_: str, out: TextIO) -> list[Processor]:
+    """Return the last steps of a log: fields become a line."""
+    if format_ == "json":
+        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    text = structlog.dev.ConsoleRenderer(
+        colors=out.isatty(), pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
+    )
+    return [text]
 
 
 def _clean(_: Any, __: str, fields: EventDict) -> EventDict:

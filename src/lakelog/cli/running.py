@@ -7,6 +7,10 @@
 
 The HTTP server is there from the first moment to the last, so that whoever asks for health gets an
 answer while the broker starts and while it drains. A second signal ends it without waiting.
+
+A worker is run alike (``worker``), and answers its supervisor instead of HTTP. Both may be sent the
+same signal, as by a terminal or by systemd: a worker heeds SIGTERM, once, and nothing but its
+supervisor hurries it.
 """
 
 import asyncio
@@ -14,7 +18,8 @@ import signal
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, Protocol
 
 import uvloop
 from structlog.typing import FilteringBoundLogger
@@ -22,11 +27,13 @@ from structlog.typing import FilteringBoundLogger
 from lakelog.broker import (
     Broker,
     BrokerSettings,
+    BrokerStatus,
     HttpServer,
     MaintenancePass,
     MaintenanceProcess,
     MaintenanceSettings,
     Metrics,
+    Status,
     Supervisor,
     awaited,
     register_gauges,
@@ -56,7 +63,7 @@ from lakelog.store import (
     working,
 )
 
-__all__ = ["Plan", "Running", "is_here", "open_log", "run_plan"]
+__all__ = ["Plan", "Running", "Watcher", "is_here", "open_log", "run_plan", "until_signal"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,17 +85,33 @@ class Running(NamedTuple):
     http: tuple[str, int] | None
     """Where health and metrics really are."""
 
+    def address(self, plan: Plan) -> str:
+        """Return what clients are told first."""
+        listener = plan.settings.listeners[0]
+        port = listener.advertised_port or next(iter(self.broker.ports.values()))
+        return f"{listener.advertised_host or listener.host}:{port}"
+
+
+class Watcher(Protocol):
+    """A supervisor, as a worker sees it."""
+
+    async def answer(self, status: Status) -> None:
+        """Answer what it asks, for as long as it lives."""
+        ...
+
 
 def is_here(url: str) -> bool:
     """Say whether a store is of this machine: a folder, or memory."""
     return "://" not in url or url.startswith("file:")
 
 
-def open_log(spec: StoreSpec, *, make: bool) -> tuple[Store, Namespace, bool]:
+def open_log(
+    spec: StoreSpec, *, make: bool, rules: Rules | None = None
+) -> tuple[Store, Namespace, bool]:
     """Probe a store, and open the namespace in it; say whether it was made.
 
     In an empty folder, or in memory, a namespace is made unasked. A bucket is shared, and a wrong
-    address is easily typed: there it is made only if ``make`` says so.
+    address is easily typed: there it is made only if ``make`` says so. A new one has ``rules``.
 
     Raises:
         InvalidInputError: the store cannot carry a log.
@@ -105,7 +128,7 @@ def open_log(spec: StoreSpec, *, make: bool) -> tuple[Store, Namespace, bool]:
             raise NotFoundError(
                 f"there is no namespace in {spec.url}: make one with lakelog init {spec.url}"
             ) from None
-        namespace, made = Namespace(id=new_id(), rules=Rules()), True
+        namespace, made = Namespace(id=new_id(), rules=rules or Rules()), True
     if not made:
         run(check_metadata(namespace, kind), working(perform))
     admit_store(spec, store)
@@ -133,8 +156,11 @@ def run_plan(
     log: FilteringBoundLogger,
     *,
     ready: Callable[[Running], Awaitable[None]],
+    link: Watcher | None = None,
 ) -> None:
     """Run a broker until a signal comes; ``ready`` is called when clients may come.
+
+    A worker has a ``link`` to its supervisor.
 
     Raises:
         FencedError: another process has taken its node id.
@@ -142,7 +168,7 @@ def run_plan(
     """
     tune_process()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run(plan, store, log, ready))
+        runner.run(_run(plan, store, log, ready, link))
 
 
 async def _run(
@@ -150,19 +176,21 @@ async def _run(
     store: Store,
     log: FilteringBoundLogger,
     ready: Callable[[Running], Awaitable[None]],
+    link: Watcher | None,
 ) -> None:
-    stop = _signals(log)
+    stop = until_signal(log) if link is None else _until_told(log)
     metrics = Metrics()
     tasks = Supervisor(log, metrics)
     running: list[Broker] = []
     maintaining: list[MaintenanceProcess] = []
+    status = BrokerStatus(metrics, lambda: _health(running, maintaining))
     address: tuple[str, int] | None = None
     async with AsyncExitStack() as stack:
+        if link is not None:
+            tasks.keep("supervisor", partial(link.answer, status))
         if plan.http is not None:
             host, port = plan.http
-            server = HttpServer(
-                metrics, lambda: _health(running, maintaining), host=host, port=port, tasks=tasks
-            )
+            server = HttpServer(status, host=host, port=port, tasks=tasks)
             await stack.enter_async_context(server)
             address = server.address
             log.info("health and metrics", address="{}:{}".format(*address))
@@ -227,7 +255,7 @@ def _tell(log: FilteringBoundLogger, report: MaintenancePass) -> None:
         )
 
 
-def _signals(log: FilteringBoundLogger) -> asyncio.Event:
+def until_signal(log: FilteringBoundLogger) -> asyncio.Event:
     """Return what the first signal sets; the second one ends the process."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
 
@@ -240,4 +268,18 @@ def _signals(log: FilteringBoundLogger) -> asyncio.Event:
 
     for one in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(one, first, one)
+    return stop
+
+
+def _until_told(log: FilteringBoundLogger) -> asyncio.Event:
+    """Return what SIGTERM sets, however often it comes; Ctrl-C is the supervisor's."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+
+    def told() -> None:
+        if not stop.is_set():
+            log.info("asked to stop", signal=signal.SIGTERM.name)
+        stop.set()
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    loop.add_signal_handler(signal.SIGTERM, told)
     return stop

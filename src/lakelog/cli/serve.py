@@ -21,6 +21,9 @@ ETCD_HEARTBEAT_MS = 500
 """Where a beat costs no request to the bucket; a broker that was killed is replaced in seconds."""
 
 PORTS = range(1 << 16)
+WORKERS_MAX = 256
+LANES_OF_A_WORKER = 4
+"""In a new namespace: they share evenly, and still do when some are away."""
 
 
 class _Address(click.ParamType[tuple[str, int]]):
@@ -60,6 +63,15 @@ class _Address(click.ParamType[tuple[str, int]]):
     type=click.IntRange(0),
     help="The broker's id, by Kafka's name.  [default: the one this address had before, or a free "
     "one]",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, WORKERS_MAX),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="How many brokers to run here, one for a core: worker i of them, from 0, has port + i of"
+    " each listener and --node-id + i.",
 )
 @click.option(
     "--rack",
@@ -142,6 +154,7 @@ def serve(
     explain: bool,
     as_json: bool,
     kafka_config: Path | None,
+    workers: int,
     **given: Any,
 ) -> None:
     """Serve Kafka clients from an object store.
@@ -149,11 +162,13 @@ def serve(
     Topics, records and groups are in the storage, and nowhere else, so it can be stopped and
     started on another machine. Brokers on the same storage are a cluster: lakelog cluster brokers
     shows them. On SIGTERM others take over what this one does; it answers the requests it has
-    accepted, and ends.
+    accepted, and ends. One process uses one core: --workers runs several, as a cluster on this
+    machine.
     """
     try:
-        from lakelog.cli.logs import make_log
+        from lakelog.cli.logs import make_log, make_relay
         from lakelog.cli.running import open_log, run_plan
+        from lakelog.cli.workers import divide_plan, run_workers
     except ImportError as error:
         raise click.UsageError(missing(error, "server")) from error
     log = make_log(log_format)
@@ -168,32 +183,53 @@ def serve(
             if ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
         }
         plan = _plan(url, store_options, kafka, chosen, **given)
+        plans = divide_plan(plan, workers)
         for line in kafka.lines:
             log.info("kafka config", line=line.name, became=line.verdict.value, why=line.words)
-        store, namespace, made = open_log(plan.spec, make=make)
-        if made:
-            log.info("made a namespace", storage=url, lanes=namespace.rules.lanes)
+        store, namespace, made = open_log(plan.spec, make=make, rules=_rules(workers))
+        _tell_namespace(log, url, namespace, made=made, workers=workers)
         if plan.keep is None:
             log.info("nothing is sealed here", next="lakelog keep")
 
         async def ready(running: Any) -> None:
-            listener = plan.settings.listeners[0]
-            port = listener.advertised_port or next(iter(running.broker.ports.values()))
-            address = f"{listener.advertised_host or listener.host}:{port}"
             log.info(
                 "ready",
                 storage=store.url,
-                bootstrap=address,
+                bootstrap=running.address(plan),
                 namespace=namespace.id.hex(),
                 node=running.broker.services.cluster.node_id,
             )
 
+    code = 0
     try:
-        run_plan(plan, store, log, ready=ready)
+        if workers > 1:
+            code = run_workers(plans, plan.http, log, make_relay(log_format))
+        else:
+            run_plan(plan, store, log, ready=ready)
     except LakelogError as error:
         click.echo(f"Error: {error}", err=True)
-        leave_process(1)
-    leave_process(0)
+        code = 1
+    leave_process(code)
+
+
+def _rules(workers: int) -> Any:
+    """Return how a namespace is made, if there is none: with lanes for all workers."""
+    from lakelog.model import Rules
+
+    return Rules() if workers == 1 else Rules(lanes=LANES_OF_A_WORKER * workers)
+
+
+def _tell_namespace(log: Any, url: str, namespace: Any, *, made: bool, workers: int) -> None:
+    lanes = namespace.rules.lanes
+    if made:
+        log.info("made a namespace", storage=url, lanes=lanes)
+    if lanes < workers:
+        log.warning(
+            "there are fewer lanes than workers, so that some lead nothing",
+            lanes=lanes,
+            workers=workers,
+            next=f"lakelog cluster lanes {LANES_OF_A_WORKER * workers} --storage {url}",
+        )
 
 
 def _translation(path: Path | None) -> Any:

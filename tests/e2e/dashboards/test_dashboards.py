@@ -36,9 +36,12 @@ def missing(prometheus: Prometheus) -> list[str]:
     return [*panels, *(GROUPS - {row["metric"]["consumergroup"] for row in lags})]
 
 
-def test_every_panel_shows_a_running_broker_and_nothing_alerts() -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_every_panel_shows_a_running_broker_and_nothing_alerts(workers: int) -> None:
+    """Also if it is several workers, whose rows have a label more."""
+    arguments = ("--keep-every", "1", "--init")
     with (
-        running_lakelog(arguments=("--keep-every", "1", "--init")) as broker,
+        running_lakelog(arguments=arguments, workers=workers) as broker,
         running_prometheus(broker.http) as prometheus,
         traffic(broker.bootstrap),
     ):
@@ -49,7 +52,7 @@ def test_every_panel_shows_a_running_broker_and_nothing_alerts() -> None:
         rules = prometheus.get("rules")["groups"]
         states = {rule["name"]: rule["state"] for group in rules for rule in group["rules"]}
         in_time(states == dict.fromkeys(states, "inactive"), states)
-        assert len(states) == 14
+        assert len(states) == 15
         assert all(rule["health"] == "ok" for group in rules for rule in group["rules"])
 
 

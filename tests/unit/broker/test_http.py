@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from lakelog.broker.http import REQUEST_BYTES_MAX, HttpServer
+from lakelog.broker.http import REQUEST_BYTES_MAX, BrokerStatus, HttpServer
 from lakelog.broker.limits import HTTP_CONNECTIONS_MAX
 from lakelog.broker.metrics.counters import Metrics
 from lakelog.errors import UnavailableError
@@ -27,7 +27,8 @@ def served(
     """Run a story against a server of its own."""
 
     async def run() -> None:
-        async with HttpServer(metrics or Metrics(), ready, deadline_s=deadline_s) as server:
+        status = BrokerStatus(metrics or Metrics(), ready)
+        async with HttpServer(status, deadline_s=deadline_s) as server:
 
             async def talk(request: bytes) -> tuple[int, dict[str, str], bytes]:
                 reader, writer = await asyncio.open_connection(*server.address)
@@ -187,7 +188,8 @@ def test_closing_ends_what_is_open() -> None:
 def test_a_port_that_is_taken_is_told() -> None:
     async def story(server: HttpServer, _: Talk) -> None:
         host, port = server.address
+        status = BrokerStatus(Metrics(), lambda: (True, ""))
         with pytest.raises(UnavailableError, match="--http"):
-            await HttpServer(Metrics(), lambda: (True, ""), host=host, port=port).__aenter__()
+            await HttpServer(status, host=host, port=port).__aenter__()
 
     served(story)

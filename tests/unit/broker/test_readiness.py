@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lakelog.broker import (
+    BrokerStatus,
     HttpServer,
     Limits,
     MaintenancePass,
@@ -166,7 +167,7 @@ async def test_what_is_wrong_shows_in_readiness_and_in_health() -> None:
         StoreSpec(url="/nowhere"), MaintenanceSettings(), Metrics(), led=lambda: range(4)
     )
     running: list[Broker] = []
-    async with HttpServer(Metrics(), lambda: _health(running, [keeper])) as server:
+    async with HttpServer(BrokerStatus(Metrics(), lambda: _health(running, [keeper]))) as server:
         assert await get(server.address, "/readyz") == (503, "starting\n")
         assert await get(server.address, "/healthz") == (200, "starting\n")
         async with broker(site) as started:
@@ -197,7 +198,7 @@ async def test_a_bundle_without_an_answer_shows_in_readiness_and_in_its_gauge() 
         metrics = running.services.metrics
         register_gauges(metrics, running.services)
         client = await connect(running)
-        async with HttpServer(metrics, lambda: _health([running], [])) as server:
+        async with HttpServer(BrokerStatus(metrics, lambda: _health([running], []))) as server:
 
             async def waited_s() -> float:
                 _, shown = await get(server.address, "/metrics")

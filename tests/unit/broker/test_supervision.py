@@ -12,7 +12,7 @@ from lakelog.broker.catalog import Catalog
 from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.dispatch import Dispatcher
 from lakelog.broker.handlers import HANDLERS
-from lakelog.broker.http import HttpServer
+from lakelog.broker.http import BrokerStatus, HttpServer
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.ledger import Ledger
 from lakelog.broker.maintenance import (
@@ -364,7 +364,7 @@ def test_a_bug_behind_http_ends_one_answer_and_the_next_is_given() -> None:
                 raise ZeroDivisionError("a bug")
             return True, "ready"
 
-        async with HttpServer(metrics, ready, tasks=tasks) as server:
+        async with HttpServer(BrokerStatus(metrics, ready), tasks=tasks) as server:
             assert await get(server.address) == b""
             assert (await get(server.address)).startswith(b"HTTP/1.1 200")
         assert metrics.task_deaths == {"HTTP": 1}

@@ -9,7 +9,7 @@ topics have no row without a topic here: sums are right without a filter.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from prometheus_client import ProcessCollector
@@ -26,7 +26,7 @@ from lakelog.broker.metrics.counters import Gauge, Histogram, LogRow, Metrics
 from lakelog.broker.turns import in_turns
 from lakelog.store import Usage
 
-__all__ = ["Readings", "encode", "read_gauges"]
+__all__ = ["Readings", "encode", "encode_workers", "read_gauges"]
 
 _QUANTILES = (0.5, 0.75, 0.95, 0.99, 0.999)
 _PROCESS = ProcessCollector(registry=None)
@@ -65,6 +65,30 @@ def encode(metrics: Metrics, readings: Readings, accept: str = "") -> tuple[byte
     """Return everything as text, and of which type it is. May run in a thread."""
     encoder, kind = choose_encoder(accept)
     return encoder(_Scrape([*_families(metrics), *_read(readings)])), kind
+
+
+def encode_workers(
+    serving: Mapping[int, bool], starts: Mapping[int, int], accept: str = ""
+) -> tuple[bytes, str]:
+    """Return what a supervisor says of its workers as text, and of which type it is."""
+    encoder, kind = choose_encoder(accept)
+    families = [
+        _labelled(
+            GaugeMetricFamily,
+            "lakelog_worker_up",
+            "Whether a worker serves.",
+            ("worker",),
+            (((str(worker),), float(up)) for worker, up in serving.items()),
+        ),
+        _labelled(
+            CounterMetricFamily,
+            "lakelog_worker_starts",
+            "How often a worker was started.",
+            ("worker",),
+            (((str(worker),), count) for worker, count in starts.items()),
+        ),
+    ]
+    return encoder(_Scrape(families)), kind
 
 
 def _labelled(
