@@ -112,6 +112,8 @@ cluster: setup ## three real brokers: faults, failing over, restarts, moves, out
 	$(BIN)/python -m benchmarks.cluster_moves
 	$(BIN)/python -m benchmarks.cluster_outage
 	$(BIN)/python -m benchmarks.cluster_distrust
+	$(BIN)/python -m benchmarks.cluster_etcd
+	$(BIN)/python -m benchmarks.cluster
 	$(BIN)/python -m benchmarks.cluster_large
 	LAKELOG_CLIENTS_ON=three $(BIN)/python -m pytest tests/e2e/clients
 
