@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lakelog.host import new_id
@@ -195,8 +202,19 @@ def wait_for_coordinator(cluster: Cluster, topic: str, wire: Wire) -> None:
     a new topic a little later than those who list topics.
     """
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": topic})
+    refused: list[str] = []
+
+    def answers() -> bool:
+        """Kafka may still be electing leaders, and librdkafka hands on that there is none yet."""
+        try:
+            consumer.committed([TopicPartition(topic, 0)], timeout=PATIENCE_S)
+        except KafkaException as error:
+            refused.append(str(error))
+            return False
+        return True
+
     try:
-        consumer.committed([TopicPartition(topic, 0)], timeout=PATIENCE_S)
+        wait_until(answers, lambda: refused[-1])
     finally:
         consumer.close()
     probe = Teller(wire, topic, f"probe-{topic}")

@@ -133,6 +133,16 @@ def try_tools(environment: Environment, home: Path) -> None:
     assert run(environment, "lakelog", "kafka-topics", "--version") == f"{KAFKA_VERSION}\n"
 
 
+def try_etcd(environment: Environment, home: Path) -> None:
+    program = (
+        "from lakelog.errors import UnavailableError\n"
+        "from lakelog.store import EtcdStore, Get\n"
+        "try: EtcdStore('etcd://127.0.0.1:1/nobody/listens').perform(Get('here'))\n"
+        "except UnavailableError as error: print('outcome unknown' in str(error))"
+    )
+    assert run(environment, "python", "-c", program) == "True\n"
+
+
 def try_server(environment: Environment, home: Path) -> None:
     commands, printed = first_screen((ROOT / "README.md").read_text())
     assert commands[0] == "python3 -m venv venv && venv/bin/pip install '.[server]'"
@@ -152,6 +162,7 @@ TYPED = ("hello, lake", "from the console")
 EXTRAS: dict[str, Callable[[Environment, Path], None]] = {
     "": try_base,
     "arrow": try_arrow,
+    "etcd": try_etcd,
     "kafka": try_kafka,
     "server": try_server,
     "spark": try_spark,
