@@ -24,20 +24,17 @@ from dataclasses import replace
 
 from lakelog.coordination.shards import (
     FORMAT,
-    RELEASED,
     SHARDS,
-    SHARDS_MAX,
     BucketGroups,
-    Claim,
     ClaimedShard,
     Groups,
-    Pulse,
+    claim_of,
     shard_of,
     taken_over,
 )
 from lakelog.coordination.values import decode_group
-from lakelog.errors import CorruptError, FencedError, InvalidInputError, NotFoundError
-from lakelog.formats import decode_fields, decoding, number
+from lakelog.errors import CorruptError, InvalidInputError
+from lakelog.formats import decode_fields, decoding
 from lakelog.names import claim_key, group_key, group_prefix
 from lakelog.store import (
     ETCD_BYTES_MAX,
@@ -45,13 +42,9 @@ from lakelog.store import (
     Get,
     Replaced,
     Work,
-    change_cell,
     fetch_many,
-    head,
     list_objects,
-    put_if_match,
     put_together,
-    read_cell,
 )
 
 __all__ = ["GROUP_BYTES_MAX", "KeyedGroups", "decode_claim", "encode_claim", "groups_in"]
@@ -64,58 +57,20 @@ _FIELDS = frozenset({"shard", "shards", "broker", "epoch", "writes"})
 _Changes = tuple[tuple[str, bytes | None], ...]
 
 
-class KeyedGroups:
+class KeyedGroups(Groups):
     """The groups of a namespace, for one broker."""
 
     rewrites = False
     group_bytes_max = GROUP_BYTES_MAX
 
-    def __init__(self, broker: bytes, shards: int = SHARDS) -> None:
-        if len(broker) != 16 or not 1 <= shards <= SHARDS_MAX:
-            what = f"broker {broker.hex()}, {shards} shards"
-            raise InvalidInputError(f"{what}: use an id of 16 bytes, 1 to {SHARDS_MAX} shards")
-        self._broker = broker
-        self.shards = shards
-        """How many a namespace gets that has none yet."""
+    def _key(self, shard: int) -> str:
+        return claim_key(shard)
 
-    def claim(
-        self, shard: int, shards: int | None = None, former: bytes | None = None
-    ) -> Work[ClaimedShard]:
-        """Take a shard over, or make it, and return what is in it.
+    def _encode(self, held: ClaimedShard) -> bytes:
+        return encode_claim(held)
 
-        Raises:
-            FencedError: another took it over at the same time, and was later; or it is not the
-                former owner who has it.
-            UnavailableError: no answer; claim it again.
-            CorruptError, UnsupportedError: it cannot be read; nothing was changed.
-        """
-        key = claim_key(shard)
-
-        def taken(body: bytes | None) -> bytes | None:
-            if body is None:
-                first = Claim(self._broker, 1)
-                return encode_claim(
-                    ClaimedShard(shard=shard, shards=shards or self.shards, claim=first)
-                )
-            now = decode_claim(body, shard)
-            if now.claim.broker == self._broker:
-                return None
-            if former not in (None, now.claim.broker):
-                raise taken_over(key)
-            claim = Claim(self._broker, now.claim.epoch + 1)
-            return encode_claim(replace(now, claim=claim, writes=0))
-
-        def is_mine(body: bytes) -> bool:
-            return decode_claim(body, shard).claim.broker == self._broker
-
-        yield from change_cell(key, taken, is_mine)
-        held = yield from self.read(shard)
-        if held is None or held.claim.broker != self._broker:
-            raise FencedError(f"{key}: another broker took it over just now: start this one again")
-        if shards not in (None, held.shards):
-            what = f"it is one of {held.shards} shards, and not of {shards}"
-            raise CorruptError(what, at=0, where=key)
-        return held
+    def _decode(self, data: bytes, shard: int) -> ClaimedShard:
+        return decode_claim(data, shard)
 
     def save(self, held: ClaimedShard, changed: Mapping[str, bytes | None]) -> Work[ClaimedShard]:
         """Store the groups that have changed, None for one that is gone.
@@ -143,29 +98,6 @@ class KeyedGroups:
             now = replace(now, writes=found.writes, etag=found.etag)
         return replace(held.changed(changed), writes=now.writes, etag=now.etag)
 
-    def release(self, held: ClaimedShard) -> Work[None]:
-        """Give a shard up, so that whoever should own it may take it at once.
-
-        Raises:
-            FencedError: another broker has the claim already.
-            UnavailableError: no answer; it may be released. Release it again.
-        """
-        key = claim_key(held.shard)
-        given_up = replace(held, writes=held.writes + 1, claim=Claim(RELEASED, held.claim.epoch))
-        body = encode_claim(given_up)
-        if isinstance((yield from put_if_match(key, body, held.etag)), Replaced):
-            return
-        found = yield from read_cell(key)
-        if found is None or found.body != body:
-            raise taken_over(key)
-
-    def holder(self, shard: int) -> Work[ClaimedShard | None]:
-        """Return whose a shard is, without what is in it; None: it was never claimed."""
-        found = yield from read_cell(claim_key(shard))
-        if found is None:
-            return None
-        return replace(decode_claim(found.body, shard), etag=found.info.etag)
-
     def read(self, shard: int) -> Work[ClaimedShard | None]:
         """Return a shard as it is stored, whoever has it; None: it was never claimed.
 
@@ -187,44 +119,11 @@ class KeyedGroups:
                 groups[name] = one.body
         return replace(held, groups=groups)
 
-    def read_again(self, known: ClaimedShard) -> Work[ClaimedShard | None]:
-        """The same, which costs little if it is still the one that is known."""
-        try:
-            info = yield from head(claim_key(known.shard))
-        except NotFoundError:
-            return None
-        return known if info.etag == known.etag else (yield from self.read(known.shard))
-
-    def look(self, held: ClaimedShard) -> Work[None]:
-        """See whether the claim is still the one that was written last, or the same.
-
-        Raises:
-            FencedError: another broker has the claim; stop.
-        """
-        found = yield from self.holder(held.shard)
-        if found is None or found.claim != held.claim:
-            raise taken_over(claim_key(held.shard))
-
-    def beat(self, where: str, since_ms: int) -> Work[None]:
-        """Give no sign of life: nobody looks for one."""
-        del where, since_ms
-        yield from ()
-
-    def leave(self) -> Work[None]:
-        """There is nothing to take away."""
-        yield from ()
-
-    def pulse(self, broker: bytes) -> Work[Pulse | None]:
-        """Return the last sign of life of a broker of version 0.1.0: there is none."""
-        del broker
-        yield from ()
-        return None
-
 
 def groups_in(metadata: str, broker: bytes, shards: int = SHARDS) -> Groups:
     """Return where one broker keeps groups, by what a namespace says of its metadata."""
-    kept: Groups = (BucketGroups if metadata == "bucket" else KeyedGroups)(broker, shards)
-    return kept
+    kind = BucketGroups if metadata == "bucket" else KeyedGroups
+    return kind(broker, shards)
 
 
 def _parts(shard: int, changed: Mapping[str, bytes | None]) -> Iterator[_Changes]:
@@ -270,13 +169,4 @@ def decode_claim(data: bytes, shard: int) -> ClaimedShard:
     where = claim_key(shard)
     with decoding("claim", where):
         fields = decode_fields(data, format_=FORMAT, where=where, known=_FIELDS)
-        held = ClaimedShard(
-            shard=number(fields["shard"]),
-            shards=number(fields["shards"]),
-            claim=Claim(bytes.fromhex(fields["broker"]), number(fields["epoch"])),
-            writes=number(fields["writes"]),
-        )
-    if held.shard != shard or not shard < held.shards <= SHARDS_MAX or len(held.claim.broker) != 16:
-        what = f"it is shard {held.shard} of {held.shards}, of {held.claim.broker.hex()!r}"
-        raise CorruptError(what, at=0, where=where)
-    return held
+        return claim_of(fields, shard, where)

@@ -34,9 +34,10 @@ gone, and never comes back, because no two cells of a shard have the same epoch 
 """
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from crc32c import crc32c
 
@@ -56,6 +57,7 @@ __all__ = [
     "ClaimedShard",
     "Groups",
     "Pulse",
+    "claim_of",
     "decode_shard",
     "shard_of",
     "taken_over",
@@ -125,64 +127,16 @@ def shard_of(group_id: str, shards: int) -> int:
     return crc32c(group_id.encode(errors="surrogatepass")) % shards
 
 
-class Groups(Protocol):
-    """Where one broker keeps groups: in the bucket, or in etcd (``keyed_groups``)."""
+class Groups(ABC):
+    """Where one broker keeps groups: in the bucket, or in etcd (``keyed_groups``).
 
-    shards: int
-    """How many a namespace gets that has none yet."""
+    What is so of both is here: a cell for each shard says who may write it.
+    """
+
     rewrites: bool
     """Whether a save writes the whole shard."""
     group_bytes_max: int
     """Of one group: no larger one can be saved."""
-
-    def claim(
-        self, shard: int, shards: int | None = None, former: bytes | None = None
-    ) -> Work[ClaimedShard]:
-        """Take a shard over, or make it, and return what is in it."""
-        ...
-
-    def save(self, held: ClaimedShard, changed: Mapping[str, bytes | None]) -> Work[ClaimedShard]:
-        """Store the groups that have changed, None for one that is gone."""
-        ...
-
-    def release(self, held: ClaimedShard) -> Work[None]:
-        """Give a shard up."""
-        ...
-
-    def holder(self, shard: int) -> Work[ClaimedShard | None]:
-        """Return whose a shard is, at least; None: it was never claimed."""
-        ...
-
-    def read(self, shard: int) -> Work[ClaimedShard | None]:
-        """Return a shard as it is stored, whoever has it; None: it was never claimed."""
-        ...
-
-    def read_again(self, known: ClaimedShard) -> Work[ClaimedShard | None]:
-        """The same, which costs little if it is still the one that is known."""
-        ...
-
-    def look(self, held: ClaimedShard) -> Work[None]:
-        """See whether the claim is still held."""
-        ...
-
-    def beat(self, where: str, since_ms: int) -> Work[None]:
-        """Give a sign of life, for brokers of version 0.1.0."""
-        ...
-
-    def leave(self) -> Work[None]:
-        """Take it away."""
-        ...
-
-    def pulse(self, broker: bytes) -> Work[Pulse | None]:
-        """Return the last sign of life of a broker; None: it has gone."""
-        ...
-
-
-class BucketGroups:
-    """The groups of a namespace, for one broker."""
-
-    rewrites = True
-    group_bytes_max = SHARD_BYTES_MAX
 
     def __init__(self, broker: bytes, shards: int = SHARDS) -> None:
         if len(broker) != 16 or not 1 <= shards <= SHARDS_MAX:
@@ -191,7 +145,32 @@ class BucketGroups:
         self._broker = broker
         self.shards = shards
         """How many a namespace gets that has none yet."""
-        self._beats = 0
+
+    @abstractmethod
+    def _key(self, shard: int) -> str:
+        """Return the key of the cell that says whose a shard is."""
+
+    @abstractmethod
+    def _encode(self, held: ClaimedShard) -> bytes:
+        """Return that cell."""
+
+    @abstractmethod
+    def _decode(self, data: bytes, shard: int) -> ClaimedShard:
+        """Return what that cell says."""
+
+    @abstractmethod
+    def read(self, shard: int) -> Work[ClaimedShard | None]:
+        """Return a shard as it is stored, whoever has it; None: it was never claimed."""
+
+    @abstractmethod
+    def save(self, held: ClaimedShard, changed: Mapping[str, bytes | None]) -> Work[ClaimedShard]:
+        """Store the groups that have changed, None for one that is gone.
+
+        Raises:
+            FencedError: another broker has the claim; stop.
+            UnavailableError: no answer; it may be stored. Save the same again, and nothing else.
+            InvalidInputError: it would be too large to be read again; nothing was stored.
+        """
 
     def claim(
         self, shard: int, shards: int | None = None, former: bytes | None = None
@@ -207,43 +186,134 @@ class BucketGroups:
             UnavailableError: no answer; claim it again.
             CorruptError, UnsupportedError: it cannot be read; nothing was changed.
         """
-        key = group_shard_key(shard)
+        key = self._key(shard)
         dead: list[bytes] = []
 
         def taken(body: bytes | None) -> bytes | None:
             if body is None:
                 first = Claim(self._broker, 1)
-                return _encode(ClaimedShard(shard=shard, shards=shards or self.shards, claim=first))
-            now = decode_shard(body, shard)
+                made = ClaimedShard(shard=shard, shards=shards or self.shards, claim=first)
+                return self._encode(made)
+            now = self._decode(body, shard)
             if now.claim.broker == self._broker:
                 return None
             if former not in (None, now.claim.broker):
                 raise taken_over(key)
             dead[:] = [now.claim.broker]
             claim = Claim(self._broker, now.claim.epoch + 1)
-            return _encode(replace(now, claim=claim, writes=0))
+            return self._encode(replace(now, claim=claim, writes=0))
 
         def is_mine(body: bytes) -> bool:
-            return decode_shard(body, shard).claim.broker == self._broker
+            return self._decode(body, shard).claim.broker == self._broker
 
         yield from change_cell(key, taken, is_mine)
         held = yield from self.read(shard)
         if held is None or held.claim.broker != self._broker:
             raise FencedError(f"{key}: another broker took it over just now: start this one again")
         if shard == 0 and dead:
-            # If it lives it gives another sign of it soon; if not, nobody else would tidy up.
-            yield from delete(pulse_key(dead[0]))
+            yield from self._tidy_up(dead[0])
         if shards not in (None, held.shards):
             what = f"it is one of {held.shards} shards, and not of {shards}"
             raise CorruptError(what, at=0, where=key)
         return held
 
-    def save(self, held: ClaimedShard, changed: Mapping[str, bytes | None]) -> Work[ClaimedShard]:
-        """Store the groups that have changed, None for one that is gone, with one put.
+    def release(self, held: ClaimedShard) -> Work[None]:
+        """Give a shard up, so that whoever should own it may take it at once.
+
+        Raises:
+            FencedError: another broker has the claim already.
+            UnavailableError: no answer; it may be released. Release it again.
+        """
+        key = self._key(held.shard)
+        given_up = replace(held.changed({}), claim=Claim(RELEASED, held.claim.epoch))
+        body = self._encode(given_up)
+        if isinstance((yield from put_if_match(key, body, held.etag)), Replaced):
+            return
+        found = yield from read_cell(key)
+        if found is None or found.body != body:
+            raise taken_over(key)
+
+    def holder(self, shard: int) -> Work[ClaimedShard | None]:
+        """Return whose a shard is, as its cell says; None: it was never claimed."""
+        found = yield from read_cell(self._key(shard))
+        if found is None:
+            return None
+        return replace(self._decode(found.body, shard), etag=found.info.etag)
+
+    def read_again(self, known: ClaimedShard) -> Work[ClaimedShard | None]:
+        """Return a shard as it is stored, which costs little if it is the one that is known."""
+        try:
+            info = yield from head(self._key(known.shard))
+        except NotFoundError:
+            return None
+        return known if info.etag == known.etag else (yield from self.read(known.shard))
+
+    def look(self, held: ClaimedShard) -> Work[None]:
+        """See whether the cell is still the one that was written last, or one of this claim.
 
         Raises:
             FencedError: another broker has the claim; stop.
-            UnavailableError: no answer; it may be stored. Save the same again, and nothing else.
+        """
+        key = self._key(held.shard)
+        try:
+            info = yield from head(key)
+        except NotFoundError as error:
+            raise taken_over(key) from error
+        if info.etag == held.etag:
+            return
+        # A save of this owner may have landed meanwhile: whose it is stands in the cell.
+        found = yield from self.holder(held.shard)
+        if found is None or found.claim != held.claim:
+            raise taken_over(key)
+
+    # ------------------------------------------------------------------------ signs of life
+
+    def beat(self, where: str, since_ms: int) -> Work[None]:
+        """Give a sign of life, if anybody looks for one."""
+        del where, since_ms
+        yield from ()
+
+    def leave(self) -> Work[None]:
+        """Say that this broker has gone: nobody needs to wait until that is clear."""
+        yield from ()
+
+    def pulse(self, broker: bytes) -> Work[Pulse | None]:
+        """Return the last sign of life of a broker; None: it has gone."""
+        del broker
+        yield from ()
+        return None
+
+    def _tidy_up(self, dead: bytes) -> Work[None]:
+        """Take away what a former owner has left behind."""
+        del dead
+        yield from ()
+
+
+class BucketGroups(Groups):
+    """The groups of a namespace, for one broker."""
+
+    rewrites = True
+    group_bytes_max = SHARD_BYTES_MAX
+    _beats = 0
+
+    def _key(self, shard: int) -> str:
+        return group_shard_key(shard)
+
+    def _encode(self, held: ClaimedShard) -> bytes:
+        return _encode(held)
+
+    def _decode(self, data: bytes, shard: int) -> ClaimedShard:
+        return decode_shard(data, shard)
+
+    def read(self, shard: int) -> Work[ClaimedShard | None]:
+        """Return a shard as it is stored: its cell says all of it."""
+        return self.holder(shard)
+
+    def save(self, held: ClaimedShard, changed: Mapping[str, bytes | None]) -> Work[ClaimedShard]:
+        """Store the groups that have changed, with one put.
+
+        Raises:
+            FencedError: another broker has the claim; stop.
             InvalidInputError: it would be too large to be read again; nothing was stored.
         """
         key = group_shard_key(held.shard)
@@ -259,59 +329,6 @@ class BucketGroups:
         if found is None or found.body != body:
             raise taken_over(key)
         return replace(after, etag=found.info.etag)
-
-    def release(self, held: ClaimedShard) -> Work[None]:
-        """Give a shard up, so that whoever should own it may take it at once.
-
-        Raises:
-            FencedError: another broker has the claim already.
-            UnavailableError: no answer; it may be released. Release it again.
-        """
-        key = group_shard_key(held.shard)
-        given_up = replace(held.changed({}), claim=Claim(RELEASED, held.claim.epoch))
-        body = _encode(given_up)
-        if isinstance((yield from put_if_match(key, body, held.etag)), Replaced):
-            return
-        found = yield from read_cell(key)
-        if found is None or found.body != body:
-            raise taken_over(key)
-
-    def holder(self, shard: int) -> Work[ClaimedShard | None]:
-        """Return whose a shard is; None: it was never claimed."""
-        return self.read(shard)
-
-    def read(self, shard: int) -> Work[ClaimedShard | None]:
-        """Return a shard as it is stored, whoever has it; None: it was never claimed."""
-        found = yield from read_cell(group_shard_key(shard))
-        if found is None:
-            return None
-        return replace(decode_shard(found.body, shard), etag=found.info.etag)
-
-    def read_again(self, known: ClaimedShard) -> Work[ClaimedShard | None]:
-        """The same, which costs little if it is still the one that is known."""
-        try:
-            info = yield from head(group_shard_key(known.shard))
-        except NotFoundError:
-            return None
-        return known if info.etag == known.etag else (yield from self.read(known.shard))
-
-    def look(self, held: ClaimedShard) -> Work[None]:
-        """See whether the cell is still the one that was written last, or one of this claim.
-
-        Raises:
-            FencedError: another broker has the claim; stop.
-        """
-        key = group_shard_key(held.shard)
-        try:
-            info = yield from head(key)
-        except NotFoundError as error:
-            raise taken_over(key) from error
-        if info.etag == held.etag:
-            return
-        # A save of this owner may have landed meanwhile: whose it is stands in the cell.
-        found = yield from read_cell(key)
-        if found is None or decode_shard(found.body, held.shard).claim != held.claim:
-            raise taken_over(key)
 
     def beat(self, where: str, since_ms: int) -> Work[None]:
         """Give a sign of life."""
@@ -345,6 +362,10 @@ class BucketGroups:
             since_ms = number(fields["since_ms"])
             return Pulse(found.info.etag, str(fields["where"]), since_ms, found.info.modified_ms)
 
+    def _tidy_up(self, dead: bytes) -> Work[None]:
+        # If it lives it gives another sign of it soon; if not, nobody else would tidy up.
+        yield from delete(pulse_key(dead))
+
 
 def taken_over(key: str) -> FencedError:
     """Return what a broker is told that has lost a shard."""
@@ -360,6 +381,25 @@ def _encode(held: ClaimedShard) -> bytes:
     return b"".join((start.encode(), b",\n".join(held.groups.values()), b"]}"))
 
 
+def claim_of(fields: Mapping[str, Any], shard: int, where: str) -> ClaimedShard:
+    """Return whose a shard is, by the fields of its cell.
+
+    Raises:
+        CorruptError: it is the cell of another shard, or of nobody.
+    """
+    broker = bytes.fromhex(fields["broker"])
+    held = ClaimedShard(
+        shard=number(fields["shard"]),
+        shards=number(fields["shards"]),
+        claim=Claim(broker, number(fields["epoch"])),
+        writes=number(fields["writes"]),
+    )
+    if held.shard != shard or not shard < held.shards <= SHARDS_MAX or len(broker) != 16:
+        what = f"it is shard {held.shard} of {held.shards}, of {broker.hex()!r}"
+        raise CorruptError(what, at=0, where=where)
+    return held
+
+
 def decode_shard(data: bytes, shard: int) -> ClaimedShard:
     """Return a shard of groups; its etag is not in it.
 
@@ -370,16 +410,8 @@ def decode_shard(data: bytes, shard: int) -> ClaimedShard:
     where = group_shard_key(shard)
     with decoding("shard", where):
         fields = decode_fields(data, format_=FORMAT, where=where, known=_SHARD_FIELDS)
-        held = ClaimedShard(
-            shard=number(fields["shard"]),
-            shards=number(fields["shards"]),
-            claim=Claim(bytes.fromhex(fields["broker"]), number(fields["epoch"])),
-            writes=number(fields["writes"]),
-        )
+        held = claim_of(fields, shard, where)
         groups = [build_group(one, where) for one in fields["groups"]]
-    if held.shard != shard or not shard < held.shards <= SHARDS_MAX or len(held.claim.broker) != 16:
-        what = f"it is shard {held.shard} of {held.shards}, of {held.claim.broker.hex()!r}"
-        raise CorruptError(what, at=0, where=where)
     names = {group.id for group in groups}
     if len(names) != len(groups) or any(shard_of(name, held.shards) != shard for name in names):
         what = "it has a group twice, or one of another shard"
