@@ -1,13 +1,12 @@
 """A real etcd: what is so of a store of cells in memory is so of one in etcd."""
 
 import asyncio
-import contextlib
 import itertools
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from lakelog.errors import InvalidInputError, NotFoundError, UnavailableError
+from lakelog.errors import NotFoundError, UnavailableError
 from lakelog.names import METADATA_KEY
 from lakelog.store import (
     Changed,
@@ -22,7 +21,6 @@ from lakelog.store import (
     PutIfMatch,
     PutTogether,
     Replaced,
-    retrying,
 )
 from tests.parts.etcd import Etcd, running_etcd
 from tests.unit.coordination import test_groups, test_membership
@@ -162,70 +160,3 @@ def test_one_that_was_emptied_does_not_say_that_nobody_is_there(store: EtcdStore
     EtcdStore(store.url).perform(Delete(METADATA_KEY))
     with pytest.raises(UnavailableError):
         store.perform(ListPage("a/"))
-
-
-# ---------------------------------------------------------------------------- servers
-
-
-def test_with_one_of_three_servers_gone_it_goes_on() -> None:
-    with running_etcd(3) as etcd:
-        store = new_store(etcd)
-        for at in range(3):
-            etcd.servers[at].kill()
-            answered = 0
-            for number in range(5):
-                with contextlib.suppress(UnavailableError):
-                    store.perform(PutIfAbsent(f"{at}/{number}", b""))
-                    answered += 1
-            assert answered >= 2, "a server is asked that is there"
-            etcd.start(at)
-
-
-def test_what_a_server_does_not_answer_is_unknown() -> None:
-    with running_etcd(1) as etcd:
-        store = new_store(etcd)
-        etcd.stop()
-        with pytest.raises(UnavailableError, match="outcome unknown"):
-            store.perform(PutIfAbsent("a", b"1"))
-        etcd.start()
-        retrying(store.perform)(ListPage("a/"))
-        assert isinstance(store.perform(PutIfAbsent("a", b"1")), Created | Exists)
-
-
-def test_users_and_passwords() -> None:
-    with running_etcd(1) as etcd:
-        for command in (
-            "user add root:secret", "role add root", "user grant-role root root",
-            "user add lake:word", "role add lake",
-            "role grant-permission lake readwrite --prefix=true prod/",
-            "user grant-role lake lake", "auth enable",
-        ):  # fmt: skip
-            etcd.ctl(*command.split())
-        with pytest.raises(InvalidInputError, match="user and password"):
-            EtcdStore(etcd.url("prod")).perform(Get("a"))
-        store = EtcdStore(etcd.url("prod"), {"user": "lake", "password": "word"})
-        store.perform(PutIfAbsent(METADATA_KEY, b"{}"))
-        assert isinstance(store.perform(PutIfAbsent("a", b"1")), Created)
-        elsewhere = EtcdStore(etcd.url("other"), {"user": "lake", "password": "word"})
-        with pytest.raises(InvalidInputError, match="may do in this folder"):
-            elsewhere.perform(PutIfAbsent(METADATA_KEY, b"{}"))
-        wrong = EtcdStore(etcd.url("prod"), {"user": "lake", "password": "not it"})
-        with pytest.raises(InvalidInputError, match="user and password"):
-            wrong.perform(Get("a"))
-
-
-@pytest.mark.parametrize(
-    ("url", "options"),
-    [
-        ("etcd://host:2379", {}),
-        ("etcd:///folder", {}),
-        ("etcd://a:1,,b:1/folder", {}),
-        ("etcd://user@a:1/folder", {}),
-        ("etcd://a:1/folder", {"user": "u"}),
-        ("etcd://a:1/folder", {"cert": "c"}),
-        ("etcd://a:1/folder", {"nothing": "c"}),
-    ],
-)
-def test_an_address_or_option_that_is_none_is_refused(url: str, options: dict[str, str]) -> None:
-    with pytest.raises(InvalidInputError):
-        EtcdStore(url, options)
