@@ -13,12 +13,13 @@ refused from one whose answer was lost.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lakelog.errors import InvalidInputError, LakelogError, TooLargeError, UnavailableError
+from lakelog.flows import run, run_async
 
 __all__ = [
     "Answer",
@@ -144,6 +145,22 @@ def check_options(url: str, options: Mapping[str, str]) -> None:
         )
 
 
+class _Call(NamedTuple):
+    """One call of a server."""
+
+    stub: str
+    method: str
+    message: Any
+
+
+_NO_ANSWER = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "UNKNOWN", "INTERNAL")
+"""Another server may have one."""
+
+
+def _failure(error: Any) -> Failure:
+    return Failure(error.code().name, str(error.details() or ""))
+
+
 class Caller:
     """Calls the servers of one etcd."""
 
@@ -158,60 +175,60 @@ class Caller:
 
     def call(self, request: Request) -> Answer | Failure:
         """Perform a transaction and wait for it."""
-        rpc, grpc = _rpc()
-        for is_last in (False, True):
-            try:
-                if self._options.get("user") and not self._token:
-                    asked = self._authentication(rpc)
-                    channel = self._channel(grpc)
-                    self._token = rpc.AuthStub(channel).Authenticate(asked, timeout=CALL_S).token
-                stub = rpc.KVStub(self._channel(grpc))
-                made = stub.Txn(_encode(rpc, request), timeout=CALL_S, metadata=self._metadata())
-            except grpc.RpcError as error:
-                if (failure := self._failed(error, is_last=is_last)) is not None:
-                    return failure
-            else:
-                return _decode(made)
-        raise AssertionError
+        return run(self._calls(request), self._perform)
 
     async def call_async(self, request: Request) -> Answer | Failure:
         """Perform a transaction on the running loop."""
+        return await run_async(self._calls(request), self._perform_async)
+
+    def _calls(self, request: Request) -> Generator[_Call, Any, Answer | Failure]:
+        """Ask for a token if there is to be one, and for the transaction; again if the token has
+        run out.
+        """
+        rpc, _ = _rpc()
+        answer: Any = None
+        for _ in range(2):
+            if self._options.get("user") and not self._token:
+                answer = yield _Call("AuthStub", "Authenticate", self._authentication(rpc))
+                if isinstance(answer, Failure):
+                    break
+                self._token = answer.token
+            answer = yield _Call("KVStub", "Txn", _encode(rpc, request))
+            if not isinstance(answer, Failure):
+                return _decode(answer)
+            if answer.code != "UNAUTHENTICATED" or not self._token:
+                break
+            self._token = ""
+        failure: Failure = answer
+        if failure.code in _NO_ANSWER:
+            self._at = (self._at + 1) % len(self._endpoints)
+        return failure
+
+    def _perform(self, call: _Call) -> Any:
         rpc, grpc = _rpc()
-        for is_last in (False, True):
-            try:
-                if self._options.get("user") and not self._token:
-                    asked = self._authentication(rpc)
-                    channel = self._async_channel(grpc)
-                    answer = await rpc.AuthStub(channel).Authenticate(asked, timeout=CALL_S)
-                    self._token = answer.token
-                stub = rpc.KVStub(self._async_channel(grpc))
-                made = await stub.Txn(
-                    _encode(rpc, request), timeout=CALL_S, metadata=self._metadata()
-                )
-            except grpc.RpcError as error:
-                if (failure := self._failed(error, is_last=is_last)) is not None:
-                    return failure
-            else:
-                return _decode(made)
-        raise AssertionError
+        stub = getattr(rpc, call.stub)(self._channel(grpc))
+        try:
+            return getattr(stub, call.method)(
+                call.message, timeout=CALL_S, metadata=self._metadata()
+            )
+        except grpc.RpcError as error:
+            return _failure(error)
+
+    async def _perform_async(self, call: _Call) -> Any:
+        rpc, grpc = _rpc()
+        stub = getattr(rpc, call.stub)(self._async_channel(grpc))
+        try:
+            return await getattr(stub, call.method)(
+                call.message, timeout=CALL_S, metadata=self._metadata()
+            )
+        except grpc.RpcError as error:
+            return _failure(error)
 
     async def close(self) -> None:
         """Close the channels of the running loop."""
         channels, self._async_channels = self._async_channels, {}
         for one in channels.values():
             await one.close()
-
-    def _failed(self, error: Any, *, is_last: bool) -> Failure | None:
-        """Return what has happened; None: another token may do. The next call asks another server,
-        if this one did not answer.
-        """
-        code, details = error.code().name, str(error.details() or "")
-        if code == "UNAUTHENTICATED" and self._token and not is_last:
-            self._token = ""
-            return None
-        if code in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "UNKNOWN", "INTERNAL"):
-            self._at = (self._at + 1) % len(self._endpoints)
-        return Failure(code, details)
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:
         return (("token", self._token),) if self._token else ()
