@@ -13,6 +13,8 @@
     _lakelog/groups/{shard:02}                     cell: consumer groups, and who coordinates them
     _lakelog/groups/{shard:02}/claim               with etcd, in its place: who coordinates them
     _lakelog/groups/{shard:02}/{hash}              and one consumer group
+    _lakelog/groups/{move}-{shard:02}...           the same, after all of them were moved
+    _lakelog/mirror/{move}/{shard:02}              cell: groups that are in etcd, as they were
     _lakelog/metadata.json                         in etcd: which namespace it is of
     _lakelog/brokers/{node}/beat                   cell: the heartbeat of a broker
     _lakelog/brokers/{node}/member                 cell: its state, addresses and lanes
@@ -44,6 +46,7 @@ __all__ = [
     "LANES_MAX",
     "LANES_PREFIX",
     "METADATA_KEY",
+    "MIRROR_PREFIX",
     "PIPELINE_KEY",
     "RESERVED",
     "STAGED_PREFIX",
@@ -67,6 +70,7 @@ __all__ = [
     "lane_prefix",
     "manifest_key",
     "member_key",
+    "mirror_key",
     "node_of",
     "page_stem",
     "partition_prefix",
@@ -74,6 +78,7 @@ __all__ = [
     "pulse_key",
     "segment_stem",
     "seq_of",
+    "shard_named",
     "staged_key",
     "staged_of",
     "tail_key",
@@ -90,6 +95,7 @@ STAGED_PREFIX = "_lakelog/staged/"
 COMMITS_PREFIX = "_lakelog/commits/"
 TIME_PREFIX = "_lakelog/time/"
 GROUPS_PREFIX = "_lakelog/groups/"
+MIRROR_PREFIX = "_lakelog/mirror/"
 METADATA_KEY = "_lakelog/metadata.json"
 BROKERS_PREFIX = "_lakelog/brokers/"
 LANES_MAX = 1024
@@ -108,6 +114,7 @@ _STAGED = re.compile(
     + r"([0-9a-f]{32})/(?:identity|plan(?:-\d{5})?|(\d{4})/\d{6,10}\.batches)"
 )
 _COMMIT = re.compile(re.escape(COMMITS_PREFIX) + r"([0-9a-f]{32})/(\d{20})")
+_SHARD = re.compile(re.escape(GROUPS_PREFIX) + r"(?:([1-9]\d*)-)?(\d\d)(?:/([0-9a-z]+))?")
 _MEMBER = re.compile(re.escape(BROKERS_PREFIX) + r"(0|[1-9]\d{0,9})/(beat|member)")
 _SEQ = re.compile(r"(\d{20})\.(bundle|checkpoint)")
 
@@ -202,23 +209,34 @@ def commit_of(key: str) -> tuple[bytes, int] | None:
     return (bytes.fromhex(found[1]), int(found[2])) if found else None
 
 
-def group_shard_key(shard: int) -> str:
-    return f"{GROUPS_PREFIX}{shard:02}"
+def group_shard_key(shard: int, move: int = 0) -> str:
+    """All shards have other names after they were moved: nobody mistakes the old for the new."""
+    return f"{GROUPS_PREFIX}{move}-{shard:02}" if move else f"{GROUPS_PREFIX}{shard:02}"
 
 
-def group_prefix(shard: int) -> str:
+def group_prefix(shard: int, move: int = 0) -> str:
     """Below which the groups of a shard are, where each has a key."""
-    return f"{GROUPS_PREFIX}{shard:02}/"
+    return f"{group_shard_key(shard, move)}/"
 
 
-def claim_key(shard: int) -> str:
-    return f"{group_prefix(shard)}claim"
+def claim_key(shard: int, move: int = 0) -> str:
+    return f"{group_prefix(shard, move)}claim"
 
 
-def group_key(shard: int, group_id: str) -> str:
+def group_key(shard: int, group_id: str, move: int = 0) -> str:
     """A group may have any name; what is hashed is short, and plain."""
     name = hashlib.sha256(group_id.encode(errors="surrogatepass")).hexdigest()
-    return f"{group_prefix(shard)}{name[:32]}"
+    return f"{group_prefix(shard, move)}{name[:32]}"
+
+
+def shard_named(key: str) -> tuple[int, int, str] | None:
+    """Return the move and the shard that a key is of, and what it is there; None: of none."""
+    found = _SHARD.fullmatch(key)
+    return (int(found[1] or 0), int(found[2]), found[3] or "") if found else None
+
+
+def mirror_key(shard: int, move: int = 0) -> str:
+    return f"{MIRROR_PREFIX}{move}/{shard:02}"
 
 
 def pulse_key(broker: bytes) -> str:

@@ -18,7 +18,8 @@ from typing import TypeVar
 
 from lakelog.coordination.claiming import Claiming, Verdict
 from lakelog.coordination.node import Node
-from lakelog.coordination.shards import RELEASED, ClaimedShard, Groups
+from lakelog.coordination.shards import RELEASED, ClaimedShard
+from lakelog.coordination.stored_groups import Groups
 from lakelog.errors import FencedError, LakelogError
 from lakelog.ports import Clock
 from lakelog.store import Work

@@ -75,6 +75,8 @@ class Member:
     """The address for clients of each listener, ``host:port``, by the listener's name."""
     rack: str | None = None
     version: str = ""
+    knows_etcd: bool = False
+    """Whether it was told of an etcd, where members and groups may be moved to."""
     epochs: Mapping[int, int] = field(default_factory=dict)
     """The lanes that it leads, and the leader epoch of each."""
     past: Mapping[int, int] = field(default_factory=dict)
@@ -123,6 +125,7 @@ def encode_member(member: Member) -> bytes:
         epochs=dict(sorted(member.epochs.items())),
         past=dict(sorted(member.past.items())),
         hint=member.hint,
+        **({"etcd": True} if member.knows_etcd else {}),
     )
 
 
@@ -146,6 +149,7 @@ def decode_member(data: bytes, node: int) -> Member:
             epochs=_epochs(fields["epochs"]),
             past=_epochs(fields["past"]),
             hint=_text(fields["hint"]),
+            knows_etcd=fields.get("etcd", False) is True,
         )
 
 

@@ -18,7 +18,8 @@ from lakelog.coordination.liveness import DEAD_AFTER
 from lakelog.coordination.members import Member, State
 from lakelog.coordination.membership import View, read_members
 from lakelog.coordination.placement import owners_of
-from lakelog.coordination.shards import RELEASED, SHARDS, ClaimedShard, Groups
+from lakelog.coordination.shards import RELEASED, SHARDS, ClaimedShard
+from lakelog.coordination.stored_groups import Groups
 from lakelog.errors import LakelogError
 from lakelog.names import BROKERS_PREFIX, node_of
 from lakelog.store import Work, head, list_objects, together

@@ -117,6 +117,7 @@ class Shards:
     """A unit: the shards of groups that there are."""
 
     numbers: tuple[int, ...]
+    move: int
 
     @property
     def size(self) -> int:
@@ -132,10 +133,10 @@ def check_shards(unit: Shards) -> Work[Result]:
     damage, missing = FindingCollector(), FindingCollector()
     counts: dict[int, int] = {}
     for number in unit.numbers:
-        key = group_shard_key(number)
+        key = group_shard_key(number, unit.move)
         try:
             found = yield from ask(Get(key, CELL_BYTES_MAX))
-            counts[number] = decode_shard(found.body, number).shards
+            counts[number] = decode_shard(found.body, number, key).shards
         except NotFoundError:
             damage.add(key, "it was there a moment ago: restore it")
         except (CorruptError, UnsupportedError) as error:
@@ -144,13 +145,13 @@ def check_shards(unit: Shards) -> Work[Result]:
     for number, count in counts.items():
         if count != most or 2 * times <= len(counts):
             damage.add(
-                group_shard_key(number),
+                group_shard_key(number, unit.move),
                 f"it is one of {count} shards, and of {most} by what others say",
             )
     for number in range(most):
         if number not in unit.numbers:
             missing.add(
-                group_shard_key(number),
+                group_shard_key(number, unit.move),
                 "no broker has made it, or it is lost with the offsets of its groups",
             )
     subject = Subject(GROUPS_PREFIX.rstrip("/"), -1, 0, GROUPS_PREFIX.rstrip("/"))

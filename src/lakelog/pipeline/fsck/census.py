@@ -18,10 +18,12 @@ from lakelog.names import (
     BROKERS_PREFIX,
     CLUSTER_KEY,
     LANES_MAX,
+    MIRROR_PREFIX,
     PIPELINE_KEY,
     TIME_PREFIX,
     TOPICS_PREFIX,
     is_topic_name,
+    shard_named,
 )
 from lakelog.pipeline.frame import Finding, FindingCollector, Result, Subject
 from lakelog.store import ObjectInfo
@@ -41,6 +43,7 @@ SYSTEM_PREFIX = "_lakelog/"
 _PASSING = (
     TIME_PREFIX,
     BROKERS_PREFIX,
+    MIRROR_PREFIX,
     "_lakelog/staged/",
     "_lakelog/commits/",
     "lakelog-probe/",
@@ -48,7 +51,6 @@ _PASSING = (
 """Names that are known, and of which nothing can be said without somebody who refers to them."""
 
 _LANE = re.compile(r"_lakelog/lanes/(\d{4})/(?:(head)|(tail)|(\d{20})\.(bundle|checkpoint))")
-_SHARD = re.compile(r"_lakelog/groups/(\d{2})")
 _FOLDER = re.compile(r"([a-zA-Z0-9._-]{1,249}(?:~[1-9]\d{0,9})?)/(0|[1-9]\d{0,9})/(.+)")
 
 
@@ -81,7 +83,8 @@ class System:
 
     topics: list[str] = field(default_factory=list)
     lanes: dict[int, LaneFolder] = field(default_factory=dict)
-    shards: list[int] = field(default_factory=list)
+    shards: list[tuple[int, int]] = field(default_factory=list)
+    """Of groups: the number of the move that made each, and its own."""
     strangers: list[str] = field(default_factory=list)
     count: int = 0
 
@@ -96,8 +99,8 @@ def system_of(listing: Iterable[ObjectInfo]) -> System:
             _saw_in_lane(system, found, info)
         elif key.startswith(TOPICS_PREFIX) and is_topic_name(key.removeprefix(TOPICS_PREFIX)):
             system.topics.append(key.removeprefix(TOPICS_PREFIX))
-        elif found := _SHARD.fullmatch(key):
-            system.shards.append(int(found[1]))
+        elif (shard := shard_named(key)) is not None and not shard[2]:
+            system.shards.append(shard[:2])
         elif key not in (CLUSTER_KEY, PIPELINE_KEY) and not key.startswith(_PASSING):
             system.strangers.append(key)
     return system

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakelog.catalog import Namespace, Topic
+from lakelog.catalog import BUCKET, Namespace, Topic
 from lakelog.errors import NotFoundError
 from lakelog.manifests import PartitionPath
 from lakelog.names import topic_key
@@ -224,8 +224,10 @@ class _Survey:
             self._units += looked.stretches
             if looked.head is not None:
                 self._units += borders_of(number, rules, wheres.get(number, []))
-        if system.shards:
-            self._units.append(Shards(tuple(system.shards)))
+        # Those of earlier moves are empty, and a fence; and etcd is not asked here.
+        shards = tuple(shard for move, shard in system.shards if move == namespace.moves)
+        if shards and namespace.metadata == BUCKET:
+            self._units.append(Shards(shards, namespace.moves))
         claim = run(look_at_claim(), self._perform)
         if claim is not None:
             self._results.append(claim)
