@@ -144,15 +144,20 @@ def test_where_nobody_has_put_metadata_nothing_is_known(etcd: Etcd) -> None:
             empty.perform(op)
 
 
-def test_after_it_was_set_up_anew_an_old_etag_fits_nothing(store: EtcdStore) -> None:
+def test_who_knew_another_place_can_do_nothing_and_is_told_nothing(store: EtcdStore) -> None:
     made = store.perform(PutIfAbsent("a", b"1"))
     before = store.perform(Get(METADATA_KEY))
+    store.perform(Get("a"))
     other = EtcdStore(store.url)
     other.perform(PutIfMatch(METADATA_KEY, b"another", before.info.etag))
-    assert store.perform(PutIfMatch("a", b"2", made.etag)) == Changed()
-    found = store.perform(Get("a"))
+    mine = PutIfMatch("a", b"2", made.etag)
+    for op in (mine, Get("a"), ListPage("a/"), PutIfAbsent("b", b"1"), Delete("a")):
+        with pytest.raises(UnavailableError, match="moved or restored"):
+            store.perform(op)
+    assert other.perform(mine) == Changed()
+    found = other.perform(Get("a"))
     assert (found.body, found.info.etag == made.etag) == (b"1", False)
-    assert isinstance(store.perform(PutIfMatch("a", b"2", found.info.etag)), Replaced)
+    assert isinstance(other.perform(PutIfMatch("a", b"2", found.info.etag)), Replaced)
 
 
 def test_one_that_was_emptied_does_not_say_that_nobody_is_there(store: EtcdStore) -> None:

@@ -6,6 +6,7 @@ listing      all topics by one listing, and what is new
 configs      topic configs by Kafka's names: checked, typed, changed; config_table: a row for each
 """
 
+from lakelog.catalog.backups import Backup, decode_backup, encode_backup
 from lakelog.catalog.config_table import TOPIC_CONFIGS, ConfigType, TopicConfig, parse_config
 from lakelog.catalog.configs import (
     Change,
@@ -22,9 +23,17 @@ from lakelog.catalog.configs import (
     describe_configs,
 )
 from lakelog.catalog.listing import Marks, News, list_topics, news_of_topics
+from lakelog.catalog.moves import (
+    MetadataStores,
+    check_fit,
+    join_groups,
+    move_groups,
+    restore_groups,
+)
 from lakelog.catalog.namespace import (
     BUCKET,
     ETCD,
+    Move,
     Namespace,
     add_lanes,
     check_metadata,
@@ -33,6 +42,7 @@ from lakelog.catalog.namespace import (
     is_pipeline_claimed,
     make_namespace,
     open_namespace,
+    place_store,
 )
 from lakelog.catalog.topic_cells import Topic
 from lakelog.catalog.topics import (
@@ -49,11 +59,14 @@ __all__ = [
     "BUCKET",
     "ETCD",
     "TOPIC_CONFIGS",
+    "Backup",
     "Change",
     "ConfigSource",
     "ConfigType",
     "DescribedConfig",
     "Marks",
+    "MetadataStores",
+    "Move",
     "Namespace",
     "News",
     "Operation",
@@ -64,6 +77,7 @@ __all__ = [
     "add_lanes",
     "alter_configs",
     "check_configs",
+    "check_fit",
     "check_metadata",
     "claim_pipeline",
     "cleanup_policy",
@@ -71,17 +85,23 @@ __all__ = [
     "config_value",
     "configure_topic",
     "create_topic",
+    "decode_backup",
     "delete_topic",
     "describe_configs",
+    "encode_backup",
     "forget_retired",
     "grow_topic",
     "has_namespace",
     "is_pipeline_claimed",
+    "join_groups",
     "list_topics",
     "make_namespace",
+    "move_groups",
     "news_of_topics",
     "open_namespace",
     "open_topic",
     "parse_config",
+    "place_store",
     "read_topic",
+    "restore_groups",
 ]

@@ -14,14 +14,18 @@ A pipeline on a cluster claims the namespace before each pass:
 Whoever maintains the namespace on the side, as a broker does, then stands back. It saves work and
 means nothing else: every verb is safe without it, and the claim of a pipeline that died runs out.
 
-A namespace whose members and groups are in etcd says so (``"metadata": "etcd"``), and there a cell
-says whose they are. That is made before ``cluster.json``, and nobody makes it anew: an etcd that
-lost it has lost groups and offsets, too.
+A namespace whose members and groups are in etcd says so (``"metadata": "etcd"``), and a cell there,
+the place, says whose they are. It is made before ``cluster.json``, and only ``lakelog meta`` makes
+it anew: an etcd that lost it has lost groups and offsets, too.
 
-    {"format": 1, "namespace": "…", "storage": "s3://bucket/folder", "nonce": "…"}
+    {"format": 1, "namespace": "…", "storage": "s3://bucket/folder", "nonce": "…", "moves": 2}
+
+How often all groups were moved (``moves``) stands in both, and while they are moved also where to.
+Where the two numbers differ nobody may use what is there.
 """
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -33,29 +37,53 @@ from lakelog.errors import (
     NotFoundError,
     UnavailableError,
 )
-from lakelog.formats import Bytes, decode_fields, decoding, number
+from lakelog.formats import Bytes, check_fields, decode_fields, decoding, number
 from lakelog.journal import Head, encode_head
 from lakelog.model import Rules
 from lakelog.names import CLUSTER_KEY, METADATA_KEY, PIPELINE_KEY, head_key
-from lakelog.store import Flow, Work, change_cell, is_there, put_if_absent, read_cell
+from lakelog.store import (
+    DividedStore,
+    Flow,
+    Store,
+    Work,
+    change_cell,
+    is_there,
+    put_if_absent,
+    read_cell,
+)
 
 __all__ = [
     "BUCKET",
     "ETCD",
+    "Move",
     "Namespace",
     "add_lanes",
+    "change_namespace",
     "check_metadata",
     "claim_pipeline",
     "has_namespace",
     "is_pipeline_claimed",
     "make_namespace",
+    "make_place",
     "open_namespace",
+    "place_store",
+    "set_place",
 ]
 
 FORMAT = 1
 BUCKET, ETCD = "bucket", "etcd"
-_PLACES = {BUCKET: "the storage itself", ETCD: "etcd"}
+_PLACES = (BUCKET, ETCD)
 _RULES = ("lanes", "grace_ms", "checkpoint_every")
+
+
+class Move(NamedTuple):
+    """Where all groups are being moved to."""
+
+    number: int
+    metadata: str
+    shards: int
+    source: str
+    """What they are restored from; empty: they are moved as they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +94,11 @@ class Namespace:
     rules: Rules
     metadata: str = BUCKET
     """Where members and groups are: in the bucket, or in etcd."""
+    moves: int = 0
+    """The number of the last move of all groups."""
+    restored: str = ""
+    """What they were restored from by that move; empty: nothing was."""
+    moving: Move | None = None
 
 
 def make_namespace(id_: bytes, rules: Rules, *, etcd_for: str = "") -> Work[Namespace]:
@@ -79,7 +112,7 @@ def make_namespace(id_: bytes, rules: Rules, *, etcd_for: str = "") -> Work[Name
     """
     made = Namespace(id=id_, rules=rules)
     if etcd_for:
-        id_ = yield from _make_place(id_, etcd_for)
+        id_ = yield from make_place(id_, etcd_for, 0)
         made = Namespace(id=id_, rules=rules, metadata=ETCD)
     mine = _encode(made)
     found = yield from read_cell(CLUSTER_KEY)
@@ -93,10 +126,13 @@ def make_namespace(id_: bytes, rules: Rules, *, etcd_for: str = "") -> Work[Name
     return made
 
 
-def _make_place(id_: bytes, storage: str) -> Work[bytes]:
-    """Say in etcd whose metadata it keeps, and return whose: another may have been faster."""
-    fields = {"format": FORMAT, "namespace": id_.hex(), "storage": storage, "nonce": id_.hex()}
-    yield from put_if_absent(METADATA_KEY, json.dumps(fields).encode())
+def make_place(id_: bytes, storage: str, moves: int) -> Work[bytes]:
+    """Say in etcd whose metadata it keeps, and return whose: another may have been faster.
+
+    Raises:
+        InvalidInputError: the folder of etcd is another storage's.
+    """
+    yield from put_if_absent(METADATA_KEY, _encode_place(id_, storage, moves))
     place = yield from _read_place()
     if place.storage != storage:
         raise InvalidInputError(
@@ -106,31 +142,74 @@ def _make_place(id_: bytes, storage: str) -> Work[bytes]:
     return place.namespace
 
 
-def check_metadata(namespace: Namespace, kind: str) -> Work[None]:
-    """Do nothing if members and groups are where a broker was told to look for them.
+def set_place(id_: bytes, storage: str, moves: int) -> Work[None]:
+    """Say in etcd that it keeps the metadata as they are after a move.
+
+    Whoever knew the place as it was can do nothing there any more (``store.etcd``).
 
     Raises:
-        InvalidInputError: they are elsewhere.
-        UnavailableError: etcd does not answer, or has lost them.
+        ConflictError: they were moved again since.
     """
-    if namespace.metadata != kind:
-        tells = "give" if namespace.metadata == ETCD else "leave out"
+    body = _encode_place(id_, storage, moves)
+
+    def set_(now: bytes | None) -> bytes | None:
+        if now is not None and _decode_place(now).moves > moves:
+            raise ConflictError(f"the groups were moved again since move {moves}: retry")
+        return None if now == body else body
+
+    yield from change_cell(METADATA_KEY, set_, lambda now: now == body)
+
+
+def place_store(store: Store, namespace: Namespace) -> Store:
+    """Return a store in which members and groups are where the namespace says.
+
+    Raises:
+        InvalidInputError: that is etcd, and nobody said where it is.
+    """
+    if namespace.metadata == BUCKET:
+        return store.bucket if isinstance(store, DividedStore) else store
+    if not isinstance(store, DividedStore):
         raise InvalidInputError(
-            f"members and groups of this namespace are in {_PLACES[namespace.metadata]}: {tells} "
-            "the storage option metadata=etcd://host:2379/folder"
+            "members and groups of this namespace are in etcd: give the storage option "
+            "metadata=etcd://host:2379/folder"
         )
-    if kind == ETCD:
+    return store
+
+
+def check_metadata(namespace: Namespace) -> Work[None]:
+    """Do nothing if members and groups are where the namespace says.
+
+    Raises:
+        InvalidInputError: etcd has those of another namespace.
+        UnavailableError: it does not answer, or has lost them, or they are being moved.
+    """
+    if namespace.metadata == ETCD:
         place = yield from _read_place()
         if place.namespace != namespace.id:
             raise InvalidInputError(
                 f"this folder of etcd keeps the metadata of namespace {place.namespace.hex()}, in "
                 f"{place.storage}, and this one is {namespace.id.hex()}: name another folder"
             )
+        if place.moves != namespace.moves:
+            raise UnavailableError(
+                f"etcd has the groups of move {place.moves}, and the namespace is at move "
+                f"{namespace.moves}: they are being moved; retry when lakelog meta has ended, and "
+                "run it again if it was ended before that"
+            )
 
 
 class _Place(NamedTuple):
     namespace: bytes
     storage: str
+    moves: int
+
+
+def _encode_place(id_: bytes, storage: str, moves: int) -> bytes:
+    fields: dict[str, Any] = {"format": FORMAT, "namespace": id_.hex()}
+    fields |= {"storage": storage, "nonce": id_.hex()}
+    if moves:
+        fields["moves"] = moves
+    return json.dumps(fields).encode()
 
 
 def _read_place() -> Work[_Place]:
@@ -138,12 +217,38 @@ def _read_place() -> Work[_Place]:
     if found is None:
         raise UnavailableError(
             "this folder of etcd has no metadata of a namespace: check its address; if it has lost "
-            "them, bring back a snapshot of etcd"
+            "them, lakelog meta restore brings back what the bucket has of them"
         )
+    return _decode_place(found.body)
+
+
+def _decode_place(data: Bytes) -> _Place:
     with decoding("metadata cell", METADATA_KEY):
-        known = ("namespace", "storage", "nonce")
-        fields = decode_fields(found.body, format_=FORMAT, where=METADATA_KEY, known=known)
-        return _Place(bytes.fromhex(fields["namespace"]), str(fields["storage"]))
+        known = ("namespace", "storage", "nonce", "moves")
+        fields = decode_fields(data, format_=FORMAT, where=METADATA_KEY, known=known)
+        moves = number(fields.get("moves", 0))
+        return _Place(bytes.fromhex(fields["namespace"]), str(fields["storage"]), moves)
+
+
+def change_namespace(alter: Callable[[Namespace], Namespace]) -> Work[Namespace]:
+    """Change what everybody here agrees on, and return it.
+
+    Raises:
+        NotFoundError: there is no namespace here.
+    """
+
+    def altered(body: bytes | None) -> bytes | None:
+        if body is None:
+            raise NotFoundError("there is no namespace here: make one with lakelog init")
+        before = _decode(body)
+        after = alter(before)
+        return None if after == before else _encode(after)
+
+    def is_mine(body: bytes) -> bool:
+        return alter(_decode(body)) == _decode(body)
+
+    yield from change_cell(CLUSTER_KEY, altered, is_mine)
+    return (yield from open_namespace())
 
 
 def add_lanes(lanes: int) -> Work[Namespace]:
@@ -154,15 +259,13 @@ def add_lanes(lanes: int) -> Work[Namespace]:
         InvalidInputError: it has more already, or these are too many.
     """
     before = yield from open_namespace()
-    after = _grown(before, lanes)
+    _grown(before, lanes)
     yield from _make_heads(range(before.rules.lanes, lanes))
-
-    def grown(body: bytes | None) -> bytes | None:
-        now = before if body is None else _decode(body)
-        return _encode(_grown(now, lanes)) if now.rules.lanes < lanes else None
-
-    body = yield from change_cell(CLUSTER_KEY, grown, lambda now: now == _encode(after))
-    return after if body is None else _decode(body)
+    return (
+        yield from change_namespace(
+            lambda now: _grown(now, lanes) if now.rules.lanes < lanes else now
+        )
+    )
 
 
 def _grown(namespace: Namespace, lanes: int) -> Namespace:
@@ -202,21 +305,44 @@ def _encode(namespace: Namespace) -> bytes:
     fields |= {name: getattr(rules, name) for name in _RULES}
     if namespace.metadata != BUCKET:
         fields["metadata"] = namespace.metadata
+    if namespace.moves:
+        fields["moves"] = namespace.moves
+    if namespace.restored:
+        fields["restored"] = namespace.restored
+    if namespace.moving is not None:
+        fields["moving"] = namespace.moving._asdict()
     return json.dumps(fields).encode()
 
 
 def _decode(data: Bytes) -> Namespace:
     with decoding("namespace", CLUSTER_KEY):
-        known = ("id", *_RULES, "metadata")
+        known = ("id", *_RULES, "metadata", "moves", "restored", "moving")
         fields = decode_fields(data, format_=FORMAT, where=CLUSTER_KEY, known=known)
         id_ = bytes.fromhex(fields["id"])
         if len(id_) != 16:
             raise ValueError(f"id {id_.hex()}")
-        metadata = fields.get("metadata", BUCKET)
-        if metadata not in _PLACES:
-            raise ValueError(f"metadata {metadata!r}")
         rules = Rules(**{name: number(fields[name]) for name in _RULES})
-        return Namespace(id=id_, rules=rules, metadata=metadata)
+        moving = fields.get("moving")
+        return Namespace(
+            id=id_,
+            rules=rules,
+            metadata=_place_of(fields.get("metadata", BUCKET)),
+            moves=number(fields.get("moves", 0)),
+            restored=str(fields.get("restored", "")),
+            moving=None if moving is None else _decode_move(moving),
+        )
+
+
+def _place_of(metadata: Any) -> str:
+    if metadata not in _PLACES:
+        raise ValueError(f"metadata {metadata!r}")
+    return str(metadata)
+
+
+def _decode_move(fields: dict[str, Any]) -> Move:
+    check_fields(fields, Move._fields, where=CLUSTER_KEY)
+    to, source = _place_of(fields["metadata"]), str(fields["source"])
+    return Move(number(fields["number"]), to, number(fields["shards"]), source)
 
 
 # ---------------------------------------------------------------------------- claims of pipelines

@@ -10,7 +10,8 @@
 request is a transaction that compares it as well. An etcd that was lost and made anew counts its
 revisions from 1, and the etag of an object of the former one could fit an object of the new one;
 and one that is empty would tell that there are no brokers. Where there is no such cell nothing is
-known, and nothing is written but that cell.
+known, and nothing is written but that cell. Whoever has seen it once goes on with that one alone:
+where another stands now, the metadata were moved or restored, and nothing is done or told.
 
 A transaction whose answer is lost may have been stored: UnavailableError, as for any store.
 """
@@ -220,26 +221,22 @@ class EtcdStore:
     def _ask(
         self, key: str, revisions: Mapping[str, int], steps: Sequence[Step]
     ) -> Generator[Request, Any, _Told]:
-        """Perform a transaction, if the place is the one that is known; once more if it is not.
-
-        Where a revision is compared, that was of another place, and is no reason to try again.
-        """
+        """Perform a transaction, if the place is the one that is known."""
         if key == METADATA_KEY:
             # It is the place itself: whoever writes it compares it by its revision.
             answer = yield from self._call(Request(revisions, {}, steps))
             self._place = None
             return _Told(answer, "")
         place_key = self._folder + METADATA_KEY
-        for _ in range(2):
-            place = yield from self._known_place()
-            request = Request(revisions, {place_key: place.value}, steps, (Read(place_key),))
-            answer = yield from self._call(request)
-            if answer.done or _only(answer) == place.value:
-                return _Told(answer, place.mark)
-            self._place = None
-            if any(revisions.values()):
-                return _Told(answer, place.mark)
-        raise UnavailableError(f"{self.url}: it is being set up anew: retry")
+        place = yield from self._known_place()
+        request = Request(revisions, {place_key: place.value}, steps, (Read(place_key),))
+        answer = yield from self._call(request)
+        if answer.done or _only(answer) == place.value:
+            return _Told(answer, place.mark)
+        raise UnavailableError(
+            f"{self.url}: its metadata were lost, moved or restored: a broker finds out where they "
+            "are by itself; run a command again"
+        )
 
     def _call(self, request: Request) -> Generator[Request, Any, Answer]:
         answer: Answer | Failure = yield request
@@ -254,7 +251,7 @@ class EtcdStore:
             if value is None:
                 raise UnavailableError(
                     f"{self.url} has no metadata of a namespace: check its address; if it has lost "
-                    "them, bring back a snapshot of etcd"
+                    "them, lakelog meta restore brings back what the bucket has of them"
                 )
             self._place = _Place(value, hashlib.sha256(value).hexdigest()[:16])
         return self._place
