@@ -52,7 +52,7 @@ def configs_page() -> str:
         "| name | default here | what it is |",
         "|---|---|---|",
         *(
-            f"| `{name}` | `{row.get(BrokerSettings())}` | {row.doc} |"
+            f"| `{name}` | `{row.get(BrokerSettings().placed(in_etcd=False))}` | {row.doc} |"
             for name, row in BROKER_CONFIGS.items()
         ),
         "",

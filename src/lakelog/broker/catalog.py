@@ -303,9 +303,8 @@ class Catalog:
         )
 
     async def watch(self) -> None:
-        """Refresh, and see whether lanes were added. Called every ``refresh_ms``."""
+        """Refresh. Called every ``refresh_ms``."""
         try:
-            await self._know_lanes()
             await self.refresh()
         except LakelogError as error:
             self._on_error(error)

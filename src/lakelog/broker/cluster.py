@@ -63,6 +63,7 @@ class Cluster:
         perform: PerformAsync,
         heartbeat_ms: int,
         rack: str | None,
+        knows_etcd: bool,
         clock: Clock,
         ids: Ids,
         tasks: Supervisor,
@@ -71,7 +72,7 @@ class Cluster:
     ) -> None:
         self.cluster_id = urlsafe_b64encode(namespace).rstrip(b"=").decode()
         self.heartbeat_ms = heartbeat_ms
-        self._run, self._rack = run, rack
+        self._run, self._rack, self._knows_etcd = run, rack, knows_etcd
         self._clock, self._ids, self._tasks, self._metrics = clock, ids, tasks, metrics
         self._on_error = on_error
         self._perform_once = partial(_within, perform, heartbeat_ms / 1000)
@@ -108,7 +109,12 @@ class Cluster:
         """
         listeners = {name: f"{host}:{port}" for name, (host, port) in advertised.items()}
         me = Member(
-            node=-1, run=self._run, listeners=listeners, rack=self._rack, version=__version__
+            node=-1,
+            run=self._run,
+            listeners=listeners,
+            rack=self._rack,
+            version=__version__,
+            knows_etcd=self._knows_etcd,
         )
         await self._join(node_id, me)
         self._lost = asyncio.get_running_loop().create_future()

@@ -15,6 +15,7 @@ from uuid import UUID
 from lakelog.broker.claims import Claims
 from lakelog.broker.held_shards import LOADING, HeldShards
 from lakelog.broker.limits import Limits
+from lakelog.broker.mirror import Mirror
 from lakelog.broker.patterns import Patterns
 from lakelog.broker.settings import CoordinatorSettings
 from lakelog.broker.shards import Refused, Shard
@@ -160,12 +161,16 @@ class Coordinator:
         """Give every shard up: this broker is about to leave."""
         await self._shards.release()
 
-    async def close(self) -> None:
+    def mirror(self, move: int) -> Mirror:
+        """Return what writes the groups that are here to the bucket as well."""
+        return Mirror(self._shards, self._perform, self._clock, move)
+
+    async def close(self, *, release: bool = True) -> None:
         """Take nothing more, store what was taken, and answer all requests."""
         for task in self._kept:
             task.cancel()
         await asyncio.gather(*self._kept, return_exceptions=True)
-        await self._shards.close()
+        await self._shards.close(release=release)
 
     # ------------------------------------------------------------------------ asking
     # What a request does to its group is done when one of these returns, and so in the order of the

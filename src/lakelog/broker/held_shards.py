@@ -129,8 +129,8 @@ class HeldShards:
         if self._keeping:
             await asyncio.wait(self._keeping, timeout=RELEASE_S_MAX)
 
-    async def close(self) -> None:
-        """Store what was taken, answer all requests, and give every shard up."""
+    async def close(self, *, release: bool = True) -> None:
+        """Store what was taken, answer all requests, and give shards up that can be had."""
         self.refuses = Code.COORDINATOR_NOT_AVAILABLE
         ending = [one for one in (self._loading, *self._keeping) if one is not None]
         for task in ending:
@@ -139,7 +139,7 @@ class HeldShards:
         shards = [shard for shard in self.shards if isinstance(shard, Shard)]
         try:
             claims = await asyncio.gather(*(shard.close() for shard in shards))
-            held = [one for one in claims if one is not None]
+            held = [one for one in claims if one is not None and release]
             await asyncio.gather(*(self._claims.release(one) for one in held))
         finally:
             await self._claims.leave()

@@ -38,6 +38,8 @@ from lakelog.broker.limits import Limits
 from lakelog.broker.listeners import bind_listeners
 from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.metrics.lags import Lags
+from lakelog.broker.mirror import MIRROR_S
+from lakelog.broker.namespace_watch import NamespaceWatch
 from lakelog.broker.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 from lakelog.broker.recent_batches import RecentBatches
 from lakelog.broker.refusals import Refusals
@@ -47,13 +49,14 @@ from lakelog.broker.sessions import Sessions
 from lakelog.broker.settings import BrokerSettings
 from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.broker.timekeeper import LOOK_MS, Timekeeper
-from lakelog.catalog import open_namespace
+from lakelog.catalog import ETCD, check_metadata, open_namespace, place_store
 from lakelog.coordination import groups_in
 from lakelog.errors import LakelogError
 from lakelog.host import SystemClock, new_id, open_files_max
 from lakelog.journal import StampedClock, StoreTime, new_lane
 from lakelog.ports import Clock, Ids
 from lakelog.store import (
+    DividedStore,
     Store,
     Work,
     metered_store,
@@ -205,7 +208,7 @@ class Broker:
         for error in await asyncio.gather(*closing, return_exceptions=True):
             if isinstance(error, Exception):
                 self.log.error("a lane did not close", error=repr(error))
-        await self.services.coordinator.close()
+        await self.services.coordinator.close(release=not self.services.watch.is_moved)
         for _ in range(FAREWELL_MS // 10):
             if not self.dispatcher.is_redirecting:
                 break
@@ -257,8 +260,13 @@ async def run_broker(
     loop, limits = asyncio.get_running_loop(), settings.limits
     before = loop.get_exception_handler()
     loop.set_exception_handler(tasks.unhandled)
+    opening = working_async(retrying_async(metered_store(store, metrics)))
+    namespace = await run_async(open_namespace(), opening)
+    knows_etcd, store = isinstance(store, DividedStore), place_store(store, namespace)
     perform = retrying_async(metered_store(store, metrics))
-    namespace = await run_async(open_namespace(), working_async(perform))
+    await run_async(check_metadata(namespace), working_async(perform))
+    settings = settings.placed(in_etcd=namespace.metadata == ETCD)
+    assert settings.heartbeat_ms is not None
     time_ = StoreTime(settings.clock_skew_ms_max)
     timekeeper = Timekeeper(time_, clock, ids, perform, log)
     await timekeeper.start()
@@ -300,6 +308,7 @@ async def run_broker(
         perform=metered_store(store, metrics),
         heartbeat_ms=settings.heartbeat_ms,
         rack=settings.rack,
+        knows_etcd=knows_etcd,
         clock=stamped,
         ids=ids,
         tasks=tasks,
@@ -319,7 +328,7 @@ async def run_broker(
         refresh_ms=settings.topics_refresh_ms,
         on_error=on_error,
     )
-    groups = groups_in(namespace.metadata, writer_id)
+    groups = groups_in(namespace.metadata, writer_id, move=namespace.moves)
     coordinator = Coordinator(
         groups,
         perform,
@@ -349,6 +358,7 @@ async def run_broker(
         time=time_,
         tasks=tasks,
         refusals=refusals,
+        watch=NamespaceWatch(namespace, perform, lanes),
     )
     services.lags = Lags(services)
     offsets_id = sha256(namespace.id + OFFSETS_TOPIC.encode()).digest()[:16]
@@ -389,11 +399,16 @@ async def run_broker(
         tasks.keep("loop watch", broker.watch_loop)
         tasks.every("clock watch", LOOK_MS / 1000, timekeeper.look)
         tasks.every("topics watch", settings.topics_refresh_ms / 1000, catalog.watch)
+        tasks.keep("namespace watch", services.watch.watch)
+        if namespace.metadata == ETCD:
+            services.mirror = coordinator.mirror(namespace.moves)
+            tasks.every("mirror", MIRROR_S, services.mirror.look)
         tasks.every("lag watch", EVERY_S, services.lags.look)
         tasks.every("offsets topic", EVERY_S, offsets.watch)
         yield broker
     finally:
-        await broker.leave()
+        if not services.watch.is_moved:  # Nobody takes over where nobody looks any more.
+            await broker.leave()
         for server in servers:
             server.close()
         await broker.drain()

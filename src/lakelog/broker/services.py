@@ -10,6 +10,7 @@ from lakelog.broker.cluster import Cluster
 from lakelog.broker.growth_limits import GrowthLimiter
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.metrics.counters import Metrics
+from lakelog.broker.namespace_watch import NamespaceWatch
 from lakelog.broker.refusals import Refusals
 from lakelog.broker.scans import Scans
 from lakelog.broker.sessions import Sessions
@@ -22,6 +23,7 @@ from lakelog.wire import Fields
 if TYPE_CHECKING:
     from lakelog.broker.coordinator import Coordinator
     from lakelog.broker.metrics.lags import Lags
+    from lakelog.broker.mirror import Mirror
 
 __all__ = ["Call", "Services", "then"]
 
@@ -44,6 +46,9 @@ class Services:
     """For requests."""
     answers: Budget
     metrics: Metrics
+    watch: NamespaceWatch
+    mirror: "Mirror | None" = None
+    """Of groups that are in etcd."""
     time: StoreTime = field(default_factory=StoreTime)
     tasks: Supervisor = field(default_factory=Supervisor)
     refusals: Refusals = field(default_factory=Refusals)

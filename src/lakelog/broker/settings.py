@@ -1,7 +1,7 @@
 """What a broker can be told. Plain data: `lakelog serve` reads it, nothing here does."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakelog.broker.limits import Limits
 from lakelog.errors import InvalidInputError
@@ -11,6 +11,8 @@ from lakelog.journal import SKEW_MS_MAX, SKEW_MS_MIN, FlushSettings
 __all__ = ["BrokerSettings", "CoordinatorSettings", "Listener"]
 
 HEARTBEAT_MS_MIN, HEARTBEAT_MS_MAX = 100, 60_000
+HEARTBEAT_MS, ETCD_HEARTBEAT_MS = 3_000, 500
+"""Of members in the bucket, and in etcd."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +71,9 @@ class BrokerSettings:
     """None: the one that this address had before, or the lowest that is free."""
     rack: str | None = None
     """Where it stands (``broker.rack``)."""
-    heartbeat_ms: int = 3_000
+    heartbeat_ms: int | None = None
     """How often a broker says that it lives. One that has not for three times as long, by three
-    lists of another broker, is dead to that one."""
+    lists of another broker, is dead to that one. None: as fits where members are (``placed``)."""
     listeners: tuple[Listener, ...] = (Listener(),)
     flush: FlushSettings = field(default_factory=FlushSettings)
     limits: Limits = field(default_factory=Limits)
@@ -97,12 +99,24 @@ class BrokerSettings:
                 f"{len(self.listeners)} listeners, node.id={self.node_id}, num.partitions="
                 f"{self.partitions}: use a listener or more, a node id from 0, a partition or more"
             )
-        if not HEARTBEAT_MS_MIN <= self.heartbeat_ms <= HEARTBEAT_MS_MAX:
+        beats_ms = HEARTBEAT_MS if self.heartbeat_ms is None else self.heartbeat_ms
+        if not HEARTBEAT_MS_MIN <= beats_ms <= HEARTBEAT_MS_MAX:
             raise InvalidInputError(
-                f"cluster.heartbeat.ms={self.heartbeat_ms}: use {HEARTBEAT_MS_MIN} to "
-                f"{HEARTBEAT_MS_MAX}"
+                f"cluster.heartbeat.ms={beats_ms}: use {HEARTBEAT_MS_MIN} to {HEARTBEAT_MS_MAX}"
             )
         if self.clock_skew_ms_max < SKEW_MS_MIN:
             raise InvalidInputError(
                 f"lakelog.clock.skew.max.ms={self.clock_skew_ms_max}: use {SKEW_MS_MIN} or more"
             )
+
+    def placed(self, *, in_etcd: bool) -> "BrokerSettings":
+        """Return the settings of a broker, once it is known where members and groups are.
+
+        A beat in a bucket is a request that costs money, and so is a commit; in etcd neither is.
+        """
+        default_ms = ETCD_HEARTBEAT_MS if in_etcd else HEARTBEAT_MS
+        return replace(
+            self,
+            heartbeat_ms=default_ms if self.heartbeat_ms is None else self.heartbeat_ms,
+            groups=replace(self.groups, commit_interval_ms=0) if in_etcd else self.groups,
+        )

@@ -17,12 +17,10 @@ from lakelog.cli.arguments import json_option
 from lakelog.cli.storage import Storage, open_storage, storage_options
 from lakelog.cli.tables import counted, plain, show_rows
 from lakelog.coordination import (
-    RELEASED,
     Overview,
     Placed,
     State,
     View,
-    groups_in,
     read_overview,
 )
 from lakelog.host import new_id
@@ -76,7 +74,7 @@ class _Seen(NamedTuple):
 
 
 def _look(storage: Storage, heartbeat_ms: int) -> _Seen:
-    overview = storage.run(read_overview(groups_in(storage.namespace.metadata, RELEASED)))
+    overview = storage.run(read_overview(storage.groups()))
     now_ms = storage.run(store_now(new_id))
     view = overview.view(now_ms, heartbeat_ms)
     lanes = overview.placed_lanes(view, storage.namespace.rules.lanes)

@@ -14,7 +14,7 @@ from lakelog.catalog import Topic, news_of_topics
 from lakelog.cli.arguments import json_option
 from lakelog.cli.storage import Storage, open_storage, storage_options
 from lakelog.cli.tables import plain, show_rows
-from lakelog.coordination import RELEASED, decode_group, groups_in, stored_shards
+from lakelog.coordination import decode_group, stored_shards
 from lakelog.errors import NotFoundError
 from lakelog.groups import (
     AnyDurable,
@@ -103,7 +103,7 @@ def _describe(
 
 def _read_groups(storage: Storage) -> list[AnyDurable]:
     """Return every group that is stored, by name."""
-    shards = storage.run(stored_shards(groups_in(storage.namespace.metadata, RELEASED)))
+    shards = storage.run(stored_shards(storage.groups()))
     found = [
         decode_group(body)
         for shard in shards.values()

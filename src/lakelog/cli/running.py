@@ -1,9 +1,10 @@
 """A broker with all that belongs to it, from a store to the end of a process.
 
-    store -> probed -> its namespace opened, or made -> HTTP -> broker -> keeper
-                                                         |  until a signal, or until another process
-                                                         |  has taken its node id
-                                          drained <- broker <- keeper killed
+    store -> probed -> its namespace opened, or made -> HTTP -> broker -> keeper <----.
+                                                         |  until a signal, or until  | groups were
+                                                         |  another process has taken | moved: all
+                                                         |  its node id               | of it anew
+                                          drained <- broker <- keeper killed ---------'
 
 The HTTP server is there from the first moment to the last, so that whoever asks for health gets an
 answer while the broker starts and while it drains. A second signal ends it without waiting.
@@ -16,8 +17,8 @@ supervisor hurries it.
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -39,16 +40,9 @@ from lakelog.broker import (
     register_gauges,
     run_broker,
 )
-from lakelog.catalog import (
-    BUCKET,
-    ETCD,
-    Namespace,
-    check_metadata,
-    make_namespace,
-    open_namespace,
-)
+from lakelog.catalog import Namespace, make_namespace, open_namespace, place_store
 from lakelog.cli.storage import admit_store
-from lakelog.errors import ConflictError, NotFoundError
+from lakelog.errors import ConflictError, NotFoundError, UnavailableError
 from lakelog.host import new_id, tune_process
 from lakelog.model import Rules
 from lakelog.store import (
@@ -64,6 +58,10 @@ from lakelog.store import (
 )
 
 __all__ = ["Plan", "Running", "Watcher", "is_here", "open_log", "run_plan", "until_signal"]
+
+
+AGAIN_S = 1.0
+"""Before a broker is tried again that could not start anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +88,10 @@ class Running(NamedTuple):
         listener = plan.settings.listeners[0]
         port = listener.advertised_port or next(iter(self.broker.ports.values()))
         return f"{listener.advertised_host or listener.host}:{port}"
+
+
+Ready = Callable[[Running], Awaitable[None]]
+"""Called when clients may come."""
 
 
 class Watcher(Protocol):
@@ -120,7 +122,6 @@ def open_log(
     """
     store = spec.open()
     perform = retrying(store.perform)
-    kind = ETCD if isinstance(store, DividedStore) else BUCKET
     try:
         namespace, made = run(open_namespace(), working(perform)), False
     except NotFoundError:
@@ -130,11 +131,11 @@ def open_log(
             ) from None
         namespace, made = Namespace(id=new_id(), rules=rules or Rules()), True
     if not made:
-        run(check_metadata(namespace, kind), working(perform))
+        place_store(store, namespace)  # It raises what is wrong with how it was called.
     admit_store(spec, store)
     if made:
         try:
-            etcd_for = spec.url if kind == ETCD else ""
+            etcd_for = spec.url if isinstance(store, DividedStore) else ""
             making = make_namespace(namespace.id, namespace.rules, etcd_for=etcd_for)
             namespace = run(making, working(perform))
         except ConflictError:  # Brokers of a cluster are started together: another was first.
@@ -155,7 +156,7 @@ def run_plan(
     store: Store,
     log: FilteringBoundLogger,
     *,
-    ready: Callable[[Running], Awaitable[None]],
+    ready: Ready,
     link: Watcher | None = None,
 ) -> None:
     """Run a broker until a signal comes; ``ready`` is called when clients may come.
@@ -172,13 +173,31 @@ def run_plan(
 
 
 async def _run(
+    plan: Plan, store: Store, log: FilteringBoundLogger, ready: Ready, link: Watcher | None
+) -> None:
+    stop = until_signal(log) if link is None else _until_told(log)
+    again = await _run_once(plan, store, log, ready, link, stop)
+    while again is not None and not stop.is_set():
+        log.info("members and groups of this namespace were moved: the broker starts anew")
+        plan = again
+        try:
+            again = await _run_once(plan, plan.spec.open(), log, ready, link, stop)
+        except UnavailableError as error:
+            log.warning("the broker did not start, and is tried again", error=str(error)[:512])
+            with suppress(TimeoutError):
+                async with asyncio.timeout(AGAIN_S):
+                    await stop.wait()
+
+
+async def _run_once(
     plan: Plan,
     store: Store,
     log: FilteringBoundLogger,
-    ready: Callable[[Running], Awaitable[None]],
+    ready: Ready,
     link: Watcher | None,
-) -> None:
-    stop = until_signal(log) if link is None else _until_told(log)
+    stop: asyncio.Event,
+) -> Plan | None:
+    """Run a broker; return what to run next, if it ended because groups were moved."""
     metrics = Metrics()
     tasks = Supervisor(log, metrics)
     running: list[Broker] = []
@@ -212,7 +231,8 @@ async def _run(
             await stack.enter_async_context(keeper)
             maintaining.append(keeper)
         lost = awaited(broker.services.cluster.lost())
-        ends = {awaited(stop.wait()), lost}
+        moved = awaited(broker.services.watch.moved())
+        ends = {awaited(stop.wait()), lost, moved}
         greeting = awaited(_greet(ready, Running(broker, address)))
         await asyncio.wait({greeting, *ends}, return_when=asyncio.FIRST_COMPLETED)
         if greeting.done():
@@ -222,12 +242,25 @@ async def _run(
         # Whoever takes the node id of a broker that was asked to stop is its successor.
         fenced = lost.result() if lost.done() else None
         log.info("draining", connections=broker.connections)
+        again = _same_again(plan, Running(broker, address)) if moved.done() else None
     log.info("stopped")
     if fenced is not None:
         raise fenced
+    return again
 
 
-async def _greet(ready: Callable[[Running], Awaitable[None]], running: Running) -> None:
+def _same_again(plan: Plan, running: Running) -> Plan:
+    """Return a plan of the same broker: with the node id and the ports that it has now."""
+    ports = running.broker.ports
+    listeners = tuple(
+        replace(one, port=ports.get(one.name, one.port)) for one in plan.settings.listeners
+    )
+    node_id = running.broker.services.cluster.node_id
+    settings = replace(plan.settings, node_id=node_id, listeners=listeners)
+    return replace(plan, settings=settings, http=running.http)
+
+
+async def _greet(ready: Ready, running: Running) -> None:
     await ready(running)
 
 

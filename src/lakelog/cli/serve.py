@@ -12,12 +12,10 @@ from lakelog.cli.storage import spec_of, storage_options
 from lakelog.cli.tables import show_rows
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.host import leave_process
-from lakelog.store import METADATA
 from lakelog_kafka_tools.settings import parse_properties
 
 __all__ = ["serve"]
 
-ETCD_HEARTBEAT_MS = 500
 """Where a beat costs no request to the bucket; a broker that was killed is replaced in seconds."""
 
 PORTS = range(1 << 16)
@@ -276,17 +274,13 @@ def _plan(
     from lakelog.cli.running import Plan, is_here
 
     spec, settings = spec_of(url, store_options), kafka.settings
-    is_told = any(line.name == "cluster.heartbeat.ms" for line in kafka.lines)
-    if METADATA in spec.options and not is_told:
-        settings = replace(settings, heartbeat_ms=ETCD_HEARTBEAT_MS)
-    is_cheap = is_here(url) or METADATA in spec.options  # To store a commit costs no request.
     named = {"node_id", "rack", "partitions", "auto_create_topics"} & chosen.keys()
     sized = {"memory_bytes", "cache_bytes"} & chosen.keys()
     settings = replace(
         settings,
         **{name: chosen[name] for name in named},
         limits=replace(settings.limits, **{name: chosen[name] for name in sized}),
-        groups=replace(settings.groups, commit_interval_ms=0) if is_cheap else settings.groups,
+        groups=replace(settings.groups, commit_interval_ms=0) if is_here(url) else settings.groups,
     )
     if flush_interval_ms is None and is_here(url):
         flush_interval_ms = 1

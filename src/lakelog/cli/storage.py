@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from lakelog.catalog import Namespace, Topic, open_namespace
+from lakelog.catalog import Namespace, Topic, open_namespace, place_store
 from lakelog.cli.arguments import exit_on_error, named_values, store_option
+from lakelog.coordination import RELEASED, Groups, groups_in
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, StoreTime, new_lane
 from lakelog.log import Driver, refresh
@@ -79,13 +80,19 @@ class Storage:
 
     def __init__(self, store: Store) -> None:
         self._driver = Driver(retrying(store.perform))
+        """Of the bucket; once the namespace is known, also of where its members and groups are."""
         self._lanes: dict[int, Lane] = {}
         self._time = StoreTime()
         self.namespace: Namespace = self.run(open_namespace())
+        self._driver = Driver(retrying(place_store(store, self.namespace).perform))
 
     def run(self, flow: Work[T]) -> T:
         """Run a flow, many operations at once where it says so."""
         return self._driver.run(flow)
+
+    def groups(self) -> Groups:
+        """Return where the namespace keeps its groups, for somebody who only reads them."""
+        return groups_in(self.namespace.metadata, RELEASED, move=self.namespace.moves)
 
     def lane(self, number: int) -> Lane:
         """Return a lane, of which nothing need be known yet."""

@@ -32,10 +32,10 @@ from lakelog.groups import GroupRules
 from lakelog.host import new_id
 from lakelog.journal import FlushSettings, Lane, append, new_run, probe
 from lakelog.model import Record, Rules
-from lakelog.names import BROKERS_PREFIX
+from lakelog.names import BROKERS_PREFIX, CLUSTER_KEY
 from lakelog.ports import Clock, Ids
 from lakelog.records import Codec, NewBatch, decode_batches, encode_batch
-from lakelog.store import MemoryStore, Op, Work, run, working
+from lakelog.store import CELL_BYTES_MAX, Get, MemoryStore, Op, Work, run, working
 from tests.patience import HANGS_S
 from tests.virtual_time import VirtualClock, run_virtually
 
@@ -78,7 +78,7 @@ class Site(MemoryStore):
         self.ops: list[Op] = []
         """What brokers have asked for, but for what they say of themselves."""
         self.member_ops: list[Op] = []
-        """Beats, members, and lists of them: they come by themselves, every three seconds."""
+        """Beats, members, lists of them, looks at the namespace: they come by themselves."""
         self.log: list[dict[str, Any]] = []
         self.open = asyncio.Event()
         """Cleared: nothing that matters is answered."""
@@ -91,7 +91,8 @@ class Site(MemoryStore):
 
     async def perform_async(self, op: Op) -> Any:
         """Perform one operation when the store is not frozen."""
-        (self.member_ops if is_membership(op) else self.ops).append(op)
+        comes_by_itself = is_membership(op) or op == Get(CLUSTER_KEY, CELL_BYTES_MAX)
+        (self.member_ops if comes_by_itself else self.ops).append(op)
         while not self.open.is_set() and self.freezes(op):
             await self.open.wait()
         if self.fails(op):

@@ -79,7 +79,7 @@ async def _configs(
 
 def _broker_configs(services: Services) -> list[DescribedConfig]:
     """Return what this broker was told, and what it would do if it had not been."""
-    settings, plain = services.settings, BrokerSettings()
+    settings, plain = services.settings, BrokerSettings().placed(in_etcd=False)
     rows = [
         _described(name, row.type, row.get(settings), row.get(plain), row.doc)
         for name, row in BROKER_CONFIGS.items()
