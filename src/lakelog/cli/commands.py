@@ -31,6 +31,9 @@ COMMANDS = {
     "cluster": _Row(
         "lakelog.cli.cluster", "Show the brokers of a cluster, and which of them does what."
     ),
+    "meta": _Row(
+        "lakelog.cli.meta", "Bring consumer groups to etcd or back, to more shards, to a backup."
+    ),
     "dump": _Row(
         "lakelog.cli.dump.command", "Print every batch and record of segments of any format."
     ),
