@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from lakelog.catalog import check_metadata
 from lakelog.cli.running import open_log
 from lakelog.errors import InvalidInputError, UnavailableError
 from lakelog.names import BROKERS_PREFIX, GROUPS_PREFIX
-from lakelog.store import ListPage, StoreSpec
+from lakelog.store import ListPage, StoreSpec, run, working
 from tests.cluster.history import Diary
 from tests.cluster.load import PARTITIONS, TOPIC, Load, loaded
 from tests.cluster.story import BOTH, new_namespace
@@ -88,9 +89,10 @@ def test_who_looks_for_members_where_they_are_not_does_not_start(
     assert open_log(with_etcd, make=False)[1:] == (made, False)
     with pytest.raises(InvalidInputError, match="are in etcd: give the storage option"):
         open_log(StoreSpec(there), make=False)
-    open_log(StoreSpec(here), make=True)
-    with pytest.raises(InvalidInputError, match="are in the storage itself: leave out"):
-        open_log(StoreSpec(here, {"metadata": etcd.url("lake/here")}), make=False)
+    # Who knows an etcd that is not used yet is ready to move there.
+    _, made, _ = open_log(StoreSpec(here), make=True)
+    knowing = open_log(StoreSpec(here, {"metadata": etcd.url("lake/here")}), make=False)
+    assert knowing[1:] == (made, False)
 
 
 def test_a_folder_of_etcd_is_of_one_storage(etcd: Etcd, tmp_path: Path) -> None:
@@ -117,5 +119,6 @@ def test_an_etcd_that_has_lost_everything_is_not_taken_for_a_new_one(tmp_path: P
         lost.stop()
         lost.forget()
         lost.start()
+        store, namespace, _ = open_log(spec, make=True)
         with pytest.raises(UnavailableError, match="has no metadata of a namespace"):
-            open_log(spec, make=True)
+            run(check_metadata(namespace), working(store.perform))
