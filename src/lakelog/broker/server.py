@@ -260,10 +260,10 @@ async def run_broker(
     loop, limits = asyncio.get_running_loop(), settings.limits
     before = loop.get_exception_handler()
     loop.set_exception_handler(tasks.unhandled)
-    opening = working_async(retrying_async(metered_store(store, metrics)))
+    opening = working_async(retrying_async(metered_store(store, metrics, metrics.etcd)))
     namespace = await run_async(open_namespace(), opening)
     knows_etcd, store = isinstance(store, DividedStore), place_store(store, namespace)
-    perform = retrying_async(metered_store(store, metrics))
+    perform = retrying_async(metered_store(store, metrics, metrics.etcd))
     await run_async(check_metadata(namespace), working_async(perform))
     settings = settings.placed(in_etcd=namespace.metadata == ETCD)
     assert settings.heartbeat_ms is not None
@@ -305,7 +305,7 @@ async def run_broker(
         namespace=namespace.id,
         run=writer_id,
         lanes=lanes,
-        perform=metered_store(store, metrics),
+        perform=metered_store(store, metrics, metrics.etcd),
         heartbeat_ms=settings.heartbeat_ms,
         rack=settings.rack,
         knows_etcd=knows_etcd,

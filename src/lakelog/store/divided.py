@@ -28,16 +28,19 @@ class _Store(Protocol):
     async def perform_async(self, op: Op) -> Any: ...
 
 
-def metered_store(store: _Store, observer: OperationObserver) -> PerformAsync:
-    """Return what performs operations on a loop, and counts those that the bucket is asked for:
-    they have a price.
+def metered_store(
+    store: _Store, observer: OperationObserver, cells_observer: OperationObserver
+) -> PerformAsync:
+    """Return what performs operations on a loop, and counts them; those that the bucket is asked
+    for by themselves, because they have a price.
     """
     if not isinstance(store, DividedStore):
         return metered_async(store.perform_async, observer)
-    bucket, cells = metered_async(store.bucket.perform_async, observer), store.cells
+    bucket = metered_async(store.bucket.perform_async, observer)
+    cells = metered_async(store.cells.perform_async, cells_observer)
 
     async def perform(op: Op) -> Any:
-        return await (cells.perform_async(op) if is_cell(op) else bucket(op))
+        return await (cells(op) if is_cell(op) else bucket(op))
 
     return perform
 

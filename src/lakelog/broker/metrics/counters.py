@@ -152,6 +152,23 @@ class Gauge(NamedTuple):
     """Whether it is a counter, which somebody else keeps."""
 
 
+class EtcdRequests:
+    """Counts requests to etcd, which have no price."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[tuple[str, str]] = Counter()
+        """By kind of operation and outcome."""
+
+    def begin(self, op: Op) -> Callable[[Any], None]:
+        """Take note of a request; return what counts it when it has ended."""
+        kind = OPERATION_KINDS[type(op)]
+
+        def ended(answer: Any) -> None:
+            self.counts[kind, _outcome(answer)] += 1
+
+        return ended
+
+
 @dataclass(slots=True)
 class Metrics:
     """Everything that one broker counts. Attributes are added to; gauges are asked."""
@@ -183,6 +200,7 @@ class Metrics:
     stall_seconds: float = 0.0
     store_requests: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By kind of operation and outcome."""
+    etcd: EtcdRequests = field(default_factory=EtcdRequests)
     keep_passes: int = 0
     keep_failures: int = 0
     keep_restarts: int = 0

@@ -121,6 +121,11 @@ def _cluster_gauges(services: Services) -> Iterator[Gauge]:
         ),
         ("shards", "Shards of consumer groups.", lambda: coordinator.shards),
         ("shards_held", "Shards that this broker holds.", lambda: len(coordinator.held())),
+        (
+            "mirror_age_seconds",
+            "Since the bucket had all groups that this broker keeps in etcd.",
+            lambda: 0.0 if services.mirror is None else services.mirror.age_ms() / 1000,
+        ),
     ):
         yield Gauge(f"lakelog_{name}", help_, read)
     for name, help_, read in (

@@ -206,6 +206,13 @@ def _store(metrics: Metrics) -> Iterator[Metric]:
         ("op", "outcome"),
         requests,
     )
+    yield _labelled(
+        CounterMetricFamily,
+        "lakelog_etcd_requests",
+        "Requests to etcd, if members and groups are there.",
+        ("op", "outcome"),
+        list(metrics.etcd.counts.items()),
+    )
     kinds: Counter[str] = Counter()
     for (kind, _), n in requests:
         kinds[kind] += n
