@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.measure import arguments, closing_line
+from tests.cluster.checker import RULES
 from tests.cluster.story import fault_run
 from tests.parts.seaweedfs import running_seaweedfs
 
@@ -60,7 +61,7 @@ def main() -> None:
             print(json.dumps(figures[-1] | ({"found": shown} if shown else {})), flush=True)
     totals = {
         name: sum(one[name] for one in figures if isinstance(one[name], int))
-        for name in ("acked", "lost", "twice", "moved", "regressed", "unseen", "unanswered")
+        for name in ("acked", *RULES)
     }
     closing_line(name="cluster_faults", value=good, bar=runs, seconds=seconds, **totals)
 

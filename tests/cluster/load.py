@@ -11,19 +11,19 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lakelog.catalog import open_namespace, read_topic
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
-from lakelog.log import Chunk, Known, read
+from lakelog.log import Chunk, Known, bounds, read
 from lakelog.records import decode_batches
 from lakelog.store import open_store, retrying, run, working
 from tests.cluster.checker import SEEN_S, Findings, check
 from tests.cluster.history import Diary, History
-from tests.cluster.workers import Plan, Worker
+from tests.cluster.workers import READERS, SENDERS, Plan, Worker
 from tests.patience import LateError
 
 __all__ = ["PARTITIONS", "TOPIC", "Load", "Served", "loaded", "read_log"]
@@ -35,18 +35,20 @@ FLOWING_S = 120.0
 _LOOK_S = 0.1
 
 
-def create_topic(bootstrap: str, name: str, partitions: int) -> None:
-    """Make a topic that keeps everything."""
+def create_topic(bootstrap: str, name: str, partitions: int, **configs: str) -> None:
+    """Make a topic that keeps everything, if its configs do not say otherwise."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    topic = NewTopic(name, partitions, 1, config={"retention.ms": "-1"})
+    topic = NewTopic(name, partitions, 1, config={"retention.ms": "-1", **configs})
     for made in admin.create_topics([topic]).values():
         made.result(timeout=60)
 
 
 def read_log(
     url: str, options: Mapping[str, str], name: str = TOPIC
-) -> dict[int, list[tuple[int, str]]]:
-    """Return every record of a topic, without a broker: offset and what it says."""
+) -> tuple[dict[int, list[tuple[int, str]]], dict[int, int]]:
+    """Return every record of a topic, without a broker: offset and what it says; and where each
+    partition begins.
+    """
     perform = working(retrying(open_store(url, options).perform))
     rules = run(open_namespace(), perform).rules
     topic = run(read_topic(name), perform)
@@ -55,19 +57,25 @@ def read_log(
         for number in topic.lanes_used()
     }
     log: dict[int, list[tuple[int, str]]] = {}
+    starts: dict[int, int] = {}
     for partition in range(topic.partitions):
         rows: list[tuple[int, str]] = []
-        where, lane, known, offset = topic.path_of(partition), topic.lane(partition), Known(), 0
+        where, lane, known = topic.path_of(partition), topic.lane(partition), Known()
+        offset = starts[partition] = run(bounds(lanes[lane], where), perform).log_start
         while True:
             chunk = run(read(lanes[lane], where, offset, 4 << 20, known), perform)
             assert isinstance(chunk, Chunk), chunk
             if not chunk.body:
                 break
             for batch in decode_batches(chunk.body):
-                rows += [(one.offset, (one.value or b"").decode()) for one in batch.records]
+                rows += [
+                    (one.offset, (one.value or b"").decode().rstrip())
+                    for one in batch.records
+                    if one.offset >= offset
+                ]
             offset = chunk.next_offset
         log[partition] = rows
-    return log
+    return log, starts
 
 
 class Served(Protocol):
@@ -93,14 +101,22 @@ class Load:
         *,
         kinds: Sequence[str],
         plan: Plan = Plan(),  # noqa: B008 (frozen)
+        configs: Mapping[str, str] | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         self.cluster, self.history = cluster, History()
         self._options = storage_options or cluster.options
-        self._partitions = plan.partitions
-        create_topic(cluster.bootstrap, plan.topic, plan.partitions)
-        self.groups = [f"{kind}-group" for kind in kinds] if plan.members else []
-        mine = replace(plan, bootstrap=cluster.bootstrap)
+        self._plan = plan
+        create_topic(cluster.bootstrap, plan.topic, plan.partitions, **(configs or {}))
+        self._senders = [kind for kind in kinds if kind in SENDERS]
+        readers = [kind for kind in kinds if kind in READERS]
+        self.groups = [f"{kind}-group" for kind in readers] if plan.members else []
+        mine = replace(
+            plan,
+            bootstrap=cluster.bootstrap,
+            storage=cluster.storage,
+            options=dict(self._options),
+        )
         self._workers = [
             Worker(kind, replace(mine, name=kind, group=f"{kind}-group"), folder) for kind in kinds
         ]
@@ -131,10 +147,13 @@ class Load:
             acked = {
                 (value.partition(":")[0], one.partition) for value, one in history.acked.items()
             }
-            committed = {(one.group, one.partition) for one in history.commits}
-            return len(acked) == self._partitions * len(self._workers) and len(
-                committed
-            ) == self._partitions * len(self.groups)
+            served = {(one.group, one.partition) for one in history.commits}
+            if self._plan.assign:
+                served = {(one.group, one.partition) for one in history.reads}
+            partitions = self._plan.partitions
+            return len(acked) >= partitions * len(self._senders) and len(
+                served
+            ) >= partitions * len(self.groups)
 
         if not self.wait_until(is_flowing, FLOWING_S):
             raise LateError(f"clients were not served: {history.error_kinds()}")
@@ -149,15 +168,38 @@ class Load:
         for worker in self._workers:
             worker.end()
             worker.diary.read_into(self.history)
-        log = read_log(self.cluster.storage, self._options)
-        return check(self.history, log, groups=self.groups, healed=healed)
+        return self._judged(healed)
+
+    def _judged(self, healed: float) -> Findings:
+        begun = Diary.now()
+        log, starts = read_log(self.cluster.storage, self._options, self._plan.topic)
+        self.history.take(["starts", begun, Diary.now(), "/store", starts])
+        return check(
+            self.history,
+            log,
+            groups=self.groups,
+            healed=healed,
+            repeating=() if self._plan.idempotent else self._senders,
+        )
+
+    def lines(self) -> Iterator[list[Any]]:
+        """Yield what all workers wrote."""
+        for worker in self._workers:
+            yield from worker.diary.lines()
 
     def _is_quiet(self) -> bool:
-        return len(self.history.quiet) == len(self._workers)
+        return len(self.history.quiet) >= len(self._senders)
 
     def _is_seen(self) -> bool:
-        acked = self.history.acked.keys()
-        return all(acked <= self.history.seen_by(group) for group in self.groups)
+        starts: dict[int, int] = {}
+        for one in self.history.starts:
+            starts[one.partition] = max(one.offset, starts.get(one.partition, 0))
+        awaited = {
+            value
+            for value, acked in self.history.acked.items()
+            if acked.offset is None or acked.offset >= starts.get(acked.partition, 0)
+        }
+        return all(awaited <= self.history.seen_by(group) for group in self.groups)
 
     def kill(self) -> None:
         """End all workers at once."""
@@ -172,13 +214,16 @@ def loaded(
     *,
     kinds: Sequence[str],
     plan: Plan = Plan(),  # noqa: B008 (frozen)
+    configs: Mapping[str, str] | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[Load]:
     """Workers that are served; none is left behind when a story fails.
 
     ``storage_options`` are for reading the store, if that is not done as the brokers do.
     """
-    load = Load(cluster, folder, kinds=kinds, plan=plan, storage_options=storage_options)
+    load = Load(
+        cluster, folder, kinds=kinds, plan=plan, configs=configs, storage_options=storage_options
+    )
     try:
         load.wait_until_flowing()
         yield load

@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tests.cluster.history import Diary
@@ -19,12 +19,14 @@ from tests.parts.jvm import java
 from tests.parts.process import mortal
 from tests.patience import LateError
 
-__all__ = ["COMMIT_S", "KINDS", "OBSERVE_S", "Plan", "Worker"]
+__all__ = ["COMMIT_S", "KINDS", "LARGE_BYTES", "OBSERVE_S", "READERS", "SENDERS", "Plan", "Worker"]
 
 COMMIT_S = 0.5
 """How often a member commits."""
 OBSERVE_S = 0.2
 """How long after an answer offsets are asked for again."""
+LARGE_BYTES = 100_000
+"""Of a record that no topic takes which allows fewer; what it says stands at its beginning."""
 _HERE = Path(__file__).parent
 
 
@@ -35,6 +37,9 @@ class Plan:
     name: str = ""
     """Of the producer: what its records begin with."""
     bootstrap: str = ""
+    storage: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Of the store, for those that need no broker."""
     topic: str = "t"
     partitions: int = 12
     rate: float = 100.0
@@ -42,6 +47,16 @@ class Plan:
     members: int = 2
     group: str = ""
     protocol: str = "classic"
+    assign: bool = False
+    """Whether each member takes all partitions from their start, and commits nothing."""
+    idempotent: bool = True
+    bounds: bool = False
+    """Whether somebody asks where partitions begin and end."""
+    large_every: int = 0
+    """One record in so many is larger than the topic allows; 0: none is."""
+    expires: bool = False
+    """Whether records may be gone before they are read: where a member begins to read says nothing
+    of what is committed then."""
     reconnect_ms_max: int = 0
     """How long it waits before it connects again; 0: as long as its library likes."""
     retry_ms: int = 0
@@ -57,6 +72,9 @@ def _java() -> list[str]:
     classes = compiled("cluster", _HERE / "java" / "Worker.java")
     return [java(), *quick_kafka(), "-Xmx256m", quiet, "-cp", classes, "Worker"]
 
+
+SENDERS, READERS = ("rdkafka", "java"), ("rdkafka", "java")
+"""Those that send to the topic, and those that read it in groups."""
 
 KINDS: Mapping[str, Callable[[], list[str]]] = {"rdkafka": _rdkafka, "java": _java}
 

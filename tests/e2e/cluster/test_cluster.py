@@ -105,6 +105,6 @@ def test_brokers_that_forget_and_repeat_are_found_out(seaweedfs: SeaweedFS, tmp_
         load.wait_until(lambda: len(load.history.commits) > 300, 15)
         # What is lost is never seen: nobody waits a minute for it.
         found = load.finish(Diary.now(), patience_s=3)
-    assert found.lost
-    assert found.twice
-    assert found.regressed
+    assert found["lost-write"]
+    assert found["duplicate"]
+    assert found["commit-regress"]
