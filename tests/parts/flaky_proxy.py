@@ -91,10 +91,10 @@ class Tally:
 
 
 class FlakyProxy:
-    """One listener before one server, both on loopback."""
+    """One listener before one server on loopback."""
 
-    def __init__(self, upstream: int, seed: int = 1) -> None:
-        self._upstream = upstream
+    def __init__(self, upstream: int, seed: int = 1, host: str = LOOPBACK) -> None:
+        self._upstream, self._host = upstream, host
         self._chance = Random(seed)
         self._share = 0.0
         self._delay_s = 0.0
@@ -107,7 +107,7 @@ class FlakyProxy:
 
     @property
     def endpoint(self) -> str:
-        return f"http://{LOOPBACK}:{self.port}"
+        return f"http://{self._host}:{self.port}"
 
     # ------------------------------------------------------------------------ telling it
 
@@ -162,7 +162,7 @@ class FlakyProxy:
         return self._loop
 
     async def _serve(self, started: threading.Event, ended: asyncio.Future[None]) -> None:
-        server = await asyncio.start_server(self._link, LOOPBACK, 0, limit=HEAD_BYTES_MAX)
+        server = await asyncio.start_server(self._link, self._host, 0, limit=HEAD_BYTES_MAX)
         self.port = server.sockets[0].getsockname()[1]
         started.set()
         await ended
@@ -300,11 +300,11 @@ def _reset(writer: asyncio.StreamWriter) -> None:
 
 
 @contextlib.contextmanager
-def running_flaky_proxy(endpoint: str, seed: int = 1) -> Iterator[FlakyProxy]:
+def running_flaky_proxy(endpoint: str, seed: int = 1, host: str = LOOPBACK) -> Iterator[FlakyProxy]:
     """A proxy before the server at an address on loopback, gone afterwards."""
     upstream = urlsplit(endpoint).port
     assert upstream, endpoint
-    proxy, started = FlakyProxy(upstream, seed), threading.Event()
+    proxy, started = FlakyProxy(upstream, seed, host), threading.Event()
     ended: asyncio.Future[None] = proxy.loop.create_future()
     thread = threading.Thread(target=proxy.run, args=(started, ended), name="flaky-proxy")
     thread.start()

@@ -17,7 +17,10 @@ from tests.parts.process import LOOPBACK, START_S, Process, free_ports
 
 
 class Lakelog:
-    """One broker on a store. `kill` and `stop` end it; `restart` brings it back on its ports."""
+    """One broker on a store. `kill` and `stop` end it; `restart` brings it back on its ports.
+
+    On another ``host`` it is started by a command line that is put before its own (``hosts``).
+    """
 
     def __init__(
         self,
@@ -27,6 +30,8 @@ class Lakelog:
         arguments: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
         module: str = "lakelog",
+        host: str = LOOPBACK,
+        within: Sequence[str] = (),
     ):
         self._listener, self._status = free_ports(2)
         self._process: Process | None = None
@@ -34,13 +39,15 @@ class Lakelog:
         """Of the next start."""
         self.storage = storage
         self.options = dict(options or {})
-        self.bootstrap = f"{LOOPBACK}:{self._listener}"
-        self.http = f"{LOOPBACK}:{self._status}"
+        self.bootstrap = f"{host}:{self._listener}"
+        self.http = f"{host}:{self._status}"
         self.log = home / "lakelog.log"
-        self._argv = [sys.executable, "-m", module, "serve", "--storage", storage]
+        self._argv = [*within, sys.executable, "-m", module, "serve", "--storage", storage]
         for name, value in self.options.items():
             self._argv += ["--store-option", f"{name}={value}"]
         self._argv += ["--listen", self.bootstrap, "--http", self.http, *arguments]
+        if host != LOOPBACK:
+            self._argv.append("--insecure")
 
     @property
     def pid(self) -> int:
