@@ -381,7 +381,8 @@ def unseen(case: _Case) -> Iterator[str]:
         first[by] = min(one.at, first.get(by, one.at))
     for group in case.groups:
         for value, acked in case.history.acked.items():
-            if acked.offset is not None and acked.offset < case.start(acked.partition):
+            is_gone = acked.offset is not None and acked.offset < case.start(acked.partition)
+            if acked.partition not in case.log or is_gone:
                 continue
             late = first.get((group, value), float("inf")) - max(case.healed, acked.at)
             if late > SEEN_S:

@@ -117,13 +117,14 @@ class Load:
             storage=cluster.storage,
             options=dict(self._options),
         )
-        self._workers = [
-            Worker(kind, replace(mine, name=kind, group=f"{kind}-group"), folder) for kind in kinds
-        ]
+        self.workers = {
+            kind: Worker(kind, replace(mine, name=kind, group=f"{kind}-group"), folder)
+            for kind in kinds
+        }
 
     def tail(self) -> History:
         """Read what was written since the last time; a worker that has ended is an error."""
-        for worker in self._workers:
+        for worker in self.workers.values():
             worker.check()
             worker.diary.read_into(self.history)
         return self.history
@@ -160,12 +161,12 @@ class Load:
 
     def finish(self, healed: float, patience_s: float = SEEN_S) -> Findings:
         """Send no more, wait until all is read, and say what is wrong with all of it."""
-        for worker in self._workers:
+        for worker in self.workers.values():
             worker.tell("quiet")
         end = max(healed, Diary.now()) + patience_s
         self.wait_until(self._is_quiet, end - Diary.now())
         self.wait_until(self._is_seen, end - Diary.now())
-        for worker in self._workers:
+        for worker in self.workers.values():
             worker.end()
             worker.diary.read_into(self.history)
         return self._judged(healed)
@@ -184,11 +185,11 @@ class Load:
 
     def lines(self) -> Iterator[list[Any]]:
         """Yield what all workers wrote."""
-        for worker in self._workers:
+        for worker in self.workers.values():
             yield from worker.diary.lines()
 
     def _is_quiet(self) -> bool:
-        return len(self.history.quiet) >= len(self._senders)
+        return len(self.history.quiet) == len(self.workers)
 
     def _is_seen(self) -> bool:
         starts: dict[int, int] = {}
@@ -197,13 +198,14 @@ class Load:
         awaited = {
             value
             for value, acked in self.history.acked.items()
-            if acked.offset is None or acked.offset >= starts.get(acked.partition, 0)
+            if acked.partition < self._plan.partitions
+            and (acked.offset is None or acked.offset >= starts.get(acked.partition, 0))
         }
         return all(awaited <= self.history.seen_by(group) for group in self.groups)
 
     def kill(self) -> None:
         """End all workers at once."""
-        for worker in self._workers:
+        for worker in self.workers.values():
             worker.kill()
 
 

@@ -2,10 +2,12 @@
 
 A worker takes its plan as JSON and the path of its diary, and then lines on its standard input:
 ``quiet`` and ``end``. There is one with librdkafka (``rdkafka``) and one with the Java client
-(``java/Worker.java``), and they do the same.
+(``java/Worker.java``), and they do the same. One needs no broker (``library``), and one makes and
+deletes topics of its own (``admin``).
 """
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -63,20 +65,26 @@ class Plan:
     """How long it waits before it tries again or asks for Metadata again; 0: as it likes."""
 
 
-def _rdkafka() -> list[str]:
-    return [sys.executable, "-m", "tests.cluster.rdkafka"]
-
-
 def _java() -> list[str]:
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
     classes = compiled("cluster", _HERE / "java" / "Worker.java")
     return [java(), *quick_kafka(), "-Xmx256m", quiet, "-cp", classes, "Worker"]
 
 
-SENDERS, READERS = ("rdkafka", "java"), ("rdkafka", "java")
-"""Those that send to the topic, and those that read it in groups."""
+def _python(name: str) -> Callable[[], list[str]]:
+    return lambda: [sys.executable, "-m", f"tests.cluster.{name}"]
 
-KINDS: Mapping[str, Callable[[], list[str]]] = {"rdkafka": _rdkafka, "java": _java}
+
+KINDS: Mapping[str, Callable[[], list[str]]] = {
+    "rdkafka": _python("rdkafka"),
+    "java": _java,
+    "library": _python("library"),
+    "admin": _python("admin"),
+}
+READERS = ("rdkafka", "java")
+"""Those that read the topic in groups."""
+SENDERS = (*READERS, "library")
+"""Those that send to all of its partitions."""
 
 
 class Worker:
@@ -112,6 +120,10 @@ class Worker:
             self.kill()
             raise LateError(f"{self.plan.name} did not end: {self._last_words()}") from None
         assert status == 0, f"{self.plan.name} ended with {status}: {self._last_words()}"
+
+    def signal(self, what: signal.Signals) -> None:
+        """Send it a signal, as SIGSTOP and SIGCONT."""
+        self._process.send_signal(what)
 
     def kill(self) -> None:
         """End it at once."""

@@ -2,6 +2,7 @@
 
     with running_flaky_proxy(seaweedfs.endpoint) as proxy:
         proxy.fail(0.3)      three of ten requests end badly, in all the ways of ``Trouble``
+        proxy.fail(0.3, [Trouble.DONE_500])    the same in one way
         proxy.delay(0.03)    every request takes so many seconds longer
         proxy.refuse_lists() lists are answered with 503, and nothing else
         proxy.freeze()       connections are accepted, requests are read, nothing is answered
@@ -23,7 +24,7 @@ import socket
 import struct
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from random import Random  # noqa: TID251 (seeded)
@@ -97,6 +98,7 @@ class FlakyProxy:
         self._upstream, self._host = upstream, host
         self._chance = Random(seed)
         self._share = 0.0
+        self._ways: tuple[Trouble, ...] = BY_CHANCE
         self._delay_s = 0.0
         self._lists = True
         self._thaw: asyncio.Event | None = None
@@ -111,9 +113,9 @@ class FlakyProxy:
 
     # ------------------------------------------------------------------------ telling it
 
-    def fail(self, share: float) -> None:
-        """Let so large a part of requests end badly."""
-        self._tell(share=share, frozen=False)
+    def fail(self, share: float, ways: Sequence[Trouble] = BY_CHANCE) -> None:
+        """Let so large a part of requests end badly, in some of the ways."""
+        self._tell(share=share, frozen=False, ways=ways)
 
     def delay(self, seconds: float) -> None:
         """Let every request take so much longer, whatever else becomes of it."""
@@ -140,9 +142,16 @@ class FlakyProxy:
 
         return asyncio.run_coroutine_threadsafe(take(), self._loop).result(10)
 
-    def _tell(self, *, share: float, frozen: bool, lists: bool = True) -> None:
+    def _tell(
+        self,
+        *,
+        share: float,
+        frozen: bool,
+        lists: bool = True,
+        ways: Sequence[Trouble] = BY_CHANCE,
+    ) -> None:
         async def set_() -> None:
-            self._share, self._lists = share, lists
+            self._share, self._lists, self._ways = share, lists, tuple(ways)
             if self._thaw is not None:
                 self._thaw.set()
             self._thaw = asyncio.Event() if frozen else None
@@ -200,7 +209,7 @@ class FlakyProxy:
         if not self._lists and "list-type=2" in head.first:
             return Trouble.REFUSED_503
         if self._chance.random() < self._share:
-            return self._chance.choice(BY_CHANCE)
+            return self._chance.choice(self._ways)
         return Trouble.NONE
 
     async def _held(self) -> bool:
