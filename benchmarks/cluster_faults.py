@@ -30,7 +30,6 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--heartbeat-ms", type=int, default=500)
     parser.add_argument("--faults", choices=sorted(set(SETS)), help="of all runs")
     parser.add_argument("--keep", action="store_true", help="let brokers maintain the log as well")
-    parser.add_argument("--module", default="lakelog", help="tests.cluster.planted has bugs")
     parser.add_argument("--logs", type=Path, help="a folder for logs and diaries")
 
 
@@ -53,7 +52,6 @@ def main() -> None:
                 seconds=seconds,
                 heartbeat_ms=asked.heartbeat_ms,
                 arguments=keeping,
-                module=asked.module,
             )
             good += not outcome.findings
             figures.append({"set": faults, "seed": seed, **outcome.figures()})

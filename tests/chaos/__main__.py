@@ -5,12 +5,14 @@ python -m tests.chaos --runs 60 --seconds 120       so many of them
 python -m tests.chaos --seed 7 --workload group     a certain one, which is not added
 python -m tests.chaos --summary                     what all of them have shown
 python -m tests.chaos --check history.jsonl         a history by itself
+    python -m tests.chaos --planted                     every planted bug is found
 """
 
 import argparse
 import json
 import shutil
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from pathlib import Path
 from tests.chaos import ledger
 from tests.chaos.campaign import BEATS_MS, Run, chaos_run, planned
 from tests.chaos.faults import KINDS, SETS
+from tests.chaos.planted import FOUND, run_of
 from tests.chaos.workloads import WORKLOADS
 from tests.cluster.checker import check
 from tests.cluster.operations import history_of, read_operations
@@ -35,6 +38,11 @@ def main() -> None:
         found = check(history_of(read_operations(asked.check)), {}, groups=(), healed=0.0)
         print(json.dumps({"counts": found.counts(), "found": found.shown()}))  # noqa: T201
         sys.exit(1 if found else 0)
+    if asked.planted is not None:
+        bugs = list(FOUND) if asked.planted == "all" else [asked.planted]
+        with running_seaweedfs() as seaweedfs:
+            are_found = [_find(seaweedfs, bug, asked) for bug in bugs]
+        sys.exit(0 if all(are_found) else 1)
     runs = [_certain(asked)] if asked.seed is not None else _next(asked)
     with running_seaweedfs() as seaweedfs:
         good = [_one(seaweedfs, run, asked) for run in runs]
@@ -54,7 +62,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="of a certain run, which is not in the ledger")
     parser.add_argument("--workload", choices=list(WORKLOADS), default="group")
     parser.add_argument("--faults", choices=list(SETS), default="mixed")
-    parser.add_argument("--module", default="lakelog", help="what brokers run")
+    parser.add_argument(
+        "--planted", nargs="?", const="all", choices=["all", *FOUND], metavar="BUG",
+        help="find a planted bug, or all of them",
+    )  # fmt: skip
     parser.add_argument("--logs", type=Path, help="a folder for logs and histories")
     parser.add_argument("--summary", action="store_true")
     parser.add_argument("--check", type=Path, metavar="HISTORY")
@@ -69,7 +80,6 @@ def _certain(asked: argparse.Namespace) -> Run:
         seconds=asked.seconds,
         heartbeat_ms=asked.heartbeat_ms or BEATS_MS,
         members=asked.members or "bucket",
-        module=asked.module,
     )
 
 
@@ -80,6 +90,26 @@ def _next(asked: argparse.Namespace) -> list[Run]:
     if asked.heartbeat_ms is not None:
         runs = [replace(one, heartbeat_ms=asked.heartbeat_ms) for one in runs]
     return runs
+
+
+def _find(seaweedfs: SeaweedFS, bug: str, asked: argparse.Namespace) -> bool:
+    """Run brokers with a bug, and say whether it was found."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder) if asked.logs is None else asked.logs / bug
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        begun = time.monotonic()
+        outcome = chaos_run(seaweedfs, home, run_of(bug))
+        row = {
+            "bug": bug,
+            **FOUND[bug]._asdict(),
+            "is_found": bool(outcome.findings[FOUND[bug].rule]),
+            "broken": outcome.anomalies(),
+            "fired": outcome.fired,
+            "took_s": round(time.monotonic() - begun, 1),
+        }
+        print(json.dumps(row), flush=True)  # noqa: T201
+        return bool(row["is_found"])
 
 
 def _one(seaweedfs: SeaweedFS, run: Run, asked: argparse.Namespace) -> bool:

@@ -8,22 +8,26 @@ in six has beats as they come, and the others have faster ones, so that more hap
 import contextlib
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random  # noqa: TID251 (seeded)
 
 from lakelog.catalog import make_namespace
 from lakelog.host import new_id
 from lakelog.model import Rules
 from lakelog.store import open_store, run, working
+from release.versions import previous
 from tests.chaos.faults import SETS, faults_of
 from tests.chaos.stage import Stage, staged
 from tests.chaos.workloads import WORKLOADS, Workload
-from tests.cluster.checker import LIVENESS, Findings
+from tests.cluster.checker import LIVENESS, SEEN_S, Findings
 from tests.cluster.faults import Fault, Span, Storm
 from tests.cluster.history import DEFINITE, History
 from tests.cluster.load import Load, loaded
 from tests.cluster.operations import write_operations
+from tests.cluster.planted import environment
+from tests.e2e.upgrade.released import environment_of
 from tests.parts.process import Process
 from tests.parts.seaweedfs import SeaweedFS
 
@@ -31,6 +35,8 @@ __all__ = ["BEATS_MS", "Outcome", "Run", "chaos_run", "planned"]
 
 BEATS_MS, DEFAULT_BEATS_MS = 500, 3_000
 DEFAULT_BEATS_EVERY = 6
+STOP_S = 20.0
+"""For a broker to leave in good order; then it is killed."""
 _SETS = tuple(name for name in SETS if name != "none")
 
 
@@ -45,7 +51,10 @@ class Run:
     heartbeat_ms: int
     members: str = "bucket"
     """Where brokers see each other."""
-    module: str = "lakelog"
+    bug: str = ""
+    """That was put into the brokers, and is to be found."""
+    patience_s: float = SEEN_S
+    """How long records may take to be seen; what a bug has lost never is."""
 
 
 def planned(number: int, seconds: float, members: str) -> Run:
@@ -100,7 +109,8 @@ def chaos_run(seaweedfs: SeaweedFS, home: Path, asked: Run) -> Outcome:
                 seed=asked.seed,
                 heartbeat_ms=asked.heartbeat_ms,
                 arguments=workload.arguments,
-                module=asked.module,
+                module=_module(asked),
+                env=environment([asked.bug]) if asked.bug else {},
             )
         )
         load = stack.enter_context(
@@ -112,7 +122,7 @@ def chaos_run(seaweedfs: SeaweedFS, home: Path, asked: Run) -> Outcome:
                 configs=workload.configs,
             )
         )
-        more = faults_of(stage) | dict(stack.enter_context(_beside(stage, load, workload, home)))
+        more = faults_of(stage) | dict(stack.enter_context(_beside(stage, load, asked, home)))
         kinds = [*SETS[asked.faults], *workload.faults] if SETS[asked.faults] else []
         storm = Storm(
             stage.cluster, asked.faults, asked.seed, asked.heartbeat_ms / 1000, kinds, more
@@ -121,7 +131,7 @@ def chaos_run(seaweedfs: SeaweedFS, home: Path, asked: Run) -> Outcome:
         stage.heal()
         healed = storm.heal()
         stage.cluster.wait_until_whole(workload.plan.topic)
-        findings = load.finish(healed)
+        findings = load.finish(healed, asked.patience_s)
         operations = write_operations(load.lines(), home / "history.jsonl")
         return Outcome(
             findings,
@@ -131,6 +141,10 @@ def chaos_run(seaweedfs: SeaweedFS, home: Path, asked: Run) -> Outcome:
             share_of(load.history, storm.spans),
             operations,
         )
+
+
+def _module(asked: Run) -> str:
+    return "tests.cluster.planted" if asked.bug else "lakelog"
 
 
 def _namespace(seaweedfs: SeaweedFS, workload: Workload) -> str:
@@ -143,25 +157,29 @@ def _namespace(seaweedfs: SeaweedFS, workload: Workload) -> str:
 
 
 @contextlib.contextmanager
-def _beside(stage: Stage, load: Load, workload: Workload, home: Path) -> Iterator[dict[str, Fault]]:
+def _beside(stage: Stage, load: Load, asked: Run, home: Path) -> Iterator[dict[str, Fault]]:
     """Start who else works on the log, and yield what may befall them."""
     found: dict[str, Fault] = {}
+    workload = WORKLOADS[asked.workload]
     if "library" in workload.kinds:
         writer = load.workers["library"]
         found["freeze-writer"] = Fault(
             lambda *_: writer.signal(signal.SIGSTOP), lambda _: writer.signal(signal.SIGCONT), 0.5
         )
+    if workload.versions:
+        found["last-release"] = _last_release(stage)
     if not workload.keeps:
         yield found
         return
     cluster = stage.cluster
-    argv = [sys.executable, "-m", "lakelog", "keep", cluster.storage, "--every", "1"]
+    argv = [sys.executable, "-m", _module(asked), "keep", cluster.storage, "--every", "1"]
     for name, value in cluster.options.items():
         argv += ["--store-option", f"{name}={value}"]
-    keepers = [Process(argv, home / "keeper.log")]
+    env = environment([asked.bug]) if asked.bug else {}
+    keepers = [Process(argv, home / "keeper.log", env)]
 
     def start(_: int) -> None:
-        keepers.append(Process(argv, home / "keeper.log"))
+        keepers.append(Process(argv, home / "keeper.log", env))
 
     found["kill-keeper"] = Fault(lambda *_: keepers[-1].stop(grace_s=0), start, 0.5)
     try:
@@ -169,6 +187,25 @@ def _beside(stage: Stage, load: Load, workload: Workload, home: Path) -> Iterato
     finally:
         for keeper in keepers:
             keeper.stop(grace_s=0)
+
+
+def _last_release(stage: Stage) -> Fault:
+    """A broker is stopped or killed and started as the last release was, and back again."""
+    last = previous()
+    assert last is not None, "release/versions.toml names no release before this version"
+    released, clocks = environment_of(last)["PYTHONPATH"], stage.clocks
+
+    def restart(node: int, env: Mapping[str, str], grace_s: float) -> None:
+        broker = stage.cluster.brokers[node]
+        broker.stop(grace_s)
+        broker.env = env
+        broker.launch()
+
+    def begin(node: int, chance: Random) -> None:
+        env = clocks[node].env(released)
+        restart(node, env, chance.choice((0.0, STOP_S)))
+
+    return Fault(begin, lambda node: restart(node, clocks[node].env(), STOP_S), 8.0)
 
 
 def share_of(history: History, spans: list[Span]) -> float:

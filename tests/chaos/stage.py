@@ -53,6 +53,7 @@ def staged(
     heartbeat_ms: int | None,
     arguments: Sequence[str] = ("--no-keep",),
     module: str = "lakelog",
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[Stage]:
     """Brokers that serve, each on a host; all of it is gone afterwards."""
     nodes = range(1, BROKERS + 1)
@@ -69,7 +70,7 @@ def staged(
             node: Site(
                 hosts.address(node),
                 hosts.within(node),
-                clocks[node].env(),
+                {**clocks[node].env(), **(env or {})},
                 {"endpoint": proxies[node].endpoint},
             )
             for node in nodes

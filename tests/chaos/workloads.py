@@ -8,7 +8,7 @@
     maintenance   groups, while keepers seal, trim and sweep every second or two, one of them killed
     admin         topics are deleted and made anew, and partitions added, besides producers
     all-expired   retention deletes whatever is older than two seconds, while it is read
-    upgrade       some brokers are started as the last release was, and end as this version
+    upgrade       brokers are started as the last release was, and then as this version again
 
 Each has workers of librdkafka and of Java, on one topic with three partitions in each lane.
 """
@@ -73,6 +73,6 @@ WORKLOADS: Mapping[str, Workload] = {
         grace_ms=6_000,
         faults=("kill-keeper",),
     ),
-    "upgrade": Workload(plan=Plan(), versions=True),
+    "upgrade": Workload(plan=Plan(), versions=True, faults=("last-release",) * 2),
 }
 """By name, in the order in which a campaign takes them."""

@@ -33,9 +33,9 @@ class SteppedClock:
         beside.write_text(f"{seconds:+g}s\n")
         beside.replace(self._path)
 
-    def env(self) -> dict[str, str]:
-        """Return the variables of a process that goes by this clock."""
-        inherited = os.environ.get("PYTHONPATH", "")  # noqa: TID251 (a child inherits)
+    def env(self, path: str = "") -> dict[str, str]:
+        """Return the variables of a process that goes by this clock, and imports from a path."""
+        inherited = path or os.environ.get("PYTHONPATH", "")  # noqa: TID251 (a child inherits)
         here = str(Path(__file__).parent / "stepped")
         return {
             "LD_PRELOAD": self._library,

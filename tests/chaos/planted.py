@@ -1,0 +1,50 @@
+"""By which run each planted bug is found, and by which rule."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tests.chaos.campaign import Run
+
+__all__ = ["FOUND", "Found", "run_of"]
+
+SECONDS = 20.0
+BEATS_MS = 300
+
+
+class Found(NamedTuple):
+    """What shows a bug."""
+
+    workload: str
+    faults: str
+    rule: str
+    """One of those that it breaks."""
+    seed: int = 1
+
+
+FOUND: Mapping[str, Found] = {
+    "ack-unstored": Found("queue", "none", "lost-write"),
+    "stored-twice": Found("idempotent", "none", "duplicate"),
+    "sequences-ignored": Found("idempotent", "one-way", "duplicate"),
+    "ack-failed": Found("idempotent", "cuts", "lost-write"),
+    "commit-forgotten": Found("group", "none", "commit-regress"),
+    "takeover-empty": Found("group", "kill", "commit-regress"),
+    "fetch-no-look": Found("group", "freeze", "commit-regress"),
+    "save-guessed": Found("group", "freeze", "commit-regress"),
+    "floor-first": Found("maintenance", "none", "lost-write"),
+    "end-lost": Found("all-expired", "none", "end-regress"),
+}
+"""By bug."""
+
+
+def run_of(bug: str, seconds: float = SECONDS) -> Run:
+    """Return the run that finds a bug."""
+    found = FOUND[bug]
+    return Run(
+        seed=found.seed,
+        workload=found.workload,
+        faults=found.faults,
+        seconds=seconds,
+        heartbeat_ms=BEATS_MS,
+        bug=bug,
+        patience_s=3.0,
+    )
