@@ -24,6 +24,7 @@ from tests.chaos.planted import FOUND, run_of
 from tests.chaos.workloads import WORKLOADS
 from tests.cluster.checker import check
 from tests.cluster.operations import history_of, read_operations
+from tests.cluster.workers import SENDERS
 from tests.parts.jars import cache
 from tests.parts.seaweedfs import SeaweedFS, running_seaweedfs
 
@@ -35,7 +36,10 @@ def main() -> None:
         print(ledger.summary(entries, KINDS))  # noqa: T201
         return
     if asked.check is not None:
-        found = check(history_of(read_operations(asked.check)), {}, groups=(), healed=0.0)
+        history = history_of(read_operations(asked.check))
+        is_exact = WORKLOADS[asked.workload].plan.idempotent
+        repeating = () if is_exact else SENDERS
+        found = check(history, {}, groups=(), healed=0.0, repeating=repeating)
         print(json.dumps({"counts": found.counts(), "found": found.shown()}))  # noqa: T201
         sys.exit(1 if found else 0)
     if asked.planted is not None:

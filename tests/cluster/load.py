@@ -107,6 +107,7 @@ class Load:
         self.cluster, self.history = cluster, History()
         self._options = storage_options or cluster.options
         self._plan = plan
+        self._last: list[list[Any]] = []
         create_topic(cluster.bootstrap, plan.topic, plan.partitions, **(configs or {}))
         self._senders = [kind for kind in kinds if kind in SENDERS]
         readers = [kind for kind in kinds if kind in READERS]
@@ -174,7 +175,12 @@ class Load:
     def _judged(self, healed: float) -> Findings:
         begun = Diary.now()
         log, starts = read_log(self.cluster.storage, self._options, self._plan.topic)
-        self.history.take(["starts", begun, Diary.now(), "/store", starts])
+        now = Diary.now()
+        self.history.take(["starts", begun, now, "/store", starts])
+        self._last = [
+            ["starts", begun, now, "/store", starts],
+            ["polled", begun, now, "/store", log],
+        ]
         return check(
             self.history,
             log,
@@ -184,9 +190,10 @@ class Load:
         )
 
     def lines(self) -> Iterator[list[Any]]:
-        """Yield what all workers wrote."""
+        """Yield what all workers wrote, and what was in the store in the end."""
         for worker in self.workers.values():
             yield from worker.diary.lines()
+        yield from self._last
 
     def _is_quiet(self) -> bool:
         return len(self.history.quiet) == len(self.workers)
