@@ -151,16 +151,16 @@ class _Case:
 
     @cached_property
     def _starts(self) -> dict[int, tuple[list[float], list[int]]]:
-        """When somebody was told of a start, and the highest that was told by then."""
+        """When somebody asked for a start, and the highest that was told to who asked by then."""
         found: dict[int, tuple[list[float], list[int]]] = {}
-        for one in sorted(self.history.starts, key=lambda bound: bound.at):
+        for one in sorted(self.history.starts):
             times, offsets = found.setdefault(one.partition, ([], []))
-            times.append(one.at)
+            times.append(one.begun)
             offsets.append(max([one.offset, *offsets[-1:]]))
         return found
 
     def start_by(self, partition: int, at: float) -> int:
-        """Return where a partition began at a time at the latest, by what was told next."""
+        """Return where a partition began at a time at the latest, by what was asked for next."""
         times, offsets = self._starts.get(partition, ([], []))
         index = min(bisect_left(times, at), len(times) - 1)
         return offsets[index] if offsets else 0
