@@ -150,8 +150,10 @@ class Operator:
             begun = diary.now()
             rows: dict[int, list[tuple[int, str]]] = {}
             for message in consumer.consume(100, 0.2):
-                value, partition = message.value(), message.partition()
-                if message.error() is None and value is not None and partition is not None:
+                error, value, partition = message.error(), message.value(), message.partition()
+                if error is not None:
+                    self._tell(f"read: {error.name()}")
+                elif value is not None and partition is not None:
                     key = keys[partition - first]
                     rows.setdefault(key, []).append((message.offset() or 0, value.decode()))
                     awaited[key].discard(value.decode())

@@ -179,7 +179,9 @@ class _Case:
 
 def lost_write(case: _Case) -> Iterator[str]:
     """Yield what was acknowledged or read, and is gone."""
-    highest = {partition: offsets[-1] for partition, offsets in case.offsets.items()}
+    highest: dict[int, int] = {}
+    for partition, offset in (place for places in case.places.values() for place in places):
+        highest[partition] = max(offset, highest.get(partition, -1))
     for value, acked in case.history.acked.items():
         if value in case.places or (acked.offset or 0) < case.start(acked.partition):
             continue

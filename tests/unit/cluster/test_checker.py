@@ -337,6 +337,8 @@ def test_partitions_that_are_not_in_the_store_any_more_are_judged_by_what_was_re
     lines += [["acked", 2 + number, "c", number, 7, number] for number in range(3)]
     lines.append(["polled", 4, 5, "g/0", {"7": [[0, "c:0"], [1, "c:1"]]}])
     assert not judged(lines, log)
+    lines[-1] = ["polled", 4, 5, "g/0", {"7": [[0, "c:0"]]}]
+    assert not judged(lines, log)
     lines[-1] = ["polled", 4, 5, "g/0", {"7": [[0, "c:0"], [2, "c:2"]]}]
     assert judged(lines, log).shown().keys() == {"lost-write", "int-poll-skip"}
 
