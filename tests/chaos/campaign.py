@@ -205,7 +205,7 @@ def _last_release(stage: Stage) -> Fault:
         env = clocks[node].env(released)
         restart(node, env, chance.choice((0.0, STOP_S)))
 
-    return Fault(begin, lambda node: restart(node, clocks[node].env(), STOP_S), 8.0)
+    return Fault(begin, lambda node: restart(node, clocks[node].env(), STOP_S), 12.0)
 
 
 def share_of(history: History, spans: list[Span]) -> float:

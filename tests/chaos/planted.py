@@ -7,7 +7,8 @@ from tests.chaos.campaign import Run
 
 __all__ = ["FOUND", "Found", "run_of"]
 
-SECONDS = 20.0
+SECONDS, HEALTHY_SECONDS = 20.0, 8.0
+"""Of a run with faults, and of one without."""
 BEATS_MS = 300
 
 
@@ -36,14 +37,14 @@ FOUND: Mapping[str, Found] = {
 """By bug."""
 
 
-def run_of(bug: str, seconds: float = SECONDS) -> Run:
+def run_of(bug: str) -> Run:
     """Return the run that finds a bug."""
     found = FOUND[bug]
     return Run(
         seed=found.seed,
         workload=found.workload,
         faults=found.faults,
-        seconds=seconds,
+        seconds=HEALTHY_SECONDS if found.faults == "none" else SECONDS,
         heartbeat_ms=BEATS_MS,
         bug=bug,
         patience_s=3.0,
