@@ -73,7 +73,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--logs", type=Path, help="a folder for logs and histories")
     parser.add_argument("--summary", action="store_true")
     parser.add_argument("--check", type=Path, metavar="HISTORY")
-    return parser.parse_args()
+    asked = parser.parse_args()
+    if asked.members == "etcd" and not asked.summary:
+        parser.error("brokers do not see each other in etcd yet: leave --members out")
+    return asked
 
 
 def _certain(asked: argparse.Namespace) -> Run:
