@@ -88,6 +88,10 @@ BUGS: dict[str, Bug] = {
 """Every bug by name."""
 
 
+_planted = ExitStack()
+"""What is planted stays so while this is there."""
+
+
 def environment(names: Iterable[str]) -> dict[str, str]:
     """Return the variables of a process that has some bugs."""
     return {VARIABLE: ",".join(names)}
@@ -95,10 +99,8 @@ def environment(names: Iterable[str]) -> dict[str, str]:
 
 def _plant() -> None:
     names = os.environ[VARIABLE].split(",")  # noqa: TID251 (lakelog's own options are as ever)
-    bugs = ExitStack()
     for name in names:
-        bugs.enter_context(patched(BUGS[name].patches))
-    bugs.pop_all()
+        _planted.enter_context(patched(BUGS[name].patches))
 
 
 if __name__ in ("__main__", "__mp_main__"):  # The latter is what a broker's keeper is.
