@@ -114,6 +114,7 @@ def _find(seaweedfs: SeaweedFS, bug: str, asked: argparse.Namespace) -> bool:
             "broken": outcome.anomalies(),
             "fired": outcome.fired,
             "took_s": round(time.monotonic() - begun, 1),
+            "phases": outcome.phases,
         }
         print(json.dumps(row), flush=True)  # noqa: T201
         return bool(row["is_found"])
@@ -133,6 +134,7 @@ def _one(seaweedfs: SeaweedFS, run: Run, asked: argparse.Namespace) -> bool:
     else:
         line = ledger.entry(run, outcome, time.monotonic() - begun)
         shown = {"errors": outcome.history.error_kinds(), "exits": outcome.exits[:3]}
+        shown["phases"] = outcome.phases
         shown |= outcome.findings.shown()
     is_good = not (line.get("broken") or line.get("anomalies") or line.get("late"))
     if asked.seed is None:

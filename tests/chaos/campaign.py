@@ -8,8 +8,10 @@ in six has beats as they come, and the others have faster ones, so that more hap
 import contextlib
 import signal
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from random import Random  # noqa: TID251 (seeded)
 
@@ -82,6 +84,8 @@ class Outcome:
     share: float
     """Of the operations that were begun while something befell a broker, those that succeeded."""
     operations: int
+    phases: dict[str, float]
+    """How many seconds each took: brokers, clients, faults, healing, the end."""
 
     def anomalies(self) -> dict[str, int]:
         """Return how often each rule was broken that says what must never happen."""
@@ -100,6 +104,7 @@ def chaos_run(seaweedfs: SeaweedFS, home: Path, asked: Run) -> Outcome:
         raise ValueError(f"members {asked.members}: brokers know of no such place yet")
     workload = WORKLOADS[asked.workload]
     url = _namespace(seaweedfs, workload)
+    began = [time.monotonic()]
     with contextlib.ExitStack() as stack:
         stage = stack.enter_context(
             staged(
@@ -113,6 +118,7 @@ def chaos_run(seaweedfs: SeaweedFS, home: Path, asked: Run) -> Outcome:
                 env=environment([asked.bug]) if asked.bug else {},
             )
         )
+        began.append(time.monotonic())
         load = stack.enter_context(
             loaded(
                 stage.cluster,
@@ -122,15 +128,18 @@ def chaos_run(seaweedfs: SeaweedFS, home: Path, asked: Run) -> Outcome:
                 configs=workload.configs,
             )
         )
+        began.append(time.monotonic())
         more = faults_of(stage) | dict(stack.enter_context(_beside(stage, load, asked, home)))
         kinds = [*SETS[asked.faults], *workload.faults] if SETS[asked.faults] else []
         storm = Storm(
             stage.cluster, asked.faults, asked.seed, asked.heartbeat_ms / 1000, kinds, more
         )
         storm.rage(asked.seconds, load.tail)
+        began.append(time.monotonic())
         stage.heal()
         healed = storm.heal()
         stage.cluster.wait_until_whole(workload.plan.topic)
+        began.append(time.monotonic())
         findings = load.finish(healed, asked.patience_s)
         operations = write_operations(load.lines(), home / "history.jsonl")
         return Outcome(
@@ -140,7 +149,14 @@ def chaos_run(seaweedfs: SeaweedFS, home: Path, asked: Run) -> Outcome:
             storm.exits,
             share_of(load.history, storm.spans),
             operations,
+            _phases([*began, time.monotonic()]),
         )
+
+
+def _phases(times: list[float]) -> dict[str, float]:
+    names = ("brokers", "clients", "faults", "healing", "end")
+    took = (after - before for before, after in pairwise(times))
+    return {name: round(one, 1) for name, one in zip(names, took, strict=True)}
 
 
 def _module(asked: Run) -> str:
