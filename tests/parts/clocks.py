@@ -42,6 +42,9 @@ class SteppedClock:
             "FAKETIME_TIMESTAMP_FILE": str(self._path),
             "FAKETIME_CACHE_DURATION": str(CACHE_S),
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            # Of condition variables, too: otherwise threads that wait for the interpreter's lock
+            # do not wait but spin.
+            "FAKETIME_FORCE_MONOTONIC_FIX": "0",
             # The ages of files are left alone, or Python would compile all modules again.
             "NO_FAKE_STAT": "1",
             "PYTHONPATH": f"{here}:{inherited}" if inherited else here,
