@@ -25,14 +25,13 @@ class Found(NamedTuple):
 FOUND: Mapping[str, Found] = {
     "ack-unstored": Found("queue", "none", "lost-write"),
     "stored-twice": Found("idempotent", "none", "duplicate"),
-    "sequences-ignored": Found("idempotent", "one-way", "duplicate"),
-    "ack-failed": Found("idempotent", "cuts", "lost-write"),
+    "sequences-ignored": Found("idempotent", "leave", "int-nonmonotonic-send"),
+    "ack-failed": Found("idempotent", "clock", "lost-write"),
     "commit-forgotten": Found("group", "none", "commit-regress"),
     "takeover-empty": Found("group", "kill", "commit-regress"),
-    "fetch-no-look": Found("group", "freeze", "commit-regress"),
     "save-guessed": Found("group", "freeze", "commit-regress"),
-    "floor-first": Found("maintenance", "none", "lost-write"),
-    "end-lost": Found("all-expired", "none", "end-regress"),
+    "floor-first": Found("maintenance", "kill", "lost-write"),
+    "end-lost": Found("all-expired", "none", "unreadable"),
 }
 """By bug."""
 

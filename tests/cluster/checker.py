@@ -18,10 +18,11 @@
                            acknowledged before it was asked, or than it had told somebody before
     gap                    an offset of the log that nobody wrote
     foreign                in the log, or read, and sent by nobody
+    unreadable             a partition that cannot be read from the store
     unseen                 acknowledged, and not read by a group in a minute after the faults ended
     unanswered             sent, and neither acknowledged nor refused by then
 
-All but the last four are those of Jepsen's workload for Kafka (``jepsen.tests.kafka``), as far as
+All but the last five are those of Jepsen's workload for Kafka (``jepsen.tests.kafka``), as far as
 there are no transactions, and three of its kind for offsets that are told. Jepsen sees only what
 clients see; here the log that is in the store at the end counts as well, as a reader of everything.
 What lies before the start of a partition was retained away: nobody has to have seen it.
@@ -40,7 +41,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from tests.cluster.history import Bound, History, Read, producer_of
+from tests.cluster.history import STORE, Bound, History, Read, producer_of
 
 __all__ = ["LIVENESS", "RULES", "SEEN_S", "Findings", "check"]
 
@@ -247,6 +248,11 @@ def foreign(case: _Case) -> Iterator[str]:
             yield f"{value} at {_at(min(places))}"
 
 
+def unreadable(case: _Case) -> Iterator[str]:
+    """Yield what whoever read the store was told instead."""
+    yield from (what for _, who, what in case.history.errors if who == STORE)
+
+
 # ---------------------------------------------------------------------------- order
 
 
@@ -414,6 +420,7 @@ RULES: Mapping[str, Callable[[_Case], Iterable[str]]] = {
     "commit-regress": commit_regress,
     "gap": gap,
     "foreign": foreign,
+    "unreadable": unreadable,
     "unseen": unseen,
     "unanswered": unanswered,
 }

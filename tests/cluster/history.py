@@ -43,6 +43,9 @@ __all__ = [
     "value_of",
 ]
 
+STORE = "/store"
+"""Who reads the store at the end, without a broker."""
+
 DEFINITE = frozenset(
     {"INVALID_RECORD", "MSG_SIZE_TOO_LARGE", "RecordTooLargeException", "InvalidRecordException"}
 )

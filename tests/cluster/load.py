@@ -16,13 +16,15 @@ from typing import Any, Protocol
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lakelog.catalog import open_namespace, read_topic
+from lakelog.errors import LakelogError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
 from lakelog.log import Known, OutOfRange, bounds, read
+from lakelog.manifests import PartitionPath
 from lakelog.records import decode_batches
-from lakelog.store import open_store, retrying, run, working
+from lakelog.store import Perform, open_store, retrying, run, working
 from tests.cluster.checker import SEEN_S, Findings, check
-from tests.cluster.history import Diary, History
+from tests.cluster.history import STORE, Diary, History
 from tests.cluster.workers import READERS, SENDERS, Plan, Worker
 from tests.patience import LateError
 
@@ -45,9 +47,9 @@ def create_topic(bootstrap: str, name: str, partitions: int, **configs: str) -> 
 
 def read_log(
     url: str, options: Mapping[str, str], name: str = TOPIC
-) -> tuple[dict[int, list[tuple[int, str]]], dict[int, int]]:
-    """Return every record of a topic, without a broker: offset and what it says; and where each
-    partition begins.
+) -> tuple[dict[int, list[tuple[int, str]]], dict[int, int], list[str]]:
+    """Return every record of a topic, without a broker: offset and what it says; where each
+    partition begins; and why some cannot be read.
     """
     perform = working(retrying(open_store(url, options).perform))
     rules = run(open_namespace(), perform).rules
@@ -58,28 +60,38 @@ def read_log(
     }
     log: dict[int, list[tuple[int, str]]] = {}
     starts: dict[int, int] = {}
+    unreadable: list[str] = []
     for partition in range(topic.partitions):
-        rows: list[tuple[int, str]] = []
-        where, lane, known = topic.path_of(partition), topic.lane(partition), Known()
-        offset = starts[partition] = run(bounds(lanes[lane], where), perform).log_start
-        while True:
-            chunk = run(read(lanes[lane], where, offset, 4 << 20, known), perform)
-            if isinstance(chunk, OutOfRange):  # It was retained away meanwhile.
-                assert chunk.bounds.log_start > offset, chunk
-                offset, rows = chunk.bounds.log_start, []
-                starts[partition] = offset
-                continue
-            if not chunk.body:
-                break
-            for batch in decode_batches(chunk.body):
-                rows += [
-                    (one.offset, (one.value or b"").decode().rstrip())
-                    for one in batch.records
-                    if one.offset >= offset
-                ]
-            offset = chunk.next_offset
-        log[partition] = rows
-    return log, starts
+        where, lane = topic.path_of(partition), lanes[topic.lane(partition)]
+        try:
+            log[partition], starts[partition] = _read_partition(lane, where, perform)
+        except LakelogError as error:
+            unreadable.append(f"unreadable: {str(error)[:200]}")
+    return log, starts, unreadable
+
+
+def _read_partition(
+    lane: Lane, where: PartitionPath, perform: Perform
+) -> tuple[list[tuple[int, str]], int]:
+    rows: list[tuple[int, str]] = []
+    known = Known()
+    offset = start = run(bounds(lane, where), perform).log_start
+    while True:
+        chunk = run(read(lane, where, offset, 4 << 20, known), perform)
+        if isinstance(chunk, OutOfRange):  # It was retained away meanwhile.
+            assert chunk.bounds.log_start > offset, chunk
+            offset = start = chunk.bounds.log_start
+            rows = []
+            continue
+        if not chunk.body:
+            return rows, start
+        for batch in decode_batches(chunk.body):
+            rows += [
+                (one.offset, (one.value or b"").decode().rstrip())
+                for one in batch.records
+                if one.offset >= offset
+            ]
+        offset = chunk.next_offset
 
 
 class Served(Protocol):
@@ -178,13 +190,13 @@ class Load:
 
     def _judged(self, healed: float) -> Findings:
         begun = Diary.now()
-        log, starts = read_log(self.cluster.storage, self._options, self._plan.topic)
+        log, starts, unreadable = read_log(self.cluster.storage, self._options, self._plan.topic)
         now = Diary.now()
-        self.history.take(["starts", begun, now, "/store", starts])
-        self._last = [
-            ["starts", begun, now, "/store", starts],
-            ["polled", begun, now, "/store", log],
-        ]
+        known = [["starts", begun, now, STORE, starts]]
+        known += [["error", now, STORE, what] for what in unreadable]
+        for line in known:
+            self.history.take(line)
+        self._last = [*known, ["polled", begun, now, STORE, log]]
         return check(
             self.history,
             log,

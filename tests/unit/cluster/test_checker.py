@@ -198,6 +198,10 @@ def return_between_polls(lines: Lines, log: Log) -> None:
     lines += [polled(2, 3, log=log), polled(0, 1, at=14.0, log=log)]
 
 
+def be_unreadable(lines: Lines, log: Log) -> None:
+    lines.append(["error", 20.0, "/store", "unreadable: t/0: an object is missing"])
+
+
 def exchange_under_way(lines: Lines, log: Log) -> None:
     """The second was sent before the first was acknowledged."""
     log[0] += [(10, "c:1"), (11, "c:0")]
@@ -258,6 +262,7 @@ PLANTED: dict[Callable[[Lines, Log], None], set[str]] = {
     end_before_what_was_stored: {"end-regress"},
     begin_before_what_was_told: {"start-regress"},
     invent: {"foreign"},
+    be_unreadable: {"unreadable"},
     forget_a_commit: {"commit-regress"},
     forget_all_commits: {"commit-regress"},
     tell_less_than_before: {"commit-regress"},
