@@ -110,7 +110,7 @@ def _find(seaweedfs: SeaweedFS, bug: str, asked: argparse.Namespace) -> bool:
         row = {
             "bug": bug,
             **FOUND[bug]._asdict(),
-            "is_found": bool(outcome.findings[FOUND[bug].rule]),
+            "is_found": any(outcome.findings[rule] for rule in FOUND[bug].rules),
             "broken": outcome.anomalies(),
             "fired": outcome.fired,
             "took_s": round(time.monotonic() - begun, 1),

@@ -22,7 +22,7 @@ from lakelog.journal import Lane
 from lakelog.log import Known, OutOfRange, bounds, read
 from lakelog.manifests import PartitionPath
 from lakelog.records import decode_batches
-from lakelog.store import Perform, open_store, retrying, run, working
+from lakelog.store import open_store, retrying, run, working
 from tests.cluster.checker import SEEN_S, Findings, check
 from tests.cluster.history import STORE, Diary, History
 from tests.cluster.workers import READERS, SENDERS, Plan, Worker
@@ -71,7 +71,7 @@ def read_log(
 
 
 def _read_partition(
-    lane: Lane, where: PartitionPath, perform: Perform
+    lane: Lane, where: PartitionPath, perform: Callable[..., Any]
 ) -> tuple[list[tuple[int, str]], int]:
     rows: list[tuple[int, str]] = []
     known = Known()

@@ -83,7 +83,7 @@ BUGS: dict[str, Bug] = {
         ((BucketGroups, "claim", _claim_empty),),
     ),
     "save-guessed": CLUSTER_BUGS["save-guessed"],
-    **{name: LOG_BUGS[name] for name in ("ack-failed", "floor-first", "end-lost")},
+    **{name: LOG_BUGS[name] for name in ("ack-failed", "end-lost")},
 }
 """Every bug by name."""
 
