@@ -47,7 +47,7 @@ class Workload:
 
 WORKLOADS: Mapping[str, Workload] = {
     "queue": Workload(
-        plan=Plan(assign=True, members=1, idempotent=False, bounds=True, large_every=50),
+        plan=Plan(assign=True, members=1, idempotent=False, bounds=True, large_every=200),
         configs={"max.message.bytes": "60000"},
     ),
     "group": Workload(plan=Plan()),

@@ -285,7 +285,10 @@ class Bounding:
         except KafkaException as error:
             diary.write("error", diary.now(), who, f"bounds: {error.args[0].name()}")
         else:
-            diary.write(verb, begun, diary.now(), who, {number: offset})
+            if offset < 0:  # It has heard nothing, and does not call that an error.
+                diary.write("error", diary.now(), who, "bounds: no offset")
+            else:
+                diary.write(verb, begun, diary.now(), who, {number: offset})
 
 
 def main() -> None:

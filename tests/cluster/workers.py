@@ -55,7 +55,9 @@ class Plan:
     bounds: bool = False
     """Whether somebody asks where partitions begin and end."""
     large_every: int = 0
-    """One record in so many is larger than the topic allows; 0: none is."""
+    """One record in so many is larger than the topic allows; 0: none is. Of librdkafka alone: a
+    batch of such a record and a small one Java's producer splits into the same batch again, until
+    its time is over (KAFKA-8350)."""
     expires: bool = False
     """Whether records may be gone before they are read: where a member begins to read says nothing
     of what is committed then."""

@@ -45,7 +45,6 @@ public final class Worker {
     private static final Duration MOMENT = Duration.ofMillis(100);
     private static final long COMMIT_NS = 500_000_000L;
     private static final long OBSERVE_MS = 200;
-    private static final int LARGE_BYTES = 100_000;
 
     private static JsonNode plan;
     private static FileOutputStream diary;
@@ -92,15 +91,9 @@ public final class Worker {
         String name = text("name");
         double rate = plan.get("rate").asDouble();
         int partitions = plan.get("partitions").asInt();
-        int largeEvery = plan.get("large_every").asInt();
         StringSerializer text = new StringSerializer();
         Properties settings = settings(Map.of(
                 "client.id", name, "enable.idempotence", text("idempotent")));
-        if (largeEvery > 0) {
-            // The client splits a batch that is too large into the same one again, for ever, if a
-            // small record still fits behind the large one (KAFKA-8350): each is sent by itself.
-            settings.put("batch.size", "0");
-        }
         try (var producer = new KafkaProducer<>(settings, text, text)) {
             double began = now();
             int sent = 0;
@@ -110,12 +103,8 @@ public final class Worker {
                     int number = sent++;
                     int partition = number % partitions;
                     write("sent", now(), name, number, partition);
-                    String value = name + ":" + number;
-                    if (largeEvery > 0 && number % largeEvery == largeEvery - 1) {
-                        value += " ".repeat(LARGE_BYTES);
-                    }
                     var record = new ProducerRecord<String, String>(
-                            text("topic"), partition, null, value);
+                            text("topic"), partition, null, name + ":" + number);
                     producer.send(record, (at, error) -> delivered(name, number, at, error));
                 }
                 Thread.sleep(10);
