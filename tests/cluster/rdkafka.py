@@ -32,6 +32,8 @@ from tests.cluster.workers import COMMIT_S, LARGE_BYTES, OBSERVE_S, Plan
 
 POLL_S = 0.01
 ASKED_S = 60.0
+BOUNDS_S, BOUNDS_AGAIN_S = 10.0, 0.5
+"""A question of an operator whose broker has died is not asked elsewhere: soon another one is."""
 _REPLACED = (
     KafkaError.ILLEGAL_GENERATION,
     KafkaError.REBALANCE_IN_PROGRESS,
@@ -280,10 +282,11 @@ class Bounding:
         diary, who = self._diary, f"/{self._plan.name}-bounds"
         where, begun = TopicPartition(self._plan.topic, number), diary.now()
         try:
-            asked = admin.list_offsets({where: spec}, request_timeout=ASKED_S)[where]
+            asked = admin.list_offsets({where: spec}, request_timeout=BOUNDS_S)[where]
             offset = asked.result().offset
         except KafkaException as error:
             diary.write("error", diary.now(), who, f"bounds: {error.args[0].name()}")
+            self._end.wait(BOUNDS_AGAIN_S)
         else:
             if offset < 0:  # It has heard nothing, and does not call that an error.
                 diary.write("error", diary.now(), who, "bounds: no offset")
