@@ -35,6 +35,8 @@ CLIENTS, STORE = "clients", "store"
 _PREFIX = "llx"
 _NAMESPACES = Path("/run/netns")
 _SUBNETS = 200
+_OWNED = re.compile(rf"{_PREFIX}(\d+)x[0-9a-f]+?(?=[h-]|$)")
+"""What all names of one process begin with, and its id."""
 _TOOLS = ("ip", "iptables", "nsenter")
 
 
@@ -132,21 +134,19 @@ def _own_subnet() -> tuple[socket.socket, int]:
 
 def _sweep() -> None:
     """Remove what is left of processes that are no more."""
-    names = {path.name for path in _NAMESPACES.glob(f"{_PREFIX}*")}
-    names |= set(re.findall(rf"^\d+: ({_PREFIX}\d+x[0-9a-f]+):", _ip("-o", "link"), re.MULTILINE))
-    stems = {name.partition("-")[0] for name in names}
-    owners = {stem: re.match(rf"{_PREFIX}(\d+)x", stem) for stem in stems}
-    _remove(
-        [stem for stem, owner in owners.items() if owner and not Path("/proc", owner[1]).exists()]
-    )
+    places = (_NAMESPACES, Path("/sys/class/net"))
+    names = [path.name for place in places for path in place.glob(f"{_PREFIX}*")]
+    owners = {found[0]: found[1] for name in names if (found := _OWNED.match(name))}
+    _remove([stem for stem, owner in owners.items() if not Path("/proc", owner).exists()])
 
 
 def _remove(stems: Sequence[str]) -> None:
     for stem in stems:
         for path in _NAMESPACES.glob(f"{stem}-*"):
             _ip("netns", "del", path.name)
-        if Path("/sys/class/net", stem).exists():
-            _ip("link", "del", stem)
+        # A namespace lives on while a process is in it, and its end of a cable with it.
+        for path in Path("/sys/class/net").glob(f"{stem}*"):
+            _ip("link", "del", path.name)
 
 
 def _ip(*arguments: str) -> str:
