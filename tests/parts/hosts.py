@@ -146,7 +146,8 @@ def _remove(stems: Sequence[str]) -> None:
             _ip("netns", "del", path.name)
         # A namespace lives on while a process is in it, and its end of a cable with it.
         for path in Path("/sys/class/net").glob(f"{stem}*"):
-            _ip("link", "del", path.name)
+            with contextlib.suppress(FailedPartError):  # The kernel may have been faster.
+                _ip("link", "del", path.name)
 
 
 def _ip(*arguments: str) -> str:
