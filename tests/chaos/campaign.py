@@ -1,0 +1,253 @@
+"""One run: a stage, clients, faults, the end of faults, and what is wrong afterwards.
+
+Which run is next follows from how many there were: its number is its seed, and says which workload
+meets which set of faults. Eight runs have each workload and each set once, 64 have every pair; one
+in six has beats as they come, and the others have faster ones, so that more happens.
+"""
+
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from random import Random  # noqa: TID251 (seeded)
+
+from lakelog.catalog import make_namespace
+from lakelog.host import new_id
+from lakelog.model import Rules
+from lakelog.store import open_store, run, working
+from release.versions import previous
+from tests.chaos.faults import SETS, faults_of
+from tests.chaos.stage import Stage, staged
+from tests.chaos.workloads import WORKLOADS, Workload
+from tests.cluster.checker import LIVENESS, SEEN_S, Findings
+from tests.cluster.faults import Fault, Span, Storm
+from tests.cluster.history import DEFINITE, History
+from tests.cluster.load import Load, loaded
+from tests.cluster.operations import write_operations
+from tests.cluster.planted import environment
+from tests.e2e.upgrade.released import environment_of
+from tests.parts.process import Process
+from tests.parts.seaweedfs import SeaweedFS
+
+__all__ = ["BEATS_MS", "Outcome", "Run", "chaos_run", "planned"]
+
+BEATS_MS, DEFAULT_BEATS_MS = 500, 3_000
+DEFAULT_BEATS_EVERY = 6
+STOP_S = 20.0
+"""For a broker to leave in good order; then it is killed."""
+_SETS = tuple(name for name in SETS if name != "none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What is going to happen."""
+
+    seed: int
+    workload: str
+    faults: str
+    seconds: float
+    heartbeat_ms: int
+    members: str = "bucket"
+    """Where brokers see each other."""
+    bug: str = ""
+    """That was put into the brokers, and is to be found."""
+    patience_s: float = SEEN_S
+    """How long records may take to be seen; what a bug has lost never is."""
+
+
+def planned(number: int, seconds: float, members: str) -> Run:
+    """Return the run of a number, from 0."""
+    workloads = tuple(WORKLOADS)
+    is_default = number % DEFAULT_BEATS_EVERY == DEFAULT_BEATS_EVERY - 1
+    return Run(
+        seed=number + 1,
+        workload=workloads[number % len(workloads)],
+        faults=_SETS[(number + number // len(workloads)) % len(_SETS)],
+        seconds=seconds,
+        heartbeat_ms=DEFAULT_BEATS_MS if is_default else BEATS_MS,
+        members=members,
+    )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run has shown."""
+
+    findings: Findings
+    history: History
+    fired: dict[str, int]
+    exits: list[str]
+    share: float
+    """Of the operations that were begun while something befell a broker, those that succeeded."""
+    operations: int
+    phases: dict[str, float]
+    """How many seconds each took: brokers, clients, faults, healing, the end."""
+
+    def anomalies(self) -> dict[str, int]:
+        """Return how often each rule was broken that says what must never happen."""
+        counts = self.findings.counts()
+        return {name: n for name, n in counts.items() if n and name not in LIVENESS}
+
+    def late(self) -> dict[str, int]:
+        """Return how often each rule was broken that says what happens in time."""
+        counts = self.findings.counts()
+        return {name: counts[name] for name in LIVENESS if counts[name]}
+
+
+def chaos_run(seaweedfs: SeaweedFS, home: Path, asked: Run) -> Outcome:
+    """Let faults of one set befall three brokers, while clients do what a workload says."""
+    if asked.members != "bucket":
+        raise ValueError(f"members {asked.members}: brokers know of no such place yet")
+    workload = WORKLOADS[asked.workload]
+    url = _namespace(seaweedfs, workload)
+    began = [time.monotonic()]
+    with contextlib.ExitStack() as stack:
+        stage = stack.enter_context(
+            staged(
+                seaweedfs,
+                url,
+                home,
+                seed=asked.seed,
+                heartbeat_ms=asked.heartbeat_ms,
+                arguments=workload.arguments,
+                module=_module(asked),
+                env=environment([asked.bug]) if asked.bug else {},
+            )
+        )
+        began.append(time.monotonic())
+        load = stack.enter_context(
+            loaded(
+                stage.cluster,
+                home,
+                kinds=workload.kinds,
+                plan=workload.plan,
+                configs=workload.configs,
+            )
+        )
+        began.append(time.monotonic())
+        more = faults_of(stage) | dict(stack.enter_context(_beside(stage, load, asked, home)))
+        kinds = [*SETS[asked.faults], *workload.faults] if SETS[asked.faults] else []
+        storm = Storm(
+            stage.cluster, asked.faults, asked.seed, asked.heartbeat_ms / 1000, kinds, more
+        )
+        storm.rage(asked.seconds, load.tail)
+        began.append(time.monotonic())
+        stage.heal()
+        healed = storm.heal()
+        stage.cluster.wait_until_whole(workload.plan.topic)
+        began.append(time.monotonic())
+        findings = load.finish(healed, asked.patience_s)
+        operations = write_operations(load.lines(), home / "history.jsonl")
+        return Outcome(
+            findings,
+            load.history,
+            dict(storm.done),
+            storm.exits,
+            share_of(load.history, storm.spans),
+            operations,
+            _phases([*began, time.monotonic()]),
+        )
+
+
+def _phases(times: list[float]) -> dict[str, float]:
+    names = ("brokers", "clients", "faults", "healing", "end")
+    took = (after - before for before, after in pairwise(times))
+    return {name: round(one, 1) for name, one in zip(names, took, strict=True)}
+
+
+def _module(asked: Run) -> str:
+    return "tests.cluster.planted" if asked.bug else "lakelog"
+
+
+def _namespace(seaweedfs: SeaweedFS, workload: Workload) -> str:
+    """Make a namespace: a broker that made it would try the store first, and at length."""
+    url = f"s3://{seaweedfs.bucket('chaos')}/{new_id().hex()}"
+    rules = Rules() if workload.grace_ms is None else Rules(grace_ms=workload.grace_ms)
+    store = open_store(url, seaweedfs.options)
+    run(make_namespace(new_id(), rules), working(store.perform))
+    return url
+
+
+@contextlib.contextmanager
+def _beside(stage: Stage, load: Load, asked: Run, home: Path) -> Iterator[dict[str, Fault]]:
+    """Start who else works on the log, and yield what may befall them."""
+    found: dict[str, Fault] = {}
+    workload = WORKLOADS[asked.workload]
+    if "library" in workload.kinds:
+        writer = load.workers["library"]
+        found["freeze-writer"] = Fault(
+            lambda *_: writer.signal(signal.SIGSTOP), lambda _: writer.signal(signal.SIGCONT), 0.5
+        )
+    if workload.versions:
+        found["last-release"] = _last_release(stage)
+    if not workload.keeps:
+        yield found
+        return
+    cluster = stage.cluster
+    argv = [sys.executable, "-m", _module(asked), "keep", cluster.storage, "--every", "1"]
+    for name, value in cluster.options.items():
+        argv += ["--store-option", f"{name}={value}"]
+    env = environment([asked.bug]) if asked.bug else {}
+    keepers = [Process(argv, home / "keeper.log", env)]
+
+    def start(_: int) -> None:
+        keepers.append(Process(argv, home / "keeper.log", env))
+
+    found["kill-keeper"] = Fault(lambda *_: keepers[-1].stop(grace_s=0), start, 0.5)
+    try:
+        yield found
+    finally:
+        for keeper in keepers:
+            keeper.stop(grace_s=0)
+
+
+def _last_release(stage: Stage) -> Fault:
+    """A broker is stopped or killed and started as the last release was, and back again."""
+    last = previous()
+    assert last is not None, "release/versions.toml names no release before this version"
+    released, clocks = environment_of(last)["PYTHONPATH"], stage.clocks
+
+    def restart(node: int, env: Mapping[str, str], grace_s: float) -> None:
+        broker = stage.cluster.brokers[node]
+        broker.stop(grace_s)
+        broker.env = env
+        broker.launch()
+
+    def begin(node: int, chance: Random) -> None:
+        env = clocks[node].env(released)
+        restart(node, env, chance.choice((0.0, STOP_S)))
+
+    return Fault(begin, lambda node: restart(node, clocks[node].env(), STOP_S), 12.0)
+
+
+def share_of(history: History, spans: list[Span]) -> float:
+    """Return the share of operations that succeeded, of those begun while something was wrong.
+
+    What is refused in any case, because it is too large, counts for neither.
+    """
+    good = [sent.at for value, sent in history.sent.items() if value in history.acked]
+    good += [one.begun for one in history.commits]
+    good += [one.begun for one in history.fetches]
+    good += [one.begun for one in history.ends]
+    bad = [
+        sent.at
+        for value, sent in history.sent.items()
+        if value not in history.acked and history.refused.get(value) not in DEFINITE
+    ]
+    bad += [at for at, _, what in history.errors if ":" in what]
+    counts = [_within(times, spans) for times in (good, bad)]
+    return counts[0] / sum(counts) if sum(counts) else 1.0
+
+
+def _within(times: list[float], spans: list[Span]) -> int:
+    merged: list[tuple[float, float]] = []
+    for begun, ended, _, _ in sorted(spans):
+        if merged and begun <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], ended))
+        else:
+            merged.append((begun, ended))
+    return sum(any(begun <= at <= ended for begun, ended in merged) for at in times)

@@ -1,0 +1,106 @@
+"""What befalls whom, by kinds: each begins by itself, and ends.
+
+    broker    kill, kill all, freeze, leave     signals: ``tests.cluster.faults``
+    network   cut-store, cut-brokers, cut-clients        nothing goes either way
+              one-way-store, -brokers, -clients          nothing goes one way, by chance which
+              isolate                                    no network at all
+    clock     clock-near                        so much off that a broker goes on: up to 4 minutes
+              clock-far                         so much that it has to stop appending: 10 to 20
+    store     store-500                         500s, before or after the store took it
+              store-lost                        taken, and the connection reset instead of an answer
+              store-503                         a storm of them: three of four requests
+              store-slow                        every request takes up to two seconds longer
+              store-silent                      no answer at all
+    etcd      etcd-kill, etcd-pause, etcd-cut   of one of its nodes; not there yet
+
+A set is what one run has: kinds of one sort, or all of them mixed.
+"""
+
+from collections.abc import Callable, Mapping
+from random import Random  # noqa: TID251 (seeded)
+
+from tests.chaos.stage import Stage
+from tests.cluster.faults import Fault
+from tests.parts.clocks import CACHE_S
+from tests.parts.flaky_proxy import Trouble
+from tests.parts.hosts import CLIENTS, STORE, Way
+
+__all__ = ["ETCD", "KINDS", "SETS", "faults_of"]
+
+BROKER = ("kill", "kill all", "freeze", "leave")
+CUTS = ("cut-store", "cut-brokers", "cut-clients", "isolate")
+ONE_WAY = ("one-way-store", "one-way-brokers", "one-way-clients")
+CLOCK = ("clock-near", "clock-far")
+STORE_KINDS = ("store-500", "store-lost", "store-503", "store-slow", "store-silent")
+ETCD = ("etcd-kill", "etcd-pause", "etcd-cut")
+
+KINDS = (*BROKER, *CUTS, *ONE_WAY, *CLOCK, *STORE_KINDS)
+"""Every kind that befalls a cluster whose members are in the bucket."""
+
+SETS: Mapping[str, tuple[str, ...]] = {
+    "none": (),
+    "kill": ("kill", "kill", "kill all"),
+    "freeze": ("freeze",),
+    "leave": ("leave", "kill"),
+    "cuts": CUTS,
+    "one-way": ONE_WAY,
+    "clock": CLOCK,
+    "store": STORE_KINDS,
+    "mixed": KINDS,
+}
+
+_NEAR_S = (1.0, -1.0, 30.0, -30.0, 240.0, -240.0)
+_FAR_S = (600.0, -600.0, 1200.0, -1200.0)
+_CLOCK_S = CACHE_S + 1.5
+_STORE_S = 0.5
+
+
+def faults_of(stage: Stage) -> dict[str, Fault]:
+    """Return the faults that are not signals, by kind."""
+    hosts, proxies, clocks = stage.hosts, stage.proxies, stage.clocks
+
+    def others(node: int) -> list[str | int]:
+        return [one for one in hosts.numbers if one != node]
+
+    def cut(peers: Callable[[int], list[str | int]], *, both: bool) -> Fault:
+        def begin(node: int, chance: Random) -> None:
+            way = Way.BOTH if both else chance.choice((Way.IN, Way.OUT))
+            for peer in peers(node):
+                hosts.cut(node, peer, way)
+
+        return Fault(begin, hosts.mend)
+
+    def step(seconds: tuple[float, ...]) -> Fault:
+        def begin(node: int, chance: Random) -> None:
+            clocks[node].step(chance.choice(seconds))
+
+        return Fault(begin, lambda node: clocks[node].step(0), _CLOCK_S)
+
+    def fail(share: float, *ways: Trouble) -> Fault:
+        return Fault(
+            lambda node, _: proxies[node].fail(share, ways),
+            lambda node: proxies[node].heal(),
+            _STORE_S,
+        )
+
+    peers: dict[str, Callable[[int], list[str | int]]] = {
+        "store": lambda _: [STORE],
+        "brokers": others,
+        "clients": lambda _: [CLIENTS],
+    }
+    found = {f"cut-{name}": cut(some, both=True) for name, some in peers.items()}
+    found |= {f"one-way-{name}": cut(some, both=False) for name, some in peers.items()}
+    found["isolate"] = cut(lambda node: [STORE, CLIENTS, *others(node)], both=True)
+    found["clock-near"], found["clock-far"] = step(_NEAR_S), step(_FAR_S)
+    found["store-500"] = fail(0.3, Trouble.REFUSED_500, Trouble.DONE_500)
+    found["store-lost"] = fail(0.3, Trouble.DONE_DROPPED, Trouble.DROPPED)
+    found["store-503"] = fail(0.75, Trouble.REFUSED_503)
+    found["store-slow"] = Fault(
+        lambda node, chance: proxies[node].delay(chance.uniform(0.2, 2.0)),
+        lambda node: proxies[node].delay(0),
+        _STORE_S,
+    )
+    found["store-silent"] = Fault(
+        lambda node, _: proxies[node].freeze(), lambda node: proxies[node].heal(), _STORE_S
+    )
+    return found
