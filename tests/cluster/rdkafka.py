@@ -117,7 +117,11 @@ class Sending:
         assert value is not None
         number = int(value.decode().rpartition(":")[2])  # Which does not mind spaces.
         if error is not None:
-            self._lines.append(("refused", now, name, number, error.name()))
+            why = error.name()
+            if error.code() == KafkaError.MSG_SIZE_TOO_LARGE and len(value) < LARGE_BYTES:
+                # It was in one batch with a large one, the last time. An earlier try may be stored.
+                why = f"in a batch: {why}"
+            self._lines.append(("refused", now, name, number, why))
         else:
             place = (message.partition(), message.offset())
             self._lines.append(("acked", now, name, number, *place))

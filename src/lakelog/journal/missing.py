@@ -11,10 +11,10 @@ It is remembered for a minute. Whatever is in order is stored, remembered or not
 that the lane does not know any number is in order, and there R2 waits for R1 as well.
 
 R1 may also have been sent to another broker, and R2 to this one, which leads by now. Nobody here
-knows of R1; but a number above 0 says that there was something before. If it were stored, librdkafka
-would take it that R1 is stored as well, and tell its application so. So the first that is seen of a
-producer waits for a minute for what is before it. Only if nothing comes it is of one that the lane
-has forgotten, after a day without a record.
+knows of R1; but a number above 0 says that there was something before. If R2 were stored,
+librdkafka would take it that R1 is stored as well, and tell its application so. So the first that
+is seen of a producer waits for a minute for what is before it. Only if nothing comes it is of one
+that the lane has forgotten, after a day without a record.
 """
 
 from collections.abc import Callable, Iterable
@@ -46,7 +46,7 @@ class Missing:
         self._since: dict[_Producer, tuple[int, int]] = {}
         """Of each producer: the number of its first record that is missing, and when it went."""
         self._strangers: dict[_Producer, int] = {}
-        """Producers that the lane did not know when something in the middle came: and since when."""
+        """Producers that the lane did not know when something in the middle came: since when."""
 
     def note(self, request: Request, now_ms: int) -> None:
         """Remember a batch that was not stored, or may not be."""
