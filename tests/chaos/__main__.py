@@ -5,7 +5,7 @@ python -m tests.chaos --runs 60 --seconds 120       so many of them
 python -m tests.chaos --seed 7 --workload group     a certain one, which is not added
 python -m tests.chaos --summary                     what all of them have shown
 python -m tests.chaos --check history.jsonl         a history by itself
-    python -m tests.chaos --planted                     every planted bug is found
+python -m tests.chaos --planted                     every planted bug is found
 """
 
 import argparse
@@ -18,8 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.chaos import ledger
-from tests.chaos.campaign import BEATS_MS, Run, chaos_run, planned
-from tests.chaos.faults import KINDS, SETS
+from tests.chaos.campaign import chaos_run
+from tests.chaos.faults import ETCD, KINDS, SETS
+from tests.chaos.plan import BEATS_MS, MEMBERS, Run, following
 from tests.chaos.planted import FOUND, run_of
 from tests.chaos.workloads import WORKLOADS
 from tests.cluster.checker import check
@@ -33,7 +34,7 @@ def main() -> None:
     asked = _arguments()
     if asked.summary:
         entries = [one for one in ledger.read() if asked.members in (None, one["members"])]
-        print(ledger.summary(entries, KINDS))  # noqa: T201
+        print(ledger.summary(entries, (*KINDS, *ETCD)))  # noqa: T201
         return
     if asked.check is not None:
         history = history_of(read_operations(asked.check))
@@ -62,7 +63,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=120.0, help="of faults, in each run")
     parser.add_argument("--heartbeat-ms", type=int, help="instead of what the plan says")
-    parser.add_argument("--members", choices=["bucket", "etcd"], default=None)
+    parser.add_argument("--members", choices=MEMBERS, help="where they are; else by turns")
     parser.add_argument("--seed", type=int, help="of a certain run, which is not in the ledger")
     parser.add_argument("--workload", choices=list(WORKLOADS), default="group")
     parser.add_argument("--faults", choices=list(SETS), default="mixed")
@@ -70,30 +71,31 @@ def _arguments() -> argparse.Namespace:
         "--planted", nargs="?", const="all", choices=["all", *FOUND], metavar="BUG",
         help="find a planted bug, or all of them",
     )  # fmt: skip
-    parser.add_argument("--logs", type=Path, help="a folder for logs and histories")
+    parser.add_argument(
+        "--logs", type=Path, metavar="FOLDER",
+        help="keep logs and histories there; else only those of runs in which something is wrong, "
+        "in the cache of tests",
+    )  # fmt: skip
     parser.add_argument("--summary", action="store_true")
     parser.add_argument("--check", type=Path, metavar="HISTORY")
-    asked = parser.parse_args()
-    if asked.members == "etcd" and not asked.summary:
-        parser.error("brokers do not see each other in etcd yet: leave --members out")
-    return asked
+    return parser.parse_args()
 
 
 def _certain(asked: argparse.Namespace) -> Run:
+    members = asked.members or "bucket"
     return Run(
         seed=asked.seed,
         workload=asked.workload,
         faults=asked.faults,
         seconds=asked.seconds,
-        heartbeat_ms=asked.heartbeat_ms or BEATS_MS,
-        members=asked.members or "bucket",
+        heartbeat_ms=asked.heartbeat_ms or BEATS_MS[members],
+        members=members,
     )
 
 
 def _next(asked: argparse.Namespace) -> list[Run]:
-    members = asked.members or "bucket"
-    done = sum(one["members"] == members for one in ledger.read())
-    runs = [planned(done + at, asked.seconds, members) for at in range(asked.runs)]
+    done = [one["members"] for one in ledger.read()]
+    runs = following(done, asked.runs, asked.seconds, asked.members)
     if asked.heartbeat_ms is not None:
         runs = [replace(one, heartbeat_ms=asked.heartbeat_ms) for one in runs]
     return runs

@@ -1,9 +1,4 @@
-"""One run: a stage, clients, faults, the end of faults, and what is wrong afterwards.
-
-Which run is next follows from how many there were: its number is its seed, and says which workload
-meets which set of faults. Eight runs have each workload and each set once, 64 have every pair; one
-in six has beats as they come, and the others have faster ones, so that more happens.
-"""
+"""One run: a stage, clients, faults, the end of faults, and what is wrong afterwards."""
 
 import contextlib
 import signal
@@ -18,12 +13,13 @@ from random import Random  # noqa: TID251 (seeded)
 from lakelog.catalog import make_namespace
 from lakelog.host import new_id
 from lakelog.model import Rules
-from lakelog.store import open_store, run, working
+from lakelog.store import METADATA, open_store, run, working
 from release.versions import previous
-from tests.chaos.faults import SETS, faults_of
+from tests.chaos.faults import faults_of
+from tests.chaos.plan import Run, plan_kinds
 from tests.chaos.stage import Stage, staged
 from tests.chaos.workloads import WORKLOADS, Workload
-from tests.cluster.checker import LIVENESS, SEEN_S, Findings
+from tests.cluster.checker import LIVENESS, Findings
 from tests.cluster.faults import Fault, Span, Storm
 from tests.cluster.history import DEFINITE, History
 from tests.cluster.load import Load, loaded
@@ -33,44 +29,10 @@ from tests.e2e.upgrade.released import environment_of
 from tests.parts.process import Process
 from tests.parts.seaweedfs import SeaweedFS
 
-__all__ = ["BEATS_MS", "Outcome", "Run", "chaos_run", "planned"]
+__all__ = ["Outcome", "chaos_run", "share_of"]
 
-BEATS_MS, DEFAULT_BEATS_MS = 500, 3_000
-DEFAULT_BEATS_EVERY = 6
 STOP_S = 20.0
 """For a broker to leave in good order; then it is killed."""
-_SETS = tuple(name for name in SETS if name != "none")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """What is going to happen."""
-
-    seed: int
-    workload: str
-    faults: str
-    seconds: float
-    heartbeat_ms: int
-    members: str = "bucket"
-    """Where brokers see each other."""
-    bug: str = ""
-    """That was put into the brokers, and is to be found."""
-    patience_s: float = SEEN_S
-    """How long records may take to be seen; what a bug has lost never is."""
-
-
-def planned(number: int, seconds: float, members: str) -> Run:
-    """Return the run of a number, from 0."""
-    workloads = tuple(WORKLOADS)
-    is_default = number % DEFAULT_BEATS_EVERY == DEFAULT_BEATS_EVERY - 1
-    return Run(
-        seed=number + 1,
-        workload=workloads[number % len(workloads)],
-        faults=_SETS[(number + number // len(workloads)) % len(_SETS)],
-        seconds=seconds,
-        heartbeat_ms=DEFAULT_BEATS_MS if is_default else BEATS_MS,
-        members=members,
-    )
 
 
 @dataclass(frozen=True)
@@ -100,10 +62,8 @@ class Outcome:
 
 def chaos_run(seaweedfs: SeaweedFS, home: Path, asked: Run) -> Outcome:
     """Let faults of one set befall three brokers, while clients do what a workload says."""
-    if asked.members != "bucket":
-        raise ValueError(f"members {asked.members}: brokers know of no such place yet")
     workload = WORKLOADS[asked.workload]
-    url = _namespace(seaweedfs, workload)
+    url = f"s3://{seaweedfs.bucket('chaos')}/{new_id().hex()}"
     began = [time.monotonic()]
     with contextlib.ExitStack() as stack:
         stage = stack.enter_context(
@@ -116,6 +76,8 @@ def chaos_run(seaweedfs: SeaweedFS, home: Path, asked: Run) -> Outcome:
                 arguments=workload.arguments,
                 module=_module(asked),
                 env=environment([asked.bug]) if asked.bug else {},
+                with_etcd=asked.members == "etcd",
+                before=lambda options: _make_namespace(url, options, workload),
             )
         )
         began.append(time.monotonic())
@@ -130,7 +92,7 @@ def chaos_run(seaweedfs: SeaweedFS, home: Path, asked: Run) -> Outcome:
         )
         began.append(time.monotonic())
         more = faults_of(stage) | dict(stack.enter_context(_beside(stage, load, asked, home)))
-        kinds = [*SETS[asked.faults], *workload.faults] if SETS[asked.faults] else []
+        kinds = plan_kinds(asked)
         storm = Storm(
             stage.cluster, asked.faults, asked.seed, asked.heartbeat_ms / 1000, kinds, more
         )
@@ -163,13 +125,12 @@ def _module(asked: Run) -> str:
     return "tests.cluster.planted" if asked.bug else "lakelog"
 
 
-def _namespace(seaweedfs: SeaweedFS, workload: Workload) -> str:
+def _make_namespace(url: str, options: Mapping[str, str], workload: Workload) -> None:
     """Make a namespace: a broker that made it would try the store first, and at length."""
-    url = f"s3://{seaweedfs.bucket('chaos')}/{new_id().hex()}"
     rules = Rules() if workload.grace_ms is None else Rules(grace_ms=workload.grace_ms)
-    store = open_store(url, seaweedfs.options)
-    run(make_namespace(new_id(), rules), working(store.perform))
-    return url
+    store = open_store(url, options)
+    etcd_for = url if METADATA in options else ""
+    run(make_namespace(new_id(), rules, etcd_for=etcd_for), working(store.perform))
 
 
 @contextlib.contextmanager

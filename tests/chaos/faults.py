@@ -11,31 +11,36 @@
               store-503                         a storm of them: three of four requests
               store-slow                        every request takes up to two seconds longer
               store-silent                      no answer at all
-    etcd      etcd-kill, etcd-pause, etcd-cut   of one of its nodes; not there yet
+    etcd      etcd-kill, etcd-pause, etcd-cut   one of its three servers is killed, paused, or
+                                                heard by nobody
+              etcd-lost                         two of them at once: there is no majority
+              cut-etcd                          a broker hears none of them
 
-A set is what one run has: kinds of one sort, or all of them mixed.
+A set is what one run has: kinds of one sort, or all of them mixed. Those of etcd befall only runs
+whose members and groups are there.
 """
 
 from collections.abc import Callable, Mapping
 from random import Random  # noqa: TID251 (seeded)
 
-from tests.chaos.stage import Stage
+from tests.chaos.stage import BROKERS, ETCD_SERVERS, Stage
 from tests.cluster.faults import Fault
 from tests.parts.clocks import CACHE_S
+from tests.parts.etcd import Etcd
 from tests.parts.flaky_proxy import Trouble
 from tests.parts.hosts import CLIENTS, STORE, Way
 
-__all__ = ["ETCD", "KINDS", "SETS", "faults_of"]
+__all__ = ["ETCD", "KINDS", "SETS", "faults_of", "kinds_of"]
 
 BROKER = ("kill", "kill all", "freeze", "leave")
 CUTS = ("cut-store", "cut-brokers", "cut-clients", "isolate")
 ONE_WAY = ("one-way-store", "one-way-brokers", "one-way-clients")
 CLOCK = ("clock-near", "clock-far")
 STORE_KINDS = ("store-500", "store-lost", "store-503", "store-slow", "store-silent")
-ETCD = ("etcd-kill", "etcd-pause", "etcd-cut")
+ETCD = ("etcd-kill", "etcd-pause", "etcd-cut", "etcd-lost", "cut-etcd")
 
 KINDS = (*BROKER, *CUTS, *ONE_WAY, *CLOCK, *STORE_KINDS)
-"""Every kind that befalls a cluster whose members are in the bucket."""
+"""Every kind that befalls a cluster, wherever its members are."""
 
 SETS: Mapping[str, tuple[str, ...]] = {
     "none": (),
@@ -46,21 +51,31 @@ SETS: Mapping[str, tuple[str, ...]] = {
     "one-way": ONE_WAY,
     "clock": CLOCK,
     "store": STORE_KINDS,
-    "mixed": KINDS,
+    "etcd": ETCD,
+    "mixed": (*KINDS, *ETCD),
 }
 
 _NEAR_S = (1.0, -1.0, 30.0, -30.0, 240.0, -240.0)
 _FAR_S = (600.0, -600.0, 1200.0, -1200.0)
 _CLOCK_S = CACHE_S + 1.5
 _STORE_S = 0.5
+_ETCD_S = 1.5
+"""Longer than servers wait before they elect another leader."""
+
+
+def kinds_of(faults: str, members: str) -> tuple[str, ...]:
+    """Return the kinds of a set, as far as they can befall a cluster."""
+    return tuple(kind for kind in SETS[faults] if members == "etcd" or kind not in ETCD)
 
 
 def faults_of(stage: Stage) -> dict[str, Fault]:
     """Return the faults that are not signals, by kind."""
     hosts, proxies, clocks = stage.hosts, stage.proxies, stage.clocks
 
+    servers = [one for one in hosts.numbers if one > BROKERS]
+
     def others(node: int) -> list[str | int]:
-        return [one for one in hosts.numbers if one != node]
+        return [one for one in hosts.numbers if one <= BROKERS and one != node]
 
     def cut(peers: Callable[[int], list[str | int]], *, both: bool) -> Fault:
         def begin(node: int, chance: Random) -> None:
@@ -90,7 +105,7 @@ def faults_of(stage: Stage) -> dict[str, Fault]:
     }
     found = {f"cut-{name}": cut(some, both=True) for name, some in peers.items()}
     found |= {f"one-way-{name}": cut(some, both=False) for name, some in peers.items()}
-    found["isolate"] = cut(lambda node: [STORE, CLIENTS, *others(node)], both=True)
+    found["isolate"] = cut(lambda node: [STORE, CLIENTS, *others(node), *servers], both=True)
     found["clock-near"], found["clock-far"] = step(_NEAR_S), step(_FAR_S)
     found["store-500"] = fail(0.3, Trouble.REFUSED_500, Trouble.DONE_500)
     found["store-lost"] = fail(0.3, Trouble.DONE_DROPPED, Trouble.DROPPED)
@@ -103,4 +118,41 @@ def faults_of(stage: Stage) -> dict[str, Fault]:
     found["store-silent"] = Fault(
         lambda node, _: proxies[node].freeze(), lambda node: proxies[node].heal(), _STORE_S
     )
+    if stage.etcd is not None:
+        found |= _of_etcd(stage, stage.etcd)
+        found["cut-etcd"] = cut(lambda _: list(servers), both=True)
     return found
+
+
+def _of_etcd(stage: Stage, etcd: Etcd) -> dict[str, Fault]:
+    """Return what befalls servers of etcd: the one that has the number of a broker."""
+
+    def kill(at: int) -> None:
+        etcd.servers[at].kill()
+
+    def pause(at: int) -> None:
+        if etcd.servers[at].is_running:
+            etcd.servers[at].pause()
+
+    def cut(at: int) -> None:
+        host = stage.host_of(at)
+        peers: list[str | int] = [CLIENTS, *stage.hosts.numbers]
+        for peer in peers:
+            if peer != host:
+                stage.hosts.cut(host, peer)
+
+    def one(do: Callable[[int], None]) -> Fault:
+        return Fault(
+            lambda node, _: do(node - 1), lambda node: stage.revive(node - 1), _ETCD_S, True
+        )
+
+    def two(node: int, chance: Random) -> None:
+        for at in (node - 1, node % ETCD_SERVERS):
+            chance.choice((kill, pause, cut))(at)
+
+    def revive_two(node: int) -> None:
+        for at in (node - 1, node % ETCD_SERVERS):
+            stage.revive(at)
+
+    found = {"etcd-kill": one(kill), "etcd-pause": one(pause), "etcd-cut": one(cut)}
+    return found | {"etcd-lost": Fault(two, revive_two, _ETCD_S, True)}

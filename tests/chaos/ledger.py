@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.campaign import Outcome, Run
+from tests.chaos.campaign import Outcome
+from tests.chaos.plan import Run
 
 __all__ = ["LEDGER", "append", "entry", "failure", "read", "summary"]
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tests.chaos.campaign import Run
+from tests.chaos.plan import Run
 
 __all__ = ["FOUND", "Found", "run_of"]
 

@@ -73,6 +73,6 @@ WORKLOADS: Mapping[str, Workload] = {
         grace_ms=6_000,
         faults=("kill-keeper",),
     ),
-    "upgrade": Workload(plan=Plan(), versions=True, faults=("last-release",) * 2),
+    "upgrade": Workload(plan=Plan(), versions=True, faults=("last-release",) * 3),
 }
 """By name, in the order in which a campaign takes them."""

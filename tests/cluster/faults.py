@@ -54,6 +54,8 @@ class Fault:
     end: Callable[[int], None]
     least_s: float = 0.1
     """It lasts for so long at least, or it would not be noticed."""
+    is_shared: bool = False
+    """Whether it befalls what all brokers need, and not only this one."""
 
 
 class Span(NamedTuple):
@@ -165,12 +167,19 @@ class Storm:
                 self._due.append((Diary.now() + for_s, one, self._launch))
 
     def _end(self, node: int) -> None:
-        self._befallen.pop(node).end(node)
+        fault = self._befallen.pop(node)
+        fault.end(node)
+        if fault.is_shared:
+            self._touched.update(self._cluster.brokers)
 
     def _launch(self, node: int) -> None:
         if node not in self._befallen:
             self._touched.discard(node)
         self._cluster.launch(node)
+
+    def _may_end(self, node: int) -> bool:
+        """Whether a broker may end by itself, or not start."""
+        return node in self._touched or any(one.is_shared for one in self._befallen.values())
 
     def _step(self) -> None:
         """Do what is due, and see that whoever should run does."""
@@ -185,7 +194,7 @@ class Storm:
             status = self._cluster.brokers[node].ended()
             if status is not None:
                 may = node in self._early and status == -signal.SIGTERM
-                is_right = status == 0 or may or node in self._touched
+                is_right = status == 0 or may or self._may_end(node)
                 assert is_right, f"broker {node} left with {status}: {self._words(node)}"
                 del self._leaving[node]
                 self._early.discard(node)
@@ -194,7 +203,7 @@ class Storm:
         for node in self._cluster.brokers.keys() - down - self._leaving.keys():
             if not self._cluster.brokers[node].is_running:
                 words = self._words(node)
-                assert node in self._touched, f"broker {node} ended by itself: {words}"
+                assert self._may_end(node), f"broker {node} ended by itself: {words}"
                 self.exits.append(f"broker {node}: {words[-400:]}")
                 self._cluster.brokers[node].ended()
                 self._due.append((now + AGAIN_S, node, self._launch))

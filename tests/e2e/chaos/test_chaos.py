@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.campaign import Run, chaos_run
+from tests.chaos.campaign import chaos_run
+from tests.chaos.plan import Run
 from tests.parts.seaweedfs import SeaweedFS
 from tests.patience import in_time
 
@@ -20,15 +21,25 @@ FAULTS_MIN = 4
 
 
 @pytest.mark.parametrize(
-    ("workload", "faults"),
-    [("group", "mixed"), ("idempotent", "cuts"), ("multi-writer", "store"), ("queue", "one-way")],
+    ("workload", "faults", "members"),
+    [
+        ("group", "mixed", "etcd"),
+        ("idempotent", "cuts", "bucket"),
+        ("multi-writer", "store", "bucket"),
+        ("queue", "one-way", "bucket"),
+    ],
 )
 def test_whatever_befalls_brokers_nothing_is_lost_twice_or_unseen(
-    seaweedfs: SeaweedFS, tmp_path: Path, workload: str, faults: str
+    seaweedfs: SeaweedFS, tmp_path: Path, workload: str, faults: str, members: str
 ) -> None:
     run = Run(
-        seed=1, workload=workload, faults=faults, seconds=SECONDS, heartbeat_ms=BEATS_MS
-    )  # fmt: skip
+        seed=1,
+        workload=workload,
+        faults=faults,
+        seconds=SECONDS,
+        heartbeat_ms=BEATS_MS,
+        members=members,
+    )
     outcome = chaos_run(seaweedfs, tmp_path, run)
     assert not outcome.anomalies(), outcome.findings.shown()
     in_time(not outcome.late(), outcome.findings.shown())
