@@ -19,11 +19,12 @@ from pathlib import Path
 
 from tests.chaos import ledger
 from tests.chaos.campaign import chaos_run
-from tests.chaos.faults import ETCD, KINDS, SETS
+from tests.chaos.faults import SETS
 from tests.chaos.plan import BEATS_MS, MEMBERS, Run, following
 from tests.chaos.planted import FOUND, run_of
 from tests.chaos.workloads import WORKLOADS
 from tests.cluster.checker import check
+from tests.cluster.edn import edn_of
 from tests.cluster.operations import history_of, read_operations
 from tests.cluster.workers import SENDERS
 from tests.parts.jars import cache
@@ -34,7 +35,10 @@ def main() -> None:
     asked = _arguments()
     if asked.summary:
         entries = [one for one in ledger.read() if asked.members in (None, one["members"])]
-        print(ledger.summary(entries, (*KINDS, *ETCD)))  # noqa: T201
+        print(ledger.summary(entries))  # noqa: T201
+        return
+    if asked.write:
+        _write_page()
         return
     if asked.check is not None:
         history = history_of(read_operations(asked.check))
@@ -43,6 +47,10 @@ def main() -> None:
         found = check(history, {}, groups=(), healed=0.0, repeating=repeating)
         print(json.dumps({"counts": found.counts(), "found": found.shown()}))  # noqa: T201
         sys.exit(1 if found else 0)
+    if asked.edn is not None:
+        for operation in read_operations(asked.edn):
+            print(edn_of(operation))  # noqa: T201
+        return
     if asked.planted is not None:
         bugs = list(FOUND) if asked.planted == "all" else [asked.planted]
         with running_seaweedfs() as seaweedfs:
@@ -77,8 +85,14 @@ def _arguments() -> argparse.Namespace:
         "in the cache of tests",
     )  # fmt: skip
     parser.add_argument("--summary", action="store_true")
+    parser.add_argument("--write", action="store_true", help="the sum into RELIABILITY.md")
     parser.add_argument("--check", type=Path, metavar="HISTORY")
+    parser.add_argument("--edn", type=Path, metavar="HISTORY")
     return parser.parse_args()
+
+
+def _write_page() -> None:
+    ledger.PAGE.write_text(ledger.page(ledger.PAGE.read_text(), ledger.read()))
 
 
 def _certain(asked: argparse.Namespace) -> Run:
@@ -141,6 +155,7 @@ def _one(seaweedfs: SeaweedFS, run: Run, asked: argparse.Namespace) -> bool:
     is_good = not (line.get("broken") or line.get("anomalies") or line.get("late"))
     if asked.seed is None:
         ledger.append(line)
+        _write_page()
     kept = {} if is_good and asked.logs is None else {"kept": str(home)}
     print(json.dumps(line | {"shown": shown} | kept), flush=True)  # noqa: T201
     if not kept:

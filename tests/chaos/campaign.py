@@ -1,38 +1,35 @@
 """One run: a stage, clients, faults, the end of faults, and what is wrong afterwards."""
 
 import contextlib
-import signal
-import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from random import Random  # noqa: TID251 (seeded)
 
 from lakelog.catalog import make_namespace
 from lakelog.host import new_id
 from lakelog.model import Rules
-from lakelog.store import METADATA, open_store, run, working
-from release.versions import previous
+from lakelog.store import METADATA, StoreSpec, open_store, run, working
+from tests.chaos.audit import audited
+from tests.chaos.beside import module_of, working_beside
 from tests.chaos.faults import faults_of
 from tests.chaos.plan import Run, plan_kinds
-from tests.chaos.stage import Stage, staged
+from tests.chaos.stage import staged
 from tests.chaos.workloads import WORKLOADS, Workload
 from tests.cluster.checker import LIVENESS, Findings
-from tests.cluster.faults import Fault, Span, Storm
+from tests.cluster.faults import Span, Storm
 from tests.cluster.history import DEFINITE, History
-from tests.cluster.load import Load, loaded
+from tests.cluster.load import loaded
 from tests.cluster.operations import write_operations
 from tests.cluster.planted import environment
-from tests.e2e.upgrade.released import environment_of
-from tests.parts.process import Process
 from tests.parts.seaweedfs import SeaweedFS
+from tests.patience import LateError
 
 __all__ = ["Outcome", "chaos_run", "share_of"]
 
-STOP_S = 20.0
-"""For a broker to leave in good order; then it is killed."""
+SPARK_S = 240.0
+"""For Spark to start, and to read once."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +44,9 @@ class Outcome:
     """Of the operations that were begun while something befell a broker, those that succeeded."""
     operations: int
     phases: dict[str, float]
-    """How many seconds each took: brokers, clients, faults, healing, the end."""
+    """How many seconds each took: brokers, clients, others, faults, healing, the end."""
+    passes: int
+    """Of the pipeline on Spark."""
 
     def anomalies(self) -> dict[str, int]:
         """Return how often each rule was broken that says what must never happen."""
@@ -74,7 +73,7 @@ def chaos_run(seaweedfs: SeaweedFS, home: Path, asked: Run) -> Outcome:
                 seed=asked.seed,
                 heartbeat_ms=asked.heartbeat_ms,
                 arguments=workload.arguments,
-                module=_module(asked),
+                module=module_of(asked),
                 env=environment([asked.bug]) if asked.bug else {},
                 with_etcd=asked.members == "etcd",
                 before=lambda options: _make_namespace(url, options, workload),
@@ -91,7 +90,12 @@ def chaos_run(seaweedfs: SeaweedFS, home: Path, asked: Run) -> Outcome:
             )
         )
         began.append(time.monotonic())
-        more = faults_of(stage) | dict(stack.enter_context(_beside(stage, load, asked, home)))
+        beside = stack.enter_context(working_beside(stage, load, asked, home))
+        beside.wait()
+        if "spark" in workload.kinds and not load.wait_until(lambda: load.history.scans, SPARK_S):
+            raise LateError(f"Spark has read nothing after {SPARK_S:g} s")
+        began.append(time.monotonic())
+        more = faults_of(stage) | beside.faults
         kinds = plan_kinds(asked)
         storm = Storm(
             stage.cluster, asked.faults, asked.seed, asked.heartbeat_ms / 1000, kinds, more
@@ -102,7 +106,13 @@ def chaos_run(seaweedfs: SeaweedFS, home: Path, asked: Run) -> Outcome:
         healed = storm.heal()
         stage.cluster.wait_until_whole(workload.plan.topic)
         began.append(time.monotonic())
-        findings = load.finish(healed, asked.patience_s)
+        place = StoreSpec(stage.cluster.storage, stage.cluster.options)
+
+        def audit() -> list[str]:
+            beside.stop()
+            return audited(place, is_kept=workload.keeps)
+
+        findings = load.finish(healed, asked.patience_s, audit)
         operations = write_operations(load.lines(), home / "history.jsonl")
         return Outcome(
             findings,
@@ -112,17 +122,14 @@ def chaos_run(seaweedfs: SeaweedFS, home: Path, asked: Run) -> Outcome:
             share_of(load.history, storm.spans),
             operations,
             _phases([*began, time.monotonic()]),
+            beside.passes,
         )
 
 
 def _phases(times: list[float]) -> dict[str, float]:
-    names = ("brokers", "clients", "faults", "healing", "end")
+    names = ("brokers", "clients", "others", "faults", "healing", "end")
     took = (after - before for before, after in pairwise(times))
     return {name: round(one, 1) for name, one in zip(names, took, strict=True)}
-
-
-def _module(asked: Run) -> str:
-    return "tests.cluster.planted" if asked.bug else "lakelog"
 
 
 def _make_namespace(url: str, options: Mapping[str, str], workload: Workload) -> None:
@@ -131,58 +138,6 @@ def _make_namespace(url: str, options: Mapping[str, str], workload: Workload) ->
     store = open_store(url, options)
     etcd_for = url if METADATA in options else ""
     run(make_namespace(new_id(), rules, etcd_for=etcd_for), working(store.perform))
-
-
-@contextlib.contextmanager
-def _beside(stage: Stage, load: Load, asked: Run, home: Path) -> Iterator[dict[str, Fault]]:
-    """Start who else works on the log, and yield what may befall them."""
-    found: dict[str, Fault] = {}
-    workload = WORKLOADS[asked.workload]
-    if "library" in workload.kinds:
-        writer = load.workers["library"]
-        found["freeze-writer"] = Fault(
-            lambda *_: writer.signal(signal.SIGSTOP), lambda _: writer.signal(signal.SIGCONT), 0.5
-        )
-    if workload.versions:
-        found["last-release"] = _last_release(stage)
-    if not workload.keeps:
-        yield found
-        return
-    cluster = stage.cluster
-    argv = [sys.executable, "-m", _module(asked), "keep", cluster.storage, "--every", "1"]
-    for name, value in cluster.options.items():
-        argv += ["--store-option", f"{name}={value}"]
-    env = environment([asked.bug]) if asked.bug else {}
-    keepers = [Process(argv, home / "keeper.log", env)]
-
-    def start(_: int) -> None:
-        keepers.append(Process(argv, home / "keeper.log", env))
-
-    found["kill-keeper"] = Fault(lambda *_: keepers[-1].stop(grace_s=0), start, 0.5)
-    try:
-        yield found
-    finally:
-        for keeper in keepers:
-            keeper.stop(grace_s=0)
-
-
-def _last_release(stage: Stage) -> Fault:
-    """A broker is stopped or killed and started as the last release was, and back again."""
-    last = previous()
-    assert last is not None, "release/versions.toml names no release before this version"
-    released, clocks = environment_of(last)["PYTHONPATH"], stage.clocks
-
-    def restart(node: int, env: Mapping[str, str], grace_s: float) -> None:
-        broker = stage.cluster.brokers[node]
-        broker.stop(grace_s)
-        broker.env = env
-        broker.launch()
-
-    def begin(node: int, chance: Random) -> None:
-        env = clocks[node].env(released)
-        restart(node, env, chance.choice((0.0, STOP_S)))
-
-    return Fault(begin, lambda node: restart(node, clocks[node].env(), STOP_S), 12.0)
 
 
 def share_of(history: History, spans: list[Span]) -> float:

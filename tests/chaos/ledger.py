@@ -1,6 +1,7 @@
-"""What the runs have shown: a line each, in a file of the repository, and their sum.
+"""What the runs have shown: a line each, in a file of the repository, and their sum on a page.
 
-A line is written once and never changed. A run that broke down is one, too, with its reason.
+A line is written once and never changed. A run that broke down is one, too, with its reason. The
+page, RELIABILITY.md, has the sum of all lines between two marks; a test holds it to that.
 """
 
 import json
@@ -11,12 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.campaign import Outcome
-from tests.chaos.plan import Run
+from tests.chaos.faults import ETCD, KINDS
+from tests.chaos.plan import DEFAULT_BEATS_MS, Run
+from tests.chaos.workloads import WORKLOADS
 
-__all__ = ["LEDGER", "append", "entry", "failure", "read", "summary"]
+__all__ = ["LEDGER", "PAGE", "append", "entry", "failure", "page", "read", "summary"]
 
 ROOT = Path(__file__).parents[2]
-LEDGER = ROOT / "RELIABILITY.jsonl"
+LEDGER, PAGE = ROOT / "RELIABILITY.jsonl", ROOT / "RELIABILITY.md"
+_MARKS = ("<!-- the sum of all runs -->\n```text\n", "```\n<!-- its end -->\n")
+_EVERY = (*KINDS, *ETCD, *(kind for one in WORKLOADS.values() for kind in one.faults))
+"""Kinds of faults."""
 
 Entry = dict[str, Any]
 
@@ -32,6 +38,13 @@ def append(one: Entry, path: Path = LEDGER) -> None:
     """Add a line."""
     with path.open("a") as file:
         file.write(json.dumps(one) + "\n")
+
+
+def page(text: str, entries: Sequence[Entry]) -> str:
+    """Return the page with the sum of all lines in its place."""
+    before, rest = text.split(_MARKS[0])
+    _, after = rest.split(_MARKS[1])
+    return f"{before}{_MARKS[0]}{summary(entries)}\n{_MARKS[1]}{after}"
 
 
 def _head(asked: Run) -> Entry:
@@ -58,6 +71,7 @@ def entry(asked: Run, outcome: Outcome, took_s: float) -> Entry:
         "anomalies": outcome.anomalies(),
         "late": outcome.late(),
         "exits": len(outcome.exits),
+        **({"pipeline_passes": outcome.passes} if outcome.passes else {}),
         "took_s": round(took_s, 1),
     }
 
@@ -81,7 +95,7 @@ def _commit() -> str:
     return git("rev-parse", "--short=12", "HEAD") + ("+" if is_changed else "")
 
 
-def summary(entries: Sequence[Entry], kinds: Iterable[str]) -> str:
+def summary(entries: Sequence[Entry]) -> str:
     """Return what all runs together have shown, as text."""
     if not entries:
         return "There was no run yet."
@@ -91,14 +105,14 @@ def summary(entries: Sequence[Entry], kinds: Iterable[str]) -> str:
     rows = [
         ("runs", f"{len(entries)}, of which {len(entries) - len(whole)} broke down"),
         ("members", _counted(one["members"] for one in entries)),
-        ("beats", _counted(f"{one['heartbeat_ms']} ms" for one in entries)),
+        ("with beats as they come", str(sum(map(_has_default_beats, entries)))),
         ("workloads", _counted(one["workload"] for one in entries)),
         ("sets of faults", _counted(one["faults"] for one in entries)),
         ("minutes of faults", f"{sum(one['seconds'] for one in whole) / 60:.0f}"),
         ("operations", f"{sum(one['operations'] for one in whole):,}"),
         ("records acknowledged", f"{sum(one['acked'] for one in whole):,}"),
         ("faults", f"{sum(fired.values()):,}"),
-        *((f"  {kind}", f"{fired[kind]:,}") for kind in sorted({*kinds, *fired})),
+        *((f"  {kind}", f"{fired[kind]:,}") for kind in sorted({*_EVERY, *fired})),
         ("ok during faults", f"{shares[0]:.1%} at least" if shares else "-"),
         ("brokers that ended by themselves", f"{sum(one['exits'] for one in whole):,}"),
         ("safety anomalies", _told(anomalies)),
@@ -106,6 +120,10 @@ def summary(entries: Sequence[Entry], kinds: Iterable[str]) -> str:
     ]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+
+
+def _has_default_beats(one: Entry) -> bool:
+    return bool(one["heartbeat_ms"] == DEFAULT_BEATS_MS[one["members"]])
 
 
 def _summed(entries: Iterable[Entry], name: str) -> Counter[str]:

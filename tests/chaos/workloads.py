@@ -4,11 +4,12 @@
                   are too large, and refused
     group         groups of two members that commit, and observers of their offsets
     idempotent    producers that are, at twice the rate; readers in no group; bounds are asked for
+    upgrade       brokers are started as the last release was, and then as this version again
     multi-writer  besides producers, lakelog as a library appends to the same lanes
-    maintenance   groups, while keepers seal, trim and sweep every second or two, one of them killed
+    maintenance   groups, while keepers and the pipeline on Spark seal, merge, trim and sweep every
+                  few seconds, and are killed; Spark reads all of it again and again
     admin         topics are deleted and made anew, and partitions added, besides producers
     all-expired   retention deletes whatever is older than two seconds, while it is read
-    upgrade       brokers are started as the last release was, and then as this version again
 
 Each has workers of librdkafka and of Java, on one topic with three partitions in each lane.
 """
@@ -37,6 +38,8 @@ class Workload:
     """Of brokers."""
     keeps: bool = False
     """Whether somebody else keeps the namespace as well."""
+    pipeline: bool = False
+    """Whether the pipeline on Spark does so, too."""
     grace_ms: int | None = None
     """How long deleters wait; None: as long as they do by themselves."""
     versions: bool = False
@@ -52,17 +55,20 @@ WORKLOADS: Mapping[str, Workload] = {
     ),
     "group": Workload(plan=Plan()),
     "idempotent": Workload(plan=Plan(assign=True, members=1, rate=200, bounds=True)),
+    "upgrade": Workload(plan=Plan(), versions=True, faults=("last-release",) * 5),
     "multi-writer": Workload(
         plan=Plan(assign=True, members=1, rate=60, bounds=True),
         kinds=(*_BOTH, "library"),
         faults=("freeze-writer",),
     ),
     "maintenance": Workload(
-        plan=Plan(bounds=True),
+        plan=Plan(bounds=True, rate=50),
+        kinds=(*_BOTH, "spark"),
         arguments=_KEEPING,
         keeps=True,
+        pipeline=True,
         grace_ms=6_000,
-        faults=("kill-keeper",),
+        faults=("kill-keeper", "kill-pipeline", "kill-pipeline", "freeze-pipeline"),
     ),
     "admin": Workload(plan=Plan(rate=50), kinds=(*_BOTH, "admin")),
     "all-expired": Workload(
@@ -73,6 +79,5 @@ WORKLOADS: Mapping[str, Workload] = {
         grace_ms=6_000,
         faults=("kill-keeper",),
     ),
-    "upgrade": Workload(plan=Plan(), versions=True, faults=("last-release",) * 3),
 }
 """By name, in the order in which a campaign takes them."""

@@ -18,11 +18,15 @@
                            acknowledged before it was asked, or than it had told somebody before
     gap                    an offset of the log that nobody wrote
     foreign                in the log, or read, and sent by nobody
+    spark-divergence       a batch of Spark's left out what had been acknowledged or read before it
+                           began, or showed something else than clients saw
     unreadable             a partition that cannot be read from the store
+    damaged                an object in the store that contradicts another one
+    orphan                 an object that nobody names, and that no sweep has found
     unseen                 acknowledged, and not read by a group in a minute after the faults ended
     unanswered             sent, and neither acknowledged nor refused by then
 
-All but the last five are those of Jepsen's workload for Kafka (``jepsen.tests.kafka``), as far as
+All but the last eight are those of Jepsen's workload for Kafka (``jepsen.tests.kafka``), as far as
 there are no transactions, and three of its kind for offsets that are told. Jepsen sees only what
 clients see; here the log that is in the store at the end counts as well, as a reader of everything.
 What lies before the start of a partition was retained away: nobody has to have seen it.
@@ -35,13 +39,13 @@ that overlap may be answered either way.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from tests.cluster.history import STORE, Bound, History, Read, producer_of
+from tests.cluster.case import Case, Log, Place
+from tests.cluster.history import STORE, Bound, History, Read
 
 __all__ = ["LIVENESS", "RULES", "SEEN_S", "Findings", "check"]
 
@@ -52,12 +56,6 @@ LIVENESS = ("unseen", "unanswered")
 """Rules about what should happen in time; all others are about what must never happen."""
 
 _SHOWN = 5
-
-Log = Mapping[int, Sequence[tuple[int, str]]]
-"""By partition, in the order of the log: offset and what the record says."""
-
-Place = tuple[int, int]
-"""Partition and offset."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ def check(
     Every group has to read everything. Producers that are not idempotent are ``repeating``: what
     they send may be stored twice, and in another order.
     """
-    case = _Case(history, log, tuple(groups), healed, order_of or _order_of, frozenset(repeating))
+    case = Case(history, log, tuple(groups), healed, order_of or _order_of, frozenset(repeating))
     return Findings({name: list(rule(case)) for name, rule in RULES.items()})
 
 
@@ -104,81 +102,10 @@ def _order_of(value: str) -> tuple[str, int]:
     return producer, int(number)
 
 
-@dataclass(frozen=True)
-class _Case:
-    """What is judged, and what follows from it."""
-
-    history: History
-    log: Log
-    groups: tuple[str, ...]
-    healed: float
-    order_of: Callable[[str], tuple[str, int]]
-    repeating: frozenset[str] = field(default=frozenset())
-
-    @cached_property
-    def stored(self) -> dict[Place, str]:
-        """What is in the store at the end."""
-        return {(key, offset): value for key, rows in self.log.items() for offset, value in rows}
-
-    @cached_property
-    def places(self) -> dict[str, set[Place]]:
-        """Where each record was seen, by readers or in the store."""
-        found: dict[str, set[Place]] = defaultdict(set)
-        for one in self.history.reads:
-            found[one.value].add((one.partition, one.offset))
-        for place, value in self.stored.items():
-            found[value].add(place)
-        return found
-
-    @cached_property
-    def told(self) -> dict[str, Place]:
-        """Where records are of which a producer was told the offset."""
-        return {
-            value: (acked.partition, acked.offset)
-            for value, acked in self.history.acked.items()
-            if acked.offset is not None
-        }
-
-    @cached_property
-    def offsets(self) -> dict[int, list[int]]:
-        """Offsets of each partition at which something is known to be, in order."""
-        found: dict[int, set[int]] = defaultdict(set)
-        for places in self.places.values():
-            for partition, offset in places:
-                found[partition].add(offset)
-        for partition, offset in self.told.values():
-            found[partition].add(offset)
-        return {partition: sorted(some) for partition, some in found.items()}
-
-    @cached_property
-    def _starts(self) -> dict[int, tuple[list[float], list[int]]]:
-        """When somebody asked for a start, and the highest that was told to who asked by then."""
-        found: dict[int, tuple[list[float], list[int]]] = {}
-        for one in sorted(self.history.starts):
-            times, offsets = found.setdefault(one.partition, ([], []))
-            times.append(one.begun)
-            offsets.append(max([one.offset, *offsets[-1:]]))
-        return found
-
-    def start_by(self, partition: int, at: float) -> int:
-        """Return where a partition began at a time at the latest, by what was asked for next."""
-        times, offsets = self._starts.get(partition, ([], []))
-        index = min(bisect_left(times, at), len(times) - 1)
-        return offsets[index] if offsets else 0
-
-    def start(self, partition: int) -> int:
-        """Return where a partition began in the end."""
-        return self.start_by(partition, float("inf"))
-
-    def is_exact(self, value: str) -> bool:
-        """Whether a record is of an idempotent producer."""
-        return producer_of(value) not in self.repeating
-
-
 # ---------------------------------------------------------------------------- records
 
 
-def lost_write(case: _Case) -> Iterator[str]:
+def lost_write(case: Case) -> Iterator[str]:
     """Yield what was acknowledged or read, and is gone."""
     highest: dict[int, int] = {}
     for partition, offset in (place for places in case.places.values() for place in places):
@@ -196,7 +123,7 @@ def lost_write(case: _Case) -> Iterator[str]:
             yield f"{one.value}, which {one.reader} read at {_at(place)}, is not stored"
 
 
-def inconsistent_offsets(case: _Case) -> Iterator[str]:
+def inconsistent_offsets(case: Case) -> Iterator[str]:
     """Yield places of which two things are said."""
     found: dict[Place, dict[str, str]] = defaultdict(dict)
     for place, value in case.stored.items():
@@ -217,7 +144,7 @@ def inconsistent_offsets(case: _Case) -> Iterator[str]:
             yield f"{_at(place)}: " + ", ".join(f"{value} {how}" for value, how in values.items())
 
 
-def duplicate(case: _Case) -> Iterator[str]:
+def duplicate(case: Case) -> Iterator[str]:
     """Yield records that are at two places, or were acknowledged twice."""
     for value in case.history.acked_twice:
         yield f"{value} was acknowledged twice"
@@ -226,13 +153,13 @@ def duplicate(case: _Case) -> Iterator[str]:
             yield f"{value} at {' and '.join(map(_at, sorted(places)))}"
 
 
-def aborted_read(case: _Case) -> Iterator[str]:
+def aborted_read(case: Case) -> Iterator[str]:
     """Yield what is there although it failed."""
     for value in sorted(case.history.failed & case.places.keys()):
         yield f"{value} at {_at(min(case.places[value]))}: {case.history.refused[value]}"
 
 
-def gap(case: _Case) -> Iterator[str]:
+def gap(case: Case) -> Iterator[str]:
     """Yield offsets of the log behind which one is missing."""
     for partition, rows in case.log.items():
         offsets = [offset for offset, _ in rows]
@@ -241,22 +168,53 @@ def gap(case: _Case) -> Iterator[str]:
                 yield f"{partition}: {after} follows {before}"
 
 
-def foreign(case: _Case) -> Iterator[str]:
+def foreign(case: Case) -> Iterator[str]:
     """Yield what nobody sent."""
     for value, places in case.places.items():
         if value not in case.history.sent:
             yield f"{value} at {_at(min(places))}"
 
 
-def unreadable(case: _Case) -> Iterator[str]:
-    """Yield what whoever read the store was told instead."""
-    yield from (what for _, who, what in case.history.errors if who == STORE)
+def spark_divergence(case: Case) -> Iterator[str]:
+    """Yield what Spark was not shown, or was shown otherwise."""
+    seen: dict[Place, tuple[float, str]] = {}
+    for value, place in case.told.items():
+        seen[place] = (case.history.acked[value].at, value)
+    for one in case.history.reads:
+        known = seen.get((one.partition, one.offset), (one.at, one.value))
+        seen[one.partition, one.offset] = min(known, (one.at, one.value))
+    for scan in case.history.scans:
+        shown = {(key, offset): value for key, rows in scan.rows.items() for offset, value in rows}
+        when = f"{scan.who} at {scan.at:.3f}"
+        if len(shown) < sum(map(len, scan.rows.values())):
+            yield f"{when}: an offset came twice"
+        for (partition, offset), (at, value) in seen.items():
+            place = (partition, offset)
+            is_due = at <= scan.begun and offset >= case.start_by(partition, scan.at)
+            if shown.get(place, value) != value:
+                yield f"{when}: {_at(place)} is {shown[place]}, and {value} to clients"
+            elif is_due and place not in shown and partition in scan.rows:
+                yield f"{when}: {_at(place)} is missing, {value} to clients"
+        for place, value in shown.items():
+            is_kept = place[0] in case.log and place[1] >= case.start(place[0])
+            if is_kept and case.stored.get(place) != value:
+                yield f"{when}: {_at(place)} is {value}, and {case.stored.get(place)} in the store"
+
+
+def _told_of_store(rule: str) -> Callable[[Case], Iterator[str]]:
+    """Return a rule: what whoever read the store in the end has found of that kind."""
+
+    def found(case: Case) -> Iterator[str]:
+        errors = (what for _, who, what in case.history.errors if who == STORE)
+        yield from (what for what in errors if what.startswith(rule))
+
+    return found
 
 
 # ---------------------------------------------------------------------------- order
 
 
-def _steps(case: _Case) -> Iterator[tuple[Read, Read]]:
+def _steps(case: Case) -> Iterator[tuple[Read, Read]]:
     """Yield two records that a reader got of a partition one after the other."""
     last: dict[tuple[str, int, int], Read] = {}
     for one in case.history.reads:
@@ -266,7 +224,7 @@ def _steps(case: _Case) -> Iterator[tuple[Read, Read]]:
         last[whose] = one
 
 
-def _poll_skips(case: _Case, *, within: bool) -> Iterator[str]:
+def _poll_skips(case: Case, *, within: bool) -> Iterator[str]:
     for before, after in _steps(case):
         if (before.poll == after.poll) is not within or after.offset <= before.offset + 1:
             continue
@@ -278,13 +236,13 @@ def _poll_skips(case: _Case, *, within: bool) -> Iterator[str]:
             yield f"{after.reader} read {after.partition}/{after.offset} after {before.offset}"
 
 
-def _poll_returns(case: _Case, *, within: bool) -> Iterator[str]:
+def _poll_returns(case: Case, *, within: bool) -> Iterator[str]:
     for before, after in _steps(case):
         if (before.poll == after.poll) is within and after.offset <= before.offset:
             yield f"{after.reader} read {after.partition}/{after.offset} after {before.offset}"
 
 
-def int_nonmonotonic_send(case: _Case) -> Iterator[str]:
+def int_nonmonotonic_send(case: Case) -> Iterator[str]:
     """Yield what stands before something that its producer sent earlier."""
     sent: dict[tuple[str, int], list[tuple[int, int, str]]] = defaultdict(list)
     for value in case.history.sent:
@@ -299,7 +257,7 @@ def int_nonmonotonic_send(case: _Case) -> Iterator[str]:
                 yield f"{value} at {partition}/{after} after {before}"
 
 
-def ext_nonmonotonic_send(case: _Case) -> Iterator[str]:
+def ext_nonmonotonic_send(case: Case) -> Iterator[str]:
     """Yield what was sent after another was acknowledged, and got a lower offset."""
     facts, questions = _Facts(), _Facts()
     for value, (partition, offset) in case.told.items():
@@ -351,7 +309,7 @@ def _bounds(name: str, told: Iterable[Bound], facts: _Facts) -> Iterator[str]:
     yield from _regressed(facts, questions)
 
 
-def end_regress(case: _Case) -> Iterator[str]:
+def end_regress(case: Case) -> Iterator[str]:
     """Yield ends that were told before what had been told, read or acknowledged."""
     facts = _Facts()
     for value, (partition, offset) in case.told.items():
@@ -361,12 +319,12 @@ def end_regress(case: _Case) -> Iterator[str]:
     yield from _bounds("end", case.history.ends, facts)
 
 
-def start_regress(case: _Case) -> Iterator[str]:
+def start_regress(case: Case) -> Iterator[str]:
     """Yield starts that were told before one that had been told."""
     yield from _bounds("start", case.history.starts, _Facts())
 
 
-def commit_regress(case: _Case) -> Iterator[str]:
+def commit_regress(case: Case) -> Iterator[str]:
     """Yield commits and answers that are below what was committed or told."""
     facts, questions = _Facts(), _Facts()
     rows = [("committed", one) for one in case.history.commits]
@@ -381,7 +339,7 @@ def commit_regress(case: _Case) -> Iterator[str]:
 # ---------------------------------------------------------------------------- liveness
 
 
-def unseen(case: _Case) -> Iterator[str]:
+def unseen(case: Case) -> Iterator[str]:
     """Yield what a group has not read in time."""
     first: dict[tuple[str, str], float] = {}
     for one in case.history.reads:
@@ -398,13 +356,13 @@ def unseen(case: _Case) -> Iterator[str]:
                 yield f"{value} by {group}: {how}"
 
 
-def unanswered(case: _Case) -> Iterator[str]:
+def unanswered(case: Case) -> Iterator[str]:
     """Yield what was sent, and of which nothing was heard."""
     history = case.history
     yield from sorted(history.sent.keys() - history.acked.keys() - history.refused.keys())
 
 
-RULES: Mapping[str, Callable[[_Case], Iterable[str]]] = {
+RULES: Mapping[str, Callable[[Case], Iterable[str]]] = {
     "lost-write": lost_write,
     "inconsistent-offsets": inconsistent_offsets,
     "duplicate": duplicate,
@@ -420,7 +378,10 @@ RULES: Mapping[str, Callable[[_Case], Iterable[str]]] = {
     "commit-regress": commit_regress,
     "gap": gap,
     "foreign": foreign,
-    "unreadable": unreadable,
+    "spark-divergence": spark_divergence,
+    "unreadable": _told_of_store("unreadable"),
+    "damaged": _told_of_store("damaged"),
+    "orphan": _told_of_store("orphan"),
     "unseen": unseen,
     "unanswered": unanswered,
 }

@@ -56,6 +56,11 @@ class Fault:
     """It lasts for so long at least, or it would not be noticed."""
     is_shared: bool = False
     """Whether it befalls what all brokers need, and not only this one."""
+    is_beside: bool = False
+    """Whether it befalls somebody else than brokers, of whom there is one."""
+    may_begin: Callable[[], bool] = lambda: True
+    meanwhile: Callable[[int], None] | None = None
+    """What is done again and again while it lasts."""
 
 
 class Span(NamedTuple):
@@ -131,13 +136,20 @@ class Storm:
         return all(broker.is_ready() for broker in self._cluster.brokers.values())
 
     def _strike(self) -> None:
-        busy = {node for _, node, _ in self._due} | self._leaving.keys()
+        busy = (
+            {node for _, node, _ in self._due} | self._leaving.keys()
+        ) & self._cluster.brokers.keys()
         calm = [node for node in self._cluster.brokers if node not in busy]
         if self._chance.random() < READY:  # The others are struck while they start.
             calm = [node for node in calm if self._cluster.brokers[node].is_ready()]
         if not self._kinds or not calm or (len(calm) == 1 and self._chance.random() < 0.8):
             return
         node, kind = self._chance.choice(calm), self._chance.choice(self._kinds)
+        fault = self._more.get(kind)
+        if fault is not None and fault.is_beside:
+            node = -1 - self._kinds.index(kind)  # Nobody else has this number.
+        if node in self._befallen or (fault is not None and not fault.may_begin()):
+            return
         if kind == "kill all" and (len(busy) > 0 or self._chance.random() < 0.5):
             kind = "kill"
         self.done[kind] += 1
@@ -146,8 +158,8 @@ class Storm:
         intervals = self._chance.choice((0.5, 2.0, longest * DEAD_INTERVALS))
         for_s = self._chance.uniform(0.0, intervals) * self._interval_s
         self._open[node] = (Diary.now(), kind)
-        if kind in self._more:
-            fault = self._befallen[node] = self._more[kind]
+        if fault is not None:
+            self._befallen[node] = fault
             self._touched.add(node)
             fault.begin(node, self._chance)
             until = Diary.now() + max(for_s, fault.least_s)
@@ -184,6 +196,9 @@ class Storm:
     def _step(self) -> None:
         """Do what is due, and see that whoever should run does."""
         now = Diary.now()
+        for node, fault in self._befallen.items():
+            if fault.meanwhile is not None:
+                fault.meanwhile(node)
         for row in [row for row in self._due if row[0] <= now]:
             self._due.remove(row)
             _, node, action = row

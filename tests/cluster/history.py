@@ -9,6 +9,7 @@ Each worker writes a diary, a JSON array in each line, by one write, so that a k
     ["read", at, reader, partition, offset, "producer:number"]       a poll of one record
     ["committed", begun, at, group, {partition: offset}]     a commit that was acknowledged
     ["fetched", begun, at, group, {partition: offset}]       what the coordinator said; -1: nothing
+    ["scanned", begun, at, who, {partition: [[offset, text]]}]   all that Spark reads of a topic
     ["starts", begun, at, who, {partition: offset}]  where partitions begin, as ListOffsets says
     ["ends", begun, at, who, {partition: offset}]    where they end
     ["assigned", at, reader, [partition]]            ["revoked", at, reader, [partition]]
@@ -38,6 +39,7 @@ __all__ = [
     "Fetched",
     "History",
     "Read",
+    "Scan",
     "Sent",
     "producer_of",
     "value_of",
@@ -123,6 +125,16 @@ class Bound(NamedTuple):
     offset: int
 
 
+class Scan(NamedTuple):
+    """All that somebody read of a topic at once, without a broker."""
+
+    begun: float
+    at: float
+    who: str
+    rows: Mapping[int, list[tuple[int, str]]]
+    """By partition: offsets and what records say, in order."""
+
+
 @dataclass
 class History:
     """What all of them saw."""
@@ -134,6 +146,7 @@ class History:
     refused: dict[str, str] = field(default_factory=dict)
     """Why, by what a record says."""
     reads: list[Read] = field(default_factory=list)
+    scans: list[Scan] = field(default_factory=list)
     commits: list[Committed] = field(default_factory=list)
     fetches: list[Fetched] = field(default_factory=list)
     starts: list[Bound] = field(default_factory=list)
@@ -169,6 +182,9 @@ class History:
             case ["read", at, reader, partition, offset, value]:
                 self.polls += 1
                 self._read(at, at, reader, partition, [[offset, value]])
+            case ["scanned", begun, at, who, partitions]:
+                scanned = {int(key): [(o, text) for o, text in r] for key, r in partitions.items()}
+                self.scans.append(Scan(begun, at, who, scanned))
             case ["committed", begun, at, group, offsets]:
                 rows = _offsets(offsets)
                 self.commits += [Committed(begun, at, group, *row) for row in rows]

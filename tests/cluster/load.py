@@ -176,8 +176,16 @@ class Load:
         if not self.wait_until(is_flowing, FLOWING_S):
             raise LateError(f"clients were not served: {history.error_kinds()}")
 
-    def finish(self, healed: float, patience_s: float = SEEN_S) -> Findings:
-        """Send no more, wait until all is read, and say what is wrong with all of it."""
+    def finish(
+        self,
+        healed: float,
+        patience_s: float = SEEN_S,
+        audit: Callable[[], Sequence[str]] = lambda: (),
+    ) -> Findings:
+        """Send no more, wait until all is read, and say what is wrong with all of it.
+
+        An ``audit`` of the store tells what it finds there, a rule and a colon before each.
+        """
         for worker in self.workers.values():
             worker.tell("quiet")
         end = max(healed, Diary.now()) + patience_s
@@ -186,14 +194,14 @@ class Load:
         for worker in self.workers.values():
             worker.end()
             worker.diary.read_into(self.history)
-        return self._judged(healed)
+        return self._judged(healed, audit())
 
-    def _judged(self, healed: float) -> Findings:
+    def _judged(self, healed: float, audited: Sequence[str]) -> Findings:
         begun = Diary.now()
         log, starts, unreadable = read_log(self.cluster.storage, self._options, self._plan.topic)
         now = Diary.now()
         known = [["starts", begun, now, STORE, starts]]
-        known += [["error", now, STORE, what] for what in unreadable]
+        known += [["error", now, STORE, what] for what in (*unreadable, *audited)]
         for line in known:
             self.history.take(line)
         self._last = [*known, ["polled", begun, now, STORE, log]]

@@ -12,11 +12,12 @@ keys.
     poll           [["poll"]]; then [["poll", {key: [[offset, value]]}]]
     assign         [key]: the reader begins anew there        revoke   [key]: it has lost them
     commit         {key: offset}          committed      {key: offset}, of the group ``who``
+    scan           {key: [[offset, value]]}: all that Spark reads of a topic at once
     starts, ends   {key: offset}          error          what an application was told besides
     quiet          all of a producer's sends were answered
 
-``send`` and ``poll`` are those of ``jepsen.tests.kafka``, whose checker takes them once keywords
-are read as such; the others are ours.
+``send`` and ``poll`` are those of ``jepsen.tests.kafka``, whose checker takes them as EDN
+(``edn``); the others are ours.
 """
 
 import heapq
@@ -37,6 +38,7 @@ Operation = dict[str, Any]
 _BETWEEN = {
     "committed": "commit",
     "fetched": "committed",
+    "scanned": "scan",
     "starts": "starts",
     "ends": "ends",
 }
@@ -105,9 +107,9 @@ def _rows(lines: Iterable[Line]) -> Iterator[tuple[float, object, Operation]]:
                 polled = [["poll", {str(key): [[offset, text]]}]]
                 yield at, number, _operation("invoke", "poll", who, [["poll"]])
                 yield at, number, _operation("ok", "poll", who, polled)
-            case [("committed" | "fetched" | "starts" | "ends") as verb, begun, at, who, offsets]:
+            case [verb, begun, at, who, told] if verb in _BETWEEN:
                 yield begun, number, _operation("invoke", _BETWEEN[verb], who, None)
-                yield at, number, _operation("ok", _BETWEEN[verb], who, offsets)
+                yield at, number, _operation("ok", _BETWEEN[verb], who, told)
             case [("assigned" | "revoked") as verb, at, who, keys]:
                 yield at, number, _operation("ok", _AT_ONCE[verb], who, keys)
             case ["error", at, who, what]:

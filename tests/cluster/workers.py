@@ -2,8 +2,8 @@
 
 A worker takes its plan as JSON and the path of its diary, and then lines on its standard input:
 ``quiet`` and ``end``. There is one with librdkafka (``rdkafka``) and one with the Java client
-(``java/Worker.java``), and they do the same. One needs no broker (``library``), and one makes and
-deletes topics of its own (``admin``).
+(``java/Worker.java``), and they do the same. One needs no broker (``library``), one makes and
+deletes topics of its own (``admin``), and one reads everything with Spark (``spark_reader``).
 """
 
 import json
@@ -82,6 +82,7 @@ KINDS: Mapping[str, Callable[[], list[str]]] = {
     "java": _java,
     "library": _python("library"),
     "admin": _python("admin"),
+    "spark": _python("spark_reader"),
 }
 READERS = ("rdkafka", "java")
 """Those that read the topic in groups."""

@@ -72,6 +72,11 @@ class Pipeline:
         self._process.stop(grace_s=0)
         wait_for_the_end(self._process.pid)
 
+    def signal(self, what: signal.Signals) -> None:
+        """Send a signal to the driver and its JVM, as SIGSTOP; workers are left alone."""
+        if self._process.is_running:
+            os.killpg(self._process.pid, what)
+
     def kill_worker(self, chance: Random) -> int:
         """SIGKILL for one Python worker, as soon as there is one; return which."""
         last = time.monotonic() + _PATIENCE_S

@@ -67,6 +67,12 @@ def test_a_record_whose_offset_nobody_was_told_is_where_it_is() -> None:
     assert not judged(lines, log)
 
 
+def test_spark_need_not_show_what_came_while_it_read() -> None:
+    lines, log = story()
+    scan(lines, log)
+    assert not judged(lines, log)
+
+
 def lose(lines: Lines, log: Log) -> None:
     """The last record of a partition, which nobody has read."""
     log[1].pop()
@@ -198,6 +204,43 @@ def return_between_polls(lines: Lines, log: Log) -> None:
     lines += [polled(2, 3, log=log), polled(0, 1, at=14.0, log=log)]
 
 
+def scan(lines: Lines, log: Log, **changed: list[tuple[int, str]]) -> None:
+    """Spark reads everything in the middle, and in the end, when something may be otherwise."""
+    half = {key: [row for row in rows if row[0] < 4] for key, rows in log.items()}
+    lines.append(["scanned", 4.0, 4.6, "/spark", half])
+    lines.append(
+        ["scanned", 30.0, 31.0, "/spark", log | {int(k[1:]): v for k, v in changed.items()}]
+    )
+
+
+def leave_out_of_spark(lines: Lines, log: Log) -> None:
+    scan(lines, log, p1=log[1][:-1])
+
+
+def begin_later_in_spark(lines: Lines, log: Log) -> None:
+    scan(lines, log, p0=log[0][1:])
+
+
+def show_otherwise_in_spark(lines: Lines, log: Log) -> None:
+    scan(lines, log, p0=[*log[0][:-1], (9, "a:8")])
+
+
+def show_twice_in_spark(lines: Lines, log: Log) -> None:
+    scan(lines, log, p0=[*log[0], log[0][-1]])
+
+
+def show_more_in_spark(lines: Lines, log: Log) -> None:
+    scan(lines, log, p0=[*log[0], (10, "a:8")])
+
+
+def be_damaged(lines: Lines, log: Log) -> None:
+    lines.append(["error", 20.0, "/store", "damaged: an object"])
+
+
+def leave_an_orphan(lines: Lines, log: Log) -> None:
+    lines.append(["error", 20.0, "/store", "orphan: an object"])
+
+
 def be_unreadable(lines: Lines, log: Log) -> None:
     lines.append(["error", 20.0, "/store", "unreadable: t/0: an object is missing"])
 
@@ -263,6 +306,13 @@ PLANTED: dict[Callable[[Lines, Log], None], set[str]] = {
     begin_before_what_was_told: {"start-regress"},
     invent: {"foreign"},
     be_unreadable: {"unreadable"},
+    be_damaged: {"damaged"},
+    leave_an_orphan: {"orphan"},
+    leave_out_of_spark: {"spark-divergence"},
+    begin_later_in_spark: {"spark-divergence"},
+    show_otherwise_in_spark: {"spark-divergence"},
+    show_twice_in_spark: {"spark-divergence"},
+    show_more_in_spark: {"spark-divergence"},
     forget_a_commit: {"commit-regress"},
     forget_all_commits: {"commit-regress"},
     tell_less_than_before: {"commit-regress"},

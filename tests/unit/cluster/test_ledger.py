@@ -46,7 +46,7 @@ def test_the_sum_tells_faults_that_were_not_seen_and_runs_that_broke_down() -> N
     broken = {name: ENTRY[name] for name in ("members", "seed", "workload", "faults", "seconds")}
     broken |= {"heartbeat_ms": 3000, "broken": "LateError: they do not agree"}
     wrong = ENTRY | {"anomalies": {"lost-write": 2}, "ok_during_faults": 0.4}
-    text = ledger.summary([ENTRY, wrong, broken], KINDS)
+    text = ledger.summary([ENTRY, wrong, broken])
     rows = dict(re.split(r" {2,}", line.strip(), maxsplit=1) for line in text.splitlines())
     assert rows["runs"] == "3, of which 1 broke down"
     assert rows["safety anomalies"] == "lost-write 2"
@@ -54,7 +54,15 @@ def test_the_sum_tells_faults_that_were_not_seen_and_runs_that_broke_down() -> N
     assert rows["ok during faults"] == "40.0% at least"
     assert rows["kill"] == "6"
     assert rows["store-silent"] == "0"
-    assert "no run yet" in ledger.summary([], KINDS)
+    assert rows["kill-pipeline"] == "0"
+    assert rows["with beats as they come"] == "1"
+    assert "no run yet" in ledger.summary([])
+
+
+def test_the_page_has_the_sum_of_the_ledger() -> None:
+    text = ledger.PAGE.read_text()
+    assert ledger.page(text, ledger.read()) == text, "write it: python -m tests.chaos --write"
+    assert ledger.page(ledger.page(text, [ENTRY]), ledger.read()) == text
 
 
 def test_only_what_was_begun_during_a_fault_is_counted() -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from tests.cluster.edn import edn_of
 from tests.cluster.history import History
 from tests.cluster.operations import history_of, operations, read_operations, write_operations
 
@@ -19,6 +20,7 @@ LINES: list[list[Any]] = [
     ["revoked", 2.0, "g/0", [3]],
     ["committed", 2.0, 2.5, "g", {"3": 8}],
     ["fetched", 2.25, 2.5, "g", {"3": -1}],
+    ["scanned", 2.5, 3.0, "/spark", {"3": [[7, "a:0"]], "4": []}],
     ["starts", 3.0, 3.25, "a", {"3": 0}],
     ["ends", 3.0, 3.25, "a", {"3": 8}],
     ["error", 4.0, "a", "fatal: X"],
@@ -34,7 +36,7 @@ def history(lines: list[list[Any]]) -> History:
 
 
 def test_nothing_is_lost_on_the_way_through_a_file(tmp_path: Path) -> None:
-    assert write_operations(LINES, tmp_path / "history.jsonl") == 4 + 1 + 2 + 2
+    assert write_operations(LINES, tmp_path / "history.jsonl") == 4 + 1 + 2 + 1 + 2
     assert history_of(read_operations(tmp_path / "history.jsonl")) == history(LINES)
 
 
@@ -63,3 +65,16 @@ def test_a_process_has_one_operation_under_way_and_none_after_one_of_unknown_end
         if one["type"] == "info" and one["f"] == "send":
             crashed.add(process)
     assert len(crashed) == 1
+
+
+def test_as_edn_fields_types_and_functions_are_keywords_and_keys_are_numbers() -> None:
+    lines = [edn_of(one) for one in operations(LINES)]
+    assert (
+        '{:index 3, :time 1500000000, :process 0, :type :ok, :f :send, :who "a", '
+        ':value [[:send 3 [7 "a:0"]]]}'
+    ) in lines
+    assert any(':f :poll, :who "g/0", :value [[:poll {3 [[7 "a:0"]]}]]}' in one for one in lines)
+    assert any(":type :invoke, :f :poll" in one and ":value [[:poll]]" in one for one in lines)
+    assert any(':f :scan, :who "/spark", :value {3 [[7 "a:0"]], 4 []}}' in one for one in lines)
+    assert any(":type :fail, :f :send" in one and ':error "MSG_SIZE' in one for one in lines)
+    assert any(":f :quiet" in one and ":value nil" in one for one in lines)
