@@ -5,10 +5,12 @@ a namespace that is kept, maintenance goes on until it has nothing left to do: t
 names is an ``orphan`` that no sweep would ever find.
 """
 
+import contextlib
 import time
 from collections.abc import Iterator
 
 from lakelog.catalog import open_namespace
+from lakelog.errors import LakelogError
 from lakelog.host import THIS_HOST, SystemClock, new_id
 from lakelog.journal import Lane
 from lakelog.maintenance import SealSettings, maintain
@@ -28,8 +30,12 @@ def audited(place: StoreSpec, *, is_kept: bool) -> list[str]:
     deadline = time.monotonic() + SWEPT_S
     while True:
         if is_kept:
-            _maintain(place)
-        found = list(_found(place, is_kept=is_kept))
+            with contextlib.suppress(LakelogError):  # What keeps it from that is found below.
+                _maintain(place)
+        try:
+            found = list(_found(place, is_kept=is_kept))
+        except LakelogError as error:
+            return [f"unreadable: {str(error)[:300]}"]
         is_left = any(one.startswith("orphan") for one in found)
         if not is_left or time.monotonic() > deadline:
             return found

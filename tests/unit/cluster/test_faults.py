@@ -1,5 +1,6 @@
 """Faults begin, end and are counted; a broker ends by itself only when something befell it."""
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random  # noqa: TID251 (seeded)
 from typing import Any, cast
@@ -110,3 +111,56 @@ def test_a_broker_that_ends_for_no_reason_is_an_error(tmp_path: Path, clock: Clo
     cluster.brokers[1].is_running = False
     with pytest.raises(AssertionError, match="ended by itself"):
         one._step()
+
+
+def test_what_all_brokers_need_may_end_each_of_them_while_it_lasts(
+    tmp_path: Path, clock: Clock
+) -> None:
+    cluster, told = Brokers(tmp_path), list[str]()
+    cluster.brokers[2] = Broker()
+    one = storm(cluster, told)
+    one._more["cut"] = replace(one._more["cut"], is_shared=True)
+    strike(one)
+    (struck,) = one._befallen
+    other = 3 - struck
+    one._launch(other)
+    cluster.brokers[other].is_running = False
+    one._step()
+    assert len(one.exits) == 1
+
+
+def test_what_befalls_somebody_else_leaves_brokers_free_and_comes_once_at_a_time(
+    tmp_path: Path, clock: Clock
+) -> None:
+    cluster, told, may = Brokers(tmp_path), list[str](), list[bool]()
+    one = storm(cluster, told)
+    one._more["cut"] = replace(one._more["cut"], is_beside=True, may_begin=lambda: bool(may))
+    for _ in range(50):
+        one._strike()
+    assert told == [], "it may not begin yet"
+    may.append(True)
+    for _ in range(50):
+        one._strike()
+    assert told == ["begin -1"]
+    assert one.done == {"cut": 1}
+    clock.at += 60
+    one._step()
+    assert told == ["begin -1", "end -1"]
+    cluster.brokers[1].is_running = False
+    with pytest.raises(AssertionError, match="ended by itself"):
+        one._step()
+
+
+def test_something_may_be_done_again_and_again_while_a_fault_lasts(
+    tmp_path: Path, clock: Clock
+) -> None:
+    told = list[str]()
+    one = storm(Brokers(tmp_path), told)
+    one._more["cut"] = replace(one._more["cut"], meanwhile=lambda _: told.append("tick"))
+    strike(one)
+    for _ in range(2):
+        one._step()
+    clock.at += 60
+    one._step()
+    one._step()
+    assert told == ["begin 1", "tick", "tick", "tick", "end 1"]
