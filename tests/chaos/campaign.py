@@ -28,7 +28,7 @@ from tests.patience import LateError
 
 __all__ = ["Outcome", "chaos_run", "share_of"]
 
-SPARK_S = 240.0
+SPARK_S = 480.0
 """For Spark to start, and to read once."""
 
 

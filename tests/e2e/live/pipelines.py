@@ -28,7 +28,7 @@ from tests.patience import in_time
 
 __all__ = ["Pipeline", "run_to_the_end"]
 
-_START_S = 240
+_START_S = 480
 _PATIENCE_S = 120.0
 
 
