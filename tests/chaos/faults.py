@@ -87,7 +87,6 @@ def kinds_of(faults: str, members: str) -> tuple[str, ...]:
 def faults_of(stage: Stage) -> dict[str, Fault]:
     """Return the faults that are not signals, by kind."""
     hosts, proxies, clocks = stage.hosts, stage.proxies, stage.clocks
-
     servers = [one for one in hosts.numbers if one > BROKERS]
 
     def others(node: int) -> list[str | int]:
