@@ -109,7 +109,7 @@ def _certain(asked: argparse.Namespace) -> Run:
 
 def _next(asked: argparse.Namespace) -> list[Run]:
     # One that broke down has shown nothing: it is made again.
-    done = [one["members"] for one in ledger.read() if "broken" not in one]
+    done = [(one["members"], one["seed"]) for one in ledger.read() if "broken" not in one]
     runs = following(done, asked.runs, asked.seconds, asked.members)
     if asked.heartbeat_ms is not None:
         runs = [replace(one, heartbeat_ms=asked.heartbeat_ms) for one in runs]

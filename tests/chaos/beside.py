@@ -21,8 +21,8 @@ from tests.chaos.plan import Run
 from tests.chaos.stage import Stage
 from tests.chaos.workloads import WORKLOADS
 from tests.cluster.faults import Fault
-from tests.cluster.load import Load
 from tests.cluster.planted import environment
+from tests.cluster.workers import Worker
 from tests.e2e.live.pipelines import Pipeline
 from tests.e2e.upgrade.released import environment_of
 from tests.parts.process import Process
@@ -83,6 +83,19 @@ class Beside:
             lambda *_: tell(signal.SIGSTOP), lambda _: tell(signal.SIGCONT), may_begin=is_working
         )
 
+    def freeze_writer(self, writer: Worker) -> None:
+        """Let a worker that needs no broker be frozen."""
+        self.faults["freeze-writer"] = Fault(
+            lambda *_: writer.signal(signal.SIGSTOP), lambda _: writer.signal(signal.SIGCONT)
+        )
+
+    def told(self) -> dict[str, Fault]:
+        """Return what may befall them."""
+        return {
+            kind: replace(fault, least_s=LEAST_S[kind], is_beside=kind in BESIDE)
+            for kind, fault in self.faults.items()
+        }
+
     def wait(self) -> None:
         """Wait until Spark has started, and has done what was due."""
         if self._pipeline is not None:
@@ -116,14 +129,9 @@ class Beside:
 
 
 @contextlib.contextmanager
-def working_beside(stage: Stage, load: Load, asked: Run, home: Path) -> Iterator[Beside]:
+def working_beside(stage: Stage, asked: Run, home: Path) -> Iterator[Beside]:
     """Start who else works on the log, as the workload says; none is left behind."""
     found, workload = Beside(stage, asked, home), WORKLOADS[asked.workload]
-    if "library" in workload.kinds:
-        writer = load.workers["library"]
-        found.faults["freeze-writer"] = Fault(
-            lambda *_: writer.signal(signal.SIGSTOP), lambda _: writer.signal(signal.SIGCONT)
-        )
     if workload.versions:
         found.faults["last-release"] = _last_release(stage)
     try:
@@ -131,8 +139,6 @@ def working_beside(stage: Stage, load: Load, asked: Run, home: Path) -> Iterator
             found.keep()
         if workload.pipeline:
             found.run_pipeline()
-        for kind, fault in found.faults.items():
-            found.faults[kind] = replace(fault, least_s=LEAST_S[kind], is_beside=kind in BESIDE)
         yield found
     finally:
         found.stop()

@@ -24,12 +24,8 @@ from tests.cluster.load import loaded
 from tests.cluster.operations import write_operations
 from tests.cluster.planted import environment
 from tests.parts.seaweedfs import SeaweedFS
-from tests.patience import LateError
 
 __all__ = ["Outcome", "chaos_run", "share_of"]
-
-SPARK_S = 480.0
-"""For Spark to start, and to read once."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +40,7 @@ class Outcome:
     """Of the operations that were begun while something befell a broker, those that succeeded."""
     operations: int
     phases: dict[str, float]
-    """How many seconds each took: brokers, clients, others, faults, healing, the end."""
+    """How many seconds each took: brokers, others, clients, faults, healing, the end."""
     passes: int
     """Of the pipeline on Spark."""
 
@@ -80,6 +76,9 @@ def chaos_run(seaweedfs: SeaweedFS, home: Path, asked: Run) -> Outcome:
             )
         )
         began.append(time.monotonic())
+        beside = stack.enter_context(working_beside(stage, asked, home))
+        beside.wait()
+        began.append(time.monotonic())
         load = stack.enter_context(
             loaded(
                 stage.cluster,
@@ -89,14 +88,10 @@ def chaos_run(seaweedfs: SeaweedFS, home: Path, asked: Run) -> Outcome:
                 configs=workload.configs,
             )
         )
+        if "library" in load.workers:
+            beside.freeze_writer(load.workers["library"])
         began.append(time.monotonic())
-        beside = stack.enter_context(working_beside(stage, load, asked, home))
-        beside.wait()
-        if "spark" in workload.kinds and not load.wait_until(lambda: load.history.scans, SPARK_S):
-            raise LateError(f"Spark has read nothing after {SPARK_S:g} s")
-        began.append(time.monotonic())
-        more = faults_of(stage) | beside.faults
-        kinds = plan_kinds(asked)
+        more, kinds = faults_of(stage) | beside.told(), plan_kinds(asked)
         storm = Storm(
             stage.cluster, asked.faults, asked.seed, asked.heartbeat_ms / 1000, kinds, more
         )
@@ -127,7 +122,7 @@ def chaos_run(seaweedfs: SeaweedFS, home: Path, asked: Run) -> Outcome:
 
 
 def _phases(times: list[float]) -> dict[str, float]:
-    names = ("brokers", "clients", "others", "faults", "healing", "end")
+    names = ("brokers", "others", "clients", "faults", "healing", "end")
     took = (after - before for before, after in pairwise(times))
     return {name: round(one, 1) for name, one in zip(names, took, strict=True)}
 

@@ -1,4 +1,4 @@
-"""Which run is next: it follows from how many there were of its kind of members.
+"""Which run is next: it follows from which there were.
 
     bucket, etcd, bucket, etcd, ...    by turns: a run is of those of which there were fewer
 
@@ -72,15 +72,20 @@ def planned(number: int, seconds: float, members: str) -> Run:
 
 
 def following(
-    done: Iterable[str], count: int, seconds: float, only: str | None = None
+    done: Iterable[tuple[str, int]], count: int, seconds: float, only: str | None = None
 ) -> list[Run]:
-    """Return the runs that come next after some with these members; ``only`` of one kind."""
-    counts = Counter(done)
-    found = []
+    """Return the runs that come next when some are done, by members and seed; ``only`` of one kind
+    of members. What is missing in between comes first.
+    """
+    made, found = set(done), list[Run]()
     for _ in range(count):
+        counts = Counter(members for members, _ in made)
         members = only or min(MEMBERS, key=lambda one: counts[one])
-        found.append(planned(counts[members], seconds, members))
-        counts[members] += 1
+        number = next(
+            number for number in range(len(made) + 1) if (members, number + 1) not in made
+        )
+        found.append(planned(number, seconds, members))
+        made.add((members, number + 1))
     return found
 
 

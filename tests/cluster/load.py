@@ -34,6 +34,8 @@ TOPIC, PARTITIONS = Plan.topic, Plan.partitions
 """As they are if nobody says otherwise: three partitions in each lane."""
 
 FLOWING_S = 120.0
+SPARK, SPARK_S = "spark", 480.0
+"""The worker that is started first, and waited for: it needs all of a machine to start."""
 _LOOK_S = 0.1
 
 
@@ -134,10 +136,13 @@ class Load:
             storage=cluster.storage,
             options=dict(self._options),
         )
-        self.workers = {
-            kind: Worker(kind, replace(mine, name=kind, group=f"{kind}-group"), folder)
-            for kind in kinds
-        }
+        self.workers: dict[str, Worker] = {}
+        for kind in sorted(kinds, key=lambda one: one != SPARK):
+            mine = replace(mine, name=kind, group=f"{kind}-group")
+            self.workers[kind] = Worker(kind, mine, folder)
+            if kind == SPARK and not self.wait_until(lambda: self.history.scans, SPARK_S):
+                self.kill()
+                raise LateError(f"Spark has read nothing after {SPARK_S:g} s")
 
     def tail(self) -> History:
         """Read what was written since the last time; a worker that has ended is an error."""
@@ -191,7 +196,8 @@ class Load:
         end = max(healed, Diary.now()) + patience_s
         self.wait_until(self._is_quiet, end - Diary.now())
         self.wait_until(self._is_seen, end - Diary.now())
-        for worker in self.workers.values():
+        # Spark reads once more when all others have ended.
+        for worker in reversed(self.workers.values()):
             worker.end()
             worker.diary.read_into(self.history)
         return self._judged(healed, audit())

@@ -140,12 +140,17 @@ def test_members_take_turns_and_a_campaign_goes_on_where_it_ended() -> None:
     runs = following([], RUNS, SECONDS)
     assert all(before.members != after.members for before, after in pairwise(runs))
     assert Counter(one.members for one in runs) == {"bucket": 30, "etcd": 30}
-    done = [one.members for one in runs[:17]]
-    assert following(done, RUNS - 17, SECONDS) == runs[17:]
-    assert following(["bucket"] * 3, 2, SECONDS, "bucket") == [
-        planned(number, SECONDS, "bucket") for number in (3, 4)
-    ]
-    assert [one.members for one in following(["bucket"] * 3, 4, SECONDS)] == [
+    done = [(one.members, one.seed) for one in runs]
+    assert following(done[:17], RUNS - 17, SECONDS) == runs[17:]
+    assert following(done[:4] + done[5:17], 1, SECONDS) == [runs[4]], (
+        "what broke down is made again"
+    )
+
+
+def test_a_campaign_may_go_on_with_one_kind_of_members() -> None:
+    done = [("bucket", seed) for seed in (1, 2, 4)]
+    assert [one.seed for one in following(done, 3, SECONDS, "bucket")] == [3, 5, 6]
+    assert [one.members for one in following(done, 4, SECONDS)] == [
         "etcd", "etcd", "etcd", "bucket",
     ]  # fmt: skip
 
