@@ -117,6 +117,12 @@ cluster: setup ## three real brokers: faults, failing over, restarts, moves, out
 	$(BIN)/python -m benchmarks.cluster_large
 	LAKELOG_CLIENTS_ON=three $(BIN)/python -m pytest tests/e2e/clients
 
+chaos: setup ## the campaign of faults goes on: 8 runs of two minutes, or RUNS of them, added to RELIABILITY.jsonl
+	$(BIN)/python -m tests.chaos --runs $${RUNS:-8} --seconds 120
+
+chaos-planted: setup ## every bug that is planted into brokers is found by the campaign
+	$(BIN)/python -m tests.chaos --planted
+
 hostile: setup ## every attack for 20 seconds on a broker with honest clients; prints what they noticed
 	LAKELOG_HOSTILE_SECONDS=$${LAKELOG_HOSTILE_SECONDS:-20} $(BIN)/python -m pytest tests/e2e/hostile -s
 
@@ -146,4 +152,4 @@ bench-quick: setup ## every figure, in its short form
 bench-ci: setup ## two figures in their short form, others with each commit
 	$(BIN)/python -m benchmarks --quick --some 2 --seed $(SEED)
 
-.PHONY: help setup lock check format test e2e e2e-all sim sim-cluster sim-quick sim-ci model skeleton live upkeep once clients compat durability power scale fsck packages release writers cluster hostile soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci
+.PHONY: help setup lock check format test e2e e2e-all sim sim-cluster sim-quick sim-ci model skeleton live upkeep once clients compat durability power scale fsck packages release writers cluster chaos chaos-planted hostile soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci

@@ -13,8 +13,6 @@ pauses etcd for some seconds.
 
 import argparse
 import json
-import os
-import signal
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -39,12 +37,12 @@ def cut(etcd: Etcd, load: Load, seconds: float) -> dict[str, Any]:
     """Let no server of etcd answer for so long, and return what producers saw."""
     since = Diary.now()
     for one in etcd.servers:
-        os.kill(one.pid, signal.SIGSTOP)
+        one.pause()
     try:
         load.wait_until(lambda: False, seconds)
     finally:
         for one in etcd.servers:
-            os.kill(one.pid, signal.SIGCONT)
+            one.resume()
     until = Diary.now()
 
     def is_served() -> bool:

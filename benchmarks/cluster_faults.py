@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.measure import arguments, closing_line
+from tests.cluster.checker import RULES
 from tests.cluster.story import fault_run
 from tests.parts.seaweedfs import running_seaweedfs
 
@@ -29,7 +30,6 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--heartbeat-ms", type=int, default=500)
     parser.add_argument("--faults", choices=sorted(set(SETS)), help="of all runs")
     parser.add_argument("--keep", action="store_true", help="let brokers maintain the log as well")
-    parser.add_argument("--module", default="lakelog", help="tests.cluster.planted has bugs")
     parser.add_argument("--logs", type=Path, help="a folder for logs and diaries")
 
 
@@ -52,7 +52,6 @@ def main() -> None:
                 seconds=seconds,
                 heartbeat_ms=asked.heartbeat_ms,
                 arguments=keeping,
-                module=asked.module,
             )
             good += not outcome.findings
             figures.append({"set": faults, "seed": seed, **outcome.figures()})
@@ -60,7 +59,7 @@ def main() -> None:
             print(json.dumps(figures[-1] | ({"found": shown} if shown else {})), flush=True)
     totals = {
         name: sum(one[name] for one in figures if isinstance(one[name], int))
-        for name in ("acked", "lost", "twice", "moved", "regressed", "unseen", "unanswered")
+        for name in ("acked", *RULES)
     }
     closing_line(name="cluster_faults", value=good, bar=runs, seconds=seconds, **totals)
 

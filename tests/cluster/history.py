@@ -5,32 +5,63 @@ Each worker writes a diary, a JSON array in each line, by one write, so that a k
     ["sent", at, producer, number, partition]
     ["acked", at, producer, number, partition, offset]
     ["refused", at, producer, number, error]         the application was told that it failed
-    ["read", at, reader, partition, offset, "producer:number"]
+    ["polled", begun, at, reader, {partition: [[offset, "producer:number"]]}]
+    ["read", at, reader, partition, offset, "producer:number"]       a poll of one record
     ["committed", begun, at, group, {partition: offset}]     a commit that was acknowledged
     ["fetched", begun, at, group, {partition: offset}]       what the coordinator said; -1: nothing
+    ["scanned", begun, at, who, {partition: [[offset, text]]}]   all that Spark reads of a topic
+    ["starts", begun, at, who, {partition: offset}]  where partitions begin, as ListOffsets says
+    ["ends", begun, at, who, {partition: offset}]    where they end
     ["assigned", at, reader, [partition]]            ["revoked", at, reader, [partition]]
     ["error", at, who, what]                         anything else that reaches an application
     ["quiet", at, who]                               it sends no more, and all is answered
 
 Times are seconds of the machine's monotonic clock, which is the same in all processes. A reader is
-called ``group/name``, and ``/name`` if it is in none.
+called ``group/name``, and ``/name`` if it is in none. A partition is a number that nothing else has
+in this history: whoever makes a topic anew gives its partitions new numbers. ``operations`` writes
+all of it in Jepsen's shape.
 """
 
 import json
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["Acked", "Committed", "Diary", "Fetched", "History", "Read", "Sent", "value_of"]
+__all__ = [
+    "Acked",
+    "Bound",
+    "Committed",
+    "Diary",
+    "Fetched",
+    "History",
+    "Read",
+    "Scan",
+    "Sent",
+    "producer_of",
+    "value_of",
+]
+
+STORE = "/store"
+"""Who reads the store at the end, without a broker."""
+
+DEFINITE = frozenset(
+    {"INVALID_RECORD", "MSG_SIZE_TOO_LARGE", "RecordTooLargeException", "InvalidRecordException"}
+)
+"""Errors after which a record is not stored, and never will be. Of all others that is not known."""
 
 
 def value_of(producer: str, number: int) -> str:
     """Return what a record says: no two say the same."""
     return f"{producer}:{number}"
+
+
+def producer_of(value: str) -> str:
+    """Return who has sent a record."""
+    return value.rpartition(":")[0]
 
 
 class Sent(NamedTuple):
@@ -51,6 +82,12 @@ class Read(NamedTuple):
     partition: int
     offset: int
     value: str
+    poll: int = 0
+    """Records of one poll have the same number, later polls of a reader a higher one."""
+    stint: int = 0
+    """Rises when the reader is given the partition, or has it taken: it may go back then."""
+    begun: float = 0.0
+    """When the poll began."""
 
     @property
     def group(self) -> str:
@@ -78,6 +115,26 @@ class Fetched(NamedTuple):
     offset: int
 
 
+class Bound(NamedTuple):
+    """Where a partition begins, or ends, as somebody was told."""
+
+    begun: float
+    at: float
+    who: str
+    partition: int
+    offset: int
+
+
+class Scan(NamedTuple):
+    """All that somebody read of a topic at once, without a broker."""
+
+    begun: float
+    at: float
+    who: str
+    rows: Mapping[int, list[tuple[int, str]]]
+    """By partition: offsets and what records say, in order."""
+
+
 @dataclass
 class History:
     """What all of them saw."""
@@ -89,11 +146,21 @@ class History:
     refused: dict[str, str] = field(default_factory=dict)
     """Why, by what a record says."""
     reads: list[Read] = field(default_factory=list)
+    scans: list[Scan] = field(default_factory=list)
     commits: list[Committed] = field(default_factory=list)
     fetches: list[Fetched] = field(default_factory=list)
+    starts: list[Bound] = field(default_factory=list)
+    ends: list[Bound] = field(default_factory=list)
     assignments: list[tuple[float, str, tuple[int, ...]]] = field(default_factory=list)
     errors: list[tuple[float, str, str]] = field(default_factory=list)
     quiet: set[str] = field(default_factory=set)
+    polls: int = 0
+    _stints: Counter[tuple[str, int]] = field(default_factory=Counter)
+
+    @property
+    def failed(self) -> set[str]:
+        """What was refused in a way that says that it is not stored."""
+        return {value for value, why in self.refused.items() if why in DEFINITE}
 
     def take(self, line: list[Any]) -> None:
         """Note one line of a diary."""
@@ -108,23 +175,45 @@ class History:
             case ["refused", at, producer, number, why]:
                 self.refused[value_of(producer, number)] = why
                 self.errors.append((at, producer, why))
+            case ["polled", begun, at, reader, rows]:
+                self.polls += 1
+                for key, records in rows.items():
+                    self._read(begun, at, reader, int(key), records)
             case ["read", at, reader, partition, offset, value]:
-                self.reads.append(Read(at, reader, partition, offset, value))
+                self.polls += 1
+                self._read(at, at, reader, partition, [[offset, value]])
+            case ["scanned", begun, at, who, partitions]:
+                scanned = {int(key): [(o, text) for o, text in r] for key, r in partitions.items()}
+                self.scans.append(Scan(begun, at, who, scanned))
             case ["committed", begun, at, group, offsets]:
                 rows = _offsets(offsets)
                 self.commits += [Committed(begun, at, group, *row) for row in rows]
             case ["fetched", begun, at, group, offsets]:
                 self.fetches += [Fetched(begun, at, group, *row) for row in _offsets(offsets)]
+            case ["starts", begun, at, who, offsets]:
+                self.starts += [Bound(begun, at, who, *row) for row in _offsets(offsets)]
+            case ["ends", begun, at, who, offsets]:
+                self.ends += [Bound(begun, at, who, *row) for row in _offsets(offsets)]
             case ["assigned", at, reader, partitions]:
                 self.assignments.append((at, reader, tuple(partitions)))
-            case ["revoked", _, _, _]:
-                pass
+                self._stints.update((reader, one) for one in partitions)
+            case ["revoked", _, reader, partitions]:
+                self._stints.update((reader, one) for one in partitions)
             case ["error", at, who, what]:
                 self.errors.append((at, who, what))
             case ["quiet", _, who]:
                 self.quiet.add(who)
             case _:
                 raise ValueError(f"no line of a diary: {line!r}")
+
+    def _read(
+        self, begun: float, at: float, reader: str, partition: int, rows: list[list[Any]]
+    ) -> None:
+        stint = self._stints[reader, partition]
+        self.reads += [
+            Read(at, reader, partition, offset, value, self.polls, stint, begun)
+            for offset, value in rows
+        ]
 
     def seen_by(self, group: str) -> set[str]:
         """Return what the members of a group have read so far."""
@@ -174,3 +263,8 @@ class Diary:
         self._read_to += len(whole)
         for line in whole.splitlines():
             history.take(json.loads(line))
+
+    def lines(self) -> Iterator[list[Any]]:
+        """Yield all that was written."""
+        if self.path.exists():
+            yield from map(json.loads, self.path.read_bytes().splitlines())

@@ -63,7 +63,6 @@ def fault_run(
     heartbeat_ms: int,
     kinds: Sequence[str] = BOTH,
     arguments: Sequence[str] = ("--no-keep",),
-    module: str = "lakelog",
 ) -> Outcome:
     """Let faults of one set befall three brokers for so long."""
     url = new_namespace(seaweedfs)
@@ -74,7 +73,6 @@ def fault_run(
             heartbeat_ms=heartbeat_ms,
             home=home,
             arguments=arguments,
-            module=module,
         ) as cluster,
         loaded(cluster, home, kinds=kinds) as load,
     ):

@@ -2,14 +2,16 @@
 
 A worker takes its plan as JSON and the path of its diary, and then lines on its standard input:
 ``quiet`` and ``end``. There is one with librdkafka (``rdkafka``) and one with the Java client
-(``java/Worker.java``), and they do the same.
+(``java/Worker.java``), and they do the same. One needs no broker (``library``), one makes and
+deletes topics of its own (``admin``), and one reads everything with Spark (``spark_reader``).
 """
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tests.cluster.history import Diary
@@ -19,12 +21,14 @@ from tests.parts.jvm import java
 from tests.parts.process import mortal
 from tests.patience import LateError
 
-__all__ = ["COMMIT_S", "KINDS", "OBSERVE_S", "Plan", "Worker"]
+__all__ = ["COMMIT_S", "KINDS", "LARGE_BYTES", "OBSERVE_S", "READERS", "SENDERS", "Plan", "Worker"]
 
 COMMIT_S = 0.5
 """How often a member commits."""
 OBSERVE_S = 0.2
 """How long after an answer offsets are asked for again."""
+LARGE_BYTES = 100_000
+"""Of a record that no topic takes which allows fewer; what it says stands at its beginning."""
 _HERE = Path(__file__).parent
 
 
@@ -35,6 +39,9 @@ class Plan:
     name: str = ""
     """Of the producer: what its records begin with."""
     bootstrap: str = ""
+    storage: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Of the store, for those that need no broker."""
     topic: str = "t"
     partitions: int = 12
     rate: float = 100.0
@@ -42,14 +49,22 @@ class Plan:
     members: int = 2
     group: str = ""
     protocol: str = "classic"
+    assign: bool = False
+    """Whether each member takes all partitions from their start, and commits nothing."""
+    idempotent: bool = True
+    bounds: bool = False
+    """Whether somebody asks where partitions begin and end."""
+    large_every: int = 0
+    """One record in so many is larger than the topic allows; 0: none is. Of librdkafka alone: a
+    batch of such a record and a small one Java's producer splits into the same batch again, until
+    its time is over (KAFKA-8350)."""
+    expires: bool = False
+    """Whether records may be gone before they are read: where a member begins to read says nothing
+    of what is committed then."""
     reconnect_ms_max: int = 0
     """How long it waits before it connects again; 0: as long as its library likes."""
     retry_ms: int = 0
     """How long it waits before it tries again or asks for Metadata again; 0: as it likes."""
-
-
-def _rdkafka() -> list[str]:
-    return [sys.executable, "-m", "tests.cluster.rdkafka"]
 
 
 def _java() -> list[str]:
@@ -58,7 +73,21 @@ def _java() -> list[str]:
     return [java(), *quick_kafka(), "-Xmx256m", quiet, "-cp", classes, "Worker"]
 
 
-KINDS: Mapping[str, Callable[[], list[str]]] = {"rdkafka": _rdkafka, "java": _java}
+def _python(name: str) -> Callable[[], list[str]]:
+    return lambda: [sys.executable, "-m", f"tests.cluster.{name}"]
+
+
+KINDS: Mapping[str, Callable[[], list[str]]] = {
+    "rdkafka": _python("rdkafka"),
+    "java": _java,
+    "library": _python("library"),
+    "admin": _python("admin"),
+    "spark": _python("spark_reader"),
+}
+READERS = ("rdkafka", "java")
+"""Those that read the topic in groups."""
+SENDERS = (*READERS, "library")
+"""Those that send to all of its partitions."""
 
 
 class Worker:
@@ -94,6 +123,10 @@ class Worker:
             self.kill()
             raise LateError(f"{self.plan.name} did not end: {self._last_words()}") from None
         assert status == 0, f"{self.plan.name} ended with {status}: {self._last_words()}"
+
+    def signal(self, what: signal.Signals) -> None:
+        """Send it a signal, as SIGSTOP and SIGCONT."""
+        self._process.send_signal(what)
 
     def kill(self) -> None:
         """End it at once."""

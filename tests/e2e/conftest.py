@@ -41,6 +41,7 @@ LONG = (
     "tools/test_kafka_tools.py", "clients/test_clients.py", "test_spark_write_example.py",
     "around/test_connect.py", "upgrade/test_upgrade.py", "broker/test_durability.py",
     "test_power_cuts.py", "cluster/test_cluster.py", "cluster/test_workers.py",
+    "cluster/test_etcd.py", "chaos/test_chaos.py",
     "test_upkeep_indexes.py", "around/test_streams.py", "test_fsck.py",
     "test_spark_live_example.py", "test_spark_read_connect.py",
     "clients/test_consumer_protocol.py", "packages/test_packages.py",

@@ -15,6 +15,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,10 +24,11 @@ from kio.schema.metadata.v12.request import MetadataRequestTopic
 from kio.schema.types import TopicName
 
 from tests.parts.lakelog import Lakelog
+from tests.parts.process import LOOPBACK
 from tests.parts.wire import Wire
 from tests.patience import LateError
 
-__all__ = ["Cluster", "Told", "running_cluster"]
+__all__ = ["Cluster", "Site", "Told", "running_cluster"]
 
 METADATA, FIND_COORDINATOR = 3, 10
 GROUPS = 32
@@ -46,6 +48,18 @@ class Told(NamedTuple):
     """Of groups by some names."""
 
 
+@dataclass(frozen=True)
+class Site:
+    """Where a broker runs, and how it sees the world."""
+
+    address: str = LOOPBACK
+    within: Sequence[str] = ()
+    """What is put before its command line."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Of the store, besides or instead of those of all brokers."""
+
+
 class Cluster:
     """Brokers 1 to N."""
 
@@ -59,6 +73,7 @@ class Cluster:
         heartbeat_ms: int | None = None,
         arguments: Sequence[str] = ("--no-keep",),
         module: str = "lakelog",
+        sites: Mapping[int, Site] | None = None,
     ) -> None:
         settings = home / "server.properties"
         beats = "" if heartbeat_ms is None else f"cluster.heartbeat.ms={heartbeat_ms}\n"
@@ -69,7 +84,17 @@ class Cluster:
             folder = home / f"broker-{node}"
             folder.mkdir()
             given = ["--node-id", str(node), "--kafka-config", str(settings), "--init", *arguments]
-            self.brokers[node] = Lakelog(folder, storage, options, given, module=module)
+            site = (sites or {}).get(node, Site())
+            self.brokers[node] = Lakelog(
+                folder,
+                storage,
+                {**self.options, **site.options},
+                given,
+                site.env,
+                module=module,
+                host=site.address,
+                within=site.within,
+            )
         self.bootstrap = ",".join(one.bootstrap for one in self.brokers.values())
         self.frozen: set[int] = set()
         self.asked = 0
@@ -230,10 +255,12 @@ def running_cluster(
     arguments: Sequence[str] = ("--no-keep",),
     module: str = "lakelog",
     home: Path | None = None,
+    sites: Mapping[int, Site] | None = None,
 ) -> Iterator[Cluster]:
     """Brokers that serve, gone afterwards; their logs are in ``home`` if that is given.
 
-    ``module`` is what Python runs, if it is not lakelog itself.
+    ``module`` is what Python runs, if it is not lakelog itself. Brokers are on loopback, unless
+    ``sites`` says where else.
     """
     with tempfile.TemporaryDirectory(prefix="lakelog-cluster-") as folder:
         cluster = Cluster(
@@ -244,6 +271,7 @@ def running_cluster(
             heartbeat_ms=heartbeat_ms,
             arguments=arguments,
             module=module,
+            sites=sites,
         )
         try:
             cluster.start_all()

@@ -2,6 +2,7 @@
 
     with running_flaky_proxy(seaweedfs.endpoint) as proxy:
         proxy.fail(0.3)      three of ten requests end badly, in all the ways of ``Trouble``
+        proxy.fail(0.3, [Trouble.DONE_500])    the same in one way
         proxy.delay(0.03)    every request takes so many seconds longer
         proxy.refuse_lists() lists are answered with 503, and nothing else
         proxy.freeze()       connections are accepted, requests are read, nothing is answered
@@ -23,7 +24,7 @@ import socket
 import struct
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from random import Random  # noqa: TID251 (seeded)
@@ -91,12 +92,13 @@ class Tally:
 
 
 class FlakyProxy:
-    """One listener before one server, both on loopback."""
+    """One listener before one server on loopback."""
 
-    def __init__(self, upstream: int, seed: int = 1) -> None:
-        self._upstream = upstream
+    def __init__(self, upstream: int, seed: int = 1, host: str = LOOPBACK) -> None:
+        self._upstream, self._host = upstream, host
         self._chance = Random(seed)
         self._share = 0.0
+        self._ways: tuple[Trouble, ...] = BY_CHANCE
         self._delay_s = 0.0
         self._lists = True
         self._thaw: asyncio.Event | None = None
@@ -107,13 +109,13 @@ class FlakyProxy:
 
     @property
     def endpoint(self) -> str:
-        return f"http://{LOOPBACK}:{self.port}"
+        return f"http://{self._host}:{self.port}"
 
     # ------------------------------------------------------------------------ telling it
 
-    def fail(self, share: float) -> None:
-        """Let so large a part of requests end badly."""
-        self._tell(share=share, frozen=False)
+    def fail(self, share: float, ways: Sequence[Trouble] = BY_CHANCE) -> None:
+        """Let so large a part of requests end badly, in some of the ways."""
+        self._tell(share=share, frozen=False, ways=ways)
 
     def delay(self, seconds: float) -> None:
         """Let every request take so much longer, whatever else becomes of it."""
@@ -140,9 +142,16 @@ class FlakyProxy:
 
         return asyncio.run_coroutine_threadsafe(take(), self._loop).result(10)
 
-    def _tell(self, *, share: float, frozen: bool, lists: bool = True) -> None:
+    def _tell(
+        self,
+        *,
+        share: float,
+        frozen: bool,
+        lists: bool = True,
+        ways: Sequence[Trouble] = BY_CHANCE,
+    ) -> None:
         async def set_() -> None:
-            self._share, self._lists = share, lists
+            self._share, self._lists, self._ways = share, lists, tuple(ways)
             if self._thaw is not None:
                 self._thaw.set()
             self._thaw = asyncio.Event() if frozen else None
@@ -162,7 +171,7 @@ class FlakyProxy:
         return self._loop
 
     async def _serve(self, started: threading.Event, ended: asyncio.Future[None]) -> None:
-        server = await asyncio.start_server(self._link, LOOPBACK, 0, limit=HEAD_BYTES_MAX)
+        server = await asyncio.start_server(self._link, self._host, 0, limit=HEAD_BYTES_MAX)
         self.port = server.sockets[0].getsockname()[1]
         started.set()
         await ended
@@ -200,7 +209,7 @@ class FlakyProxy:
         if not self._lists and "list-type=2" in head.first:
             return Trouble.REFUSED_503
         if self._chance.random() < self._share:
-            return self._chance.choice(BY_CHANCE)
+            return self._chance.choice(self._ways)
         return Trouble.NONE
 
     async def _held(self) -> bool:
@@ -300,11 +309,11 @@ def _reset(writer: asyncio.StreamWriter) -> None:
 
 
 @contextlib.contextmanager
-def running_flaky_proxy(endpoint: str, seed: int = 1) -> Iterator[FlakyProxy]:
+def running_flaky_proxy(endpoint: str, seed: int = 1, host: str = LOOPBACK) -> Iterator[FlakyProxy]:
     """A proxy before the server at an address on loopback, gone afterwards."""
     upstream = urlsplit(endpoint).port
     assert upstream, endpoint
-    proxy, started = FlakyProxy(upstream, seed), threading.Event()
+    proxy, started = FlakyProxy(upstream, seed, host), threading.Event()
     ended: asyncio.Future[None] = proxy.loop.create_future()
     thread = threading.Thread(target=proxy.run, args=(started, ended), name="flaky-proxy")
     thread.start()

@@ -21,7 +21,10 @@ _STARTED = re.compile(r"started a worker process=(?P<process>\d+) worker=(?P<wor
 
 
 class Lakelog:
-    """One broker on a store. `kill` and `stop` end it; `restart` brings it back on its ports."""
+    """One broker on a store. `kill` and `stop` end it; `restart` brings it back on its ports.
+
+    On another ``host`` it is started by a command line that is put before its own (``hosts``).
+    """
 
     def __init__(
         self,
@@ -32,24 +35,28 @@ class Lakelog:
         env: Mapping[str, str] | None = None,
         module: str = "lakelog",
         workers: int = 1,
+        host: str = LOOPBACK,
+        within: Sequence[str] = (),
     ):
         (self._status,) = free_ports(1)
         first = free_range(workers)
-        addresses = [f"{LOOPBACK}:{first + worker}" for worker in range(workers)]
+        addresses = [f"{host}:{first + worker}" for worker in range(workers)]
         self._process: Process | None = None
         self.env = env
         """Of the next start."""
         self.storage = storage
         self.options = dict(options or {})
         self.bootstrap = ",".join(addresses)
-        self.http = f"{LOOPBACK}:{self._status}"
+        self.http = f"{host}:{self._status}"
         self.log = home / "lakelog.log"
-        self._argv = [sys.executable, "-m", module, "serve", "--storage", storage]
+        self._argv = [*within, sys.executable, "-m", module, "serve", "--storage", storage]
         for name, value in self.options.items():
             self._argv += ["--store-option", f"{name}={value}"]
         self._argv += ["--listen", addresses[0], "--http", self.http, *arguments]
         if workers > 1:
             self._argv += ["--workers", str(workers)]
+        if host != LOOPBACK:
+            self._argv.append("--insecure")
 
     @property
     def pid(self) -> int:

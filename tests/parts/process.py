@@ -80,10 +80,10 @@ def _is_taken(port: int) -> bool:
     return False
 
 
-def accepts(port: int) -> bool:
-    """Whether somebody accepts connections on this loopback port."""
+def accepts(port: int, host: str = LOOPBACK) -> bool:
+    """Whether somebody accepts connections on this port."""
     try:
-        socket.create_connection((LOOPBACK, port), timeout=1).close()
+        socket.create_connection((host, port), timeout=1).close()
     except OSError:
         return False
     return True

@@ -9,6 +9,12 @@ second time. So R2 is answered like R1: its outcome is unknown, and it is sent a
 
 It is remembered for a minute. Whatever is in order is stored, remembered or not; but of a producer
 that the lane does not know any number is in order, and there R2 waits for R1 as well.
+
+R1 may also have been sent to another broker, and R2 to this one, which leads by now. Nobody here
+knows of R1; but a number above 0 says that there was something before. If R2 were stored,
+librdkafka would take it that R1 is stored as well, and tell its application so. So the first that
+is seen of a producer waits for a minute for what is before it. Only if nothing comes it is of one
+that the lane has forgotten, after a day without a record.
 """
 
 from collections.abc import Callable, Iterable
@@ -39,6 +45,8 @@ class Missing:
     def __init__(self) -> None:
         self._since: dict[_Producer, tuple[int, int]] = {}
         """Of each producer: the number of its first record that is missing, and when it went."""
+        self._strangers: dict[_Producer, int] = {}
+        """Producers that the lane did not know when something in the middle came: since when."""
 
     def note(self, request: Request, now_ms: int) -> None:
         """Remember a batch that was not stored, or may not be."""
@@ -73,23 +81,40 @@ class Missing:
         """Return requests that still wait, and who waits behind a missing one that nobody knows."""
         waiting: list[tuple[Request, W]] = []
         behind: list[W] = []
+        begun: set[_Producer] = set()
         for request, waiter in taken:
             if is_late(waiter):
                 self.note(request, now_ms)
-            elif self._since and self._is_first(request, fold, now_ms):
+            elif self._is_first(request, fold, begun, now_ms):
                 self.note(request, now_ms)
                 behind.append(waiter)
             else:
                 waiting.append((request, waiter))
         return waiting, behind
 
-    def _is_first(self, request: Request, fold: Fold | None, now_ms: int) -> bool:
+    def _is_first(
+        self, request: Request, fold: Fold | None, begun: set[_Producer], now_ms: int
+    ) -> bool:
         """Whether the lane would take a batch for the first of its producer, and it is not."""
         found = _numbered(request)
-        if found is None or fold is None or not self._is_behind(found, now_ms):
+        if found is None or fold is None:
             return False
-        (topic, partition, producer_id, _), _ = found
-        return fold.producer((topic, partition), producer_id) is None
+        producer, sequence = found
+        if fold.producer(producer[:2], producer[2]) is not None:
+            return False
+        if self._is_behind(found, now_ms):
+            return True
+        if sequence and producer not in begun and self._is_strange(producer, now_ms):
+            return True
+        begun.add(producer)
+        return False
+
+    def _is_strange(self, producer: _Producer, now_ms: int) -> bool:
+        """Whether what comes before may still come."""
+        since_ms = self._strangers.setdefault(producer, now_ms)
+        if len(self._strangers) > MISSING_MAX:
+            del self._strangers[next(iter(self._strangers))]
+        return now_ms - since_ms < MISSING_MS
 
     def _is_behind(self, found: tuple[_Producer, int] | None, now_ms: int) -> bool:
         if found is None:

@@ -16,9 +16,11 @@ import java.util.Properties;
 import java.util.TreeMap;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -60,8 +62,11 @@ public final class Worker {
             String name = text("group") + "/" + member;
             threads.add(new Thread(told(() -> new Member(name).run())));
         }
-        if (plan.get("members").asInt() > 0) {
+        if (plan.get("members").asInt() > 0 && !is("assign")) {
             threads.add(new Thread(told(Worker::observe)));
+        }
+        if (is("bounds")) {
+            threads.add(new Thread(told(Worker::bound)));
         }
         threads.forEach(Thread::start);
         BufferedReader told = new BufferedReader(new InputStreamReader(System.in));
@@ -87,7 +92,9 @@ public final class Worker {
         double rate = plan.get("rate").asDouble();
         int partitions = plan.get("partitions").asInt();
         StringSerializer text = new StringSerializer();
-        try (var producer = new KafkaProducer<>(settings(Map.of("client.id", name)), text, text)) {
+        Properties settings = settings(Map.of(
+                "client.id", name, "enable.idempotence", text("idempotent")));
+        try (var producer = new KafkaProducer<>(settings, text, text)) {
             double began = now();
             int sent = 0;
             while (!quiet) {
@@ -134,13 +141,22 @@ public final class Worker {
         }
 
         void run() {
-            consumer.subscribe(List.of(text("topic")), this);
+            if (is("assign")) {
+                List<TopicPartition> all = new ArrayList<>();
+                for (int number = 0; number < plan.get("partitions").asInt(); number++) {
+                    all.add(new TopicPartition(text("topic"), number));
+                }
+                write("assigned", now(), name, numbers(all));
+                consumer.assign(all);
+                consumer.seekToBeginning(all);
+            } else {
+                consumer.subscribe(List.of(text("topic")), this);
+            }
             long due = System.nanoTime() + COMMIT_NS;
             while (!end) {
                 try {
-                    for (ConsumerRecord<String, String> record : consumer.poll(MOMENT)) {
-                        take(record);
-                    }
+                    double asked = now();
+                    take(asked, consumer.poll(MOMENT));
                 } catch (KafkaException error) {
                     write("error", now(), name, "read: " + error.getClass().getSimpleName());
                 }
@@ -153,21 +169,29 @@ public final class Worker {
             consumer.close();
         }
 
-        private void take(ConsumerRecord<String, String> record) {
-            Double since = begun.remove(record.partition());
-            if (since != null) {
-                // It begins where the coordinator says, or at 0 if that says nothing.
-                long told = record.offset() == 0 ? -1 : record.offset();
-                Map<String, Long> first = Map.of("" + record.partition(), told);
-                write("fetched", since, now(), text("group"), first);
+        private void take(double asked, ConsumerRecords<String, String> records) {
+            double now = now();
+            Map<String, List<Object[]>> rows = new TreeMap<>();
+            for (ConsumerRecord<String, String> record : records) {
+                int partition = record.partition();
+                Double since = is("expires") ? null : begun.remove(partition);
+                if (since != null) {
+                    // It begins where the coordinator says, or at 0 if that says nothing.
+                    long told = record.offset() == 0 ? -1 : record.offset();
+                    write("fetched", since, now, text("group"), Map.of("" + partition, told));
+                }
+                rows.computeIfAbsent("" + partition, any -> new ArrayList<>())
+                        .add(new Object[] {record.offset(), record.value().stripTrailing()});
+                next.put(new TopicPartition(record.topic(), partition),
+                        new OffsetAndMetadata(record.offset() + 1));
             }
-            write("read", now(), name, record.partition(), record.offset(), record.value());
-            next.put(new TopicPartition(record.topic(), record.partition()),
-                    new OffsetAndMetadata(record.offset() + 1));
+            if (!rows.isEmpty()) {
+                write("polled", asked, now, name, rows);
+            }
         }
 
         private void commit() {
-            if (next.isEmpty()) {
+            if (next.isEmpty() || is("assign")) {
                 return;
             }
             double since = now();
@@ -237,6 +261,31 @@ public final class Worker {
         }
     }
 
+    /** Asks where partitions begin and end, one after another. */
+    private static void bound() throws Exception {
+        String who = "/" + text("name") + "-bounds";
+        int partitions = plan.get("partitions").asInt();
+        try (Admin admin = Admin.create(settings(Map.of()))) {
+            for (int number = 0; !end; number = (number + 1) % partitions) {
+                Thread.sleep(OBSERVE_MS / 4);
+                var where = new TopicPartition(text("topic"), number);
+                for (boolean isStart : new boolean[] {true, false}) {
+                    double since = now();
+                    OffsetSpec spec = isStart ? OffsetSpec.earliest() : OffsetSpec.latest();
+                    try {
+                        long offset = admin.listOffsets(Map.of(where, spec))
+                                .partitionResult(where).get().offset();
+                        String verb = isStart ? "starts" : "ends";
+                        write(verb, since, now(), who, Map.of("" + number, offset));
+                    } catch (ExecutionException error) {
+                        String what = "bounds: " + error.getCause().getClass().getSimpleName();
+                        write("error", now(), who, what);
+                    }
+                }
+            }
+        }
+    }
+
     // ------------------------------------------------------------------------ all of them
 
     private interface Part {
@@ -269,6 +318,10 @@ public final class Worker {
         }
         settings.putAll(more);
         return settings;
+    }
+
+    private static boolean is(String name) {
+        return plan.get(name).asBoolean();
     }
 
     private static String text(String name) {

@@ -28,7 +28,7 @@ from tests.patience import in_time
 
 __all__ = ["Pipeline", "run_to_the_end"]
 
-_START_S = 240
+_START_S = 480
 _PATIENCE_S = 120.0
 
 
@@ -71,6 +71,11 @@ class Pipeline:
         """SIGKILL for its group; return when all it had started has noticed."""
         self._process.stop(grace_s=0)
         wait_for_the_end(self._process.pid)
+
+    def signal(self, what: signal.Signals) -> None:
+        """Send a signal to the driver and its JVM, as SIGSTOP; workers are left alone."""
+        if self._process.is_running:
+            os.killpg(self._process.pid, what)
 
     def kill_worker(self, chance: Random) -> int:
         """SIGKILL for one Python worker, as soon as there is one; return which."""

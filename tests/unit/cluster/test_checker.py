@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.checker import SEEN_S, Findings, check
+from tests.cluster.checker import LIVENESS, RULES, SEEN_S, Findings, check
 from tests.cluster.history import Diary, History
 
 Lines = list[list[Any]]
@@ -64,6 +64,12 @@ def test_a_history_in_which_all_is_well_has_no_findings() -> None:
 def test_a_record_whose_offset_nobody_was_told_is_where_it_is() -> None:
     lines, log = story()
     change(lines, "acked", 4.5, "a", to=["acked", 4.5, "a", 4, 0, None])
+    assert not judged(lines, log)
+
+
+def test_spark_need_not_show_what_came_while_it_read() -> None:
+    lines, log = story()
+    scan(lines, log)
     assert not judged(lines, log)
 
 
@@ -162,24 +168,156 @@ def never_answer(lines: Lines, log: Log) -> None:
     lines.append(["sent", 9.9, "a", 10, 0])
 
 
+def fail_and_store(lines: Lines, log: Log) -> None:
+    """The producer was told that the record is too large, and yet it is there."""
+    log[0].append((10, "c:0"))
+    lines.append(["sent", 1, "c", 0, 0])
+    lines.append(["refused", 2, "c", 0, "MSG_SIZE_TOO_LARGE"])
+
+
+def read_what_is_gone(lines: Lines, log: Log) -> None:
+    """Nobody was told that it is stored, but somebody has read it."""
+    lines.append(["sent", 1, "c", 0, 0])
+    lines.append(["refused", 2, "c", 0, "TIMED_OUT"])
+    lines.append(["read", 5.0, "/somebody", 0, 10, "c:0"])
+
+
+def polled(*offsets: int, at: float = 13.0, log: Log) -> list[Any]:
+    """A poll of partition 0 by somebody who is in no group."""
+    rows = [[offset, log[0][offset][1]] for offset in offsets]
+    return ["polled", at - 0.1, at, "/somebody", {"0": rows}]
+
+
+def skip_in_a_poll(lines: Lines, log: Log) -> None:
+    lines.append(polled(2, 3, 5, log=log))
+
+
+def skip_between_polls(lines: Lines, log: Log) -> None:
+    lines += [polled(2, 3, log=log), polled(5, 6, at=14.0, log=log)]
+
+
+def return_in_a_poll(lines: Lines, log: Log) -> None:
+    lines.append(polled(2, 3, 3, log=log))
+
+
+def return_between_polls(lines: Lines, log: Log) -> None:
+    lines += [polled(2, 3, log=log), polled(0, 1, at=14.0, log=log)]
+
+
+def scan(lines: Lines, log: Log, **changed: list[tuple[int, str]]) -> None:
+    """Spark reads everything in the middle, and in the end, when something may be otherwise."""
+    half = {key: [row for row in rows if row[0] < 4] for key, rows in log.items()}
+    lines.append(["scanned", 4.0, 4.6, "/spark", half])
+    lines.append(
+        ["scanned", 30.0, 31.0, "/spark", log | {int(k[1:]): v for k, v in changed.items()}]
+    )
+
+
+def leave_out_of_spark(lines: Lines, log: Log) -> None:
+    scan(lines, log, p1=log[1][:-1])
+
+
+def begin_later_in_spark(lines: Lines, log: Log) -> None:
+    scan(lines, log, p0=log[0][1:])
+
+
+def show_otherwise_in_spark(lines: Lines, log: Log) -> None:
+    scan(lines, log, p0=[*log[0][:-1], (9, "a:8")])
+
+
+def show_twice_in_spark(lines: Lines, log: Log) -> None:
+    scan(lines, log, p0=[*log[0], log[0][-1]])
+
+
+def show_more_in_spark(lines: Lines, log: Log) -> None:
+    scan(lines, log, p0=[*log[0], (10, "a:8")])
+
+
+def be_damaged(lines: Lines, log: Log) -> None:
+    lines.append(["error", 20.0, "/store", "damaged: an object"])
+
+
+def leave_an_orphan(lines: Lines, log: Log) -> None:
+    lines.append(["error", 20.0, "/store", "orphan: an object"])
+
+
+def be_unreadable(lines: Lines, log: Log) -> None:
+    lines.append(["error", 20.0, "/store", "unreadable: t/0: an object is missing"])
+
+
+def exchange_under_way(lines: Lines, log: Log) -> None:
+    """The second was sent before the first was acknowledged."""
+    log[0] += [(10, "c:1"), (11, "c:0")]
+    lines += [["sent", 1, "c", 0, 0], ["sent", 1, "c", 1, 0]]
+    lines += [["acked", 11, "c", 0, 0, 11], ["acked", 11, "c", 1, 0, 10]]
+    lines += [["read", 12, "g/2", 0, *row] for row in log[0][10:]]
+
+
+def store_before(lines: Lines, log: Log) -> None:
+    """Of two producers, so that neither can tell by itself."""
+    log[0] += [(10, "d:0"), (11, "c:0")]
+    lines += [["sent", 1, "c", 0, 0], ["acked", 2, "c", 0, 0, 11]]
+    lines += [["sent", 3, "d", 0, 0], ["acked", 4, "d", 0, 0, 10]]
+    lines += [["read", 5, "g/2", 0, 10, "d:0"], ["read", 5, "g/2", 0, 11, "c:0"]]
+
+
+def end_before_what_was_told(lines: Lines, log: Log) -> None:
+    lines.append(["ends", 14.0, 14.1, "/somebody", {"0": 12}])
+    lines.append(["ends", 14.2, 14.3, "/somebody", {"0": 11}])
+
+
+def end_before_what_was_stored(lines: Lines, log: Log) -> None:
+    lines.append(["ends", 14.0, 14.1, "/somebody", {"0": 9}])
+
+
+def begin_before_what_was_told(lines: Lines, log: Log) -> None:
+    lines.append(["starts", 3.0, 3.1, "/somebody", {"0": 2}])
+    lines.append(["starts", 3.2, 3.3, "/somebody", {"0": 1}])
+    del log[0][:2]
+
+
 PLANTED: dict[Callable[[Lines, Log], None], set[str]] = {
-    lose: {"lost", "unseen"},
-    lose_and_overwrite: {"lost", "unseen"},
-    store_twice: {"twice"},
-    acknowledge_twice: {"twice"},
-    tell_another_place: {"moved"},
-    tell_another_partition: {"moved"},
-    show_another_record: {"moved"},
-    show_what_is_not_there: {"moved"},
-    exchange: {"disordered"},
-    skip_an_offset: {"gaps"},
-    begin_late: {"gaps"},
+    lose: {"lost-write", "unseen"},
+    lose_and_overwrite: {"lost-write", "inconsistent-offsets", "unseen"},
+    read_what_is_gone: {"lost-write"},
+    store_twice: {"duplicate"},
+    acknowledge_twice: {"duplicate"},
+    tell_another_place: {"inconsistent-offsets"},
+    tell_another_partition: {"inconsistent-offsets"},
+    show_another_record: {"inconsistent-offsets", "duplicate"},
+    show_what_is_not_there: {"lost-write", "duplicate"},
+    fail_and_store: {"aborted-read"},
+    skip_in_a_poll: {"int-poll-skip"},
+    skip_between_polls: {"ext-poll-skip"},
+    return_in_a_poll: {"int-nonmonotonic-poll"},
+    return_between_polls: {"ext-nonmonotonic-poll"},
+    exchange: {
+        "int-nonmonotonic-send",
+        "ext-nonmonotonic-send",
+        "ext-nonmonotonic-poll",
+        "ext-poll-skip",
+    },
+    exchange_under_way: {"int-nonmonotonic-send"},
+    store_before: {"ext-nonmonotonic-send"},
+    skip_an_offset: {"gap"},
+    begin_late: {"gap"},
+    end_before_what_was_told: {"end-regress"},
+    end_before_what_was_stored: {"end-regress"},
+    begin_before_what_was_told: {"start-regress"},
     invent: {"foreign"},
-    forget_a_commit: {"regressed"},
-    forget_all_commits: {"regressed"},
-    tell_less_than_before: {"regressed"},
-    commit_less: {"regressed"},
-    skip_a_record: {"unseen"},
+    be_unreadable: {"unreadable"},
+    be_damaged: {"damaged"},
+    leave_an_orphan: {"orphan"},
+    leave_out_of_spark: {"spark-divergence"},
+    begin_later_in_spark: {"spark-divergence"},
+    show_otherwise_in_spark: {"spark-divergence"},
+    show_twice_in_spark: {"spark-divergence"},
+    show_more_in_spark: {"spark-divergence"},
+    forget_a_commit: {"commit-regress"},
+    forget_all_commits: {"commit-regress"},
+    tell_less_than_before: {"commit-regress"},
+    commit_less: {"commit-regress"},
+    skip_a_record: {"ext-poll-skip", "unseen"},
     read_too_late: {"unseen"},
     never_answer: {"unanswered"},
 }
@@ -197,7 +335,14 @@ def test_a_planted_error_is_found_and_called_by_its_name(
 
 
 def test_every_rule_has_a_planted_error() -> None:
-    assert set().union(*PLANTED.values()) == Findings().counts().keys()
+    assert set().union(*PLANTED.values()) == RULES.keys()
+    assert RULES.keys() >= set(LIVENESS)
+
+
+def test_every_rule_is_broken_by_itself() -> None:
+    """By an error that breaks nothing else, or a rule could stand for another."""
+    alone = {name for names in PLANTED.values() if len(names) == 1 for name in names}
+    assert RULES.keys() == alone
 
 
 def test_what_overlaps_may_be_told_either_way() -> None:
@@ -206,6 +351,51 @@ def test_what_overlaps_may_be_told_either_way() -> None:
         lines.append(["committed", 10.0, 10.5, "g", {"0": 10}])
         lines.append(["fetched", 10.2, 10.6, "g", {"0": told}])
         assert not judged(lines, log)
+
+
+def test_a_producer_that_is_not_idempotent_may_repeat_itself_and_change_the_order() -> None:
+    lines, log = story()
+    log[0] += [(10, "c:1"), (11, "c:0"), (12, "c:1")]
+    lines += [["sent", 1, "c", 0, 0], ["sent", 1, "c", 1, 0]]
+    lines += [["acked", 11, "c", 0, 0, 11], ["acked", 11, "c", 1, 0, 12]]
+    lines += [["read", 12, "g/2", 0, *row] for row in log[0][10:]]
+    history = History()
+    for line in lines:
+        history.take(line)
+    assert not check(history, log, groups=["g"], healed=HEALED, repeating=["c"])
+    found = check(history, log, groups=["g"], healed=HEALED)
+    assert {name for name, count in found.counts().items() if count} == {"duplicate"}
+
+
+def test_what_was_retained_away_is_neither_lost_nor_left_out() -> None:
+    lines, log = story()
+    del log[0][:6]
+    lines[:] = [line for line in lines if line[0] != "read" or line[3] != 0 or line[4] > 5]
+    lines += [["polled", 4.0, 4.1, "/somebody", {"0": [[1, "b:0"]]}]]
+    lines += [["polled", 4.2, 4.3, "/somebody", {"0": [[6, "a:6"]]}]]
+    assert {"lost-write", "ext-poll-skip", "unseen", "gap"} == judged(lines, log).shown().keys()
+    lines.append(["starts", 4.3, 4.4, "/somebody", {"0": 6}])
+    assert not judged(lines, log)
+
+
+def test_one_who_was_given_a_partition_again_may_go_back() -> None:
+    lines, log = story()
+    lines += [polled(2, 3, log=log), ["assigned", 13.5, "/somebody", [0]]]
+    lines.append(polled(0, 1, at=14.0, log=log))
+    assert not judged(lines, log)
+
+
+def test_partitions_that_are_not_in_the_store_any_more_are_judged_by_what_was_read() -> None:
+    """A topic that was deleted: behind what was read nothing is known."""
+    lines, log = story()
+    lines += [["sent", 1, "c", number, 7] for number in range(3)]
+    lines += [["acked", 2 + number, "c", number, 7, number] for number in range(3)]
+    lines.append(["polled", 4, 5, "g/0", {"7": [[0, "c:0"], [1, "c:1"]]}])
+    assert not judged(lines, log)
+    lines[-1] = ["polled", 4, 5, "g/0", {"7": [[0, "c:0"]]}]
+    assert not judged(lines, log)
+    lines[-1] = ["polled", 4, 5, "g/0", {"7": [[0, "c:0"], [2, "c:2"]]}]
+    assert judged(lines, log).shown().keys() == {"lost-write", "int-poll-skip"}
 
 
 def test_what_was_refused_may_be_stored_or_not() -> None:

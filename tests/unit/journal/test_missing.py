@@ -3,6 +3,7 @@
 from lakelog.journal import (
     MISSING_MAX,
     Append,
+    Fold,
     Missing,
     Outcome,
     Refusal,
@@ -79,3 +80,32 @@ def test_what_has_no_number_is_not_remembered_and_the_oldest_are_forgotten() -> 
         missing.note(batch(5, producer=producer), 0)
     assert told(missing, batch(6, producer=0)) == OUT_OF_ORDER
     assert told(missing, batch(6, producer=1)) == Unknown()
+
+
+def sifted(missing: Missing, *requests: Append, now_ms: int = 0) -> list[int]:
+    """Return which of the batches are to be stored, of producers that the lane does not know."""
+    taken = [(one, at) for at, one in enumerate(requests)]
+    waiting, behind = missing.sift(taken, lambda _: False, Fold(lane=0, every=100), now_ms)
+    assert sorted([*behind, *(at for _, at in waiting)]) == list(range(len(requests)))
+    return [at for _, at in waiting]
+
+
+def test_the_first_of_a_producer_waits_for_what_was_sent_before_it_to_another_broker() -> None:
+    missing = Missing()
+    assert sifted(missing, batch(13)) == []
+    assert sifted(missing, batch(13), now_ms=59_999) == []
+    assert sifted(missing, batch(0), batch(1), batch(5, producer=8), now_ms=59_999) == [0, 1]
+
+
+def test_a_producer_that_was_forgotten_is_stored_after_a_minute() -> None:
+    missing = Missing()
+    assert sifted(missing, batch(13)) == []
+    assert sifted(missing, batch(13), batch(14), now_ms=60_000) == [0, 1]
+
+
+def test_who_is_strange_is_forgotten_when_there_are_too_many() -> None:
+    missing = Missing()
+    for producer in range(MISSING_MAX + 1):
+        sifted(missing, batch(5, producer=producer))
+    assert sifted(missing, batch(5, producer=1), now_ms=60_000) == [0]
+    assert sifted(missing, batch(5, producer=0), now_ms=60_000) == []
