@@ -25,7 +25,7 @@ from tests.parts.seaweedfs import running_seaweedfs
 LOST_S = 60.0
 TO_ETCD, TO_BUCKET = ("migrate", "--to", "etcd"), ("migrate", "--to", "bucket")
 WAYS = (TO_ETCD, ("reshard", "32"), TO_BUCKET, ("reshard", "8"))
-BACK = "regressed"
+BACK = "commit-regress"
 """What is allowed after etcd was lost."""
 
 
