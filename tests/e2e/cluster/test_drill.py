@@ -1,13 +1,13 @@
 """The disaster drill: a bucket that was copied under load is used in another place."""
 
-import subprocess
-import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from lakelog.host import THIS_HOST
+from lakelog.pipeline import Job, run_here
+from lakelog.pipeline.jobs import compare_job, verify_job
 from tests.cluster.drill import LEFT_OUT, PASSES, copy_bucket, passes_of
 from tests.cluster.history import Diary
 from tests.cluster.load import PARTITIONS, TOPIC, loaded, read_log
@@ -60,8 +60,23 @@ def test_a_copy_that_was_made_under_load_is_whole_and_says_what_it_lacks(
     acked = {value for value, one in load.history.acked.items() if one.at < began}
     assert acked <= values, "what was acknowledged before the copy began is in it"
 
-    assert "different" in verified(target, source, seaweedfs.options, code=1)
-    verified(target, None, seaweedfs.options, code=0)
+    options = seaweedfs.options
+    audit = verify_job(
+        target, host=THIS_HOST, layout="lakelog", records=True, store_options=options
+    )
+    assert not {"damaged", "missing"} & set().union(*outcomes(audit).values())
+    compare = compare_job(
+        target,
+        host=THIS_HOST,
+        layout="lakelog",
+        against=source,
+        against_layout="lakelog",
+        topics=[TOPIC],
+        store_options=options,
+        against_store_options=options,
+    )
+    told = outcomes(compare)
+    assert {one for one in told if "different" in told[one]} == {one for one in lacks if lacks[one]}
 
     committed = {one.partition: one.offset for one in load.history.commits if one.at < began}
     with running_lakelog(target, seaweedfs.options, ("--no-keep",)) as broker:
@@ -72,18 +87,12 @@ def test_a_copy_that_was_made_under_load_is_whole_and_says_what_it_lacks(
         assert len(read_on(broker.bootstrap, unread)) == unread, "the group goes on where it was"
 
 
-def verified(url: str, against: str | None, options: Mapping[str, str], code: int) -> str:
-    """Run `lakelog pipeline verify`, and return what it says."""
-    argv = ["pipeline", "verify", url, "--layout", "lakelog", "--records"]
-    argv += [] if against is None else ["--against", against]
-    for name, value in options.items():
-        argv += ["--store-option", f"{name}={value}"]
-        argv += [] if against is None else ["--against-store-option", f"{name}={value}"]
-    done = subprocess.run(
-        [sys.executable, "-m", "lakelog", *argv], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == code, (done.returncode, done.stdout[-2000:], done.stderr[-2000:])
-    return done.stdout + done.stderr
+def outcomes(job: Job) -> dict[int, set[str]]:
+    """Run a job of the pipeline here, and return what it found by partition; -1: of all else."""
+    found: dict[int, set[str]] = {}
+    for row in run_here(job).table.to_pylist():
+        found.setdefault(row["partition"], set()).add(row["outcome"])
+    return found
 
 
 def committed_offsets(bootstrap: str) -> dict[int, int]:
