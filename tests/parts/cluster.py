@@ -74,10 +74,12 @@ class Cluster:
         arguments: Sequence[str] = ("--no-keep",),
         module: str = "lakelog",
         sites: Mapping[int, Site] | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> None:
         settings = home / "server.properties"
         beats = "" if heartbeat_ms is None else f"cluster.heartbeat.ms={heartbeat_ms}\n"
-        settings.write_text(beats)
+        lines = (f"{name}={value}\n" for name, value in (properties or {}).items())
+        settings.write_text("".join((beats, *lines)))
         self.storage, self.options = storage, dict(options or {})
         self.brokers: dict[int, Lakelog] = {}
         for node in range(1, brokers + 1):
@@ -256,11 +258,12 @@ def running_cluster(
     module: str = "lakelog",
     home: Path | None = None,
     sites: Mapping[int, Site] | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> Iterator[Cluster]:
     """Brokers that serve, gone afterwards; their logs are in ``home`` if that is given.
 
     ``module`` is what Python runs, if it is not lakelog itself. Brokers are on loopback, unless
-    ``sites`` says where else.
+    ``sites`` says where else. ``properties`` are of Kafka's server.properties.
     """
     with tempfile.TemporaryDirectory(prefix="lakelog-cluster-") as folder:
         cluster = Cluster(
@@ -272,6 +275,7 @@ def running_cluster(
             arguments=arguments,
             module=module,
             sites=sites,
+            properties=properties,
         )
         try:
             cluster.start_all()

@@ -1,11 +1,13 @@
 """Three brokers whose members and groups are in a real etcd of three servers."""
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from lakelog.catalog import check_metadata
 from lakelog.cli.running import open_log
@@ -18,6 +20,7 @@ from tests.cluster.story import BOTH, new_namespace
 from tests.e2e.cluster.test_cluster import await_service, led_by
 from tests.parts.cluster import Cluster, running_cluster
 from tests.parts.etcd import Etcd, running_etcd
+from tests.parts.lakelog import Lakelog, running_lakelog
 from tests.parts.seaweedfs import SeaweedFS
 
 HEARTBEAT_MS = 300
@@ -93,6 +96,34 @@ def test_who_looks_for_members_where_they_are_not_does_not_start(
     _, made, _ = open_log(StoreSpec(here), make=True)
     knowing = open_log(StoreSpec(here, {"metadata": etcd.url("lake/here")}), make=False)
     assert knowing[1:] == (made, False)
+
+
+def writes(broker: Lakelog) -> int:
+    """How often a broker has asked etcd to write, by its own metrics."""
+    _, page = broker.get("/metrics")
+    found = re.findall(r'^lakelog_etcd_requests_total\{op="put",.*\} (\S+)$', page, re.MULTILINE)
+    return int(sum(map(float, found)))
+
+
+def test_to_produce_and_to_fetch_writes_nothing_to_etcd(etcd: Etcd, tmp_path: Path) -> None:
+    beats = tmp_path / "server.properties"
+    beats.write_text("cluster.heartbeat.ms=60000\n")
+    options = {"metadata": etcd.url("lake/quiet")}
+    given = ("--kafka-config", str(beats))
+    with running_lakelog(f"file://{tmp_path}/log", options, given) as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
+        producer.produce("t", b"first")
+        producer.flush(30)
+        before = writes(broker)
+        assert before > 0, "members and claims"
+        for number in range(200):
+            producer.produce("t", b"%d" % number)
+            assert producer.flush(30) == 0
+        reader = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
+        reader.assign([TopicPartition("t", 0, 0)])
+        assert len(reader.consume(201, timeout=30)) == 201
+        assert writes(broker) == before
+        reader.close()
 
 
 def test_a_folder_of_etcd_is_of_one_storage(etcd: Etcd, tmp_path: Path) -> None:

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from tests.parts import jars
+from tests.parts.cluster import running_cluster
 from tests.parts.kafka import running_kafka
 from tests.parts.lakelog import running_lakelog
 
-__all__ = ["CLUSTERS", "broker_versions"]
+__all__ = ["CLUSTERS", "THREE", "broker_versions"]
 
 _SAME = {"auto.create.topics.enable": "true", "group.initial.rebalance.delay.ms": "0"}
 
@@ -31,11 +32,23 @@ def _lakelog() -> Iterator[str]:
             yield broker.bootstrap
 
 
+@contextlib.contextmanager
+def _three() -> Iterator[str]:
+    with (
+        tempfile.TemporaryDirectory(prefix="lakelog-compat-") as home,
+        running_cluster(f"file://{home}/log", arguments=(), properties=_SAME) as cluster,
+    ):
+        yield cluster.bootstrap
+
+
 CLUSTERS: Mapping[str, Callable[[], contextlib.AbstractContextManager[str]]] = {
     "kafka": _kafka,
     "lakelog": _lakelog,
 }
 """Each starts a cluster, and gives its address."""
+
+THREE = {"three": _three}
+"""Three brokers of lakelog: the page holds for them as well."""
 
 
 def broker_versions() -> dict[str, str]:
