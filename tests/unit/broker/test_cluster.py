@@ -122,6 +122,19 @@ def lanes_of(running: Broker, name: str = "t") -> dict[int, int]:
     return {entry.topic.lane(index): index for index in range(entry.topic.partitions)}
 
 
+# ---------------------------------------------------------------------------- asked of all
+
+
+@virtual_story
+async def test_sizes_that_all_brokers_tell_add_up() -> None:
+    async with two(site_with_topic()) as nodes:
+        told: list[int] = []
+        for one in nodes:
+            (result,) = (await one.client.ask(35, 4, topics=None)).results
+            told += [row.partition_index for topic in result.topics for row in topic.partitions]
+        assert sorted(told) == sorted(lanes_of(nodes[0].running).values())
+
+
 # ---------------------------------------------------------------------------- asked, wrongly
 
 

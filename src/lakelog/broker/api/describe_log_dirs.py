@@ -2,11 +2,13 @@
 
 Behaviour
     One directory, the namespace. A partition has the bytes of its segments and of what is not
-    sealed yet. The store has no size. A request for more partitions than it may ask the store for
+    sealed yet. It is told by the broker that leads it alone, since whoever asks adds up what all
+    brokers tell. The store has no size. A request for more partitions than it may ask the store for
     is answered with KAFKA_STORAGE_ERROR: ask for fewer topics at once.
 """
 
 import asyncio
+from collections.abc import Callable
 
 from kio.schema.describe_log_dirs.v4.request import DescribeLogDirsRequest
 from kio.schema.errors import ErrorCode
@@ -42,18 +44,22 @@ async def describe_log_dirs(
                 if entry is not None:
                     named.setdefault(entry, {}).update(dict.fromkeys(map(int, one.partitions)))
             wanted = [(entry, list(indexes)) for entry, indexes in named.items()]
-        lanes = {
-            entry.topic.lane(index)
+        leads = services.cluster.leads
+        wanted = [
+            (entry, [one for one in indexes if _is_led(entry, one, leads)])
             for entry, indexes in wanted
-            for index in indexes
-            if 0 <= index < entry.topic.partitions
-        }
+        ]
+        lanes = {entry.topic.lane(index) for entry, indexes in wanted for index in indexes}
         await asyncio.gather(*(services.lanes[lane].refresh() for lane in lanes))
-        topics = [await _topic(entry, indexes) for entry, indexes in wanted]
+        topics = [await _topic(entry, indexes) for entry, indexes in wanted if indexes]
     except LakelogError:
         failed: Fields = {"error_code": ErrorCode.kafka_storage_error, "log_dir": name}
         return {"results": [{**failed, "topics": []}]}
     return {"results": [{"log_dir": name, "topics": topics}]}
+
+
+def _is_led(entry: Entry, index: int, leads: Callable[[int], bool]) -> bool:
+    return 0 <= index < entry.topic.partitions and leads(entry.topic.lane(index))
 
 
 async def _topic(entry: Entry, indexes: list[int]) -> Fields:
