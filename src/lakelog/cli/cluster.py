@@ -143,7 +143,7 @@ def _lanes(
 
     With COUNT, add lanes first, so that there are so many: use four for each broker. Partitions
     stay in their lanes; topics and partitions that are made from now on use all of them. Brokers
-    that run take their share within half a minute. There are never fewer lanes again, and brokers
+    that run take their share within seconds. There are never fewer lanes again, and brokers
     of version 0.1.0 do not know them: upgrade every broker first.
 
     The exit code is 1 if a broker or a topic cannot be read.
