@@ -1,7 +1,5 @@
 """Groups that are in etcd are in the bucket as well, soon after they have changed."""
 
-import asyncio
-
 import pytest
 
 from lakelog.broker import register_gauges
@@ -13,6 +11,7 @@ from lakelog.names import MIRROR_PREFIX
 from lakelog.store import Op
 from tests.unit.broker.site import Site, broker, virtual_story
 from tests.unit.broker.test_offsets_topic import commit
+from tests.virtual_time import pass_time
 
 LATE_S = 4 * MIRROR_S
 
@@ -51,7 +50,7 @@ async def test_how_old_the_mirror_is_is_told() -> None:
         register_gauges(services.metrics, services)
         site.fails = is_mirror
         await commit(running, "g", "t", 17)
-        await asyncio.sleep(LATE_S)
+        await pass_time(LATE_S)
         with pytest.raises(UnavailableError):
             await mirror.look()
         assert isinstance(mirror, Mirror)

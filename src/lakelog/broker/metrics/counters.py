@@ -21,6 +21,7 @@ from lakelog.store import OPERATION_KINDS, Changed, Exists, Op, Usage
 
 __all__ = [
     "ApiCounters",
+    "EtcdRequests",
     "Gauge",
     "Histogram",
     "Labelled",
