@@ -27,6 +27,7 @@ from lakelog.catalog.namespace import (
     Move,
     Namespace,
     change_namespace,
+    check_storage,
     make_place,
     open_namespace,
     set_place,
@@ -106,7 +107,7 @@ def move_groups(
         UnavailableError: a store does not answer; run it again.
         ConflictError: another run moves them elsewhere.
     """
-    namespace = stores.bucket(open_namespace())
+    namespace = _open(stores)
     old, run = groups_in(namespace.metadata, MOVER, move=namespace.moves), stores.of
     count = _count(old, run(namespace.metadata))
     wanted = _wanted(namespace, to or namespace.metadata, shards or count, "")
@@ -146,7 +147,7 @@ def restore_groups(
         UnavailableError: etcd does not answer, and nobody said that it is lost; or a store does
             not answer.
     """
-    namespace = stores.bucket(open_namespace())
+    namespace = _open(stores)
     if namespace.moving is None and namespace.restored == source:
         raise ConflictError(
             f"{source} was restored already, by move {namespace.moves}: nothing is left to do"
@@ -194,6 +195,14 @@ def divide_groups(groups: Mapping[str, bytes], shards: int) -> list[dict[str, by
 
 
 # ---------------------------------------------------------------------------- steps
+
+
+def _open(stores: MetadataStores) -> Namespace:
+    """Return the namespace, if the etcd that was named is not another storage's."""
+    if stores.etcd is not None:
+        with suppress(UnavailableError):  # It is lost, or not used yet: nothing can go wrong there.
+            stores.etcd(check_storage(stores.url))
+    return stores.bucket(open_namespace())
 
 
 def _count(old: Groups, run: RunFlow) -> int:

@@ -60,6 +60,7 @@ __all__ = [
     "add_lanes",
     "change_namespace",
     "check_metadata",
+    "check_storage",
     "claim_pipeline",
     "has_namespace",
     "is_pipeline_claimed",
@@ -133,6 +134,18 @@ def make_place(id_: bytes, storage: str, moves: int) -> Work[bytes]:
         InvalidInputError: the folder of etcd is another storage's.
     """
     yield from put_if_absent(METADATA_KEY, _encode_place(id_, storage, moves))
+    return (yield from check_storage(storage))
+
+
+def check_storage(storage: str) -> Work[bytes]:
+    """Return whose metadata etcd keeps, if they are those of a storage.
+
+    A copy of a bucket has the id of the original, and must leave the original's metadata alone.
+
+    Raises:
+        InvalidInputError: the folder of etcd is another storage's.
+        UnavailableError: etcd does not answer, or has none.
+    """
     place = yield from _read_place()
     if place.storage != storage:
         raise InvalidInputError(

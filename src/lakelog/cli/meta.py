@@ -47,7 +47,7 @@ from lakelog.coordination import (
 from lakelog.errors import ConflictError, InvalidInputError, NotFoundError
 from lakelog.host import new_id
 from lakelog.log import Driver, store_now
-from lakelog.store import DividedStore, Work, retrying
+from lakelog.store import DividedStore, Usage, Work, retrying
 
 __all__ = ["meta"]
 
@@ -203,7 +203,7 @@ def _tell_plan(opened: _Meta, to: str, shards: int | None) -> None:
     requests = {BUCKET: 8, ETCD: 0}
     requests[opened.namespace.metadata] += 5 * row["shards"]
     requests[to] += 5 * count
-    usd = 5e-6 * requests[BUCKET]
+    usd = Usage(requests={"put": requests[BUCKET]}).price_usd
     click.echo(
         f"Would move {counted(row['groups'], 'group')} of {row['bytes']:,} bytes from "
         f"{counted(row['shards'], 'shard')} in {row['metadata']} to {counted(count, 'shard')} in "

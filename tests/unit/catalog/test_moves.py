@@ -417,6 +417,28 @@ def test_while_it_is_restored_no_broker_begins_with_empty_groups() -> None:
     assert seen == {(False, 1), (True, 1), (True, 2)}
 
 
+def test_a_copy_of_a_bucket_leaves_the_etcd_of_the_original_alone() -> None:
+    site, broker, offsets = in_etcd()
+    copy = site.stores._replace(url="s3://copy/folder")
+    before = {one.key: one.etag for one in site.etcd.perform(ListPage("_lakelog/")).objects}
+    with pytest.raises(InvalidInputError, match="keeps the metadata of s3://bucket/folder"):
+        restore_groups(
+            copy,
+            to=BUCKET,
+            shards=8,
+            groups=from_mirror(site),
+            source="mirror 1",
+            is_lost=True,
+            note=lambda _: None,
+        )
+    with pytest.raises(InvalidInputError, match="and not of s3://copy/folder"):
+        move_groups(copy, to=BUCKET, shards=None, note=lambda _: None)
+    after = {one.key: one.etag for one in site.etcd.perform(ListPage("_lakelog/")).objects}
+    assert (after, site.namespace.moving) == (before, None)
+    broker.commit(NAMES[0], 50)
+    assert site.offsets() == {**offsets, NAMES[0]: 50}
+
+
 def test_a_mirror_is_replaced_by_a_later_one_only() -> None:
     site, broker, _ = in_etcd()
     early = dict(broker.held)
