@@ -261,7 +261,11 @@ def test_lost_indexes_are_made_again_byte_for_byte(remains: StoreSpec) -> None:
     before = _objects(remains)
     found = kinds(before)
     lost = (*found[".index"], *found[".timeindex"])
-    assert len(lost) >= 10
+    # How many segments there are depends on the pace of the machine; that every partition of orders
+    # has some does not.
+    assert {key.rsplit("/", 1)[0] for key in lost} >= {
+        f"orders/{partition}" for partition in range(4)
+    }
     _put(remains, lost, {})
     assert set(verify(remains).outcomes) >= {"unindexed"}
     report = run_here(ReindexNamespace(source=remains))
