@@ -27,6 +27,9 @@ from tests.parts.seaweedfs import SeaweedFS
 
 __all__ = ["Outcome", "chaos_run", "share_of"]
 
+EXPIRED_S = 8.0
+"""After the last record of a topic that is kept for two seconds: by then nothing of it is left."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -104,8 +107,11 @@ def chaos_run(seaweedfs: SeaweedFS, home: Path, asked: Run) -> Outcome:
         place = StoreSpec(stage.cluster.storage, stage.cluster.options)
 
         def audit() -> list[str]:
+            if workload.plan.expires:
+                time.sleep(EXPIRED_S)  # noqa: TID251 (what was sent last expires as well)
             beside.stop()
-            return audited(place, is_kept=workload.keeps)
+            # Maintenance that has no bug would undo what one that has it did.
+            return audited(place, is_kept=workload.keeps and not asked.bug)
 
         findings = load.finish(healed, asked.patience_s, audit)
         operations = write_operations(load.lines(), home / "history.jsonl")

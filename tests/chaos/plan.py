@@ -94,4 +94,7 @@ def plan_kinds(asked: Run) -> list[str]:
     kinds = kinds_of(asked.faults, asked.members)
     if not kinds and set(SETS[asked.faults]) & set(ETCD):
         raise ValueError(f"there is no etcd in a run with members {asked.members}")
-    return [*kinds, *WORKLOADS[asked.workload].faults] if kinds else []
+    # What only this workload has is a third of it at least, however many kinds the set has.
+    own = WORKLOADS[asked.workload].faults
+    times = max(1, len(kinds) // (2 * len(own))) if own else 0
+    return [*kinds, *own * times] if kinds else []

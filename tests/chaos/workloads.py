@@ -68,7 +68,7 @@ WORKLOADS: Mapping[str, Workload] = {
         keeps=True,
         pipeline=True,
         grace_ms=6_000,
-        faults=("kill-keeper", "kill-pipeline", "kill-pipeline", "freeze-pipeline"),
+        faults=("kill-keeper", "kill-pipeline", *("freeze-pipeline",) * 3) * 2,
     ),
     "admin": Workload(plan=Plan(rate=50), kinds=(*_BOTH, "admin")),
     "all-expired": Workload(
