@@ -14,9 +14,9 @@ makes thousands in a second, and a task for each would cost more than the reques
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Protocol
 
 from lakelog.broker.lane_health import LaneHealth
+from lakelog.broker.lane_waiters import AnswerOwner, Done, LaneWaiter, closing_error, is_late
 from lakelog.broker.supervision import Supervisor
 from lakelog.broker.watches import Watch, Watches
 from lakelog.errors import LakelogError, UnavailableError
@@ -40,22 +40,7 @@ from lakelog.journal import (
 )
 from lakelog.store import PerformAsync, Work, run_async, working_async
 
-__all__ = ["AnswerOwner", "LaneWriter"]
-
-Done = Callable[[Outcome | LakelogError], None]
-"""Called once with how a request ended; an error says that nothing is known."""
-
-
-class AnswerOwner(Protocol):
-    """The owner of the answer to a client, of which an outcome is a part."""
-
-    def expire(self, now_ms: int) -> bool:
-        """Answer if the time is up; say whether the client has been answered."""
-        ...
-
-
-_Waiter = tuple[Done, AnswerOwner | None]
-"""What is called with the outcome, and the owner of the answer; None: the caller waits for ever."""
+__all__ = ["LaneWriter"]
 
 
 class LaneWriter:
@@ -85,7 +70,7 @@ class LaneWriter:
         """How a checkpoint is written: it is work for the processor, and needs no answer soon."""
         self._bundle_build_lock = bundle_build_lock or asyncio.Lock()
         """Shared by lanes: making a bundle takes milliseconds, and they flush at the same time."""
-        self._queue: Queue[_Waiter] = Queue(settings or FlushSettings())
+        self._queue: Queue[LaneWaiter] = Queue(settings or FlushSettings())
         self.missing = Missing()
         self._stirred = asyncio.Event()
         self._room = asyncio.Condition()
@@ -136,7 +121,7 @@ class LaneWriter:
         of its answer has expired is forgotten, and ``done`` is not called.
         """
         if self._closing:
-            done(_closing())
+            done(closing_error())
             return
         self._queue.push(request, now_ms, (done, owner), client)
         self._stirred.set()
@@ -146,7 +131,7 @@ class LaneWriter:
         store that does not answer must not fill the memory with them. The others wait on, also
         while the writer closes: what was accepted is flushed.
         """
-        for request, _ in self._queue.drop(lambda one: _is_late(one, now_ms)):
+        for request, _ in self._queue.drop(lambda one: is_late(one, now_ms)):
             self.missing.note(request, now_ms)
 
     async def append(self, request: Request) -> Outcome:
@@ -180,7 +165,7 @@ class LaneWriter:
         finally:
             self._outside -= 1
         if self._closing:
-            raise _closing()
+            raise closing_error()
 
     async def close(self) -> None:
         """Accept nothing more, flush what was accepted, and end."""
@@ -210,7 +195,7 @@ class LaneWriter:
         """
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._closing:
-            raise _closing()
+            raise closing_error()
         self._refreshing.append(answer)
         self._stirred.set()
         await answer
@@ -288,10 +273,13 @@ class LaneWriter:
 
     def _end(self) -> None:
         self._closing = True
-        self._refuse(_closing())
+        self._refuse(closing_error())
+
+    def _flush_due_ms(self) -> int | None:
+        return self._queue.due_ms(self.lane.put_times.median_ms)
 
     def _is_flush_due(self) -> bool:
-        due_ms = self._queue.due_ms()
+        due_ms = self._flush_due_ms()
         return due_ms is not None and (self._closing or due_ms <= self._now_ms())
 
     def _is_probe_due(self) -> bool:
@@ -304,7 +292,7 @@ class LaneWriter:
                 return True
             if self._closing:
                 return False
-            due_ms = self._queue.due_ms()
+            due_ms = self._flush_due_ms()
             times = [] if due_ms is None else [due_ms]
             if self._watches:
                 times.append(self._looked_ms + self._probe_ms)
@@ -345,14 +333,15 @@ class LaneWriter:
             async with self._room:
                 self._room.notify_all()  # They look when this has taken what it takes.
         now_ms = self._now_ms()
-        fold, is_late = self.lane.fold, partial(_is_late, now_ms=now_ms)
-        waiting, behind = self.missing.sift(self._queue.take(), is_late, fold, now_ms)
+        fold, late = self.lane.fold, partial(is_late, now_ms=now_ms)
+        waiting, behind = self.missing.sift(self._queue.take(), late, fold, now_ms)
         for done, _ in behind:
             self._tasks.call(self._name, done, Unknown())
         if not waiting:
             return  # All of it was late, and is gone.
         before = self._seq()
         requests = [request for request, _ in waiting]
+        self._queue.flush_begins(now_ms, len(requests))
         try:
             ended = await run_async(flush(self.lane, requests), self._perform)
         except BaseException as error:
@@ -361,6 +350,7 @@ class LaneWriter:
             self._refuse(lost, [waiter for _, waiter in waiting])
             raise
         self._looked_ms = self._now_ms()
+        self._queue.flush_ends(self._looked_ms)
         self.health.flushed(ended.error)
         if ended.error is not None:
             self._on_error(ended.error)
@@ -377,7 +367,7 @@ class LaneWriter:
             ours = {request.topic_partition for request in requests if type(request) is Append}
             self._wake(ours if self._seq() == before + 1 else None)
 
-    def _refuse(self, error: LakelogError, taken: Iterable[_Waiter] = ()) -> None:
+    def _refuse(self, error: LakelogError, taken: Iterable[LaneWaiter] = ()) -> None:
         """Answer all requests and looks that wait with an error."""
         told = [*taken, *self._queue.clear()]
         self.unstored += len(told)
@@ -405,15 +395,3 @@ def _answer(waiting: Iterable[asyncio.Future[None]], error: LakelogError | None 
             answer.set_exception(error)
         elif not answer.done():
             answer.set_result(None)
-
-
-def _is_late(waiter: _Waiter, now_ms: int) -> bool:
-    """Say whether the client of a request has been answered already."""
-    owner = waiter[1]
-    return owner is not None and owner.expire(now_ms)
-
-
-def _closing() -> UnavailableError:
-    return UnavailableError(
-        "this broker is stopping and takes no more requests: send them to another broker"
-    )

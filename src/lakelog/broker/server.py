@@ -37,6 +37,7 @@ from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.limits import Limits
 from lakelog.broker.listeners import bind_listeners
 from lakelog.broker.metrics.counters import Metrics
+from lakelog.broker.metrics.from_threads import CountsFromThreads
 from lakelog.broker.metrics.lags import Lags
 from lakelog.broker.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 from lakelog.broker.recent_batches import RecentBatches
@@ -56,6 +57,7 @@ from lakelog.ports import Clock, Ids
 from lakelog.store import (
     Store,
     Work,
+    metered,
     metered_store,
     retrying,
     retrying_async,
@@ -272,8 +274,10 @@ async def run_broker(
     refusals = Refusals(metrics)
     writer_id = ids()
 
+    counted = metered(store.perform, CountsFromThreads(metrics, loop))
+
     async def run_in_thread(flow: Work[None]) -> None:
-        await asyncio.to_thread(run, flow, working(retrying(store.perform)))
+        await asyncio.to_thread(run, flow, working(retrying(counted)))
 
     bundle_build_lock = asyncio.Lock()
 

@@ -179,7 +179,7 @@ async def _run(
     link: Watcher | None,
 ) -> None:
     stop = until_signal(log) if link is None else _until_told(log)
-    metrics = Metrics()
+    metrics = Metrics(prices=plan.spec.prices)
     tasks = Supervisor(log, metrics)
     running: list[Broker] = []
     maintaining: list[MaintenanceProcess] = []

@@ -79,9 +79,16 @@ class _Address(click.ParamType[tuple[str, int]]):
     help="Where the broker stands, a zone for example; clients are told.",
 )
 @click.option(
+    "--flush-policy",
+    type=click.Choice(["latency", "balanced", "cost"]),
+    help="What to spend on writing records soon.  [default: latency where requests are free, else"
+    " balanced]",
+)
+@click.option(
     "--flush-interval-ms",
     type=click.IntRange(0),
-    help="How long records wait to be written together.  [default: 250; 1 on a folder]",
+    help="The longest that records wait to be written together.  [default: 250; 5000 by cost, at"
+    " S3's prices]",
 )
 @click.option(
     "--memory-bytes",
@@ -259,6 +266,7 @@ def _plan(
     listen: tuple[str, int],
     advertise: tuple[str, int] | None,
     http: tuple[str, int] | None,
+    flush_policy: str | None,
     flush_interval_ms: int | None,
     keep: bool,
     keep_every: float,
@@ -274,6 +282,7 @@ def _plan(
 
     from lakelog.broker import Listener, MaintenanceSettings
     from lakelog.cli.running import Plan, is_here
+    from lakelog.journal import FlushPolicy
 
     spec, settings = spec_of(url, store_options), kafka.settings
     is_told = any(line.name == "cluster.heartbeat.ms" for line in kafka.lines)
@@ -288,10 +297,12 @@ def _plan(
         limits=replace(settings.limits, **{name: chosen[name] for name in sized}),
         groups=replace(settings.groups, commit_interval_ms=0) if is_cheap else settings.groups,
     )
-    if flush_interval_ms is None and is_here(url):
-        flush_interval_ms = 1
+    flush = replace(settings.flush, put_nano_usd=spec.prices["put"])
+    if flush_policy is not None:
+        flush = replace(flush, policy=FlushPolicy(flush_policy))
     if flush_interval_ms is not None:
-        settings = replace(settings, flush=replace(settings.flush, interval_ms=flush_interval_ms))
+        flush = replace(flush, interval_ms=flush_interval_ms)
+    settings = replace(settings, flush=flush)
     has_listeners = any(line.name == "listeners" for line in kafka.lines)
     if "listen" in chosen or "advertise" in chosen or not has_listeners:
         host, port = advertise or ("", 0)

@@ -24,8 +24,9 @@ from lakelog.host import new_id
 from lakelog.journal import Touch, append, new_append
 from lakelog.model import Rules
 from lakelog.names import BROKERS_PREFIX, member_key
-from lakelog.store import MemoryStore, put_if_absent, run, working
+from lakelog.store import S3_PRICES, MemoryStore, put_if_absent, run, working
 from lakelog.testing import make_batch
+from tests.patience import until
 from tests.unit.broker.site import Client, Site, batch, broker, connect, story, virtual_story
 from tests.unit.broker.test_offsets_topic import commit
 from tests.unit.broker.test_partitions import seal
@@ -88,6 +89,7 @@ STILL = {
     "lakelog_topics_damaged": "no topic is damaged: test_isolation.py",
     "lakelog_group_refusals_total": "all groups find room: test_hostile.py",
     "lakelog_group_shard_bytes_max": "a setting",
+    "lakelog_lane_put_seconds": "a put into memory takes no time: test_lane_writer.py",
     "lakelog_lane_unanswered_put_seconds": "the store answers: test_readiness.py",
     "lakelog_members": "there is one broker: the story of two, below",
     "lakelog_lanes": "a rule of the namespace",
@@ -145,6 +147,7 @@ async def live(site: Site, running: Broker, client: Client) -> None:
 async def test_every_metric_moves_when_it_should() -> None:
     site = Site()
     async with broker(site) as running:
+        running.services.metrics.prices = S3_PRICES
         register_gauges(running.services.metrics, running.services)
         before = await scrape(running)
         for name in ("t", "u", "v"):
@@ -175,6 +178,19 @@ LABELLED = {
     "lakelog_group_refusals_total",
 }
 """They have no row until something happens."""
+
+
+@story
+async def test_checkpoints_are_counted_although_threads_write_them() -> None:
+    site = Site(checkpoint_every=4)
+    site.create("t")
+    async with broker(site) as running:
+        client = await connect(running)
+        for _ in range(4):
+            await client.produce("t", 0, batch(b"x"))
+        purposes = running.services.metrics.purposes
+        await until(lambda: purposes["checkpoints", "put"] == 2)
+        await client.close()
 
 
 # ---------------------------------------------------------------------------- of a cluster

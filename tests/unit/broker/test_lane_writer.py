@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from lakelog.names import bundle_key
 from lakelog.store import Get, GetSuffix, MemoryStore, Op, PutIfAbsent, run, working
 from lakelog.testing import make_batch
 from tests.patience import until
-from tests.virtual_time import pass_time, run_virtually
+from tests.virtual_time import VirtualClock, pass_time, run_virtually
 
 TOPIC = b"a topic of tests"
 RULES = Rules(lanes=1, checkpoint_every=4)
@@ -39,8 +40,7 @@ def test_requests_that_come_together_are_one_bundle() -> None:
     store = MemoryStore()
 
     async def story() -> list[Any]:
-        settings = FlushSettings(interval_ms=20)
-        async with LaneWriter(lane_in(store), store.perform_async, settings) as writer:
+        async with LaneWriter(lane_in(store), store.perform_async) as writer:
             return await asyncio.gather(*(writer.append(request(n, n % 7)) for n in range(50)))
 
     outcomes = run_virtually(story())
@@ -48,11 +48,40 @@ def test_requests_that_come_together_are_one_bundle() -> None:
     assert {outcome.seq for outcome in outcomes} == {0}
 
 
+def test_a_lane_flushes_as_often_as_it_may_and_knows_how_long_a_put_takes() -> None:
+    """By S3's prices, and a store that takes 40 ms: sixty batches, one every 50 ms."""
+    store = MemoryStore()
+    lane = replace(lane_in(store), clock=VirtualClock())
+
+    async def perform(op: Op) -> Any:
+        if isinstance(op, PutIfAbsent):
+            await pass_time(0.04)
+        return await store.perform_async(op)
+
+    async def story() -> list[Any]:
+        settings = FlushSettings(put_nano_usd=5_000)
+        async with LaneWriter(lane, perform, settings) as writer:
+            waiting = []
+            for number in range(60):
+                waiting.append(asyncio.create_task(writer.append(request(number))))
+                await pass_time(0.05)
+            return await asyncio.gather(*waiting)
+
+    bundles = [outcome.seq for outcome in run_virtually(story())]
+    assert lane.put_times.median_ms == 40
+    alone = [seq for seq in set(bundles) if bundles.count(seq) == 1]
+    assert len(alone) >= 8, "it had saved as many"
+    assert bundles.count(bundles[-10]) == 5, "then it puts four times a second"
+
+
 def test_enough_bytes_do_not_wait_for_the_interval() -> None:
     store = MemoryStore()
     one = len(request(0).body)
     settings = FlushSettings(
-        interval_ms=60_000, size_bytes_goal=4 * one, size_bytes_max=4 * one, queue_bytes_max=8 * one
+        put_nano_usd=72_000_000,  # Worth an hour.
+        size_bytes_goal=4 * one,
+        size_bytes_max=4 * one,
+        queue_bytes_max=8 * one,
     )
 
     async def story() -> list[Any]:
@@ -90,7 +119,7 @@ def test_closing_flushes_what_was_accepted_and_accepts_no_more() -> None:
     store = MemoryStore()
 
     async def story() -> list[Any]:
-        settings = FlushSettings(interval_ms=60_000)
+        settings = FlushSettings(put_nano_usd=72_000_000)  # Worth an hour.
         writer = LaneWriter(lane_in(store), store.perform_async, settings)
         await writer.__aenter__()
         tasks = [asyncio.create_task(writer.append(request(number))) for number in range(5)]
@@ -150,9 +179,13 @@ def test_a_bug_in_a_flush_leaves_nobody_waiting() -> None:
 def test_a_client_that_gave_up_does_not_keep_the_others_from_their_answers() -> None:
     store = MemoryStore()
 
+    async def perform(op: Op) -> Any:
+        if isinstance(op, PutIfAbsent):
+            await pass_time(0.03)
+        return await store.perform_async(op)
+
     async def story() -> Any:
-        settings = FlushSettings(interval_ms=30)
-        async with LaneWriter(lane_in(store), store.perform_async, settings) as writer:
+        async with LaneWriter(lane_in(store), perform) as writer:
             gone = asyncio.create_task(writer.append(request(1)))
             stays = asyncio.create_task(writer.append(request(2)))
             await pass_time(0.005)
@@ -224,7 +257,7 @@ def test_what_was_accepted_is_flushed_while_closing_though_somebody_else_is_late
 
     async def story() -> None:
         lane = lane_in(store)
-        writer = LaneWriter(lane, store.perform_async, FlushSettings(interval_ms=60_000))
+        writer = LaneWriter(lane, store.perform_async, FlushSettings(put_nano_usd=72_000_000))
         await writer.__aenter__()
         now_ms = lane.clock.boot_ms()
         for number in range(4):
@@ -258,7 +291,7 @@ def test_what_stands_behind_a_late_batch_of_its_producer_is_not_called_out_of_or
 
     async def story() -> None:
         lane = lane_in(store)
-        async with LaneWriter(lane, store.perform_async, FlushSettings(interval_ms=20)) as writer:
+        async with LaneWriter(lane, store.perform_async) as writer:
             await writer.append(batch(0, 7 if is_known else 8))
             now_ms = lane.clock.boot_ms()
             for number, late_ms in ((1, -1), (2, 60_000)):
