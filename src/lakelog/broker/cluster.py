@@ -92,7 +92,7 @@ class Cluster:
         self._peers = Peers(tasks, metrics)
         self._leaders: tuple[View, tuple[MetadataPartition, ...]] = (View(), ())
         """Who leads each lane, by a view."""
-        lanes.on_growth = self._lanes_grew
+        lanes.on_growth, lanes.minds = self._lanes_grew, self.minds
         self._hints: dict[int, str] = {}
         self._lost: asyncio.Future[FencedError] | None = None
         self.on_hint: Callable[[], None] = lambda: None

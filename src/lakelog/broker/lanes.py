@@ -53,6 +53,7 @@ class LaneWriter:
         settings: FlushSettings | None = None,
         *,
         probe_ms: int = 1_000,
+        probe_ms_max: int = 1_000,
         on_error: Callable[[LakelogError], None] = lambda _: None,
         stored: Callable[[Append, Stored], None] = lambda *_: None,
         flushed: Callable[[float, int], None] = lambda *_: None,
@@ -64,7 +65,10 @@ class LaneWriter:
         self._tasks = tasks or Supervisor()
         self._name = f"lane {lane.number}"
         self._perform = working_async(perform)
+        self._probe_ms_min, self._probe_ms_max = probe_ms, probe_ms_max
         self._probe_ms = probe_ms
+        """From one probe to the next: twice as long after each that found nothing, where nobody
+        else has written last."""
         self._on_error, self._stored, self._flushed = on_error, stored, flushed
         self._run_in_thread = run_in_thread or (lambda flow: run_async(flow, self._perform))
         """How a checkpoint is written: it is work for the processor, and needs no answer soon."""
@@ -321,6 +325,10 @@ class LaneWriter:
             _answer(asked)
         if self._seq() != before:
             self._wake()
+        fold = self.lane.fold
+        is_quiet = fold is not None and fold.seq == before and fold.leader == self.lane.writer
+        longer_ms = min(2 * self._probe_ms, self._probe_ms_max)
+        self._probe_ms = max(longer_ms, self._probe_ms_min) if is_quiet else self._probe_ms_min
 
     def _seq(self) -> int:
         fold = self.lane.fold

@@ -287,6 +287,7 @@ async def run_broker(
             perform,
             settings.flush,
             probe_ms=settings.probe_ms,
+            probe_ms_max=settings.probe_ms_max,
             on_error=on_error,
             stored=recent.add,
             flushed=metrics.flush,

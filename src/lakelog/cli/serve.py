@@ -115,7 +115,8 @@ class _Address(click.ParamType[tuple[str, int]]):
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long after one maintenance pass the next one begins.",
+    help="How long after one maintenance pass the next one begins; if it is not given, up to ten"
+    " minutes where requests cost something and there is less than a gigabyte to seal.",
 )
 @click.option(
     "--auto-create-topics/--no-auto-create-topics",
@@ -280,9 +281,13 @@ def _plan(
     """
     from dataclasses import replace
 
-    from lakelog.broker import Listener, MaintenanceSettings
+    from lakelog.broker import (
+        Listener,
+        MaintenanceSettings,
+        maintain_by_prices,
+        spend_by_prices,
+    )
     from lakelog.cli.running import Plan, is_here
-    from lakelog.journal import FlushPolicy
 
     spec, settings = spec_of(url, store_options), kafka.settings
     is_told = any(line.name == "cluster.heartbeat.ms" for line in kafka.lines)
@@ -297,12 +302,8 @@ def _plan(
         limits=replace(settings.limits, **{name: chosen[name] for name in sized}),
         groups=replace(settings.groups, commit_interval_ms=0) if is_cheap else settings.groups,
     )
-    flush = replace(settings.flush, put_nano_usd=spec.prices["put"])
-    if flush_policy is not None:
-        flush = replace(flush, policy=FlushPolicy(flush_policy))
-    if flush_interval_ms is not None:
-        flush = replace(flush, interval_ms=flush_interval_ms)
-    settings = replace(settings, flush=flush)
+    flush = _flush(settings.flush, flush_policy, flush_interval_ms)
+    settings = spend_by_prices(replace(settings, flush=flush), spec.prices)
     has_listeners = any(line.name == "listeners" for line in kafka.lines)
     if "listen" in chosen or "advertise" in chosen or not has_listeners:
         host, port = advertise or ("", 0)
@@ -311,14 +312,29 @@ def _plan(
         )
         settings = replace(settings, listeners=(listener,))
     _check_listeners(settings.listeners, http, insecure=insecure)
+    is_said = "keep_every" in chosen or kafka.keep_every_ms is not None
     if "keep_every" not in chosen and kafka.keep_every_ms is not None:
         keep_every = kafka.keep_every_ms / 1000
+    maintenance = MaintenanceSettings(every_s=keep_every)
+    if not is_said:
+        maintenance = maintain_by_prices(maintenance, spec.prices)
     return Plan(
         spec=spec,
         settings=settings,
         http=http,
-        keep=MaintenanceSettings(every_s=keep_every) if keep and url != "memory:" else None,
+        keep=maintenance if keep and url != "memory:" else None,
     )
+
+
+def _flush(flush: Any, policy: str | None, interval_ms: int | None) -> Any:
+    """Return when to flush, with what the options say."""
+    from dataclasses import replace
+
+    from lakelog.journal import FlushPolicy
+
+    chosen = flush.policy if policy is None else FlushPolicy(policy)
+    bound_ms = flush.interval_ms if interval_ms is None else interval_ms
+    return replace(flush, policy=chosen, interval_ms=bound_ms)
 
 
 def _check_listeners(listeners: Any, http: tuple[str, int] | None, *, insecure: bool) -> None:

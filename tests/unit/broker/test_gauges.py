@@ -317,3 +317,17 @@ async def test_a_group_that_is_coordinated_here_lags_behind_what_is_led_elsewher
             assert (lag.group, lag.records) == (group, written)
         assert list(two.services.lags.rows()) == []
         await client.close()
+
+
+@virtual_story
+async def test_heads_are_looked_at_by_the_leader_of_a_lane_and_by_nobody_else() -> None:
+    site = Site(lanes=4)
+    async with broker(site, node_id=1) as one, broker(site, node_id=2) as two:
+        await pass_time(60)
+        brokers = (one, two)
+        led = [len(running.services.cluster.led()) for running in brokers]
+        assert sum(led) == 4
+        before = [running.services.metrics.purposes["heads", "get"] for running in brokers]
+        await pass_time(300)
+        after = [running.services.metrics.purposes["heads", "get"] for running in brokers]
+    assert [now - then for now, then in zip(after, before, strict=True)] == [10 * n for n in led]

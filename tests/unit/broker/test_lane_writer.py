@@ -1,6 +1,7 @@
 """The driver of a lane: everybody gets an answer, memory is bounded, and closing loses nothing."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
@@ -9,10 +10,20 @@ from typing import Any
 import pytest
 
 from lakelog.broker import LaneWriter, Supervisor
+from lakelog.broker.watches import Watch
 from lakelog.catalog import make_namespace
 from lakelog.errors import InvalidInputError, LakelogError, UnavailableError
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Append, FlushSettings, Lane, Stored, Unknown, new_append
+from lakelog.journal import (
+    Append,
+    FlushSettings,
+    Lane,
+    PutTimes,
+    Stored,
+    Unknown,
+    append,
+    new_append,
+)
 from lakelog.model import Rules
 from lakelog.names import bundle_key
 from lakelog.store import Get, GetSuffix, MemoryStore, Op, PutIfAbsent, run, working
@@ -235,6 +246,43 @@ def test_a_busy_lane_learns_soon_that_its_floor_has_risen() -> None:
             watching.cancel()
 
     run_virtually(story())
+
+
+@pytest.mark.parametrize(("is_ours", "most"), [(True, 12), (False, 200)])
+def test_a_quiet_lane_is_probed_less_and_less_where_only_this_broker_writes(
+    is_ours: bool, most: int
+) -> None:
+    """Three minutes, in which a fetch waits; then another process stores something after all."""
+    store = MemoryStore()
+    mine = replace(lane_in(store), clock=VirtualClock())
+    other = replace(mine, writer=new_id(), put_times=PutTimes(), counters=Counter())
+    grown: list[float] = []
+    gets: list[Op] = []
+
+    async def perform(op: Op) -> Any:
+        gets.extend([op] if isinstance(op, GetSuffix) else [])
+        return await store.perform_async(op)
+
+    async def story() -> tuple[int, float]:
+        loop = asyncio.get_running_loop()
+        async with LaneWriter(mine, perform, AT_ONCE, probe_ms_max=30_000) as writer:
+            await writer.append(request(0))
+            if not is_ours:
+                run(append(other, [request(1)]), working(store.perform))
+                await writer.refresh()
+            end = writer.end((TOPIC, 0)) or 0
+            writer.watch(Watch((TOPIC, 0), end, lambda: grown.append(loop.time())))
+            gets.clear()
+            await pass_time(180)
+            probes = len(gets)
+            run(append(other, [request(2)]), working(store.perform))
+            stored_s = loop.time()
+            await pass_time(31)
+            return probes, grown[0] - stored_s
+
+    probes, late_s = run_virtually(story())
+    assert most // 3 < probes < most
+    assert late_s <= (30.1 if is_ours else 1.1)
 
 
 class Owner:
