@@ -34,7 +34,7 @@ from lakelog.broker import (
     spend_by_prices,
 )
 from lakelog.broker.metrics.purposes import purpose_of
-from lakelog.catalog import create_topic, make_namespace
+from lakelog.catalog import create_topic, make_namespace, open_namespace
 from lakelog.host import new_id
 from lakelog.journal import FlushPolicy, FlushSettings, StoreTime, new_lanes
 from lakelog.model import Rules
@@ -202,6 +202,7 @@ async def _maintain(store: CountingStore, broker: Broker, rules: Rules) -> None:
     pause_s = settings.every_s
     while True:
         led = broker.services.cluster.led()
+        await run_async(open_namespace(), working_async(store.perform_async))
         done = await run_async(
             maintain_led(lanes, settings.seal, led), working_async(store.perform_async)
         )
