@@ -207,7 +207,8 @@ async def _maintain(store: CountingStore, broker: Broker, rules: Rules) -> None:
             maintain_led(lanes, settings.seal, led), working_async(store.perform_async)
         )
         assert not done.failures, done.failures
-        pause_s = settings.next_s(pause_s, done.sealed.size_bytes)
+        sealed = done.sealed.size_bytes
+        pause_s = settings.next_s(pause_s, sealed, is_behind=done.is_behind)
         await asyncio.sleep(pause_s)
 
 

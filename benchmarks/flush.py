@@ -31,6 +31,10 @@ from tests.parts.seaweedfs import SeaweedFS, running_seaweedfs
 TOPIC, PARTITIONS, LANES = "flushed", 4, 4
 PUT_MS = 100
 STEADY_S = 3.0
+LINGER_MS = 20
+"""As of the peers that were measured. One connection may have a hundred requests that wait, beyond
+which its socket is not read: with 5 ms there would be three hundred, and they wait for a flush
+more."""
 OLD_FLUSHES_S = 4
 """In each lane, when a flush began every 250 ms."""
 BARS = {
@@ -66,7 +70,7 @@ def produced(server: Server, rate_bytes_s: float, size: int, seconds: float) -> 
     producer = Producer(
         {
             "bootstrap.servers": server.bootstrap,
-            "linger.ms": 0 if rate_bytes_s < 1e6 else 5,
+            "linger.ms": 0 if rate_bytes_s < 1e6 else LINGER_MS,
             "batch.size": 262_144,
             "acks": "all",
         }

@@ -70,6 +70,8 @@ DELAY_S_MAX = 60.0
 KILL_S_MAX = 1.0
 PASS_BYTES = 1 << 30
 """What is enough to be sealed soon."""
+BEHIND_S = 1.0
+"""Until the next pass, if this one did not reach the end of a lane."""
 EXIT_MEMORY = 12
 """How it ends when the cap is reached."""
 
@@ -99,10 +101,13 @@ class MaintenanceSettings:
         ):
             raise InvalidInputError(f"{self}: use a time above 0, 512 MiB or more, nice 0 to 19")
 
-    def next_s(self, last_s: float, sealed_bytes: int) -> float:
+    def next_s(self, last_s: float, sealed_bytes: int, *, is_behind: bool = False) -> float:
         """Return how long to wait for the next pass, after one that has sealed so much of what came
-        in the time before it: as long as it takes until there is enough to seal.
+        in the time before it: as long as it takes until there is enough to seal. One that left
+        bundles behind is followed at once.
         """
+        if is_behind:
+            return min(self.every_s, BEHIND_S)
         enough_s = last_s * PASS_BYTES / max(sealed_bytes, 1)
         return max(self.every_s, min(enough_s, self.every_s_max or self.every_s))
 
@@ -325,7 +330,8 @@ async def _maintain_forever(
             done = MaintenanceReport(failures={"pass": error})
         report = _report(done, meter.usage, monotonic() - begun_s)
         pipe.send_bytes(json.dumps(asdict(report)).encode())
-        pause_s = settings.next_s(pause_s, done.sealed.size_bytes)
+        sealed = done.sealed.size_bytes
+        pause_s = settings.next_s(pause_s, sealed, is_behind=done.is_behind)
         await asyncio.sleep(pause_s * uniform(0.75, 1.25))
 
 

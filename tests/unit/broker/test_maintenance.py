@@ -178,3 +178,4 @@ def test_where_requests_cost_something_a_pass_waits_until_there_is_enough_to_sea
     ]
     assert paid.next_s(600, 2 * gib) == 300
     assert {free.next_s(60, size) for size in (0, gib // 4, gib)} == {60}
+    assert {one.next_s(60, 0, is_behind=True) for one in (paid, free)} == {1}, "many small bundles"

@@ -1,4 +1,4 @@
-"""`lakelog plan`: the bill, the times and the plot. ``benchmarks.planned`` runs brokers beside it."""
+"""`lakelog plan`: the bill, the times and the plot; benchmarks.planned runs brokers beside it."""
 
 import json
 from pathlib import Path
