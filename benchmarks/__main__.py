@@ -23,7 +23,7 @@ from typing import Any
 
 import benchmarks
 
-SUPPORT = {"__main__", "data", "load", "measure", "served", "spark"}
+SUPPORT = {"__main__", "counted", "data", "load", "measure", "served", "spark"}
 ROOT = Path(__file__).parents[1]
 
 

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,11 +38,21 @@ LATENCY_GOAL_MS = 300
 
 
 class Server:
-    """A server that runs: its port, and the CPU time it has had."""
+    """A server that runs: its port, the CPU time it has had, and what it has counted."""
 
-    def __init__(self, port: int, pid: int) -> None:
+    def __init__(self, port: int, process: "subprocess.Popen[str]") -> None:
         self.port = port
-        self.pid = pid
+        self.pid = process.pid
+        self._process = process
+
+    def counted(self) -> dict[str, Any]:
+        """Ask a broker what it has counted."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        figures: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return figures
 
     @property
     def bootstrap(self) -> str:
@@ -58,15 +68,19 @@ def _cpu_s(pid: int) -> float:
 
 
 @contextmanager
-def served(*what: str) -> Iterator[Server]:
+def served(*what: str, variables: Mapping[str, str] | None = None) -> Iterator[Server]:
     """Run one of ``benchmarks.served``."""
-    command = [sys.executable, "-m", "benchmarks.served", *what]
     process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [sys.executable, "-m", "benchmarks.served", *what],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, **(variables or {})},
     )
     try:
         assert process.stdout is not None
-        yield Server(int(process.stdout.readline()), process.pid)
+        yield Server(int(process.stdout.readline()), process)
     finally:
         process.terminate()
         process.communicate()

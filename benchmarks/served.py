@@ -1,12 +1,16 @@
 """The two servers that ``benchmarks.broker`` compares, each a process of its own.
 
     python -m benchmarks.served bare                     frames in, a constant out
-    python -m benchmarks.served broker STORAGE [DELAY]   a broker; each put takes DELAY ms longer
+    python -m benchmarks.served broker STORAGE [DELAY [POLICY]]
+                                                         a broker; each put takes DELAY ms longer;
+                                                         with a POLICY requests have S3's prices
 
-Either prints its port, and ends with its parent's pipe.
+Either prints its port, and ends with its parent's pipe. A broker prints what it has counted, as one
+line of JSON, for each line that it is sent.
 """
 
 import asyncio
+import json
 import os
 import struct
 import sys
@@ -17,14 +21,22 @@ from typing import Any
 import structlog
 import uvloop
 
-from lakelog.broker import BrokerSettings, CoordinatorSettings, Listener, run_broker
+from lakelog.broker import (
+    BrokerSettings,
+    CoordinatorSettings,
+    Listener,
+    Metrics,
+    run_broker,
+    spend_by_prices,
+)
+from lakelog.broker.metrics.counters import Histogram
 from lakelog.catalog import make_namespace
 from lakelog.errors import ConflictError
 from lakelog.groups import GroupRules
 from lakelog.host import new_id, tune_process
-from lakelog.journal import FlushSettings
+from lakelog.journal import FlushPolicy, FlushSettings
 from lakelog.model import Rules
-from lakelog.store import Op, PutIfAbsent, Store, open_store, run, working
+from lakelog.store import S3_PRICES, Op, PutIfAbsent, Store, open_store, run, working
 
 ANSWER_BYTES = 45
 """As many as the broker answers to such a request."""
@@ -68,9 +80,29 @@ class Slow:
         return await self._store.perform_async(op)
 
 
+METRICS = Metrics()
+
+
 def _die_with_the_parent() -> None:
-    sys.stdin.read()
+    for _ in sys.stdin:
+        print(json.dumps(_counted()), flush=True)
     os._exit(0)
+
+
+def _counted() -> dict[str, Any]:
+    """Return requests by what they are for, and where the time of produce requests went."""
+    puts = METRICS.store_seconds.get("put") or Histogram((1.0,))
+    times = {
+        "produce": METRICS.api("Produce").seconds,
+        "flush": METRICS.flush_seconds,
+        "put": puts,
+    }
+    return {
+        "requests": {f"{what} {kind}": n for (what, kind), n in list(METRICS.purposes.items())},
+        "flushes": METRICS.flush_bytes.count,
+        "flushed_bytes": METRICS.flush_bytes.total,
+        "seconds": {name: [row.count, row.total] for name, row in times.items()},
+    }
 
 
 async def bare() -> None:
@@ -79,19 +111,21 @@ async def bare() -> None:
     await server.serve_forever()
 
 
-async def broker(storage: str, delay_ms: int) -> None:
+async def broker(storage: str, delay_ms: int, policy: str = "") -> None:
     store: Store = open_store(storage)
     with suppress(ConflictError):
         run(make_namespace(new_id(), Rules()), working(store.perform))
     settings = BrokerSettings(
         listeners=(Listener(port=0),),
-        flush=FlushSettings(interval_ms=250 if delay_ms else 1),
+        flush=FlushSettings(policy=FlushPolicy(policy) if policy else None),
         groups=CoordinatorSettings(
             commit_interval_ms=0, rules=GroupRules(initial_rebalance_delay_ms=0)
         ),
     )
-    log = structlog.get_logger()
-    async with run_broker(Slow(store, delay_ms) if delay_ms else store, settings, log) as running:
+    if policy:
+        settings = spend_by_prices(settings, S3_PRICES)
+    log, slow = structlog.get_logger(), Slow(store, delay_ms) if delay_ms else store
+    async with run_broker(slow, settings, log, metrics=METRICS) as running:
         print(running.ports["PLAINTEXT"], flush=True)
         await asyncio.Event().wait()
 
@@ -103,7 +137,8 @@ def main() -> None:
     if sys.argv[1] == "bare":
         uvloop.run(bare())
     else:
-        uvloop.run(broker(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 0))
+        storage, delay_ms, policy = [*sys.argv[2:], *("0", "")[len(sys.argv) - 3 :]]
+        uvloop.run(broker(storage, int(delay_ms), policy))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ patterns     topics by expression, for members that subscribe so
 offsets_topic, offset_records
              what groups commit, as a topic that tools read
 settings     what a broker can be told; config_table, translating: the same by Kafka's names;
-             workers: for several on one machine
+             workers: for several on one machine; spending: where requests cost something
 limits       how much of a broker its clients may use; enforced by connection_limits,
              growth_limits, group_memory, fair_scheduler, unread_answers
 """
@@ -35,18 +35,21 @@ from lakelog.broker.maintenance import (
     MaintenancePass,
     MaintenanceProcess,
     MaintenanceSettings,
+    maintain_led,
 )
 from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.metrics.gauges import register_gauges
 from lakelog.broker.metrics.merging import merge_pages
 from lakelog.broker.metrics.prometheus import encode_workers
 from lakelog.broker.server import Broker, run_broker
-from lakelog.broker.settings import BrokerSettings, CoordinatorSettings, Listener
+from lakelog.broker.settings import HEARTBEAT_MS, BrokerSettings, CoordinatorSettings, Listener
+from lakelog.broker.spending import maintain_by_prices, spend_by_prices
 from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.broker.translating import TranslatedLine, Translation, Verdict, translate_kafka_config
 from lakelog.broker.workers import divide_maintenance, divide_settings
 
 __all__ = [
+    "HEARTBEAT_MS",
     "READY",
     "Broker",
     "BrokerSettings",
@@ -69,8 +72,11 @@ __all__ = [
     "divide_maintenance",
     "divide_settings",
     "encode_workers",
+    "maintain_by_prices",
+    "maintain_led",
     "merge_pages",
     "register_gauges",
     "run_broker",
+    "spend_by_prices",
     "translate_kafka_config",
 ]

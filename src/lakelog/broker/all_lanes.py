@@ -23,6 +23,8 @@ class AllLanes(Mapping[int, LaneWriter]):
         self._writers = {number: make(number) for number in range(count)}
         self.on_growth: Callable[[], None] = lambda: None
         """Called when there are more."""
+        self.minds: Callable[[int], bool] = lambda _: True
+        """Whether a lane is this broker's to look after: heads of the others are not looked at."""
 
     def start(self) -> None:
         """Begin to flush."""
@@ -41,7 +43,12 @@ class AllLanes(Mapping[int, LaneWriter]):
     def _start(self, number: int) -> None:
         writer = self._writers[number]
         writer.start()
-        self._tasks.every(f"lane {number} floor", FLOOR_MS / 1000, writer.look_at_floor)
+
+        async def look() -> None:
+            if self.minds(number):
+                await writer.look_at_floor()
+
+        self._tasks.every(f"lane {number} floor", FLOOR_MS / 1000, look)
 
     def __getitem__(self, number: int) -> LaneWriter:
         return self._writers[number]

@@ -93,10 +93,10 @@ class Cluster:
         self._peers = Peers(tasks, metrics)
         self._leaders: tuple[View, tuple[MetadataPartition, ...]] = (View(), ())
         """Who leads each lane, by a view."""
-        lanes.on_growth = self._lanes_grew
+        lanes.on_growth, lanes.minds = self._lanes_grew, self.minds
         self._hints: dict[int, str] = {}
         self._lost: asyncio.Future[FencedError] | None = None
-        self.on_hint: Callable[[], None] = lambda: None
+        self.on_hint: Callable[[], object] = lambda: None
         """Called when another broker has made or changed a topic."""
 
     # ------------------------------------------------------------------------ coming and going

@@ -16,6 +16,7 @@ from lakelog.broker.limits import LIMITS
 from lakelog.broker.settings import BrokerSettings
 from lakelog.catalog import TOPIC_CONFIGS, ConfigType, parse_config
 from lakelog.errors import InvalidInputError
+from lakelog.journal import FlushPolicy
 
 __all__ = [
     "BROKER_CONFIGS",
@@ -41,14 +42,18 @@ class BrokerConfig(NamedTuple):
     doc: str
     unit: int = 1
     """What one of it is in ours."""
+    in_force: tuple[str, ...] = ()
+    """Where the value stands that follows if it is not given."""
 
     def get(self, settings: BrokerSettings) -> str:
         """Return its value, as Kafka writes it."""
         value: Any = settings
-        for name in self.path:
+        for name in self.in_force or self.path:
             value = getattr(value, name)
         if value is None:
             value = ANY_NODE_ID
+        if self.type is ConfigType.STRING:
+            return str(value)
         return str(value).lower() if self.type is ConfigType.BOOLEAN else str(value // self.unit)
 
     def set(self, settings: BrokerSettings, text: str) -> BrokerSettings:
@@ -57,8 +62,11 @@ class BrokerConfig(NamedTuple):
         Raises:
             InvalidInputError: this is no such value.
         """
-        value = parse_broker_config(self.name, self.type, text)
-        given = value if self.type is ConfigType.BOOLEAN else value * self.unit
+        if self.type is ConfigType.STRING:
+            given: Any = _policy(self.name, text)
+        else:
+            value = parse_broker_config(self.name, self.type, text)
+            given = value if self.type is ConfigType.BOOLEAN else value * self.unit
         changed: BrokerSettings = _set(settings, self.path, given)
         return changed
 
@@ -67,6 +75,15 @@ def _set(node: Any, path: tuple[str, ...], value: Any) -> Any:
     name, *rest = path
     inner = _set(getattr(node, name), tuple(rest), value) if rest else value
     return replace(node, **{name: inner})
+
+
+def _policy(name: str, text: str) -> FlushPolicy:
+    """Return the policy of a name: the one config that is a word."""
+    try:
+        return FlushPolicy(text.strip())
+    except ValueError:
+        words = ", ".join(FlushPolicy)
+        raise InvalidInputError(f"{name}={text[:64]}: use one of {words}") from None
 
 
 def parse_broker_config(name: str, kind: ConfigType, text: str) -> Any:
@@ -139,6 +156,17 @@ _ROWS = (
     _int(
         "lakelog.clock.skew.max.ms", "clock_skew_ms_max",
         "How far this machine's clock may be from the store's; Kafka has no such config.",
+    ),
+    BrokerConfig(
+        "lakelog.flush.policy", ConfigType.STRING, ("flush", "policy"),
+        "What a lane spends on puts: latency, where requests are free; balanced, where they are"
+        " not; or cost. Kafka has no such config.",
+        in_force=("flush", "policy_in_force"),
+    ),
+    BrokerConfig(
+        "lakelog.flush.interval.ms", ConfigType.INT, ("flush", "interval_ms"),
+        "The longest that a record waits to be written with others. Kafka has no such config.",
+        in_force=("flush", "bound_ms"),
     ),
     *(
         _int(name, f"limits.{field}", f"{_WHAT[field]} Kafka has no such config.")

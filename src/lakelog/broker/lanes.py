@@ -14,9 +14,9 @@ makes thousands in a second, and a task for each would cost more than the reques
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Protocol
 
 from lakelog.broker.lane_health import LaneHealth
+from lakelog.broker.lane_waiters import AnswerOwner, Done, LaneWaiter, closing_error, is_late
 from lakelog.broker.supervision import Supervisor
 from lakelog.broker.watches import Watch, Watches
 from lakelog.errors import LakelogError, UnavailableError
@@ -40,22 +40,7 @@ from lakelog.journal import (
 )
 from lakelog.store import PerformAsync, Work, run_async, working_async
 
-__all__ = ["AnswerOwner", "LaneWriter"]
-
-Done = Callable[[Outcome | LakelogError], None]
-"""Called once with how a request ended; an error says that nothing is known."""
-
-
-class AnswerOwner(Protocol):
-    """The owner of the answer to a client, of which an outcome is a part."""
-
-    def expire(self, now_ms: int) -> bool:
-        """Answer if the time is up; say whether the client has been answered."""
-        ...
-
-
-_Waiter = tuple[Done, AnswerOwner | None]
-"""What is called with the outcome, and the owner of the answer; None: the caller waits for ever."""
+__all__ = ["LaneWriter"]
 
 
 class LaneWriter:
@@ -68,6 +53,7 @@ class LaneWriter:
         settings: FlushSettings | None = None,
         *,
         probe_ms: int = 1_000,
+        probe_ms_max: int = 1_000,
         on_error: Callable[[LakelogError], None] = lambda _: None,
         stored: Callable[[Append, Stored], None] = lambda *_: None,
         flushed: Callable[[float, int], None] = lambda *_: None,
@@ -79,13 +65,16 @@ class LaneWriter:
         self._tasks = tasks or Supervisor()
         self._name = f"lane {lane.number}"
         self._perform = working_async(perform)
+        self._probe_ms_min, self._probe_ms_max = probe_ms, probe_ms_max
         self._probe_ms = probe_ms
+        """From one probe to the next: twice as long after each that found nothing, where nobody
+        else has written last."""
         self._on_error, self._stored, self._flushed = on_error, stored, flushed
         self._run_in_thread = run_in_thread or (lambda flow: run_async(flow, self._perform))
         """How a checkpoint is written: it is work for the processor, and needs no answer soon."""
         self._bundle_build_lock = bundle_build_lock or asyncio.Lock()
         """Shared by lanes: making a bundle takes milliseconds, and they flush at the same time."""
-        self._queue: Queue[_Waiter] = Queue(settings or FlushSettings())
+        self._queue: Queue[LaneWaiter] = Queue(settings or FlushSettings())
         self.missing = Missing()
         self._stirred = asyncio.Event()
         self._room = asyncio.Condition()
@@ -136,7 +125,7 @@ class LaneWriter:
         of its answer has expired is forgotten, and ``done`` is not called.
         """
         if self._closing:
-            done(_closing())
+            done(closing_error())
             return
         self._queue.push(request, now_ms, (done, owner), client)
         self._stirred.set()
@@ -146,7 +135,7 @@ class LaneWriter:
         store that does not answer must not fill the memory with them. The others wait on, also
         while the writer closes: what was accepted is flushed.
         """
-        for request, _ in self._queue.drop(lambda one: _is_late(one, now_ms)):
+        for request, _ in self._queue.drop(lambda one: is_late(one, now_ms)):
             self.missing.note(request, now_ms)
 
     async def append(self, request: Request) -> Outcome:
@@ -180,7 +169,7 @@ class LaneWriter:
         finally:
             self._outside -= 1
         if self._closing:
-            raise _closing()
+            raise closing_error()
 
     async def close(self) -> None:
         """Accept nothing more, flush what was accepted, and end."""
@@ -210,7 +199,7 @@ class LaneWriter:
         """
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._closing:
-            raise _closing()
+            raise closing_error()
         self._refreshing.append(answer)
         self._stirred.set()
         await answer
@@ -288,10 +277,13 @@ class LaneWriter:
 
     def _end(self) -> None:
         self._closing = True
-        self._refuse(_closing())
+        self._refuse(closing_error())
+
+    def _flush_due_ms(self) -> int | None:
+        return self._queue.due_ms(self.lane.put_times.median_ms)
 
     def _is_flush_due(self) -> bool:
-        due_ms = self._queue.due_ms()
+        due_ms = self._flush_due_ms()
         return due_ms is not None and (self._closing or due_ms <= self._now_ms())
 
     def _is_probe_due(self) -> bool:
@@ -304,7 +296,7 @@ class LaneWriter:
                 return True
             if self._closing:
                 return False
-            due_ms = self._queue.due_ms()
+            due_ms = self._flush_due_ms()
             times = [] if due_ms is None else [due_ms]
             if self._watches:
                 times.append(self._looked_ms + self._probe_ms)
@@ -333,6 +325,10 @@ class LaneWriter:
             _answer(asked)
         if self._seq() != before:
             self._wake()
+        fold = self.lane.fold
+        is_quiet = fold is not None and fold.seq == before and fold.leader == self.lane.writer
+        longer_ms = min(2 * self._probe_ms, self._probe_ms_max)
+        self._probe_ms = max(longer_ms, self._probe_ms_min) if is_quiet else self._probe_ms_min
 
     def _seq(self) -> int:
         fold = self.lane.fold
@@ -345,14 +341,15 @@ class LaneWriter:
             async with self._room:
                 self._room.notify_all()  # They look when this has taken what it takes.
         now_ms = self._now_ms()
-        fold, is_late = self.lane.fold, partial(_is_late, now_ms=now_ms)
-        waiting, behind = self.missing.sift(self._queue.take(), is_late, fold, now_ms)
+        fold, late = self.lane.fold, partial(is_late, now_ms=now_ms)
+        waiting, behind = self.missing.sift(self._queue.take(), late, fold, now_ms)
         for done, _ in behind:
             self._tasks.call(self._name, done, Unknown())
         if not waiting:
             return  # All of it was late, and is gone.
         before = self._seq()
         requests = [request for request, _ in waiting]
+        self._queue.flush_begins(now_ms, len(requests))
         try:
             ended = await run_async(flush(self.lane, requests), self._perform)
         except BaseException as error:
@@ -361,6 +358,7 @@ class LaneWriter:
             self._refuse(lost, [waiter for _, waiter in waiting])
             raise
         self._looked_ms = self._now_ms()
+        self._queue.flush_ends(self._looked_ms)
         self.health.flushed(ended.error)
         if ended.error is not None:
             self._on_error(ended.error)
@@ -377,7 +375,7 @@ class LaneWriter:
             ours = {request.topic_partition for request in requests if type(request) is Append}
             self._wake(ours if self._seq() == before + 1 else None)
 
-    def _refuse(self, error: LakelogError, taken: Iterable[_Waiter] = ()) -> None:
+    def _refuse(self, error: LakelogError, taken: Iterable[LaneWaiter] = ()) -> None:
         """Answer all requests and looks that wait with an error."""
         told = [*taken, *self._queue.clear()]
         self.unstored += len(told)
@@ -405,15 +403,3 @@ def _answer(waiting: Iterable[asyncio.Future[None]], error: LakelogError | None 
             answer.set_exception(error)
         elif not answer.done():
             answer.set_result(None)
-
-
-def _is_late(waiter: _Waiter, now_ms: int) -> bool:
-    """Say whether the client of a request has been answered already."""
-    owner = waiter[1]
-    return owner is not None and owner.expire(now_ms)
-
-
-def _closing() -> UnavailableError:
-    return UnavailableError(
-        "this broker is stopping and takes no more requests: send them to another broker"
-    )

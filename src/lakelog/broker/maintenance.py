@@ -52,7 +52,13 @@ from lakelog.store import (
     working_async,
 )
 
-__all__ = ["MaintenancePass", "MaintenanceProcess", "MaintenanceSettings", "work"]
+__all__ = [
+    "MaintenancePass",
+    "MaintenanceProcess",
+    "MaintenanceSettings",
+    "maintain_led",
+    "work",
+]
 
 REPORT_BYTES_MAX = 1 << 20
 LANES_BYTES_MAX = 1 << 16
@@ -62,6 +68,10 @@ FAILURE_CHARS_MAX = 256
 DELAY_S_MIN = 1.0
 DELAY_S_MAX = 60.0
 KILL_S_MAX = 1.0
+PASS_BYTES = 1 << 30
+"""What is enough to be sealed soon."""
+BEHIND_S = 1.0
+"""Until the next pass, if this one did not reach the end of a lane."""
 EXIT_MEMORY = 12
 """How it ends when the cap is reached."""
 
@@ -73,14 +83,33 @@ class MaintenanceSettings:
     every_s: float = 60.0
     """From one pass to the next, about: a quarter more or less, so that brokers spread out."""
 
+    every_s_max: float | None = None
+    """So much later, if there is less than ``PASS_BYTES`` to seal: where requests cost something. A
+    pass asks for a few things in every partition, and seals what there is. None: never later."""
+
     memory_bytes: int = 1 << 30
     """What a pass may allocate. A pass that needs more is ended, and told."""
 
     nice: int = 10
 
     def __post_init__(self) -> None:
-        if self.every_s <= 0 or self.memory_bytes < 512 << 20 or not 0 <= self.nice <= 19:
+        later_s = self.every_s if self.every_s_max is None else self.every_s_max
+        if (
+            not 0 < self.every_s <= later_s
+            or self.memory_bytes < 512 << 20
+            or not 0 <= self.nice <= 19
+        ):
             raise InvalidInputError(f"{self}: use a time above 0, 512 MiB or more, nice 0 to 19")
+
+    def next_s(self, last_s: float, sealed_bytes: int, *, is_behind: bool = False) -> float:
+        """Return how long to wait for the next pass, after one that has sealed so much of what came
+        in the time before it: as long as it takes until there is enough to seal. One that left
+        bundles behind is followed at once.
+        """
+        if is_behind:
+            return min(self.every_s, BEHIND_S)
+        enough_s = last_s * PASS_BYTES / max(sealed_bytes, 1)
+        return max(self.every_s, min(enough_s, self.every_s_max or self.every_s))
 
     @property
     def seal(self) -> SealSettings:
@@ -285,7 +314,8 @@ async def _maintain_forever(
     store, lanes = spec.open(), dict[int, Lane]()
     uniform = secrets.SystemRandom().uniform
     _limit_memory(settings.memory_bytes)
-    await asyncio.sleep(uniform(0, settings.every_s))
+    pause_s = settings.every_s
+    await asyncio.sleep(uniform(0, pause_s))
     while True:
         meter, begun_s = Meter(), monotonic()
         perform = working_async(retrying_async(metered_async(store.perform_async, meter)))
@@ -295,15 +325,17 @@ async def _maintain_forever(
             rules = (await run_async(open_namespace(), perform)).rules
             if len(lanes) < rules.lanes:  # Some were added, and may be led here already.
                 lanes = new_lanes(rules, *THIS_HOST, StoreTime())
-            done = await run_async(_unless_claimed(lanes, settings.seal, mine), perform)
+            done = await run_async(maintain_led(lanes, settings.seal, mine), perform)
         except LakelogError as error:
             done = MaintenanceReport(failures={"pass": error})
         report = _report(done, meter.usage, monotonic() - begun_s)
         pipe.send_bytes(json.dumps(asdict(report)).encode())
-        await asyncio.sleep(settings.every_s * uniform(0.75, 1.25))
+        sealed = done.sealed.size_bytes
+        pause_s = settings.next_s(pause_s, sealed, is_behind=done.is_behind)
+        await asyncio.sleep(pause_s * uniform(0.75, 1.25))
 
 
-def _unless_claimed(
+def maintain_led(
     lanes: dict[int, Lane], settings: SealSettings, led: list[int]
 ) -> Work[MaintenanceReport]:
     """Maintain the lanes that are led here, unless a pipeline on a cluster does."""

@@ -37,6 +37,7 @@ from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.limits import Limits
 from lakelog.broker.listeners import bind_listeners
 from lakelog.broker.metrics.counters import Metrics
+from lakelog.broker.metrics.from_threads import CountsFromThreads
 from lakelog.broker.metrics.lags import Lags
 from lakelog.broker.mirror import MIRROR_S
 from lakelog.broker.namespace_watch import NamespaceWatch
@@ -59,6 +60,7 @@ from lakelog.store import (
     DividedStore,
     Store,
     Work,
+    metered,
     metered_store,
     retrying,
     retrying_async,
@@ -280,8 +282,10 @@ async def run_broker(
     refusals = Refusals(metrics)
     writer_id = ids()
 
+    counted = metered(store.perform, CountsFromThreads(metrics, loop))
+
     async def run_in_thread(flow: Work[None]) -> None:
-        await asyncio.to_thread(run, flow, working(retrying(store.perform)))
+        await asyncio.to_thread(run, flow, working(retrying(counted)))
 
     bundle_build_lock = asyncio.Lock()
 
@@ -291,6 +295,7 @@ async def run_broker(
             perform,
             settings.flush,
             probe_ms=settings.probe_ms,
+            probe_ms_max=settings.probe_ms_max,
             on_error=on_error,
             stored=recent.add,
             flushed=metrics.flush,
@@ -374,11 +379,7 @@ async def run_broker(
         connection_limiter=ConnectionLimiter(limits, open_files_max(), metrics, log, loop.time()),
         log=log,
     )
-
-    def on_hint() -> None:
-        tasks.once("hint", catalog.watch())
-
-    cluster.on_hint = on_hint
+    cluster.on_hint = lambda: tasks.once("hint", catalog.watch())
     # Nothing is taken from another broker until nothing can keep this one from serving.
     servers = await bind_listeners(
         settings.listeners, partial(Connection, broker), broker.ports, advertised

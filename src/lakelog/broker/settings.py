@@ -8,7 +8,7 @@ from lakelog.errors import InvalidInputError
 from lakelog.groups import GroupRules
 from lakelog.journal import SKEW_MS_MAX, SKEW_MS_MIN, FlushSettings
 
-__all__ = ["BrokerSettings", "CoordinatorSettings", "Listener"]
+__all__ = ["HEARTBEAT_MS", "BrokerSettings", "CoordinatorSettings", "Listener"]
 
 HEARTBEAT_MS_MIN, HEARTBEAT_MS_MAX = 100, 60_000
 HEARTBEAT_MS, ETCD_HEARTBEAT_MS = 3_000, 500
@@ -88,6 +88,9 @@ class BrokerSettings:
     """How often topics that others made or deleted are looked for."""
     probe_ms: int = 1_000
     """How often an idle lane is looked at while a fetch waits for it."""
+    probe_ms_max: int = 1_000
+    """And how seldom, at last, if it is this broker that writes to it: only a bulk write could have
+    gone unnoticed."""
 
     clock_skew_ms_max: int = SKEW_MS_MAX
     """How far this machine's clock may be from the store's; beyond it nothing is appended. Raise it

@@ -69,7 +69,9 @@ class Supervisor:
         task.add_done_callback(lambda one: self._ended(name, one))
         return task
 
-    def call(self, name: str, function: Callable[P, None], *args: P.args, **more: P.kwargs) -> None:
+    def call(
+        self, name: str, function: Callable[P, object], *args: P.args, **more: P.kwargs
+    ) -> None:
         """Call a function that may raise: that is counted and logged, and no more."""
         try:
             function(*args, **more)

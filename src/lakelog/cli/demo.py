@@ -70,14 +70,12 @@ def _run(folder: Path, port: int) -> None:
     from lakelog.broker import BrokerSettings, CoordinatorSettings, Listener
     from lakelog.cli.logs import make_log
     from lakelog.cli.running import Plan, open_log, run_plan
-    from lakelog.journal import FlushSettings
     from lakelog.store import StoreSpec
 
     plan = Plan(
         spec=StoreSpec(f"file://{folder}"),
         settings=BrokerSettings(
             listeners=(Listener(port=port),),
-            flush=FlushSettings(interval_ms=1),
             groups=CoordinatorSettings(commit_interval_ms=1),
         ),
         http=("127.0.0.1", 0),

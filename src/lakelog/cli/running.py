@@ -198,7 +198,7 @@ async def _run_once(
     stop: asyncio.Event,
 ) -> Plan | None:
     """Run a broker; return what to run next, if it ended because groups were moved."""
-    metrics = Metrics()
+    metrics = Metrics(prices=plan.spec.prices)
     tasks = Supervisor(log, metrics)
     running: list[Broker] = []
     maintaining: list[MaintenanceProcess] = []

@@ -77,9 +77,16 @@ class _Address(click.ParamType[tuple[str, int]]):
     help="Where the broker stands, a zone for example; clients are told.",
 )
 @click.option(
+    "--flush-policy",
+    type=click.Choice(["latency", "balanced", "cost"]),
+    help="What to spend on writing records soon.  [default: latency where requests are free, else"
+    " balanced]",
+)
+@click.option(
     "--flush-interval-ms",
     type=click.IntRange(0),
-    help="How long records wait to be written together.  [default: 250; 1 on a folder]",
+    help="The longest that records wait to be written together.  [default: 250; 5000 by cost, at"
+    " S3's prices]",
 )
 @click.option(
     "--memory-bytes",
@@ -106,7 +113,8 @@ class _Address(click.ParamType[tuple[str, int]]):
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long after one maintenance pass the next one begins.",
+    help="How long after one maintenance pass the next one begins; if it is not given, up to ten"
+    " minutes where requests cost something and there is less than a gigabyte to seal.",
 )
 @click.option(
     "--auto-create-topics/--no-auto-create-topics",
@@ -257,6 +265,7 @@ def _plan(
     listen: tuple[str, int],
     advertise: tuple[str, int] | None,
     http: tuple[str, int] | None,
+    flush_policy: str | None,
     flush_interval_ms: int | None,
     keep: bool,
     keep_every: float,
@@ -270,7 +279,12 @@ def _plan(
     """
     from dataclasses import replace
 
-    from lakelog.broker import Listener, MaintenanceSettings
+    from lakelog.broker import (
+        Listener,
+        MaintenanceSettings,
+        maintain_by_prices,
+        spend_by_prices,
+    )
     from lakelog.cli.running import Plan, is_here
 
     spec, settings = spec_of(url, store_options), kafka.settings
@@ -282,10 +296,8 @@ def _plan(
         limits=replace(settings.limits, **{name: chosen[name] for name in sized}),
         groups=replace(settings.groups, commit_interval_ms=0) if is_here(url) else settings.groups,
     )
-    if flush_interval_ms is None and is_here(url):
-        flush_interval_ms = 1
-    if flush_interval_ms is not None:
-        settings = replace(settings, flush=replace(settings.flush, interval_ms=flush_interval_ms))
+    flush = _flush(settings.flush, flush_policy, flush_interval_ms)
+    settings = spend_by_prices(replace(settings, flush=flush), spec.prices)
     has_listeners = any(line.name == "listeners" for line in kafka.lines)
     if "listen" in chosen or "advertise" in chosen or not has_listeners:
         host, port = advertise or ("", 0)
@@ -294,14 +306,29 @@ def _plan(
         )
         settings = replace(settings, listeners=(listener,))
     _check_listeners(settings.listeners, http, insecure=insecure)
+    is_said = "keep_every" in chosen or kafka.keep_every_ms is not None
     if "keep_every" not in chosen and kafka.keep_every_ms is not None:
         keep_every = kafka.keep_every_ms / 1000
+    maintenance = MaintenanceSettings(every_s=keep_every)
+    if not is_said:
+        maintenance = maintain_by_prices(maintenance, spec.prices)
     return Plan(
         spec=spec,
         settings=settings,
         http=http,
-        keep=MaintenanceSettings(every_s=keep_every) if keep and url != "memory:" else None,
+        keep=maintenance if keep and url != "memory:" else None,
     )
+
+
+def _flush(flush: Any, policy: str | None, interval_ms: int | None) -> Any:
+    """Return when to flush, with what the options say."""
+    from dataclasses import replace
+
+    from lakelog.journal import FlushPolicy
+
+    chosen = flush.policy if policy is None else FlushPolicy(policy)
+    bound_ms = flush.interval_ms if interval_ms is None else interval_ms
+    return replace(flush, policy=chosen, interval_ms=bound_ms)
 
 
 def _check_listeners(listeners: Any, http: tuple[str, int] | None, *, insecure: bool) -> None:

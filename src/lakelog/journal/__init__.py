@@ -10,6 +10,7 @@ walk         reading bundles; learning where a lane ends
 locate       where an offset is
 append       W2 to W4: the one place where the journal grows
 flush        which requests go into the next bundle, and an answer for each
+pace         when that is: what a put takes, and what it costs
 missing      batches that were let go, and what stands behind them
 timekeeping  what time it is, by the store's clock
 checkpoints  written off the path of acknowledgements
@@ -17,7 +18,7 @@ checkpoints  written off the path of acknowledgements
 
 from lakelog.journal.append import append
 from lakelog.journal.checkpoints import store_checkpoint, write_checkpoint
-from lakelog.journal.flush import Flushed, FlushSettings, Queue, flush
+from lakelog.journal.flush import Flushed, Queue, flush
 from lakelog.journal.fold import Fold, ProducerState, TopicIdPartition, judge
 from lakelog.journal.head import HEAD_BYTES_MAX, Head, decode_head, encode_head
 from lakelog.journal.lane import (
@@ -33,6 +34,7 @@ from lakelog.journal.lane import (
 )
 from lakelog.journal.locate import LocatedSlice, batches_of, locate_run, slices_of
 from lakelog.journal.missing import MISSING_MAX, Missing
+from lakelog.journal.pace import FlushPolicy, FlushSettings, PutTimes
 from lakelog.journal.requests import (
     Append,
     Begin,
@@ -81,6 +83,7 @@ __all__ = [
     "CommitWrite",
     "DeleteTopic",
     "Due",
+    "FlushPolicy",
     "FlushSettings",
     "Flushed",
     "Fold",
@@ -92,6 +95,7 @@ __all__ = [
     "Missing",
     "Outcome",
     "ProducerState",
+    "PutTimes",
     "Queue",
     "Refusal",
     "Refused",

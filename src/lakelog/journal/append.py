@@ -149,9 +149,13 @@ def _ended(fate: _Fate, some: _Numbered, made: Draft) -> dict[int, Outcome]:
 
 def _kept_time(lane: Lane, made: Draft) -> Work[_Fate]:
     """Store a draft, and let the lane say since when it is being stored."""
-    lane.putting_since_ms = lane.clock.boot_ms()
+    lane.putting_since_ms = since_ms = lane.clock.boot_ms()
     try:
-        return (yield from (_confirm_refusals(lane, made) if made.is_empty else _store(lane, made)))
+        if made.is_empty:
+            return (yield from _confirm_refusals(lane, made))
+        fate = yield from _store(lane, made)
+        lane.put_times.note(lane.clock.boot_ms() - since_ms)
+        return fate
     finally:
         lane.putting_since_ms = None
 

@@ -1,8 +1,7 @@
-"""Flushing: which requests go into the next bundle, when, and an answer for each of them.
+"""Flushing: which requests go into the next bundle, and an answer for each of them.
 
-A lane has one put in flight. While it is, requests queue up; the next flush begins when there is
-none in flight, and either enough bytes are waiting or the oldest request has waited long enough.
-Bundles are capped, and so is the queue: what does not fit is refused before it costs
+A lane has one put in flight. While it is, requests queue up; ``pace`` says when the next flush
+begins. Bundles are capped, and so is the queue: what does not fit is refused before it costs
 memory, and the client comes again later. Clients have equal parts of each bundle, as far as they
 want them.
 """
@@ -14,52 +13,18 @@ from heapq import heappop, heapreplace
 from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
 
-from lakelog.errors import InvalidInputError, LakelogError
-from lakelog.formats.lanes import DIRECTORY_BYTES_MAX, PAYLOAD_BYTES_MAX, directory_bytes
+from lakelog.errors import LakelogError
+from lakelog.formats.lanes import DIRECTORY_BYTES_MAX, directory_bytes
 from lakelog.journal.append import append
 from lakelog.journal.lane import Lane
+from lakelog.journal.pace import FlushSettings, Pace
 from lakelog.journal.requests import Append, Outcome, Request, Unknown, request_bytes
 from lakelog.store import Work
 
-__all__ = ["FlushSettings", "Flushed", "Queue", "flush"]
+__all__ = ["Flushed", "Queue", "flush"]
 
 W = TypeVar("W")
 """Who waits for a request: only the caller knows."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlushSettings:
-    """When what is queued becomes a bundle."""
-
-    interval_ms: int = 250
-    """The longest that a request waits for company; on average half of it. 1 on local files, where
-    a put is cheap. Flushes begin at multiples of it, by the clock, so that all lanes flush at the
-    same time: answers on a connection keep their order, and wait for the slowest lane."""
-
-    size_bytes_goal: int = 8 << 20
-    """So much is not kept waiting. Larger bundles cost fewer requests."""
-
-    size_bytes_max: int = 16 << 20
-    """No bundle has a larger payload, unless a single request is. Readers take up to 192 MiB."""
-
-    requests_max: int = 200
-    """Nor more requests: making a bundle takes the processor for as long as there are requests in
-    it, and nothing else runs meanwhile."""
-
-    queue_bytes_max: int = 64 << 20
-    """What waits in memory. Raise it for many producers on a slow store."""
-
-    def __post_init__(self) -> None:
-        sizes = (1, self.size_bytes_goal, self.size_bytes_max, self.queue_bytes_max)
-        if sorted(sizes) != list(sizes) or self.interval_ms < 0 or self.requests_max < 1:
-            raise InvalidInputError(
-                f"{self}: use goal <= max <= queue, an interval from 0, requests from 1"
-            )
-        if self.size_bytes_max > PAYLOAD_BYTES_MAX:
-            raise InvalidInputError(
-                f"{self}: readers take bundles of up to {PAYLOAD_BYTES_MAX} bytes: size_bytes_max "
-                "is at most that"
-            )
 
 
 class _Entry(NamedTuple, Generic[W]):
@@ -86,6 +51,9 @@ class Queue(Generic[W]):
         self._since_ms = 0
         """When the oldest came."""
         self.size_bytes = 0
+        self._pace = Pace(settings)
+        self._is_full = False
+        """Whether the last that was taken did not wait, or left something behind."""
 
     def __len__(self) -> int:
         return self._count
@@ -130,20 +98,30 @@ class Queue(Generic[W]):
         """Let nobody wait, and return who did."""
         return [waiter for _, waiter in self.drop(lambda _: True)]
 
-    def due_ms(self) -> int | None:
-        """Return when the next flush should begin, by the clock of ``push``; None: no need."""
+    def due_ms(self, put_ms: int = 0) -> int | None:
+        """Return when the next flush should begin, by the clock of ``push``, where a put takes so
+        long; None: no need.
+        """
         if not self._count:
             return None
-        since = self._since_ms
+        return self._since_ms if self._has_enough() else self._pace.due_ms(self._since_ms, put_ms)
+
+    def _has_enough(self) -> bool:
         full = self._count >= self._settings.requests_max
-        if full or self.size_bytes >= self._settings.size_bytes_goal:
-            return since
-        interval_ms = self._settings.interval_ms
-        return since + interval_ms - since % interval_ms if interval_ms else since
+        return full or self.size_bytes >= self._settings.size_bytes_goal
+
+    def flush_begins(self, now_ms: int, requests: int) -> None:
+        """Take note that so many of what was taken last are put now."""
+        self._pace.begins(now_ms, requests, is_full=self._is_full)
+
+    def flush_ends(self, now_ms: int) -> None:
+        """Take note that they are stored, or not."""
+        self._pace.ends(now_ms)
 
     def take(self) -> list[tuple[Request, W]]:
         """Return what goes into the next bundle, and who waits for it."""
         taken: list[tuple[Request, W]] = []
+        self._is_full = self._has_enough()
         size = rows_size = 0
         most = self._settings.requests_max
         # What each has had of this bundle, and since when it has waited for its turn: a heap.
@@ -176,6 +154,7 @@ class Queue(Generic[W]):
                 self._lines[client] = line  # Behind those who got nothing.
         self._count -= len(taken)
         self.size_bytes -= size
+        self._is_full |= bool(self._count)
         self._find_oldest()
         return taken
 

@@ -28,6 +28,7 @@ from lakelog.errors import NotFoundError
 from lakelog.formats.lanes import PAYLOAD_BYTES_MAX, Bundle, Checkpoint
 from lakelog.journal.fold import Fold
 from lakelog.journal.head import HEAD_BYTES_MAX, Head, decode_head
+from lakelog.journal.pace import PutTimes
 from lakelog.journal.timekeeping import StoreTime
 from lakelog.model import Rules
 from lakelog.names import head_key
@@ -117,6 +118,8 @@ class Lane:
     """Of the next bundle: less than a bundle may have, when the store did not take so much."""
     putting_since_ms: int | None = None
     """Since when, by the clock that counts suspension, a bundle is put without an answer."""
+    put_times: PutTimes = field(default_factory=PutTimes)
+    """How long its bundles took to be stored, here."""
     moves: int = 0
     """How often a reader found gone what it had located: its look at the lane was out of date."""
     slice_index: Checkpoint | None = None

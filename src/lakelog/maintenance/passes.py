@@ -76,6 +76,8 @@ class MaintenanceReport:
     sealed: Sealed = field(default_factory=Sealed)
     trimmed: int = 0
     """Bundles that a floor has passed."""
+    is_behind: bool = False
+    """Whether a lane had more bundles than one pass takes."""
     reaped: int = 0
     """Objects of lanes that were deleted."""
     swept: int = 0
@@ -211,6 +213,7 @@ def _end_lane(
 ) -> Work[None]:
     trimmed, reaped = yield from end_lane(lane, backlog, catalog, now_ms=now_ms, idle=idle)
     report.trimmed += trimmed
+    report.is_behind |= backlog is not None and not backlog.complete
     report.reaped += reaped
 
 

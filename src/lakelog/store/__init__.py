@@ -10,7 +10,7 @@ memory, local, remote, etcd
 divided     a store of which etcd keeps the cells of members and groups
 opening     from an address to a store; environment: what variables say of it
 retry, meter
-            functions around ``perform``
+            functions around ``perform``; prices: what requests cost
 pieces      which bytes a read is about
 puts        objects that are put under a name of one's own, again and not for ever
 cells       objects that are changed by compare-and-swap
@@ -94,6 +94,7 @@ from lakelog.store.operations import (
     Write,
     join_body,
 )
+from lakelog.store.prices import FREE, PRICES, S3_PRICES, Prices, parse_prices, prices_of
 from lakelog.store.probe import (
     Finding,
     admit,
@@ -112,13 +113,16 @@ __all__ = [
     "CELL_BYTES_MAX",
     "ETCD_BYTES_MAX",
     "ETCD_CHANGES_MAX",
+    "FREE",
     "GET_BYTES_MAX",
     "KEY_BYTES_MAX",
     "LIST_LIMIT_MAX",
     "METADATA",
     "OPERATION_KINDS",
+    "PRICES",
     "PROBE_AT_START",
     "PROBE_THOROUGH",
+    "S3_PRICES",
     "SEGMENT_BYTES_MAX",
     "SOON",
     "WORK",
@@ -150,6 +154,7 @@ __all__ = [
     "Page",
     "Perform",
     "PerformAsync",
+    "Prices",
     "ProbeSize",
     "Put",
     "PutIfAbsent",
@@ -194,6 +199,8 @@ __all__ = [
     "metered_async",
     "metered_store",
     "open_store",
+    "parse_prices",
+    "prices_of",
     "probe_store",
     "put_advisory",
     "put_answered",

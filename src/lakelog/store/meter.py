@@ -3,8 +3,7 @@
 Put the meter inside the retries, ``retrying(metered(store.perform, meter))``: a repeated request
 is paid for as well.
 
-The prices are those of S3 Standard in us-east-1 (2025), per request. Storage and traffic are not
-in them; within a region traffic to S3 is free. It is an estimate: S3 does not charge for a 5xx.
+What it costs is an estimate: S3 does not charge for a 5xx.
 """
 
 import threading
@@ -28,10 +27,10 @@ from lakelog.store.operations import (
     PutIfMatch,
     PutTogether,
 )
+from lakelog.store.prices import S3_PRICES, Prices
 
 __all__ = [
     "OPERATION_KINDS",
-    "PRICES_NANO_USD",
     "Meter",
     "OperationObserver",
     "Usage",
@@ -52,15 +51,6 @@ OPERATION_KINDS: Mapping[type[Op], str] = {
 }
 """What each operation is called where operations are counted and priced."""
 
-PRICES_NANO_USD: Mapping[str, int] = {
-    "list": 5_000,
-    "head": 400,
-    "get": 400,
-    "put": 5_000,
-    "delete": 0,
-}
-"""Billionths of a dollar for one request."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
@@ -75,8 +65,12 @@ class Usage:
 
     @property
     def price_usd(self) -> float:
+        """About what these requests cost, by S3's prices."""
+        return self.cost_usd(S3_PRICES)
+
+    def cost_usd(self, prices: Prices) -> float:
         """About what these requests cost."""
-        return sum(PRICES_NANO_USD[kind] * n for kind, n in self.requests.items()) / 1e9
+        return sum(prices[kind] * n for kind, n in self.requests.items()) / 1e9
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(

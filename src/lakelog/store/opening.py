@@ -11,6 +11,8 @@ mount (see ``mounts``). Those of remote stores are obstore's: ``endpoint``, ``re
 where the clouds' own tools look: variables of the environment (``environment``), then the
 instance's own identity.
 
+``prices`` says what requests cost (``prices``), for any store.
+
 Options that begin with ``metadata`` are of etcd, if that keeps the cells of members and groups:
 ``metadata=etcd://host:2379,host:2379/folder``, ``metadata_user``, ``metadata_password``,
 ``metadata_ca``, ``metadata_cert``, ``metadata_key``.
@@ -31,6 +33,7 @@ from lakelog.store.etcd import EtcdStore
 from lakelog.store.local import LocalStore
 from lakelog.store.memory import MemoryStore
 from lakelog.store.operations import Op
+from lakelog.store.prices import PRICES, Prices, parse_prices, prices_of
 from lakelog.store.remote import SCHEMES, RemoteStore
 
 __all__ = ["METADATA", "ONE_MACHINE", "Store", "StoreSpec", "divide_options", "open_store"]
@@ -75,6 +78,15 @@ class StoreSpec:
         """Return the store, which connects when it is first used."""
         return open_store(self.url, self.options)
 
+    @property
+    def prices(self) -> Prices:
+        """What requests to it cost.
+
+        Raises:
+            InvalidInputError: the option that says so is wrong.
+        """
+        return prices_of(self.url, self.options)
+
 
 def _is_remote(url: str) -> bool:
     scheme, _, rest = url.partition(":")
@@ -88,6 +100,8 @@ def open_store(url: str, options: Mapping[str, str] | None = None) -> Store:
         InvalidInputError: the address or an option is wrong.
     """
     options, cells = divide_options(options or {})
+    if PRICES in options:
+        parse_prices(options.pop(PRICES))  # It is not for the store to know.
     if cells:
         return DividedStore(open_store(url, options), _open_cells(cells))
     if _is_remote(url):

@@ -19,6 +19,7 @@ from tests.parts.prometheus import Prometheus, running_prometheus
 WIDTH, HEIGHT, ACROSS = 300, 150, 4
 COLOURS = ("#3274d9", "#e0752d", "#56a64b", "#a352cc", "#c4162a", "#8f8f8f")
 LINES_MAX = len(COLOURS)
+PRICES = {"prices": "s3"}
 
 
 class Line(NamedTuple):
@@ -121,7 +122,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=120)
     given = parser.parse_args()
     with (
-        running_lakelog(arguments=("--keep-every", "5", "--init")) as broker,
+        running_lakelog(options=PRICES, arguments=("--keep-every", "5", "--init")) as broker,
         running_prometheus(broker.http) as prometheus,
         traffic(broker.bootstrap),
     ):

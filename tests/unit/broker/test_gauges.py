@@ -24,8 +24,9 @@ from lakelog.host import new_id
 from lakelog.journal import Touch, append, new_append
 from lakelog.model import Rules
 from lakelog.names import BROKERS_PREFIX, member_key
-from lakelog.store import MemoryStore, put_if_absent, run, working
+from lakelog.store import S3_PRICES, MemoryStore, put_if_absent, run, working
 from lakelog.testing import make_batch
+from tests.patience import until
 from tests.unit.broker.site import Client, Site, batch, broker, connect, story, virtual_story
 from tests.unit.broker.test_offsets_topic import commit
 from tests.unit.broker.test_partitions import seal
@@ -146,6 +147,7 @@ async def live(site: Site, running: Broker, client: Client) -> None:
 async def test_every_metric_moves_when_it_should() -> None:
     site = Site()
     async with broker(site) as running:
+        running.services.metrics.prices = S3_PRICES
         register_gauges(running.services.metrics, running.services)
         before = await scrape(running)
         for name in ("t", "u", "v"):
@@ -167,8 +169,8 @@ async def test_every_metric_moves_when_it_should() -> None:
     assert STILL.keys() <= set(after) | LABELLED
 
 
-AGES = {"lakelog_view_age_seconds", "lakelog_beat_age_seconds"}
-"""They move by themselves."""
+AGES = {"lakelog_view_age_seconds", "lakelog_beat_age_seconds", "lakelog_lane_put_seconds"}
+"""They move by themselves, or as the machine has time: test_lane_writer.py has the last one."""
 
 LABELLED = {
     "lakelog_task_deaths_total",
@@ -176,6 +178,19 @@ LABELLED = {
     "lakelog_group_refusals_total",
 }
 """They have no row until something happens."""
+
+
+@story
+async def test_checkpoints_are_counted_although_threads_write_them() -> None:
+    site = Site(checkpoint_every=4)
+    site.create("t")
+    async with broker(site) as running:
+        client = await connect(running)
+        for _ in range(4):
+            await client.produce("t", 0, batch(b"x"))
+        purposes = running.services.metrics.purposes
+        await until(lambda: purposes["checkpoints", "put"] == 2)
+        await client.close()
 
 
 # ---------------------------------------------------------------------------- of a cluster
@@ -302,3 +317,17 @@ async def test_a_group_that_is_coordinated_here_lags_behind_what_is_led_elsewher
             assert (lag.group, lag.records) == (group, written)
         assert list(two.services.lags.rows()) == []
         await client.close()
+
+
+@virtual_story
+async def test_heads_are_looked_at_by_the_leader_of_a_lane_and_by_nobody_else() -> None:
+    site = Site(lanes=4)
+    async with broker(site, node_id=1) as one, broker(site, node_id=2) as two:
+        await pass_time(60)
+        brokers = (one, two)
+        led = [len(running.services.cluster.led()) for running in brokers]
+        assert sum(led) == 4
+        before = [running.services.metrics.purposes["heads", "get"] for running in brokers]
+        await pass_time(300)
+        after = [running.services.metrics.purposes["heads", "get"] for running in brokers]
+    assert [now - then for now, then in zip(after, before, strict=True)] == [10 * n for n in led]

@@ -1,23 +1,35 @@
 """The driver of a lane: everybody gets an answer, memory is bounded, and closing loses nothing."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
 from lakelog.broker import LaneWriter, Supervisor
+from lakelog.broker.watches import Watch
 from lakelog.catalog import make_namespace
 from lakelog.errors import InvalidInputError, LakelogError, UnavailableError
 from lakelog.host import SystemClock, new_id
-from lakelog.journal import Append, FlushSettings, Lane, Stored, Unknown, new_append
+from lakelog.journal import (
+    Append,
+    FlushSettings,
+    Lane,
+    PutTimes,
+    Stored,
+    Unknown,
+    append,
+    new_append,
+)
 from lakelog.model import Rules
 from lakelog.names import bundle_key
 from lakelog.store import Get, GetSuffix, MemoryStore, Op, PutIfAbsent, run, working
 from lakelog.testing import make_batch
 from tests.patience import until
-from tests.virtual_time import pass_time, run_virtually
+from tests.virtual_time import VirtualClock, pass_time, run_virtually
 
 TOPIC = b"a topic of tests"
 RULES = Rules(lanes=1, checkpoint_every=4)
@@ -39,8 +51,7 @@ def test_requests_that_come_together_are_one_bundle() -> None:
     store = MemoryStore()
 
     async def story() -> list[Any]:
-        settings = FlushSettings(interval_ms=20)
-        async with LaneWriter(lane_in(store), store.perform_async, settings) as writer:
+        async with LaneWriter(lane_in(store), store.perform_async) as writer:
             return await asyncio.gather(*(writer.append(request(n, n % 7)) for n in range(50)))
 
     outcomes = run_virtually(story())
@@ -48,11 +59,40 @@ def test_requests_that_come_together_are_one_bundle() -> None:
     assert {outcome.seq for outcome in outcomes} == {0}
 
 
+def test_a_lane_flushes_as_often_as_it_may_and_knows_how_long_a_put_takes() -> None:
+    """By S3's prices, and a store that takes 40 ms: sixty batches, one every 50 ms."""
+    store = MemoryStore()
+    lane = replace(lane_in(store), clock=VirtualClock())
+
+    async def perform(op: Op) -> Any:
+        if isinstance(op, PutIfAbsent):
+            await pass_time(0.04)
+        return await store.perform_async(op)
+
+    async def story() -> list[Any]:
+        settings = FlushSettings(put_nano_usd=5_000)
+        async with LaneWriter(lane, perform, settings) as writer:
+            waiting = []
+            for number in range(60):
+                waiting.append(asyncio.create_task(writer.append(request(number))))
+                await pass_time(0.05)
+            return await asyncio.gather(*waiting)
+
+    bundles = [outcome.seq for outcome in run_virtually(story())]
+    assert lane.put_times.median_ms == 40
+    alone = [seq for seq in set(bundles) if bundles.count(seq) == 1]
+    assert len(alone) >= 8, "it had saved as many"
+    assert bundles.count(bundles[-10]) == 5, "then it puts four times a second"
+
+
 def test_enough_bytes_do_not_wait_for_the_interval() -> None:
     store = MemoryStore()
     one = len(request(0).body)
     settings = FlushSettings(
-        interval_ms=60_000, size_bytes_goal=4 * one, size_bytes_max=4 * one, queue_bytes_max=8 * one
+        put_nano_usd=72_000_000,  # Worth an hour.
+        size_bytes_goal=4 * one,
+        size_bytes_max=4 * one,
+        queue_bytes_max=8 * one,
     )
 
     async def story() -> list[Any]:
@@ -90,7 +130,7 @@ def test_closing_flushes_what_was_accepted_and_accepts_no_more() -> None:
     store = MemoryStore()
 
     async def story() -> list[Any]:
-        settings = FlushSettings(interval_ms=60_000)
+        settings = FlushSettings(put_nano_usd=72_000_000)  # Worth an hour.
         writer = LaneWriter(lane_in(store), store.perform_async, settings)
         await writer.__aenter__()
         tasks = [asyncio.create_task(writer.append(request(number))) for number in range(5)]
@@ -150,9 +190,13 @@ def test_a_bug_in_a_flush_leaves_nobody_waiting() -> None:
 def test_a_client_that_gave_up_does_not_keep_the_others_from_their_answers() -> None:
     store = MemoryStore()
 
+    async def perform(op: Op) -> Any:
+        if isinstance(op, PutIfAbsent):
+            await pass_time(0.03)
+        return await store.perform_async(op)
+
     async def story() -> Any:
-        settings = FlushSettings(interval_ms=30)
-        async with LaneWriter(lane_in(store), store.perform_async, settings) as writer:
+        async with LaneWriter(lane_in(store), perform) as writer:
             gone = asyncio.create_task(writer.append(request(1)))
             stays = asyncio.create_task(writer.append(request(2)))
             await pass_time(0.005)
@@ -204,6 +248,43 @@ def test_a_busy_lane_learns_soon_that_its_floor_has_risen() -> None:
     run_virtually(story())
 
 
+@pytest.mark.parametrize(("is_ours", "most"), [(True, 12), (False, 200)])
+def test_a_quiet_lane_is_probed_less_and_less_where_only_this_broker_writes(
+    is_ours: bool, most: int
+) -> None:
+    """Three minutes, in which a fetch waits; then another process stores something after all."""
+    store = MemoryStore()
+    mine = replace(lane_in(store), clock=VirtualClock())
+    other = replace(mine, writer=new_id(), put_times=PutTimes(), counters=Counter())
+    grown: list[float] = []
+    gets: list[Op] = []
+
+    async def perform(op: Op) -> Any:
+        gets.extend([op] if isinstance(op, GetSuffix) else [])
+        return await store.perform_async(op)
+
+    async def story() -> tuple[int, float]:
+        loop = asyncio.get_running_loop()
+        async with LaneWriter(mine, perform, AT_ONCE, probe_ms_max=30_000) as writer:
+            await writer.append(request(0))
+            if not is_ours:
+                run(append(other, [request(1)]), working(store.perform))
+                await writer.refresh()
+            end = writer.end((TOPIC, 0)) or 0
+            writer.watch(Watch((TOPIC, 0), end, lambda: grown.append(loop.time())))
+            gets.clear()
+            await pass_time(180)
+            probes = len(gets)
+            run(append(other, [request(2)]), working(store.perform))
+            stored_s = loop.time()
+            await pass_time(31)
+            return probes, grown[0] - stored_s
+
+    probes, late_s = run_virtually(story())
+    assert most // 3 < probes < most
+    assert late_s <= (30.1 if is_ours else 1.1)
+
+
 class Owner:
     """Owns an answer, and waits for its outcome until some time."""
 
@@ -224,7 +305,7 @@ def test_what_was_accepted_is_flushed_while_closing_though_somebody_else_is_late
 
     async def story() -> None:
         lane = lane_in(store)
-        writer = LaneWriter(lane, store.perform_async, FlushSettings(interval_ms=60_000))
+        writer = LaneWriter(lane, store.perform_async, FlushSettings(put_nano_usd=72_000_000))
         await writer.__aenter__()
         now_ms = lane.clock.boot_ms()
         for number in range(4):
@@ -258,7 +339,7 @@ def test_what_stands_behind_a_late_batch_of_its_producer_is_not_called_out_of_or
 
     async def story() -> None:
         lane = lane_in(store)
-        async with LaneWriter(lane, store.perform_async, FlushSettings(interval_ms=20)) as writer:
+        async with LaneWriter(lane, store.perform_async) as writer:
             await writer.append(batch(0, 7 if is_known else 8))
             now_ms = lane.clock.boot_ms()
             for number, late_ms in ((1, -1), (2, 60_000)):

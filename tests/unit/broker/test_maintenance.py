@@ -157,7 +157,25 @@ def test_what_is_in_memory_nobody_else_can_keep() -> None:
         )
 
 
-@pytest.mark.parametrize("wrong", [{"every_s": 0}, {"memory_bytes": 1}, {"nice": -1}])
+@pytest.mark.parametrize(
+    "wrong", [{"every_s": 0}, {"every_s_max": 59}, {"memory_bytes": 1}, {"nice": -1}]
+)
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(InvalidInputError, match="use"):
         MaintenanceSettings(**wrong)
+
+
+def test_where_requests_cost_something_a_pass_waits_until_there_is_enough_to_seal() -> None:
+    """By bytes as well as by time: a busy log is sealed every minute, a quiet one every ten."""
+    paid, free = MaintenanceSettings(every_s=60, every_s_max=600), MaintenanceSettings(every_s=60)
+    gib = 1 << 30
+    assert [paid.next_s(60, size) for size in (0, 1, gib // 4, gib, 9 * gib)] == [
+        600,
+        600,
+        240,
+        60,
+        60,
+    ]
+    assert paid.next_s(600, 2 * gib) == 300
+    assert {free.next_s(60, size) for size in (0, gib // 4, gib)} == {60}
+    assert {one.next_s(60, 0, is_behind=True) for one in (paid, free)} == {1}, "many small bundles"

@@ -10,7 +10,30 @@ from prometheus_client.parser import text_string_to_metric_families
 from lakelog.broker.metrics.counters import Gauge, Histogram, LogRow, Metrics
 from lakelog.broker.metrics.prometheus import encode, read_gauges
 from lakelog.errors import NotFoundError, UnavailableError
-from lakelog.store import Delete, Get, MemoryStore, Op, PutIfAbsent, Usage, metered_async
+from lakelog.names import (
+    BROKERS_PREFIX,
+    TOPICS_PREFIX,
+    bundle_key,
+    checkpoint_key,
+    group_shard_key,
+    head_key,
+    manifest_key,
+    tail_key,
+    time_key,
+)
+from lakelog.store import (
+    FREE,
+    OPERATION_KINDS,
+    S3_PRICES,
+    Delete,
+    Get,
+    ListPage,
+    MemoryStore,
+    Op,
+    PutIfAbsent,
+    Usage,
+    metered_async,
+)
 from tests.patience import in_time
 
 
@@ -141,7 +164,7 @@ def test_a_gauge_that_fails_is_left_out_and_counted() -> None:
 
 
 def test_requests_to_the_store_are_told_by_outcome_with_their_price() -> None:
-    metrics, store = Metrics(), MemoryStore()
+    metrics, store = Metrics(prices=S3_PRICES), MemoryStore()
 
     async def story() -> None:
         perform = metered_async(store.perform_async, metrics)
@@ -170,9 +193,36 @@ def test_requests_to_the_store_are_told_by_outcome_with_their_price() -> None:
     metrics.usage += Usage(requests={"list": 1})
     samples = told(metrics)
     assert samples["lakelog_store_requests_total", (("op", "put"), ("outcome", "taken"))] == 1
-    assert samples["lakelog_store_cost_usd_total", ()] == pytest.approx(
-        (2 * 5_000 + 3 * 400 + 5_000) / 1e9
-    )
+    cost = "lakelog_store_cost_usd_total"
+    assert samples[cost, (("what", "history"),)] == pytest.approx((2 * 5_000 + 3 * 400) / 1e9)
+    assert samples[cost, (("what", "maintenance"),)] == pytest.approx(5_000 / 1e9)
+    metrics.prices = FREE
+    assert told(metrics)[cost, (("what", "history"),)] == 0
+
+
+def test_requests_to_the_store_are_told_by_what_they_are_for_and_by_lane() -> None:
+    metrics = Metrics(prices=S3_PRICES)
+    for op, what in (
+        (PutIfAbsent(bundle_key(3, 7), b"1"), "bundles"),
+        (Get(head_key(3)), "heads"),
+        (Get(tail_key(12)), "checkpoints"),
+        (PutIfAbsent(checkpoint_key(12, 63), b"1"), "checkpoints"),
+        (ListPage(BROKERS_PREFIX), "members"),
+        (Get(group_shard_key(0)), "groups"),
+        (ListPage(TOPICS_PREFIX), "topics"),
+        (PutIfAbsent(time_key(bytes(16)), b""), "clock"),
+        (Get(manifest_key("orders", 0)), "history"),
+    ):
+        before = metrics.purposes.total()
+        metrics.begin(op)(None)
+        kinds = {kind for purpose, kind in metrics.purposes if purpose == what}
+        assert OPERATION_KINDS[type(op)] in kinds, what
+        assert metrics.purposes.total() == before + 1
+    samples = told(metrics)
+    usd, asked = "lakelog_lane_cost_usd_total", "lakelog_lane_asked_total"
+    assert samples[usd, (("lane", "3"),)] == pytest.approx(5_400 / 1e9)
+    assert samples[asked, (("lane", "12"), ("op", "get"))] == 1
+    assert samples["lakelog_store_asked_total", (("op", "list"), ("what", "members"))] == 1
 
 
 def test_open_metrics_are_told_to_whoever_asks_for_them() -> None:

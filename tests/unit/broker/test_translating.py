@@ -83,6 +83,7 @@ def test_a_secret_is_not_shown() -> None:
         ("num.partitions", "0", "a partition"),
         ("lakelog.address.percent", "101", "use 1 to 100"),
         ("auto.create.topics.enable", "yes", "true or false"),
+        ("lakelog.flush.policy", "quick", "latency, balanced, cost"),
         ("log.retention.hours", "long", "a whole number"),
         ("log.cleanup.policy", "burn", "cleanup.policy"),
     ],
@@ -104,6 +105,8 @@ def test_a_setting_is_told_as_it_was_given(name: str) -> None:
         given = "100"
     if name == "cluster.heartbeat.ms":
         given = "300"
+    if name == "lakelog.flush.policy":
+        given = "cost"
     settings = translate_kafka_config({name: given}, BrokerSettings()).settings
     assert row.get(settings) == given
     assert settings != BrokerSettings()

@@ -28,8 +28,8 @@ STORES = {
     "--against": "--against-store-option",
 }
 """What names a store, and what its options are called then."""
-FILES = {"demo", "dump", "inspect", "warm"}
-"""Commands that work on files of this machine alone."""
+FILES = {"demo", "dump", "inspect", "plan", "warm"}
+"""Commands that work on files of this machine, or on nothing but what they are told."""
 
 
 def commands(

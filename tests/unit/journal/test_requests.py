@@ -3,13 +3,25 @@
 import struct
 import sys
 from collections import Counter
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from crc32c import crc32c
 
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats.lanes import PAYLOAD_BYTES_MAX
-from lakelog.journal import Append, FlushSettings, Queue, Request, Touch, new_append, new_run
+from lakelog.journal import (
+    Append,
+    FlushPolicy,
+    FlushSettings,
+    PutTimes,
+    Queue,
+    Request,
+    Touch,
+    new_append,
+    new_run,
+)
 from lakelog.records import (
     DECOMPRESSED_BYTES_MAX,
     HEADER_BYTES,
@@ -187,38 +199,92 @@ def take(queue: Queue[None]) -> list[Request]:
     return [request for request, _ in queue.take()]
 
 
+PAID = FlushSettings(put_nano_usd=5_000, size_bytes_goal=1_000)
+"""By S3's prices a lane may put something every 250 ms."""
+
+
+def busy(settings: FlushSettings) -> Queue[Any]:
+    """Return the queue of a lane that has spent what it had saved, and put a bundle at 5,000."""
+    queue: Queue[Any] = Queue(settings)
+    for _ in range(8):
+        queue.flush_begins(5_000, 1)
+        queue.flush_ends(5_000)
+    return queue
+
+
 def test_those_who_do_not_wait_any_more_leave_the_queue_and_the_others_keep_their_time() -> None:
-    queue: Queue[int] = Queue(FlushSettings(interval_ms=250))
+    queue = busy(replace(PAID, interval_ms=100))
     for number in range(4):
         queue.push(plain(number), 5_000 + number, number, client="ab"[number // 2])
     assert queue.drop(lambda number: number % 2 == 0) == [(plain(0), 0), (plain(2), 2)]
-    assert queue.due_ms() == 5_250, "since 5_001, and not since now"
+    assert queue.due_ms() == 5_101, "since 5_001, and not since now"
     assert queue.take() == [(plain(1), 1), (plain(3), 3)]
     assert (len(queue), queue.size_bytes) == (0, 0)
 
 
-def test_the_first_flush_is_due_when_the_oldest_has_waited() -> None:
-    queue: Queue[None] = Queue(FlushSettings(interval_ms=250, size_bytes_goal=1_000))
+def test_the_next_flush_is_due_when_the_lane_may_spend_another_put() -> None:
+    queue = busy(PAID)
     assert queue.due_ms() is None
-    assert offer(queue, plain(1), 5_000)
+    assert offer(queue, plain(1), 5_001)
     assert offer(queue, plain(2), 5_100)
     assert queue.due_ms() == 5_250
     assert take(queue) == [plain(1), plain(2)]
     assert (queue.due_ms(), len(queue), queue.size_bytes) == (None, 0, 0)
 
 
-def test_flushes_begin_at_multiples_of_the_interval_so_that_lanes_flush_together() -> None:
-    settings = FlushSettings(interval_ms=250)
+def test_who_comes_when_that_is_so_does_not_wait() -> None:
     dues = []
-    for since in (5_001, 5_130, 5_249, 5_250):
-        queue: Queue[None] = Queue(settings)
+    for since in (5_001, 5_130, 5_249, 5_250, 5_251):
+        queue = busy(PAID)
         offer(queue, plain(1), since)
         dues.append(queue.due_ms())
-    assert dues == [5_250, 5_250, 5_250, 5_500]
+    assert dues == [5_250, 5_250, 5_250, 5_250, 5_251]
+
+
+def test_after_a_put_that_took_several_a_quarter_of_its_time_is_waited_for_more() -> None:
+    dues = []
+    for requests, put_ms in ((1, 100), (2, 100), (2, 0)):
+        queue: Queue[None] = Queue(FlushSettings())
+        queue.flush_begins(5_000, requests)
+        offer(queue, plain(1), 5_010)
+        queue.flush_ends(5_100)
+        dues.append(queue.due_ms(put_ms))
+    assert dues == [5_010, 5_125, 5_101]
+
+
+@pytest.mark.parametrize(
+    ("policy", "price", "in_force", "cell_ms", "bound_ms"),
+    [
+        (None, 0, FlushPolicy.LATENCY, 0, 250),
+        (None, 5_000, FlushPolicy.BALANCED, 250, 250),
+        (None, 10_000, FlushPolicy.BALANCED, 500, 500),
+        (FlushPolicy.COST, 5_000, FlushPolicy.COST, 5_000, 5_000),
+        (FlushPolicy.COST, 0, FlushPolicy.COST, 0, 250),
+        (FlushPolicy.LATENCY, 5_000, FlushPolicy.LATENCY, 0, 250),
+    ],
+)
+def test_a_policy_and_a_price_say_how_often_a_lane_puts(
+    policy: FlushPolicy | None, price: int, in_force: FlushPolicy, cell_ms: int, bound_ms: int
+) -> None:
+    settings = FlushSettings(policy=policy, put_nano_usd=price)
+    found = settings.policy_in_force, settings.cell_ms, settings.bound_ms
+    assert found == (in_force, cell_ms, bound_ms)
+    assert replace(settings, interval_ms=7).bound_ms == 7
+
+
+def test_the_time_of_puts_is_the_median_of_the_last_ones() -> None:
+    times = PutTimes()
+    assert times.median_ms == 0
+    for took_ms in (9, 1, 5_000):
+        times.note(took_ms)
+    assert times.median_ms == 9
+    for _ in range(31):
+        times.note(2)
+    assert times.median_ms == 2
 
 
 def test_a_bundle_has_no_more_requests_than_it_may() -> None:
-    queue: Queue[None] = Queue(FlushSettings(interval_ms=250, requests_max=3))
+    queue = busy(replace(PAID, requests_max=3))
     for number in range(7):
         offer(queue, plain(number), 5_000)
     assert queue.due_ms() == 5_000, "so many do not wait for more"
@@ -248,7 +314,7 @@ def test_no_setting_makes_bundles_larger_than_readers_take() -> None:
 
 def test_enough_bytes_do_not_wait() -> None:
     size = len(plain(1).body)
-    queue: Queue[None] = Queue(FlushSettings(interval_ms=250, size_bytes_goal=2 * size))
+    queue = busy(replace(PAID, size_bytes_goal=2 * size))
     offer(queue, plain(1), 5_000)
     assert queue.due_ms() == 5_250
     offer(queue, plain(2), 5_001)
@@ -339,12 +405,14 @@ def test_with_more_clients_than_places_all_have_their_turn() -> None:
     "wrong",
     [
         {"interval_ms": -1},
+        {"put_nano_usd": -1},
+        {"requests_max": 0},
         {"size_bytes_goal": 0},
         {"size_bytes_goal": 2, "size_bytes_max": 1},
         {"size_bytes_max": 128 << 20},
     ],
 )
-def test_settings_that_contradict_each_other_are_refused(wrong: dict[str, int]) -> None:
+def test_settings_that_contradict_each_other_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match="goal <= max <= queue"):
         FlushSettings(**wrong)
 

@@ -15,7 +15,7 @@ from lakelog.journal import (
     new_append,
 )
 from lakelog.log import Bounds
-from lakelog.maintenance import MaintenanceReport, Sealed, SealSettings, maintain
+from lakelog.maintenance import MaintenanceReport, Sealed, SealSettings, maintain, passes
 from lakelog.manifests import PartitionPath
 from lakelog.names import head_key
 from lakelog.store import PutIfAbsent, PutIfMatch
@@ -83,6 +83,17 @@ def test_a_lane_that_is_led_elsewhere_is_left_alone_with_its_topics(site: Site) 
     assert report == MaintenanceReport(sealed=Sealed())
     assert site.objects() == before
     assert site.run(maintain({0: site.lane()}, SETTINGS, led=(0,))).sealed.records == 18
+
+
+def test_a_pass_that_does_not_reach_the_end_of_a_lane_says_so(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = site.topic("a").path_of(0)
+    site.append(site.lane(), where, *(site.batch(1) for _ in range(6)))
+    monkeypatch.setattr(passes, "BUNDLES_MAX", 5)
+    assert pass_over(site).is_behind
+    monkeypatch.undo()
+    assert not pass_over(site).is_behind
 
 
 def test_two_keepers_in_turn_and_a_log_that_goes_on(site: Site) -> None:

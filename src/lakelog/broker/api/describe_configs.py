@@ -90,10 +90,6 @@ def _broker_configs(services: Services) -> list[DescribedConfig]:
             value = settings.topic_defaults.get(topic_config.name, topic_config.default)
             doc = f"The default of {topic_config.name} for topics that are made here."
             rows.append(_described(name, topic_config.type, value, topic_config.default, doc))
-    flush = str(settings.flush.interval_ms)
-    doc = "How long a record waits for company."
-    name = "lakelog.flush.interval.ms"
-    rows.append(_described(name, ConfigType.INT, flush, str(plain.flush.interval_ms), doc))
     return sorted(rows)
 
 

@@ -16,8 +16,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from lakelog.broker.allowance import spend
+from lakelog.broker.metrics.purposes import lane_of_request, purpose_of
 from lakelog.errors import LakelogError, NotFoundError, UnavailableError
-from lakelog.store import OPERATION_KINDS, Changed, Exists, Op, Usage
+from lakelog.store import FREE, OPERATION_KINDS, Changed, Exists, Op, Prices, Usage
 
 __all__ = [
     "ApiCounters",
@@ -202,6 +203,12 @@ class Metrics:
     store_requests: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By kind of operation and outcome."""
     etcd: EtcdRequests = field(default_factory=EtcdRequests)
+    prices: Prices = field(default_factory=lambda: FREE)
+    """What requests to the object store cost."""
+    purposes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Requests to the object store by what they are for, and by kind."""
+    lane_requests: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Those that are about a lane, by its number and by kind."""
     keep_passes: int = 0
     keep_failures: int = 0
     keep_restarts: int = 0
@@ -252,6 +259,10 @@ class Metrics:
 
         def ended(answer: Any) -> None:
             self.store_requests[kind, _outcome(answer)] += 1
+            self.purposes[purpose_of(op), kind] += 1
+            lane = lane_of_request(op)
+            if lane:
+                self.lane_requests[lane, kind] += 1
             seconds = self.store_seconds.get(kind)
             if seconds is None:
                 seconds = self.store_seconds[kind] = Histogram(_SECONDS)

@@ -81,6 +81,15 @@ def register_gauges(metrics: Metrics, services: Services) -> None:
             ],
             ("lane",),
         ),
+        Gauge(
+            "lakelog_lane_put_seconds",
+            "How long the store takes for a bundle of a lane: the median of the last ones.",
+            lambda: [
+                ((str(number),), one.lane.put_times.median_ms / 1000)
+                for number, one in list(lanes.items())
+            ],
+            ("lane",),
+        ),
         *(
             Gauge(name, help_, partial(_lags, services, field), _LAG_LABELS)
             for name, help_, field in _LAGS

@@ -30,6 +30,8 @@ __all__ = ["Readings", "encode", "encode_workers", "read_gauges"]
 
 _QUANTILES = (0.5, 0.75, 0.95, 0.99, 0.999)
 _PROCESS = ProcessCollector(registry=None)
+MAINTENANCE = "maintenance"
+"""What the process asks for that seals, trims and retains."""
 
 
 class Readings(NamedTuple):
@@ -213,19 +215,41 @@ def _store(metrics: Metrics) -> Iterator[Metric]:
         ("op", "outcome"),
         list(metrics.etcd.counts.items()),
     )
-    kinds: Counter[str] = Counter()
-    for (kind, _), n in requests:
-        kinds[kind] += n
     seconds = HistogramMetricFamily(
         "lakelog_store_request_seconds", "How long they took.", labels=("op",)
     )
     for kind, row in list(metrics.store_seconds.items()):
         seconds.add_metric((kind,), row.buckets(), row.total)
     yield seconds
-    price = (Usage(requests=kinds) + metrics.usage).price_usd
-    yield CounterMetricFamily(
-        "lakelog_store_cost_usd", "About what requests cost, by S3's prices.", value=price
-    )
+    purposes = _by_label(metrics.purposes)
+    purposes[MAINTENANCE] = metrics.usage
+    lanes = _by_label(metrics.lane_requests)
+    for name, about, label, usages in (
+        ("lakelog_store", "by what they are for", "what", purposes),
+        ("lakelog_lane", "that are about a lane", "lane", lanes),
+    ):
+        yield _labelled(
+            CounterMetricFamily,
+            f"{name}_cost_usd",
+            f"About what requests cost, {about}; by the prices of the store.",
+            (label,),
+            (((what,), usage.cost_usd(metrics.prices)) for what, usage in usages.items()),
+        )
+        yield _labelled(
+            CounterMetricFamily,
+            f"{name}_asked",
+            f"Requests to the object store, {about}.",
+            (label, "op"),
+            (((what, op), n) for what, one in usages.items() for op, n in one.requests.items()),
+        )
+
+
+def _by_label(counts: Counter[tuple[str, str]]) -> dict[str, Usage]:
+    """Return requests by what the first word of their label is."""
+    found: dict[str, Usage] = {}
+    for (what, kind), n in list(counts.items()):
+        found[what] = found.get(what, Usage()) + Usage(requests={kind: n})
+    return found
 
 
 def _kafka(metrics: Metrics) -> Iterator[Metric]:

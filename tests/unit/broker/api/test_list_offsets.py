@@ -99,13 +99,16 @@ async def test_an_empty_partition_begins_and_ends_at_0_and_has_no_newest() -> No
 async def test_a_look_does_not_wait_for_the_company_that_batches_wait_for() -> None:
     site = Site()
     site.create("t")
-    async with broker(site, flush=FlushSettings(interval_ms=3_000)) as running:
+    # A put at these prices is worth an hour of waiting, when the lane has spent what it had saved.
+    async with broker(site, flush=FlushSettings(put_nano_usd=72_000_000)) as running:
         client, other = await connect(running), await connect(running)
+        for _ in range(7):
+            await client.produce("t", 0, batch(b"x"))
         client.send_produce({("t", 0): batch(b"x")})
         await client.writer.drain()
         loop = asyncio.get_running_loop()
         began = loop.time()
-        assert (await other.list_offset("t", 0, -1)).offset == 0
+        assert (await other.list_offset("t", 0, -1)).offset == 7
         in_time(loop.time() - began < 1, loop.time() - began)
         for one in (client, other):
             await one.close()
