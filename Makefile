@@ -57,6 +57,9 @@ sim: setup ## the simulator: 32,000 seeds, and proof that everything that can go
 sim-cluster: setup ## the simulated cluster: 20,000 seeds
 	$(BIN)/python -m lakelog.testing --cluster --seeds 0:20000 --at-least 30
 
+sim-spool: setup ## a spool on a disk that forgets: 10,000 seeds, every policy
+	$(BIN)/python -m lakelog.testing --spool --seeds 0:10000 --at-least 20
+
 sim-quick: setup ## as many seeds as 40 seconds take
 	$(BIN)/python -m lakelog.testing --seeds 0:20000 --seconds 40
 
@@ -146,4 +149,4 @@ bench-quick: setup ## every figure, in its short form
 bench-ci: setup ## two figures in their short form, others with each commit
 	$(BIN)/python -m benchmarks --quick --some 2 --seed $(SEED)
 
-.PHONY: help setup lock check format test e2e e2e-all sim sim-cluster sim-quick sim-ci model skeleton live upkeep once clients compat durability power scale fsck packages release writers cluster hostile soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci
+.PHONY: help setup lock check format test e2e e2e-all sim sim-cluster sim-spool sim-quick sim-ci model skeleton live upkeep once clients compat durability power scale fsck packages release writers cluster hostile soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci

@@ -1,0 +1,40 @@
+"""The spool: RustLog as a storage engine, a log on a local disk that is shipped when it can be.
+
+    spool = lakelog.spool.open("/var/spool/events")
+    spool.append("orders", b"...", key=b"7")          on the disk when it returns
+    lakelog.spool.ship("/var/spool/events", "s3://...")
+
+opening    one writer for a folder, or many readers
+writing    the writer: appends of many threads, sync policies
+spool      the same with all that is due: sealing, retention, room
+partition  one log of it: the active segment, syncing, sealing
+encoding   records -> bytes
+recovery   what of a partition is good after its writer has ended
+reading    by offset, by time, as it grows, as Arrow; segments: where records are in one
+keeping    retention and compaction; room: when the folder is full
+cells      its small files; disk: its folder, and the kernel; settings; counters
+
+Everything here is imported when it is used: it brings NumPy, Numba and Arrow.
+"""
+
+from lakelog.spool.opening import open_reader, open_spool, open_with
+from lakelog.spool.reading import SpoolReader, SpoolRecord
+from lakelog.spool.settings import EVERY_WRITE, NEVER, SpoolSettings, Sync, WhenFull, parse_sync
+from lakelog.spool.spool import Spool
+
+__all__ = [
+    "EVERY_WRITE",
+    "NEVER",
+    "Spool",
+    "SpoolReader",
+    "SpoolRecord",
+    "SpoolSettings",
+    "Sync",
+    "WhenFull",
+    "open",
+    "open_reader",
+    "open_with",
+    "parse_sync",
+]
+
+open = open_spool
