@@ -29,6 +29,7 @@ SIDE_DOORS = {
     "lakelog.segments.placed": "brings Arrow",
     "lakelog.segments.read": "brings NumPy, Numba and Arrow",
     "lakelog.segments.scan": "likewise",
+    "lakelog.log.packing": "brings NumPy and Arrow",
     "lakelog.log.rows": "likewise",
     "lakelog.log.scan": "likewise",
     "lakelog.log.tables": "brings Arrow",

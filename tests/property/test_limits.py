@@ -399,8 +399,8 @@ LIMITS = (
     ),
     Limit(
         name=f"{F}.rustlog.checkpoint.CHECKPOINT_BYTES_MAX",
-        most=len(rustlog_files.encode_checkpoint(state("x" * 30))),
-        write=lambda size: rustlog_files.encode_checkpoint(state("x" * size)),
+        most=len(rustlog.encode_checkpoint(state("x" * 30))),
+        write=lambda size: rustlog.encode_checkpoint(state("x" * size)),
         read=rustlog.decode_checkpoint, last=30,
     ),
     Limit(

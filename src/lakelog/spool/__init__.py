@@ -2,7 +2,8 @@
 
     spool = lakelog.spool.open("/var/spool/events")
     spool.append("orders", b"...", key=b"7")          on the disk when it returns
-    lakelog.spool.ship("/var/spool/events", "s3://...")
+    for shipment in lakelog.spool.ship("/var/spool/events", "s3://..."):
+        ...                                           offsets that are in the log now, and once
 
 opening    one writer for a folder, or many readers
 writing    the writer: appends of many threads, sync policies
@@ -12,29 +13,46 @@ encoding   records -> bytes
 recovery   what of a partition is good after its writer has ended
 reading    by offset, by time, as it grows, as Arrow; segments: where records are in one
 keeping    retention and compaction; room: when the folder is full
+shipping   what it holds becomes part of a log elsewhere, once; namespace, kafka: of which
+copying    backups, and back from them; every byte of it verified
 cells      its small files; disk: its folder, and the kernel; settings; counters
 
 Everything here is imported when it is used: it brings NumPy, Numba and Arrow.
 """
 
-from lakelog.spool.opening import open_reader, open_spool, open_with
+from lakelog.spool.copying import Verified, copy_spool, verify
+from lakelog.spool.counters import print_metrics
+from lakelog.spool.disk import Disk
+from lakelog.spool.opening import open_reader, open_spool, open_with, ship_spool
 from lakelog.spool.reading import SpoolReader, SpoolRecord
 from lakelog.spool.settings import EVERY_WRITE, NEVER, SpoolSettings, Sync, WhenFull, parse_sync
+from lakelog.spool.shipping import Shipment, Target
+from lakelog.spool.shipping import ship as ship_to
 from lakelog.spool.spool import Spool
 
 __all__ = [
     "EVERY_WRITE",
     "NEVER",
+    "Disk",
+    "Shipment",
     "Spool",
     "SpoolReader",
     "SpoolRecord",
     "SpoolSettings",
     "Sync",
+    "Target",
+    "Verified",
     "WhenFull",
+    "copy_spool",
     "open",
     "open_reader",
     "open_with",
     "parse_sync",
+    "print_metrics",
+    "ship",
+    "ship_to",
+    "verify",
 ]
 
 open = open_spool
+ship = ship_spool

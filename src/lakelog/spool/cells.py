@@ -20,6 +20,7 @@ __all__ = [
     "RecoveryPoint",
     "Shipped",
     "ShippedRange",
+    "SpoolId",
     "read_recovery",
     "read_shipped",
     "read_spool_id",
@@ -39,6 +40,7 @@ class SpoolId(NamedTuple):
     """Who a spool is."""
 
     id: bytes
+    """Empty: it is a copy, and has none of its own yet; then it is written as zeros."""
     is_adopted: bool
     """Whether the folder had logs of another writer when it became a spool."""
 
@@ -59,7 +61,8 @@ def read_spool_id(disk: Disk) -> SpoolId | None:
         if len(id_) != 16:
             raise ValueError("an id has 16 bytes")
         adopted = bool(fields["adopted"])
-    return SpoolId(id_, adopted) if file == disk.number("", _SPOOL) else SpoolId(b"", adopted)
+    is_own = any(id_) and file == disk.number("", _SPOOL)
+    return SpoolId(id_ if is_own else b"", adopted)
 
 
 def write_spool_id(disk: Disk, spool: SpoolId) -> None:

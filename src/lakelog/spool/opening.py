@@ -1,21 +1,23 @@
 """Opening a spool: one writer for a folder, or as many readers as one likes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from lakelog.errors import InvalidInputError
-from lakelog.host import THIS_HOST
+from lakelog.errors import InvalidInputError, NotFoundError
+from lakelog.host import THIS_HOST, install_command
+from lakelog.log import Driver
 from lakelog.ports import Ids
 from lakelog.spool.cells import SpoolId, read_spool_id, write_spool_id
 from lakelog.spool.disk import Disk
 from lakelog.spool.reading import SpoolReader
 from lakelog.spool.settings import SpoolSettings, Sync, WhenFull, parse_sync
+from lakelog.spool.shipping import Shipment, Target, read_id, ship
 from lakelog.spool.spool import Spool
 from lakelog.spool.writing import WRITER_LOCK
-from lakelog.store import LINUX, System
+from lakelog.store import LINUX, StoreSpec, System, retrying
 
-__all__ = ["open_reader", "open_spool", "open_with"]
+__all__ = ["open_reader", "open_spool", "open_with", "ship_spool"]
 
 
 def open_with(
@@ -109,3 +111,49 @@ def open_reader(path: str, system: System = LINUX) -> SpoolReader:
     with disk.explained(""):
         disk.view("", WRITER_LOCK)
     return SpoolReader(disk)
+
+
+def ship_spool(
+    path: str,
+    to: str,
+    *,
+    store_options: Mapping[str, str] | None = None,
+    at_least_once: bool = False,
+    **settings: Any,
+) -> Iterator[Shipment]:
+    """Ship what the spool in a folder holds to a namespace (s3://...), or to Kafka (kafka://...).
+
+    Yields a Shipment for each range that is confirmed; what was shipped before is not shipped
+    again. The writer may go on meanwhile.
+
+    Raises:
+        NotFoundError: there is no spool, no namespace, or no such topic.
+        ConflictError: another process ships this spool.
+        UnavailableError: the target does not answer; nothing is lost, ship again.
+    """
+    disk = Disk(path, LINUX)
+    try:
+        target = _target_of(to, read_id(disk), store_options or {}, at_least_once=at_least_once)
+    except FileNotFoundError as error:
+        raise NotFoundError(f"{disk.root}: there is no such folder") from error
+    return ship(disk, target, **settings)
+
+
+def _target_of(
+    to: str, spool_id: bytes, options: Mapping[str, str], *, at_least_once: bool
+) -> Target:
+    if to.startswith("kafka://"):
+        try:
+            import confluent_kafka
+        except ImportError as error:
+            raise InvalidInputError(
+                f"to ship to Kafka needs its client: {install_command('tools')}"
+            ) from error
+        from lakelog.spool.kafka import KafkaTarget
+
+        servers = to.removeprefix("kafka://")
+        return KafkaTarget(servers, spool_id, at_least_once=at_least_once, client=confluent_kafka)
+    from lakelog.spool.namespace import NamespaceTarget
+
+    store = StoreSpec(to, dict(options)).open()
+    return NamespaceTarget(to, Driver(retrying(store.perform)), THIS_HOST, spool_id)

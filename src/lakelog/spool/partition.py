@@ -171,7 +171,7 @@ class PartitionLog:
             if self._disk.system.writev(handle, [data]) != size:
                 self._write_rest(handle, data, position)
         except OSError as error:
-            self._undo(handle, position, error)
+            self._undo(handle, count, error)
         if index:
             self._index += index
         self._number += count
@@ -192,12 +192,20 @@ class PartitionLog:
         written = self._disk.system.fstat(handle).st_size - position
         self._disk.write(handle, data[written:])
 
-    def _undo(self, handle: int, position: int, error: OSError) -> None:
-        """Let the file end where it ended, so that nothing half written is in the way."""
+    def _undo(self, handle: int, count: int, error: OSError) -> None:
+        """Let the file end where it ended, so that nothing half written is in the way.
+
+        If some of it was written, a reader may have seen it, and shipped it: its offsets are not
+        used again.
+        """
+        base, position, offset = self._tip
         try:
+            was_seen = self._disk.system.fstat(handle).st_size > position
             self._disk.system.ftruncate(handle, position)
         except OSError as worse:
             raise self._disk.failure(worse) from error
+        if was_seen:
+            self._tip = _Tip(base, position, offset + count)
         raise self._disk.refusal(error) from error
 
     def sync(self, offset: int) -> None:

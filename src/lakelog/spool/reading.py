@@ -27,7 +27,7 @@ from lakelog.spool.partition import PartitionLog
 from lakelog.spool.recovery import INDEX, SegmentFile, file_name, list_segments, scan
 from lakelog.spool.segments import position_of, read_columns
 
-__all__ = ["SpoolReader", "SpoolRecord"]
+__all__ = ["RAW_END", "MappedSegment", "SpoolReader", "SpoolRecord"]
 
 COLUMNS = ("key", "value", "offset", "timestamp", "headers")
 RAW_END = (1 << 63) - 1
@@ -49,7 +49,7 @@ class SpoolRecord(NamedTuple):
     """False: it is another writer's, and nothing tells whether it is right."""
 
 
-class _Segment(NamedTuple):
+class MappedSegment(NamedTuple):
     """A segment in memory."""
 
     base_offset: int
@@ -70,14 +70,17 @@ class SpoolReader:
         """Return the topics and partitions in the folder."""
         return self._disk.partitions()
 
-    def bounds(self, topic: str, partition: int = 0) -> tuple[int, int]:
-        """Return the first offset of a partition, and the one behind its last record."""
-        start, last = 0, 0
-        for number, segment in enumerate(self._segments(topic, partition, 0)):
-            start = segment.base_offset if not number else start
-            found = scan(segment.log, base_offset=segment.base_offset, raw_end=RAW_END)
-            last = found.next_offset
-        return start, last
+    def bounds(self, topic: str, partition: int = 0, offset: int = 0) -> tuple[int, int]:
+        """Return the first offset of a partition, and the one behind its last record.
+
+        Segments that lie before ``offset`` are left out, and not looked at.
+        """
+        found = list(self.segments(topic, partition, offset))
+        if not found:
+            return 0, 0
+        last, raw_end = found[-1], self.raw_end(named_folder(topic, partition))
+        scanned = scan(last.log, base_offset=last.base_offset, raw_end=raw_end)
+        return found[0].base_offset, scanned.next_offset
 
     # ------------------------------------------------------------------------ records
 
@@ -90,7 +93,7 @@ class SpoolReader:
             CorruptError: a sealed segment is damaged.
         """
         left = -1 if limit is None else limit
-        for segment in self._segments(topic, partition, offset):
+        for segment in self.segments(topic, partition, offset):
             at = position_of(segment.log, segment.entries, offset)
             while at < len(segment.log) and left:
                 record, at = _record_at(segment.log, at)
@@ -121,7 +124,7 @@ class SpoolReader:
     def offset_at(self, topic: str, timestamp_us: int, partition: int = 0) -> int:
         """Return the first offset whose record is not older; the end, if all are."""
         end = 0
-        for segment in self._segments(topic, partition, 0):
+        for segment in self.segments(topic, partition, 0):
             log, end = segment.log, segment.base_offset
             at = _not_after(log, segment.entries, timestamp_us)
             while at < len(log):
@@ -152,7 +155,7 @@ class SpoolReader:
         bounds = {"offset_from": offset} | ({} if end is None else {"offset_to": end})
 
         def found() -> Iterator[pa.RecordBatch]:
-            for segment in self._segments(topic, partition, offset):
+            for segment in self.segments(topic, partition, offset):
                 if end is not None and segment.base_offset >= end:
                     return
                 yield from read_columns(
@@ -168,7 +171,7 @@ class SpoolReader:
 
     # ------------------------------------------------------------------------ segments
 
-    def _segments(self, topic: str, partition: int, offset: int) -> Iterator[_Segment]:
+    def segments(self, topic: str, partition: int = 0, offset: int = 0) -> Iterator[MappedSegment]:
         """Yield the segments that hold ``offset`` and what follows, up to the end of now.
 
         A segment that is deleted meanwhile is passed over, as it would be a moment later.
@@ -187,7 +190,7 @@ class SpoolReader:
                 if active is not None and segment.base_offset == active[0]:
                     name = file_name(segment.base_offset)
                     view = self._disk.view(folder, name, active[1])
-                    yield _Segment(segment.base_offset, view, _NOTHING)
+                    yield MappedSegment(segment.base_offset, view, _NOTHING)
                 elif is_last and active is None:
                     yield self._read_active(folder, segment)
                 elif active is None or segment.base_offset < active[0]:
@@ -195,7 +198,7 @@ class SpoolReader:
             except FileNotFoundError:
                 continue
 
-    def _map_sealed(self, folder: str, segment: SegmentFile) -> _Segment:
+    def _map_sealed(self, folder: str, segment: SegmentFile) -> MappedSegment:
         base = segment.base_offset
         try:
             index = self._disk.view(folder, file_name(base, INDEX))
@@ -204,9 +207,9 @@ class SpoolReader:
         log = self._disk.view(folder, file_name(base))
         if len(index) % 16 or (len(index) and int.from_bytes(index[-8:], "big") >= len(log)):
             index = _NOTHING  # It is of the log before a compaction that came in between.
-        return _Segment(base, log, index)
+        return MappedSegment(base, log, index)
 
-    def _read_active(self, folder: str, segment: SegmentFile) -> _Segment:
+    def _read_active(self, folder: str, segment: SegmentFile) -> MappedSegment:
         """Read what another process is writing, up to its last whole record."""
         with self._disk.opened(folder, file_name(segment.base_offset)) as handle:
             size = self._disk.system.fstat(handle).st_size
@@ -218,11 +221,11 @@ class SpoolReader:
                 pieces.append(piece)
                 at += len(piece)
         data = memoryview(b"".join(pieces))
-        raw_end = self._raw_end(folder)
+        raw_end = self.raw_end(folder)
         found = scan(data, base_offset=segment.base_offset, raw_end=raw_end)
-        return _Segment(segment.base_offset, data[: found.end], _NOTHING)
+        return MappedSegment(segment.base_offset, data[: found.end], _NOTHING)
 
-    def _raw_end(self, folder: str) -> int:
+    def raw_end(self, folder: str) -> int:
         """Return the offset below which records may be raw."""
         point = read_recovery(self._disk, folder)
         if point is not None:

@@ -126,7 +126,8 @@ def main(
     as_json: bool,
 ) -> None:
     """Run seeds of the simulator."""
-    bugs: dict[str, Any] = {"cluster": CLUSTER_BUGS, "spool": SPOOL_BUGS}.get(of or "", BUGS)
+    kinds: dict[str, dict[str, Any]] = {"cluster": CLUSTER_BUGS, "spool": SPOOL_BUGS}
+    bugs = kinds.get(of or "", BUGS)
     ways = {"cluster": CLUSTER_WAYS, "spool": SPOOL_WAYS}.get(of or "", (*KINDS, *WAYS))
     if bug == "list":
         for name, one in bugs.items():

@@ -67,7 +67,7 @@ class _Known:
 
 class _Story:
     def __init__(self, seed: int) -> None:
-        self.random = random = Random(seed)
+        self.random = random = Random(seed)  # noqa: S311 (seeded)
         self.ways: Counter[str] = Counter()
         self.disk = SimulatedDisk(
             random, failing=random.choice((0.0, 0.0, 0.01, 0.05)), scattered=True

@@ -167,10 +167,10 @@ def test_a_value_that_would_be_read_as_an_envelope_is_not_written_raw() -> None:
 
 # ---------------------------------------------------------------------------- the checksum
 
-_by_tables = checksum_by(None)
+_by_tables = checksum_by(None)  # type: ignore[no-untyped-call]
 
 
-@njit  # type: ignore[untyped-decorator]
+@njit
 def _tables(address, size):  # type: ignore[no-untyped-def]
     crc = _by_tables(checksum_begin(), u8_pointer(address), types.int64(0), types.int64(size))
     return checksum_end(crc)

@@ -16,9 +16,9 @@ FOLDER = "topics/t/partitions/0"
 FIRST = "00000000000000000000"
 
 
-def filled(folder: Path, segments: int = 3, **settings: object) -> list[bytes]:
+def filled(folder: Path, segments: int = 3) -> list[bytes]:
     """Write a spool of some sealed segments and an active one; return its values."""
-    with spool_in(folder, **settings) as spool:
+    with spool_in(folder) as spool:
         for number in range(10 * segments):
             spool.append("t", b"%04d" % number)
             if number % 10 == 9 and number + 1 < 10 * segments:
@@ -137,7 +137,7 @@ def test_recovery_gives_the_same_every_time(tmp_path: Path) -> None:
 
 
 def test_what_a_failed_fsync_has_lost_is_written_again() -> None:
-    """Its pages stay in memory and look right; without this, later records would be lost with it."""
+    """Its pages stay in memory and look right; else later records would be lost with it."""
     disk = simulated_disk()
     spool = spool_on(disk)
     spool.append("t", b"a" * 200)

@@ -191,8 +191,8 @@ def test_many_threads_share_their_syncs(tmp_path: Path) -> None:
             thread.join()
         found = [tuple(map(int, one.split())) for one in values(spool)]
         assert sorted(found) == [(t, n) for t in range(8) for n in range(20)]
-        for thread in range(8):
-            assert [n for t, n in found if t == thread] == list(range(20))
+        for number in range(8):
+            assert [n for t, n in found if t == number] == list(range(20))
 
 
 def test_a_failed_fsync_ends_the_writer_and_another_goes_on() -> None:
