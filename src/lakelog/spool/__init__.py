@@ -15,7 +15,7 @@ reading    by offset, by time, as it grows, as Arrow; segments: where records ar
 keeping    retention and compaction; room: when the folder is full
 shipping   what it holds becomes part of a log elsewhere, once; namespace, kafka: of which
 copying    backups, and back from them; every byte of it verified
-cells      its small files; disk: its folder, and the kernel; settings; counters
+cells      its small files; disk: its folder, and the kernel; settings; counters, stats
 
 Everything here is imported when it is used: it brings NumPy, Numba and Arrow.
 """
@@ -23,7 +23,14 @@ Everything here is imported when it is used: it brings NumPy, Numba and Arrow.
 from lakelog.spool.copying import Verified, copy_spool, verify
 from lakelog.spool.counters import print_metrics
 from lakelog.spool.disk import Disk
-from lakelog.spool.opening import open_reader, open_spool, open_with, ship_spool
+from lakelog.spool.opening import (
+    disk_of,
+    open_reader,
+    open_spool,
+    open_with,
+    partition_stats,
+    ship_spool,
+)
 from lakelog.spool.reading import SpoolReader, SpoolRecord
 from lakelog.spool.settings import EVERY_WRITE, NEVER, SpoolSettings, Sync, WhenFull, parse_sync
 from lakelog.spool.shipping import Shipment, Target
@@ -44,10 +51,12 @@ __all__ = [
     "Verified",
     "WhenFull",
     "copy_spool",
+    "disk_of",
     "open",
     "open_reader",
     "open_with",
     "parse_sync",
+    "partition_stats",
     "print_metrics",
     "ship",
     "ship_to",

@@ -14,10 +14,11 @@ from lakelog.spool.reading import SpoolReader
 from lakelog.spool.settings import SpoolSettings, Sync, WhenFull, parse_sync
 from lakelog.spool.shipping import Shipment, Target, read_id, ship
 from lakelog.spool.spool import Spool
+from lakelog.spool.stats import PartitionStats, stats_of
 from lakelog.spool.writing import WRITER_LOCK
 from lakelog.store import LINUX, StoreSpec, System, retrying
 
-__all__ = ["open_reader", "open_spool", "open_with", "ship_spool"]
+__all__ = ["disk_of", "open_reader", "open_spool", "open_with", "partition_stats", "ship_spool"]
 
 
 def open_with(
@@ -111,6 +112,21 @@ def open_reader(path: str, system: System = LINUX) -> SpoolReader:
     with disk.explained(""):
         disk.view("", WRITER_LOCK)
     return SpoolReader(disk)
+
+
+def disk_of(path: str) -> Disk:
+    """Return the folder of a spool, for what is asked of one without opening it."""
+    return Disk(path, LINUX)
+
+
+def partition_stats(path: str) -> Iterator[PartitionStats]:
+    """Return what is in each partition of the spool in a folder.
+
+    Raises:
+        NotFoundError: there is no such folder.
+    """
+    open_reader(path)
+    return stats_of(disk_of(path))
 
 
 def ship_spool(
