@@ -93,6 +93,9 @@ durability: setup ## a million records while the broker is killed, and a minute 
 power: setup ## a broker on a disk whose power is cut 200 times, under load
 	LAKELOG_POWER_CUTS=200 $(BIN)/python -m pytest tests/e2e/test_power_cuts.py -s
 
+spool: setup ## a spool: 200 kills, 100 power cuts, a million records shipped under 100 kills, Spark beside it
+	LAKELOG_SPOOL_KILLS=200 LAKELOG_SPOOL_CUTS=100 LAKELOG_SPOOL_SHIPMENTS=100 LAKELOG_SPOOL_RECORDS=1000000 LAKELOG_SPOOL_READS=100 LAKELOG_SPOOL_PARTITIONS=10000 $(BIN)/python -m pytest tests/e2e/spool -s --timeout 7200
+
 scale: setup ## ten thousand partitions, and a consumer that catches up on 10 GB of journal
 	LAKELOG_CATCH_UP_BYTES=10737418240 $(BIN)/python -m pytest tests/e2e/broker/test_scale.py -s --timeout 3600
 
@@ -149,4 +152,4 @@ bench-quick: setup ## every figure, in its short form
 bench-ci: setup ## two figures in their short form, others with each commit
 	$(BIN)/python -m benchmarks --quick --some 2 --seed $(SEED)
 
-.PHONY: help setup lock check format test e2e e2e-all sim sim-cluster sim-spool sim-quick sim-ci model skeleton live upkeep once clients compat durability power scale fsck packages release writers cluster hostile soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci
+.PHONY: help setup lock check format test e2e e2e-all sim sim-cluster sim-spool sim-quick sim-ci model skeleton live upkeep once clients compat durability power spool scale fsck packages release writers cluster hostile soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci

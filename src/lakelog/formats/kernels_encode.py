@@ -56,7 +56,7 @@ from lakelog.records.kernels.source import (
 
 __all__ = ["encode_rustlog", "encode_strm", "widen_strm"]
 
-BUILT_FROM = "5d3ef5e8b552"
+BUILT_FROM = "8d46f98ae775"
 """Digest of what is compiled in from other files; see ``records.kernels.decode``."""
 
 CUT, HEADED = 10, 11

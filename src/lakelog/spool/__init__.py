@@ -12,7 +12,7 @@ partition  one log of it: the active segment, syncing, sealing
 encoding   records -> bytes
 recovery   what of a partition is good after its writer has ended
 reading    by offset, by time, as it grows, as Arrow; segments: where records are in one
-keeping    retention and compaction; room: when the folder is full
+retention  by time and bytes, and compaction; fullness: when the folder is full
 shipping   what it holds becomes part of a log elsewhere, once; namespace, kafka: of which
 copying    backups, and back from them; every byte of it verified
 cells      its small files; disk: its folder, and the kernel; settings; counters, stats
@@ -26,11 +26,11 @@ from lakelog.spool.disk import Disk
 from lakelog.spool.opening import (
     disk_of,
     open_reader,
-    open_spool,
     open_with,
     partition_stats,
-    ship_spool,
 )
+from lakelog.spool.opening import open_spool as open
+from lakelog.spool.opening import ship_spool as ship
 from lakelog.spool.reading import SpoolReader, SpoolRecord
 from lakelog.spool.settings import EVERY_WRITE, NEVER, SpoolSettings, Sync, WhenFull, parse_sync
 from lakelog.spool.shipping import Shipment, Target
@@ -62,6 +62,3 @@ __all__ = [
     "ship_to",
     "verify",
 ]
-
-open = open_spool
-ship = ship_spool

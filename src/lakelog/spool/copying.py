@@ -107,7 +107,7 @@ def verify(disk: Disk) -> Iterator[Verified]:
         segments = list_segments(disk, folder)
         for number, segment in enumerate(segments):
             is_last = number + 1 == len(segments)
-            view = disk.view(folder, file_name(segment.base_offset))
+            view = disk.view(folder, file_name(segment.base_offset), ahead=True)
             found = scan(view, base_offset=segment.base_offset, raw_end=raw_end)
             damage = ""
             if not found.is_whole:

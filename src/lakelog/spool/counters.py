@@ -1,13 +1,15 @@
 """What a spool counts of itself, and the same as Prometheus prints it."""
 
 import resource
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 __all__ = ["Counters", "Gauges", "page_faults", "print_metrics"]
 
 SYNC_BUCKETS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-_US_PER_MS = 1000
+_SYNC_BUCKETS_US = tuple(1000 * most for most in SYNC_BUCKETS_MS)
 _US_PER_S = 1_000_000
 
 
@@ -18,7 +20,7 @@ class Counters:
     rolled: int = 0
     syncs: int = 0
     sync_us: int = 0
-    sync_buckets: list[int] = field(default_factory=lambda: [0] * len(SYNC_BUCKETS_MS))
+    sync_buckets: list[int] = field(default_factory=lambda: [0] * (len(SYNC_BUCKETS_MS) + 1))
     recoveries: int = 0
     recovery_us: int = 0
     cut_bytes: int = 0
@@ -31,9 +33,7 @@ class Counters:
         """Count an fsync, or the wait for one of another thread."""
         self.syncs += 1
         self.sync_us += took_us
-        for number, most in enumerate(SYNC_BUCKETS_MS):
-            if took_us <= most * _US_PER_MS:
-                self.sync_buckets[number] += 1
+        self.sync_buckets[bisect_left(_SYNC_BUCKETS_US, took_us)] += 1
 
     def recovered(self, cut_bytes: int, rebuilt: int, took_us: int) -> None:
         """Count the recovery of a partition."""
@@ -104,7 +104,7 @@ def _lines(counters: Counters, gauges: Gauges) -> Iterator[str]:
     name = "lakelog_spool_sync_seconds"
     yield f"# HELP {name} How long an append waited for the disk."
     yield f"# TYPE {name} histogram"
-    for most, count in zip(SYNC_BUCKETS_MS, counters.sync_buckets, strict=True):
+    for most, count in zip(SYNC_BUCKETS_MS, accumulate(counters.sync_buckets), strict=False):
         yield f'{name}_bucket{{le="{most / 1000}"}} {count}'
     yield f'{name}_bucket{{le="+Inf"}} {counters.syncs}'
     yield f"{name}_sum {counters.sync_us / _US_PER_S}"

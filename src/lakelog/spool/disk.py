@@ -116,11 +116,17 @@ class Disk:
         finally:
             self.system.close(handle)
 
-    def view(self, folder: str, name: str, size: int | None = None) -> memoryview:
-        """Return the first bytes of a file, mapped; all that are there, if no size is given."""
+    def view(
+        self, folder: str, name: str, size: int | None = None, *, ahead: bool = False
+    ) -> memoryview:
+        """Return the first bytes of a file, mapped; all that are there, if no size is given.
+
+        ``ahead``: all of it will be read.
+        """
         with self.opened(folder, name) as handle:
             found = self.system.fstat(handle).st_size
-            return self.system.map(handle, found if size is None else min(size, found))
+            size = found if size is None else min(size, found)
+            return self.system.map(handle, size, ahead=ahead)
 
     def read(self, folder: str, name: str, bytes_max: int) -> bytes | None:
         """Return a small file; None: there is none.

@@ -24,7 +24,7 @@ from lakelog.records.encoder import Source
 from lakelog.records.kernels.fields import BAD
 from lakelog.records.schema import TYPES
 
-__all__ = ["BATCH_BYTES_MAX", "Encoded", "Encoder", "Place"]
+__all__ = ["BATCH_BYTES_MAX", "Encoded", "Encoder", "NextRecord"]
 
 BATCH_BYTES_MAX = 64 << 20
 """Of one append: it is written at once, and into one segment."""
@@ -33,7 +33,7 @@ _BYTES_AT_FIRST = 1 << 20
 _NONE, _BYTES = id(None), id(bytes)
 
 
-class Place(NamedTuple):
+class NextRecord(NamedTuple):
     """Where the next record goes."""
 
     offset: int
@@ -48,7 +48,7 @@ class Encoded(NamedTuple):
     """Records as bytes."""
 
     data: memoryview
-    entries: bytes
+    entries: memoryview
     """Their entries of the index."""
     records: int
     time_us: int
@@ -79,11 +79,12 @@ class Encoder:
         self._view, self._address = self._memory.data, self._memory.ctypes.data
         entries = size // k.HEAD_BYTES // k.INDEX_INTERVAL + 1
         self._index = bytearray(16 * entries)
+        self._entries = memoryview(self._index)
         self._index_address = np.frombuffer(self._index, np.uint8).ctypes.data
 
     def encode(
         self,
-        place: Place,
+        next_record: NextRecord,
         values: Sequence[bytes | None],
         keys: Sequence[bytes | None] | None,
         headers: Sequence[Sequence[Header]] | None = None,
@@ -97,29 +98,31 @@ class Encoder:
         if keys is not None and len(keys) != len(values):
             raise InvalidInputError(f"{len(values)} values and {len(keys)} keys: give one for each")
         if headers is not None:
-            return self._encode_plainly(place, values, keys, headers)
+            return self._encode_plainly(next_record, values, keys, headers)
         if not self._as_objects:
-            return self._encode_joined(place, values, keys)
+            return self._encode_joined(next_record, values, keys)
         if type(values) is not list:
             values = list(values)
         if keys is not None and type(keys) is not list:
             keys = list(keys)
         state = self._state
         while True:
-            state[k.W_OFFSET], state[k.W_NUMBER], state[k.W_POSITION], state[k.W_TIME] = place
+            state[k.W_OFFSET], state[k.W_NUMBER], state[k.W_POSITION], state[k.W_TIME] = next_record
             size = k.encode_items(
                 id(values), 0 if keys is None else id(keys), _NONE, _BYTES,
                 self._address, self._room, self._index_address, state,
             )  # fmt: skip
             if size >= 0:
-                return self._encoded(place, size, len(values), place.time_us)
+                return self._encoded(next_record, size, len(values), next_record.time_us)
             if size == -BAD:
                 _check(values)
                 _check(keys or ())
-                return self._encode_joined(place, values, keys)  # A subclass of bytes, say.
+                return self._encode_joined(next_record, values, keys)  # A subclass of bytes, say.
             self._grow()
 
-    def encode_columns(self, place: Place, columns: pa.RecordBatch, now_us: int) -> Encoded:
+    def encode_columns(
+        self, next_record: NextRecord, columns: pa.RecordBatch, now_us: int
+    ) -> Encoded:
         """Return the records of Arrow columns. A time that goes down is lifted.
 
         Without a column ``timestamp`` all have the time of now.
@@ -129,12 +132,12 @@ class Encoder:
         """
         source, state = Source(_timed(columns, now_us), 0), self._state
         while True:
-            state[k.W_OFFSET], state[k.W_NUMBER], state[k.W_POSITION], state[k.W_TIME] = place
+            state[k.W_OFFSET], state[k.W_NUMBER], state[k.W_POSITION], state[k.W_TIME] = next_record
             size = k.encode_columns(
                 source.plan, source.addresses, self._address, self._room, self._index_address, state
             )
             if size >= 0:
-                return self._encoded(place, size, columns.num_rows, int(state[k.W_TIME]))
+                return self._encoded(next_record, size, columns.num_rows, int(state[k.W_TIME]))
             if size == -BAD:
                 raise InvalidInputError(
                     f"row {int(state[k.W_ROW])}: a record over the limit of "
@@ -142,10 +145,10 @@ class Encoder:
                 )
             self._grow()
 
-    def _encoded(self, place: Place, size: int, count: int, time_us: int) -> Encoded:
-        first = -place.number % k.INDEX_INTERVAL
+    def _encoded(self, next_record: NextRecord, size: int, count: int, time_us: int) -> Encoded:
+        first = -next_record.number % k.INDEX_INTERVAL
         entries = (count - first - 1) // k.INDEX_INTERVAL + 1 if count > first else 0
-        index = bytes(self._index[: 16 * entries]) if entries else b""
+        index = self._entries[: 16 * entries]
         # Its own constructor would take twice as long.
         return tuple.__new__(Encoded, (self._view[:size], index, count, time_us))
 
@@ -160,7 +163,7 @@ class Encoder:
 
     def _encode_joined(
         self,
-        place: Place,
+        next_record: NextRecord,
         values: Sequence[bytes | None],
         keys: Sequence[bytes | None] | None,
     ) -> Encoded:
@@ -170,17 +173,17 @@ class Encoder:
         while self._room < needed:
             self._grow()
         state = self._state
-        state[k.W_OFFSET], state[k.W_NUMBER], state[k.W_POSITION], state[k.W_TIME] = place
+        state[k.W_OFFSET], state[k.W_NUMBER], state[k.W_POSITION], state[k.W_TIME] = next_record
         size = k.encode_joined(
             pa.py_buffer(joined).address, lengths.ctypes.data, pa.py_buffer(joined_keys).address,
             0 if key_lengths is None else key_lengths.ctypes.data, len(values),
             self._address, self._index_address, state,
         )  # fmt: skip
-        return self._encoded(place, size, len(values), place.time_us)
+        return self._encoded(next_record, size, len(values), next_record.time_us)
 
     def _encode_plainly(
         self,
-        place: Place,
+        next_record: NextRecord,
         values: Sequence[bytes | None],
         keys: Sequence[bytes | None] | None,
         headers: Sequence[Sequence[Header]],
@@ -194,20 +197,20 @@ class Encoder:
         _check(keys)
         out, index = bytearray(), bytearray()
         for row, (key, value, some) in enumerate(zip(keys, values, headers, strict=True)):
-            offset = place.offset + row
+            offset = next_record.offset + row
             payload = rustlog.encode_envelope(
-                key, value, some, offset=offset, timestamp_us=place.time_us
+                key, value, some, offset=offset, timestamp_us=next_record.time_us
             )
-            record = LogRecord(offset=offset, timestamp_us=place.time_us, payload=payload)
-            if (place.number + row) % k.INDEX_INTERVAL == 0:
-                entry = rustlog.IndexEntry(offset=offset, position=place.position + len(out))
+            record = LogRecord(offset=offset, timestamp_us=next_record.time_us, payload=payload)
+            if (next_record.number + row) % k.INDEX_INTERVAL == 0:
+                entry = rustlog.IndexEntry(offset=offset, position=next_record.position + len(out))
                 index += rustlog.encode_index([entry])
             out += rustlog.encode_log([record])[rustlog.FORMAT.suffix]
             if len(out) > BATCH_BYTES_MAX:
                 raise InvalidInputError(
                     f"more than {BATCH_BYTES_MAX} bytes in one append: give it fewer records"
                 )
-        return Encoded(memoryview(out), bytes(index), len(values), place.time_us)
+        return Encoded(memoryview(out), memoryview(index), len(values), next_record.time_us)
 
 
 def _timed(columns: pa.RecordBatch, now_us: int) -> pa.RecordBatch:

@@ -2,7 +2,7 @@
 
     append    encoded records -> one write behind the last one
     sync      what was written is on the disk
-    roll      sync; index aside and renamed; the next segment; one sync for all of these names
+    seal      sync; index aside and renamed; the next segment; one sync for all of these names
 
 Three ends of the log, each at or before the next: what is on the disk (``durable_end``), what a
 kill leaves (``end``), and what is being written, which nobody sees.
@@ -15,15 +15,13 @@ wants both takes the spool's first; whoever syncs takes only the second, and rea
 is replaced as a whole.
 """
 
-import contextlib
 import errno
 import threading
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from lakelog.spool.cells import RecoveryPoint, write_recovery
 from lakelog.spool.disk import Disk
-from lakelog.spool.encoding import Encoded, Place
+from lakelog.spool.encoding import Encoded, NextRecord
 from lakelog.spool.recovery import INDEX, Recovered, SegmentFile, file_name
 from lakelog.spool.settings import SpoolSettings
 
@@ -143,12 +141,12 @@ class PartitionLog:
         after = self.sealed[number + 1 : number + 2]
         return after[0].base_offset if after else self._tip.base_offset
 
-    def place(self, now_us: int) -> Place:
+    def next_record(self, now_us: int) -> NextRecord:
         """Return where the next record goes."""
         _, position, offset = self._tip
         time_us = self.time_us if self.time_us > now_us else now_us
         # Its own constructor would take twice as long.
-        return tuple.__new__(Place, (offset, self._number, position, time_us))
+        return tuple.__new__(NextRecord, (offset, self._number, position, time_us))
 
     # ------------------------------------------------------------------------ writing
 
@@ -227,20 +225,15 @@ class PartitionLog:
         tip = self._tip
         if tip == self._synced:
             return
-        with self._opened() as handle:
-            self._disk.sync(handle, self._path)
+        if self.handle is not None:
+            self._disk.sync(self.handle, self.folder)
+        else:
+            name = file_name(tip.base_offset)
+            with self._disk.opened(self.folder, name, write=True) as handle:
+                self._disk.sync(handle, self.folder)
         self._synced = tip
         if tip.position - self._checkpointed >= RECOVERY_BYTES:
             self._move_recovery()
-
-    @contextlib.contextmanager
-    def _opened(self) -> Iterator[int]:
-        handle = self.handle
-        if handle is not None:
-            yield handle
-            return
-        with self._disk.opened(self.folder, file_name(self._tip.base_offset), write=True) as handle:
-            yield handle
 
     def _move_recovery(self) -> None:
         base, position, _ = self._synced
@@ -255,7 +248,7 @@ class PartitionLog:
 
     # ------------------------------------------------------------------------ sealing
 
-    def roll(self) -> None:
+    def seal(self) -> None:
         """Seal the active segment, if it has records, and begin the next.
 
         Raises:

@@ -155,7 +155,7 @@ class SpoolReader:
         bounds = {"offset_from": offset} | ({} if end is None else {"offset_to": end})
 
         def found() -> Iterator[pa.RecordBatch]:
-            for segment in self.segments(topic, partition, offset):
+            for segment in self.segments(topic, partition, offset, ahead=True):
                 if end is not None and segment.base_offset >= end:
                     return
                 yield from read_columns(
@@ -171,10 +171,13 @@ class SpoolReader:
 
     # ------------------------------------------------------------------------ segments
 
-    def segments(self, topic: str, partition: int = 0, offset: int = 0) -> Iterator[MappedSegment]:
+    def segments(
+        self, topic: str, partition: int = 0, offset: int = 0, *, ahead: bool = False
+    ) -> Iterator[MappedSegment]:
         """Yield the segments that hold ``offset`` and what follows, up to the end of now.
 
-        A segment that is deleted meanwhile is passed over, as it would be a moment later.
+        ``ahead``: all of each will be read. A segment that is deleted meanwhile is passed over, as
+        it would be a moment later.
         """
         if offset < 0:
             raise InvalidInputError(f"offset {offset}: use 0 or more")
@@ -189,22 +192,22 @@ class SpoolReader:
             try:
                 if active is not None and segment.base_offset == active[0]:
                     name = file_name(segment.base_offset)
-                    view = self._disk.view(folder, name, active[1])
+                    view = self._disk.view(folder, name, active[1], ahead=ahead)
                     yield MappedSegment(segment.base_offset, view, _NOTHING)
                 elif is_last and active is None:
                     yield self._read_active(folder, segment)
                 elif active is None or segment.base_offset < active[0]:
-                    yield self._map_sealed(folder, segment)
+                    yield self._map_sealed(folder, segment, ahead=ahead)
             except FileNotFoundError:
                 continue
 
-    def _map_sealed(self, folder: str, segment: SegmentFile) -> MappedSegment:
+    def _map_sealed(self, folder: str, segment: SegmentFile, *, ahead: bool) -> MappedSegment:
         base = segment.base_offset
         try:
             index = self._disk.view(folder, file_name(base, INDEX))
         except FileNotFoundError:
             index = _NOTHING
-        log = self._disk.view(folder, file_name(base))
+        log = self._disk.view(folder, file_name(base), ahead=ahead)
         if len(index) % 16 or (len(index) and int.from_bytes(index[-8:], "big") >= len(log)):
             index = _NOTHING  # It is of the log before a compaction that came in between.
         return MappedSegment(base, log, index)

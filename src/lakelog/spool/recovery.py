@@ -133,7 +133,8 @@ def build_index(disk: Disk, folder: str, base_offset: int, *, raw_end: int) -> i
         CorruptError: the segment is damaged.
     """
     name = file_name(base_offset)
-    found = scan(disk.view(folder, name), base_offset=base_offset, raw_end=raw_end)
+    view = disk.view(folder, name, ahead=True)
+    found = scan(view, base_offset=base_offset, raw_end=raw_end)
     if not found.is_whole:
         raise CorruptError(
             "no whole record stands here: the segment was synced before the next one was begun, so "
@@ -279,7 +280,7 @@ def _recover_last(
     name = file_name(last.base_offset)
     where = disk.path(folder, name)
     with disk.opened(folder, name, write=True) as handle:
-        view = disk.view(folder, name)
+        view = disk.view(folder, name, ahead=True)
         scanned = scan(view, base_offset=last.base_offset, raw_end=raw_end)
         if scanned.end < synced:
             raise CorruptError(

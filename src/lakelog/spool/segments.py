@@ -54,7 +54,7 @@ def columns_of(
     disk: Disk, folder: str, segment: SegmentFile, columns: Iterable[str], **settings: Any
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of a sealed segment as Arrow."""
-    log = disk.view(folder, file_name(segment.base_offset), segment.size)
+    log = disk.view(folder, file_name(segment.base_offset), segment.size, ahead=True)
     index = memoryview(b"")
     if segment.index_bytes:
         index = disk.view(folder, file_name(segment.base_offset, INDEX))

@@ -13,10 +13,10 @@ from lakelog.errors import FullError, LakelogError, UnavailableError
 from lakelog.spool.cells import Shipped, read_shipped
 from lakelog.spool.counters import Gauges, page_faults, print_metrics
 from lakelog.spool.disk import Disk
-from lakelog.spool.keeping import Compacted, Deleted, compact, delete_oldest, plan_retention
+from lakelog.spool.fullness import bytes_used, delete_for_room
 from lakelog.spool.partition import PartitionLog
 from lakelog.spool.reading import SpoolReader
-from lakelog.spool.room import bytes_used, delete_for_room
+from lakelog.spool.retention import Compacted, Deleted, compact, delete_oldest, plan_retention
 from lakelog.spool.settings import SpoolSettings, WhenFull
 from lakelog.spool.writing import US_PER_MS, Writer
 
@@ -61,7 +61,7 @@ class Spool(Writer):
         with self._lock:
             due = [log for log in self._logs.values() if self._is_due(log, now_us)]
             for log in [one for one in self._logs.values() if now_us >= one.due_us]:
-                self._roll(log)
+                self._seal(log)
         for log in due:
             self._synced(log)
         if now_us - self._kept_us >= KEEP_EVERY_US:

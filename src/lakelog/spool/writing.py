@@ -24,9 +24,9 @@ from lakelog.model import Header
 from lakelog.spool.counters import Counters
 from lakelog.spool.disk import Disk, named_folder
 from lakelog.spool.encoding import Encoded, Encoder
+from lakelog.spool.fullness import bytes_used
 from lakelog.spool.partition import PartitionLog
 from lakelog.spool.recovery import recover
-from lakelog.spool.room import bytes_used
 from lakelog.spool.settings import NEVER, SpoolSettings
 
 if TYPE_CHECKING:
@@ -108,12 +108,20 @@ class Writer:
                 self._check()
             log = self._logs.get((topic, partition)) or self._load(topic, partition)
             now_us = self._clock_us()
-            encoded = self._encoder.encode(log.place(now_us), values, keys, headers)
+            encoded = self._encoder.encode(log.next_record(now_us), values, keys, headers)
             size = len(encoded.data)
             if now_us >= log.due_us or size > log.room or size > self._room:
                 self._make_room(log, size, now_us)
-                encoded = self._encoder.encode(log.place(now_us), values, keys, headers)
-            offset = self._write(log, encoded, now_us)
+                encoded = self._encoder.encode(log.next_record(now_us), values, keys, headers)
+            # As ``_write`` does it: every call less is felt here.
+            if log.handle is None:
+                self._hold(log)
+            try:
+                offset = log.append(encoded, now_us)
+            except UnavailableError as error:
+                self._fail(error)
+                raise
+            self._room -= size
         if self._syncs:
             self._sync_by_policy(log, now_us)
         return offset
@@ -128,11 +136,11 @@ class Writer:
         """
         with self._lock:
             log, now_us = self.log(topic, partition), self._clock_us()
-            encoded = self._encoder.encode_columns(log.place(0), columns, now_us)
+            encoded = self._encoder.encode_columns(log.next_record(0), columns, now_us)
             size = len(encoded.data)
             if now_us >= log.due_us or size > log.room or size > self._room:
                 self._make_room(log, size, now_us)
-                encoded = self._encoder.encode_columns(log.place(0), columns, now_us)
+                encoded = self._encoder.encode_columns(log.next_record(0), columns, now_us)
             offset = self._write(log, encoded, now_us)
         if self._syncs:
             self._sync_by_policy(log, now_us)
@@ -141,7 +149,7 @@ class Writer:
     def _make_room(self, log: PartitionLog, size: int, now_us: int) -> None:
         """See that an append has room in its segment."""
         if size > log.room or now_us >= log.due_us:
-            self._roll(log)
+            self._seal(log)
 
     def _write(self, log: PartitionLog, encoded: Encoded, now_us: int) -> int:
         if log.handle is None:
@@ -168,17 +176,20 @@ class Writer:
     def _sync_by_policy(self, log: PartitionLog, now_us: int) -> None:
         records = self.settings.sync.records
         if (records is not None and log.unsynced >= records) or self._is_due(log, now_us):
-            self._synced(log)
+            self._synced(log, now_us)
 
     def _is_due(self, log: PartitionLog, now_us: int) -> bool:
         since, ms = log.unsynced_us, self.settings.sync.ms
         return bool(since) and ms is not None and now_us - since >= ms * US_PER_MS
 
-    def _synced(self, log: PartitionLog) -> None:
-        begun = self._clock_us()
-        with self._careful():
+    def _synced(self, log: PartitionLog, begun_us: int | None = None) -> None:
+        begun_us = self._clock_us() if begun_us is None else begun_us
+        try:
             log.sync(log.end)
-        self.counters.synced(self._clock_us() - begun)
+        except (UnavailableError, OSError) as error:
+            with self._careful():
+                raise error
+        self.counters.synced(self._clock_us() - begun_us)
 
     def flush(self) -> None:
         """Make everything durable that was appended.
@@ -221,24 +232,24 @@ class Writer:
             )
         log = PartitionLog(self.disk, folder, name, found, now_us=begun, settings=self.settings)
         if found.scanned.raw:
-            self._roll(log)  # Segments of a spool hold envelopes only.
+            self._seal(log)  # Segments of a spool hold envelopes only.
         self._logs[name] = log
         return log
 
-    def roll(self, topic: str, partition: int = 0) -> None:
+    def seal(self, topic: str, partition: int = 0) -> None:
         """Seal the active segment of a partition, and begin the next.
 
         Raises:
             UnavailableError: the disk failed.
         """
         with self._lock:
-            self._roll(self.log(topic, partition))
+            self._seal(self.log(topic, partition))
 
-    def _roll(self, log: PartitionLog) -> None:
+    def _seal(self, log: PartitionLog) -> None:
         if log.handle is None and log.active[1]:
             self._hold(log)
         with self._careful():
-            log.roll()
+            log.seal()
         self.counters.rolled += 1
 
     # ------------------------------------------------------------------------ the end

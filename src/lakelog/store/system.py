@@ -60,8 +60,11 @@ class System(Protocol):
     def pwrite(self, fd: int, data: memoryview, offset: int, /) -> int: ...
     def ftruncate(self, fd: int, length: int, /) -> None: ...
     def fsync(self, fd: int, /) -> None: ...
-    def map(self, fd: int, length: int) -> memoryview:
-        """Return the first bytes of a file as they are in the page cache, to be read."""
+    def map(self, fd: int, length: int, *, ahead: bool = False) -> memoryview:
+        """Return the first bytes of a file as they are in the page cache, to be read.
+
+        ``ahead``: all of them will be. To be given pages at once is cheaper than one by one.
+        """
         ...
 
     def fchmod(self, fd: int, mode: int, /) -> None: ...
@@ -100,9 +103,12 @@ class _Linux:
     now_ns = staticmethod(time.time_ns)
 
     @staticmethod
-    def map(fd: int, length: int) -> memoryview:
+    def map(fd: int, length: int, *, ahead: bool = False) -> memoryview:
+        if not length:
+            return memoryview(b"")
+        flags = mmap.MAP_SHARED | (mmap.MAP_POPULATE if ahead else 0)
         # Its memory is let go when nobody has a view of it any more.
-        return memoryview(mmap.mmap(fd, length, prot=mmap.PROT_READ) if length else b"")
+        return memoryview(mmap.mmap(fd, length, flags=flags, prot=mmap.PROT_READ))
 
     @staticmethod
     def scandir(path: int, /) -> AbstractContextManager[Iterator[Entry]]:

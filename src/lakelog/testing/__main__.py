@@ -1,5 +1,4 @@
-"""Run many seeds: ``python -m lakelog.testing --seeds 0:2000``; with ``--cluster``, of clusters;
-with ``--spool``, of spools.
+"""Run many seeds: ``python -m lakelog.testing --seeds 0:2000``, of towns, clusters or spools.
 
 Ends with a table of what happened, and fails if the log was not what it promised, if a kind of
 fault or a way through W1 to W4 was hit less often than asked for, or, with ``--bug``, if the bug

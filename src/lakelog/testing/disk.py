@@ -358,7 +358,7 @@ class DiskProcess:
         node.dirty = True
 
     @_system_call
-    def map(self, fd: int, length: int) -> memoryview:
+    def map(self, fd: int, length: int, *, ahead: bool = False) -> memoryview:  # noqa: ARG002
         return memoryview(bytes(self.opened[fd].node.body[:length]))
 
     @_system_call

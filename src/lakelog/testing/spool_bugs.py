@@ -13,7 +13,9 @@ from lakelog.testing.scale import Patches, patched
 
 __all__ = ["SPOOL_BUGS", "SpoolBug", "planted_in_spool"]
 
-_RECOVERY, _KEEPING, _ROOM = (f"lakelog.spool.{name}" for name in ("recovery", "keeping", "room"))
+_RECOVERY, _RETENTION, _FULLNESS = (
+    f"lakelog.spool.{name}" for name in ("recovery", "retention", "fullness")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +37,12 @@ def _believe(log: PartitionLog) -> None:
     log._synced = log._tip  # noqa: SLF001
 
 
-_real_roll = PartitionLog.roll
+_real_seal = PartitionLog.seal
 
 
-def _roll_unsynced(log: PartitionLog) -> None:
+def _seal_unsynced(log: PartitionLog) -> None:
     with patched(((PartitionLog, "_sync_tip", _believe),)):
-        _real_roll(log)
+        _real_seal(log)
 
 
 def _take_all(view: memoryview, *, base_offset: int, raw_end: int) -> Scanned:  # noqa: ARG001
@@ -87,7 +89,7 @@ SPOOL_BUGS = {
     ),
     "sealed-unsynced": SpoolBug(
         "the next segment is begun before the last one is on the disk",
-        ((PartitionLog, "roll", _roll_unsynced),),
+        ((PartitionLog, "seal", _seal_unsynced),),
         1,
     ),
     "names-unsynced": SpoolBug(
@@ -107,12 +109,12 @@ SPOOL_BUGS = {
     ),
     "unshipped-deleted": SpoolBug(
         "retention deletes what was not shipped",
-        ((_KEEPING, "protected_from", _all_durable), (_ROOM, "protected_from", _all_durable)),
+        ((_RETENTION, "protected_from", _all_durable), (_FULLNESS, "protected_from", _all_durable)),
         3,
     ),
     "index-left": SpoolBug(
         "compaction leaves the index of the log that it replaces",
-        ((_KEEPING, "_replace_log", _replace_log),),
+        ((_RETENTION, "_replace_log", _replace_log),),
         15,
     ),
     "one-too-many": SpoolBug(

@@ -140,7 +140,7 @@ class _Story:
         spool = self._opened()
         self.now_us += self.random.choice((0, 500, 5_000, 60_000))
         actions = (
-            (12, self._append), (2, self._tick), (1, self._flush), (2, self._roll), (2, self._keep),
+            (12, self._append), (2, self._tick), (1, self._flush), (2, self._seal), (2, self._keep),
             (2, self._compact), (2, self._ship), (1, self._close), (1, self._read),
         )  # fmt: skip
         (action,) = self.random.choices([one for _, one in actions], [w for w, _ in actions])
@@ -188,9 +188,9 @@ class _Story:
         for known in self.known.values():
             known.durable = known.end
 
-    def _roll(self, spool: Spool) -> None:
+    def _seal(self, spool: Spool) -> None:
         name, known = self._any()
-        spool.roll(*name)
+        spool.seal(*name)
         known.durable = known.end
 
     def _keep(self, spool: Spool) -> None:

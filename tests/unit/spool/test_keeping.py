@@ -3,6 +3,7 @@
 import logging
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ def fill(spool: Spool, clock: Clock, segments: int = 4) -> None:
     for number in range(10 * segments):
         spool.append("t", b"%d" % number)
         if number % 10 == 9 and number + 1 < 10 * segments:
-            spool.roll("t")
+            spool.seal("t")
             clock.pass_ms(1000)
 
 
@@ -62,7 +63,7 @@ def test_the_active_segment_stays_and_offsets_go_on(tmp_path: Path) -> None:
     with spool_in(tmp_path, clock, retention_bytes=0, keep_unshipped=False) as spool:
         fill(spool, clock)
         assert spool.keep().segments == 3
-        spool.roll("t")
+        spool.seal("t")
         assert spool.keep().segments == 1
         assert values(spool) == []
     with spool_in(tmp_path) as spool:
@@ -130,7 +131,7 @@ def test_a_full_spool_may_wait_until_something_was_shipped(tmp_path: Path) -> No
         shipper.join()
         assert spool.log("t").end == 40
     clock = Clock()
-    settings = {"segment_bytes": 500, "bytes_max": 2000, "block_ms_max": 0}
+    settings: dict[str, Any] = {"segment_bytes": 500, "bytes_max": 2000, "block_ms_max": 0}
     with (
         spool_in(tmp_path / "other", clock, when_full=WhenFull.BLOCK, **settings) as spool,
         pytest.raises(FullError),
@@ -148,7 +149,7 @@ def test_compaction_keeps_the_newest_of_each_key_where_it_is(tmp_path: Path) -> 
         for key, value in given:
             spool.append("t", value, key=key)
             clock.pass_ms(1)
-        spool.roll("t")
+        spool.seal("t")
         spool.append("t", b"7", key=b"a")
         times = {one.offset: one.timestamp_us for one in spool.reader.records("t")}
         done = spool.compact("t")
@@ -174,7 +175,7 @@ def test_compaction_leaves_what_was_not_shipped(tmp_path: Path) -> None:
     with spool_in(tmp_path) as spool:
         for value in (b"1", b"2"):
             spool.append("t", value, key=b"k")
-            spool.roll("t")
+            spool.seal("t")
         assert spool.compact("t").segments == 0
         shipped_to(spool, 2)
         assert spool.compact("t").records_after == 1

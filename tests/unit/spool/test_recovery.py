@@ -22,7 +22,7 @@ def filled(folder: Path, segments: int = 3) -> list[bytes]:
         for number in range(10 * segments):
             spool.append("t", b"%04d" % number)
             if number % 10 == 9 and number + 1 < 10 * segments:
-                spool.roll("t")
+                spool.seal("t")
         return values(spool)
 
 
@@ -90,7 +90,7 @@ def test_a_seal_whose_next_segment_was_lost_is_undone_and_one_without_its_index_
 ) -> None:
     expected = filled(tmp_path, 2)
     with spool_in(tmp_path) as spool:
-        spool.roll("t")
+        spool.seal("t")
     active(tmp_path).unlink()
     with spool_in(tmp_path) as spool:
         assert values(spool) == expected

@@ -62,7 +62,7 @@ def test_all_of_it_arrives_in_order_and_once(spool: Spool, namespace: str) -> No
     for number in range(25):
         spool.append("t", b"%d" % number, key=b"k", headers=[Header("h", b"x")])
         if number % 10 == 9:
-            spool.roll("t")
+            spool.seal("t")
     spool.append("t", b"other", partition=2)
     done = shipped(folder_of(spool), namespace, range_records=10)
     ranges = [(one.partition, one.start, one.end) for one in done]
@@ -137,7 +137,7 @@ def test_killed_between_any_two_calls_of_the_disk(tmp_path: Path, namespace: str
             driver = Driver(StoreSpec(namespace).open().perform)
             target = NamespaceTarget(namespace, driver, THIS_HOST, spool.id)
             with suppress(Died):
-                list(ship_to(Disk(spool.disk.root, Killing()), target))  # type: ignore[arg-type]
+                list(ship_to(Disk(spool.disk.root, Killing()), target))
         shipped(folder_of(spool), namespace)
         assert stored(namespace) == [b"%d" % number for number in range(count)]
 
@@ -194,7 +194,7 @@ def test_what_was_dropped_before_it_was_shipped_is_passed_over(
 ) -> None:
     for number in range(3):
         spool.append("t", b"%d" % number)
-        spool.roll("t")
+        spool.seal("t")
     spool.close()
     with spool_in(folder_of(spool), retention_bytes=100, keep_unshipped=False) as again:
         again.log("t")

@@ -10,7 +10,7 @@ from lakelog.errors import ConflictError, FullError, InvalidInputError, Unavaila
 from lakelog.model import Header
 from lakelog.spool import EVERY_WRITE, NEVER, SpoolSettings, Sync, parse_sync
 from lakelog.spool import open as open_spool
-from lakelog.spool.encoding import Encoder, Place
+from lakelog.spool.encoding import Encoder, NextRecord
 from lakelog.testing.disk import Gone
 from tests.unit.spool.spools import NOON_US, Clock, simulated_disk, spool_in, spool_on, values
 
@@ -48,18 +48,20 @@ def test_arrow_columns_are_appended_with_their_times_lifted(tmp_path: Path) -> N
 @pytest.mark.parametrize("keys", [None, [b"k", None, b""]])
 def test_every_way_of_encoding_gives_the_same_bytes(keys: list[bytes | None] | None) -> None:
     given: list[bytes | None] = [b"value", None, b"\xff" * 300]
-    place = Place(250, 99, 12345, NOON_US)
+    next_record = NextRecord(250, 99, 12345, NOON_US)
     as_objects, joined = Encoder(as_objects=True), Encoder(as_objects=False)
     columns = pa.record_batch(
         {"value": pa.array(given, pa.binary()), "key": pa.array(keys or [None] * 3, pa.binary())}
     )
     made = [
-        as_objects.encode(place, given, keys),
-        joined.encode(place, given, keys),
-        joined.encode(place, given, keys, [(), (), ()]),
-        Encoder().encode_columns(place, columns, NOON_US),
+        as_objects.encode(next_record, given, keys),
+        joined.encode(next_record, given, keys),
+        joined.encode(next_record, given, keys, [(), (), ()]),
+        Encoder().encode_columns(next_record, columns, NOON_US),
     ]
-    assert len({(bytes(one.data), one.entries, one.records, one.time_us) for one in made}) == 1
+    assert (
+        len({(bytes(one.data), bytes(one.entries), one.records, one.time_us) for one in made}) == 1
+    )
     assert made[0].entries[:8] == (251).to_bytes(8, "big")
 
 
@@ -126,8 +128,8 @@ def test_segments_are_sealed_by_bytes_by_age_and_on_request(tmp_path: Path) -> N
         assert len(spool.log("t").sealed) == 4
         clock.pass_ms(999)
         spool.append("t", b"y")
-        spool.roll("t")
-        spool.roll("t")
+        spool.seal("t")
+        spool.seal("t")
         assert len(spool.log("t").sealed) == 5
         assert [int(one) for one in values(spool)[:10]] == list(range(10))
     names = {path.name for path in (tmp_path / "topics/t/partitions/0").iterdir()}
@@ -176,7 +178,7 @@ def test_after_some_milliseconds_a_tick_or_an_append_makes_it_durable() -> None:
 
 
 def test_many_threads_share_their_syncs(tmp_path: Path) -> None:
-    """Group commit: all appends are durable, each in its place, with fewer fsyncs than appends."""
+    """Group commit: whoever calls fsync, all appends are durable, each where it was told."""
     with spool_in(tmp_path) as spool:
 
         def work(thread: int) -> None:

@@ -13,7 +13,16 @@ from llvmlite import binding, ir  # type: ignore[import-untyped]
 from numba import config, njit, types
 from numba.extending import intrinsic
 
-__all__ = ["checksum", "checksum_begin", "checksum_end", "checksum_word", "put_word", "turned"]
+__all__ = [
+    "checksum",
+    "checksum_begin",
+    "checksum_by",
+    "checksum_end",
+    "checksum_word",
+    "put_word",
+    "steps_by",
+    "turned",
+]
 
 _POLYNOMIAL = 0x82F63B78
 _U = types.uint64

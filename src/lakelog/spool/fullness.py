@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from lakelog.spool.cells import Shipped
 from lakelog.spool.disk import Disk, named_folder
-from lakelog.spool.keeping import Deleted, delete_oldest, protected_from
 from lakelog.spool.partition import PartitionLog
+from lakelog.spool.retention import Deleted, delete_oldest, protected_from
 from lakelog.spool.segments import last_time_us
 
 __all__ = ["bytes_used", "delete_for_room"]
