@@ -63,8 +63,9 @@ sim-spool: setup ## a spool on a disk that forgets: 10,000 seeds, every policy
 sim-quick: setup ## as many seeds as 40 seconds take
 	$(BIN)/python -m lakelog.testing --seeds 0:20000 --seconds 40
 
-sim-ci: setup ## 400 seeds of a range that differs from commit to commit
+sim-ci: setup ## 400 seeds, and 500 of spools, of a range that differs from commit to commit
 	$(BIN)/python -m lakelog.testing --seeds $(SEED):$$(( $(SEED) + 400 ))
+	$(BIN)/python -m lakelog.testing --spool --seeds $(SEED):$$(( $(SEED) + 500 ))
 
 model: setup ## the Spin models of lane and history, and their mutants
 	$(BIN)/python -m tests.model.check

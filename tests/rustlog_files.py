@@ -1,9 +1,10 @@
 """RustLog's files as its program has them: what the product does not need to do."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from lakelog.formats import Bytes
-from lakelog.formats.rustlog import INDEX_INTERVAL, LogRecord
+from lakelog.formats.rustlog import INDEX_INTERVAL, LogRecord, encode_log, partition_path
 from lakelog.formats.rustlog.layout import (
     ENTRY,
     RECORD,
@@ -13,7 +14,7 @@ from lakelog.formats.rustlog.layout import (
     refuse_untimed,
 )
 
-__all__ = ["build_index", "decode_log"]
+__all__ = ["build_index", "decode_log", "raw_records"]
 
 
 def decode_log(data: Bytes, *, base_offset: int = 0, active: bool = False) -> tuple[LogRecord, ...]:
@@ -59,3 +60,12 @@ def _each_record(
         yield at, LogRecord(offset=header.offset, timestamp_us=header.timestamp_us, payload=payload)
         at += header.size
         offset_min = header.offset + 1
+
+
+def raw_records(root: Path) -> None:
+    """Write the log of another writer, of two records, as partition 0 of topic ``t``."""
+    records = [LogRecord(offset=n, timestamp_us=n, payload=b"raw") for n in range(2)]
+    folder = root / partition_path("t", 0)
+    folder.mkdir(parents=True)
+    for suffix, data in encode_log(records).items():
+        (folder / f"{0:020d}{suffix}").write_bytes(data)

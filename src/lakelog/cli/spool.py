@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -96,7 +95,7 @@ def _append(
 def _lines() -> Iterator[list[bytes]]:
     """Yield the lines of stdin as they come."""
     rest = b""
-    while data := os.read(sys.stdin.fileno(), READ_BYTES):
+    while data := sys.stdin.buffer.read1(READ_BYTES):
         *lines, rest = (rest + data).split(b"\n")
         for at in range(0, len(lines), BATCH_LINES):
             yield lines[at : at + BATCH_LINES]
