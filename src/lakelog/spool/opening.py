@@ -70,7 +70,7 @@ def _open(
         id_=found.id,
         is_adopted=found.is_adopted,
         lock=lock,
-        clock_us=clock_us or (lambda: system.now_ns() // 1000),
+        clock_us=clock_us or (lambda now_ns=system.now_ns: now_ns() // 1000),  # type: ignore[misc]
     )
 
 

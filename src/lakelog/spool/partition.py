@@ -151,7 +151,7 @@ class PartitionLog:
     # ------------------------------------------------------------------------ writing
 
     def append(self, encoded: Encoded, now_us: int) -> int:
-        """Write records that were encoded for ``place``; return the offset of the first.
+        """Write records that were encoded for ``next_record``; return the offset of the first.
 
         Raises:
             FullError: the disk has no room; nothing was written.
@@ -165,6 +165,8 @@ class PartitionLog:
         base, position, offset = self._tip
         data, index, count, self.time_us = encoded
         size = len(data)
+        if not size:
+            return offset
         try:
             if self._disk.system.writev(handle, [data]) != size:
                 self._write_rest(handle, data, position)

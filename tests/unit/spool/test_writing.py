@@ -34,6 +34,16 @@ def test_records_have_offsets_in_the_order_in_which_they_came(tmp_path: Path) ->
         assert {one.timestamp_us for one in found} == {NOON_US}
 
 
+def test_no_records_are_no_append(tmp_path: Path) -> None:
+    clock = Clock()
+    with spool_in(tmp_path, clock, segment_ms=1000) as spool:
+        assert spool.append_many("t", []) == 0
+        clock.pass_ms(2000)
+        spool.tick()
+        assert spool.counters.rolled == 0
+        assert spool.append("t", b"v") == 0
+
+
 def test_arrow_columns_are_appended_with_their_times_lifted(tmp_path: Path) -> None:
     times = pa.array([NOON_US + 5, NOON_US + 3, NOON_US + 9], pa.timestamp("us", tz="UTC"))
     rows = pa.record_batch({"value": [b"a", b"b", None], "key": [b"1", None, b"3"]})
