@@ -5,7 +5,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -14,6 +14,7 @@ from lakelog.cli.tables import counted, show_rows
 from lakelog.errors import InvalidInputError, LakelogError
 
 if TYPE_CHECKING:
+    from io import BufferedReader
     from types import ModuleType
 
     from lakelog.spool import SpoolRecord
@@ -94,8 +95,8 @@ def _append(
 
 def _lines() -> Iterator[list[bytes]]:
     """Yield the lines of stdin as they come."""
-    rest = b""
-    while data := sys.stdin.buffer.read1(READ_BYTES):
+    rest, stdin = b"", cast("BufferedReader", sys.stdin.buffer)
+    while data := stdin.read1(READ_BYTES):
         *lines, rest = (rest + data).split(b"\n")
         for at in range(0, len(lines), BATCH_LINES):
             yield lines[at : at + BATCH_LINES]
