@@ -57,11 +57,15 @@ sim: setup ## the simulator: 32,000 seeds, and proof that everything that can go
 sim-cluster: setup ## the simulated cluster: 20,000 seeds
 	$(BIN)/python -m lakelog.testing --cluster --seeds 0:20000 --at-least 30
 
+sim-spool: setup ## a spool on a disk that forgets: 10,000 seeds, every policy
+	$(BIN)/python -m lakelog.testing --spool --seeds 0:10000 --at-least 20
+
 sim-quick: setup ## as many seeds as 40 seconds take
 	$(BIN)/python -m lakelog.testing --seeds 0:20000 --seconds 40
 
-sim-ci: setup ## 400 seeds of a range that differs from commit to commit
+sim-ci: setup ## 400 seeds, and 500 of spools, of a range that differs from commit to commit
 	$(BIN)/python -m lakelog.testing --seeds $(SEED):$$(( $(SEED) + 400 ))
+	$(BIN)/python -m lakelog.testing --spool --seeds $(SEED):$$(( $(SEED) + 500 ))
 
 model: setup ## the Spin models of lane and history, and their mutants
 	$(BIN)/python -m tests.model.check
@@ -92,6 +96,9 @@ durability: setup ## a million records while the broker is killed, and a minute 
 
 power: setup ## a broker on a disk whose power is cut 200 times, under load
 	LAKELOG_POWER_CUTS=200 $(BIN)/python -m pytest tests/e2e/test_power_cuts.py -s
+
+spool: setup ## a spool: 200 kills, 100 power cuts, a million records shipped under 100 kills, Spark beside it
+	LAKELOG_SPOOL_KILLS=200 LAKELOG_SPOOL_CUTS=100 LAKELOG_SPOOL_SHIPMENTS=100 LAKELOG_SPOOL_RECORDS=1000000 LAKELOG_SPOOL_READS=100 LAKELOG_SPOOL_PARTITIONS=10000 $(BIN)/python -m pytest tests/e2e/spool -s --timeout 7200
 
 scale: setup ## ten thousand partitions, and a consumer that catches up on 10 GB of journal
 	LAKELOG_CATCH_UP_BYTES=10737418240 $(BIN)/python -m pytest tests/e2e/broker/test_scale.py -s --timeout 3600
@@ -155,4 +162,4 @@ bench-quick: setup ## every figure, in its short form
 bench-ci: setup ## two figures in their short form, others with each commit
 	$(BIN)/python -m benchmarks --quick --some 2 --seed $(SEED)
 
-.PHONY: help setup lock check format test e2e e2e-all sim sim-cluster sim-quick sim-ci model skeleton live upkeep once clients compat compat-three durability power scale fsck packages release writers cluster chaos chaos-planted hostile soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci
+.PHONY: help setup lock check format test e2e e2e-all sim sim-cluster sim-spool sim-quick sim-ci model skeleton live upkeep once clients compat compat-three durability power spool scale fsck packages release writers cluster chaos chaos-planted hostile soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci

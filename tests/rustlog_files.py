@@ -1,13 +1,10 @@
 """RustLog's files as its program has them: what the product does not need to do."""
 
-import json
 from collections.abc import Iterator
+from pathlib import Path
 
-from lakelog.errors import InvalidInputError
 from lakelog.formats import Bytes
-from lakelog.formats.limits import fitting
-from lakelog.formats.rustlog import INDEX_INTERVAL, CleanerCheckpoint, LogRecord, checkpoint
-from lakelog.formats.rustlog.checkpoint import U64_MAX
+from lakelog.formats.rustlog import INDEX_INTERVAL, LogRecord, encode_log, partition_path
 from lakelog.formats.rustlog.layout import (
     ENTRY,
     RECORD,
@@ -17,9 +14,7 @@ from lakelog.formats.rustlog.layout import (
     refuse_untimed,
 )
 
-__all__ = ["build_index", "decode_log", "encode_checkpoint"]
-
-_NS_PER_S = 10**9
+__all__ = ["build_index", "decode_log", "raw_records"]
 
 
 def decode_log(data: Bytes, *, base_offset: int = 0, active: bool = False) -> tuple[LogRecord, ...]:
@@ -67,24 +62,10 @@ def _each_record(
         offset_min = header.offset + 1
 
 
-def encode_checkpoint(state: CleanerCheckpoint) -> bytes:
-    """Return the JSON form. Equal checkpoints give equal bytes.
-
-    Raises:
-        InvalidInputError: a number that does not fit 64 bits without a sign, or a compaction state
-            of more than 64 KiB.
-    """
-    seconds, nanos = divmod(state.created_at_ns, _NS_PER_S)
-    offset, horizon = state.last_cleaned_offset, state.retention_horizon_ms
-    if not all(0 <= number <= U64_MAX for number in (offset, horizon, seconds)):
-        raise InvalidInputError(f"a number does not fit 64 bits: {state}")
-    fields = {
-        "last_cleaned_offset": offset,
-        "retention_horizon_ms": horizon,
-        "compaction_state": state.compaction_state,
-        "created_at": {"secs_since_epoch": seconds, "nanos_since_epoch": nanos},
-    }
-    data = json.dumps(fields, indent=2).encode()
-    return fitting(
-        data, checkpoint.CHECKPOINT_BYTES_MAX, "a checkpoint", "use a shorter compaction state"
-    )
+def raw_records(root: Path) -> None:
+    """Write the log of another writer, of two records, as partition 0 of topic ``t``."""
+    records = [LogRecord(offset=n, timestamp_us=n, payload=b"raw") for n in range(2)]
+    folder = root / partition_path("t", 0)
+    folder.mkdir(parents=True)
+    for suffix, data in encode_log(records).items():
+        (folder / f"{0:020d}{suffix}").write_bytes(data)

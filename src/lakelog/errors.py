@@ -8,6 +8,7 @@
     ├── NotFoundError       it is not there                           (KeyError)
     ├── ConflictError       another writer won; refresh and retry
     │   └── FencedError     another owner took over; stop for good
+    ├── FullError           there is no room; nothing was stored; make room first
     └── UnavailableError    no answer: the outcome is unknown; retry
 
 A new class needs a caller who would act differently. Messages say where and what to do next;
@@ -18,6 +19,7 @@ __all__ = [
     "ConflictError",
     "CorruptError",
     "FencedError",
+    "FullError",
     "InvalidInputError",
     "LakelogError",
     "NotFoundError",
@@ -88,6 +90,10 @@ class FencedError(ConflictError):
     """Another owner took over. Stop for good."""
 
     retryable = False
+
+
+class FullError(LakelogError):
+    """There is no room. Nothing was stored: make room first; it stays full by itself."""
 
 
 class UnavailableError(LakelogError):

@@ -16,6 +16,8 @@ INLINED = (
     "lakelog.records.kernels.primitives",
     "lakelog.records.kernels.fields",
     "lakelog.records.kernels.source",
+    "lakelog.records.kernels.checksum",
+    "lakelog.records.kernels.envelope",
 )
 """Compiled into kernels, in the order in which the digest takes them."""
 

@@ -126,6 +126,8 @@ def test_the_tree_of_errors() -> None:
         "NotFoundError": ["LakelogError", "KeyError"],
         "ConflictError": ["LakelogError"],
         "FencedError": ["ConflictError"],
+        # Whoever fills a spool waits, drops or slows down; whoever got no answer does not know.
+        "FullError": ["LakelogError"],
         "UnavailableError": ["LakelogError"],
     }
 

@@ -20,7 +20,6 @@ from lakelog.formats.batches import Frame, frames
 from lakelog.model import Header, Record, TimestampType
 from lakelog.records import Codec, NewBatch, compress, encode_batch
 from lakelog.wire import APIS
-from tests import rustlog_files
 from tests.fuzz.formats import ACTIVE, BASE_OFFSET, LIE, RESEAL, pack
 from tests.fuzz.lanes import MISSING_MAX
 from tests.fuzz.targets import CORPUS, TARGETS
@@ -135,7 +134,7 @@ def _sides() -> Iterator[tuple[str, str, bytes]]:
     yield "kafka-metadata", "one", b"\0" + encode_metadata(UUID(int=1 << 100))
     yield "rustlog-index", "three", b"\x0e" + _rust_log(1)[".index"]
     checkpoint = rustlog.CleanerCheckpoint(last_cleaned_offset=5, retention_horizon_ms=NOON)
-    yield "rustlog-checkpoint", "json", b"\0" + rustlog_files.encode_checkpoint(checkpoint)
+    yield "rustlog-checkpoint", "json", b"\0" + rustlog.encode_checkpoint(checkpoint)
     yield "rustlog-checkpoint", "binary", b"\0" + struct.pack(">QQ", 5, NOON)
     segment = encode_strm(RECORDS, block_bytes=1)
     (at,) = struct.unpack_from(">Q", segment, len(segment) - 32)

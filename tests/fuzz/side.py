@@ -8,7 +8,6 @@ from itertools import pairwise
 
 from lakelog.errors import CorruptError, UnsupportedError
 from lakelog.formats import kafkalog, kafs, rustlog, strm
-from tests import rustlog_files
 from tests.fuzz.reseal import reseal_snapshot
 from tests.fuzz.targets import Target
 from tests.kafka_files import (
@@ -78,7 +77,7 @@ def _rustlog_index(told: int, data: bytes) -> None:
 
 def _rustlog_checkpoint(_: int, data: bytes) -> None:
     checkpoint = rustlog.decode_checkpoint(data)
-    assert rustlog.decode_checkpoint(rustlog_files.encode_checkpoint(checkpoint)) == checkpoint
+    assert rustlog.decode_checkpoint(rustlog.encode_checkpoint(checkpoint)) == checkpoint
 
 
 def _strm_header(_: int, data: bytes) -> None:

@@ -83,9 +83,17 @@ class _Operations(mfusepy.Operations):  # type: ignore[misc]
         return self._system.pread(fh, size, offset)
 
     def write(self, path: str, data: bytes, offset: int, fh: int) -> int:  # noqa: ARG002
-        if offset != self._system.fstat(fh).st_size:
-            raise OSError(errno.EOPNOTSUPP, "files are written from their beginning to their end")
-        return self._system.writev(fh, [memoryview(data)])
+        if offset > self._system.fstat(fh).st_size:
+            raise OSError(errno.EOPNOTSUPP, "files have no holes")
+        return self._system.pwrite(fh, memoryview(data), offset)
+
+    def truncate(self, path: str | None, length: int, fh: int | None = None) -> int:
+        if fh is not None:
+            self._system.ftruncate(fh, length)
+            return 0
+        with self._opened(path) as handle:
+            self._system.ftruncate(handle, length)
+        return 0
 
     def fsync(self, path: str, datasync: int, fh: int) -> int:  # noqa: ARG002
         self._disk.failing = self._failing if self._may_fail.exists() else 0.0
@@ -147,12 +155,15 @@ class _Operations(mfusepy.Operations):  # type: ignore[misc]
 class ForgetfulFs:
     """A mounted file system, in ``folder``."""
 
-    def __init__(self, home: Path, *, seed: int, failing: float = 0.0) -> None:
+    def __init__(
+        self, home: Path, *, seed: int, failing: float = 0.0, scattered: bool = False
+    ) -> None:
         self.folder = home / "mounted"
         self.folder.mkdir()
         self._home = home
         argv = [sys.executable, "-m", "tests.parts.forgetful_fs", str(home), str(seed)]
-        self._process = Process([*argv, str(failing)], home / "forgetful.log")
+        argv += [str(failing), "scattered" if scattered else ""]
+        self._process = Process(argv, home / "forgetful.log")
         self._wait()
 
     @contextlib.contextmanager
@@ -182,20 +193,25 @@ class ForgetfulFs:
 
 
 @contextlib.contextmanager
-def forgetful_fs(*, seed: int, failing: float = 0.0) -> Iterator[ForgetfulFs]:
-    """A file system that is gone afterwards; ``failing`` is the chance of an fsync to fail."""
+def forgetful_fs(
+    *, seed: int, failing: float = 0.0, scattered: bool = False
+) -> Iterator[ForgetfulFs]:
+    """A file system that is gone afterwards; ``failing`` is the chance of an fsync to fail.
+
+    ``scattered``: files lose sectors in any order, as those do that grow for long.
+    """
     if which("fusermount3") is None:
         raise MissingPartError("fusermount3 is missing: apt-get install fuse3")
     with tempfile.TemporaryDirectory(prefix="forgetful-") as home:
-        made = ForgetfulFs(Path(home), seed=seed, failing=failing)
+        made = ForgetfulFs(Path(home), seed=seed, failing=failing, scattered=scattered)
         try:
             yield made
         finally:
             made.close()
 
 
-def _main(home: Path, seed: int, failing: float) -> None:
-    disk = SimulatedDisk(Random(seed), clock_ns=time.time_ns)
+def _main(home: Path, seed: int, failing: float, *, scattered: bool) -> None:
+    disk = SimulatedDisk(Random(seed), clock_ns=time.time_ns, scattered=scattered)
     while not (home / "over").exists():
         mfusepy.FUSE(
             _Operations(disk, home, failing), str(home / "mounted"), foreground=True,
@@ -206,4 +222,4 @@ def _main(home: Path, seed: int, failing: float) -> None:
 
 
 if __name__ == "__main__":
-    _main(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
+    _main(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), scattered=bool(sys.argv[4]))

@@ -22,7 +22,7 @@ from tests.plain_encoders import encode_kafka_log, encode_strm
 from tests.shorthands import encode_kafs
 from tests.strategies import base_offsets, records
 
-__all__ = ["Drawn", "Piece", "carried_records", "fit", "segments"]
+__all__ = ["Drawn", "Piece", "carried_records", "fit", "raw", "segments"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +64,14 @@ class Drawn:
         return {self.fmt.suffix: data}
 
 
+def raw(value: bytes | None) -> bytes:
+    """A value that can be the payload of a RustLog record: there, and not like an envelope."""
+    value = value or b""
+    while value.startswith(rustlog.ENVELOPE_MAGIC):
+        value = value[1:]
+    return value
+
+
 def fit(fmt: Format, found: Sequence[Record]) -> tuple[Record, ...]:
     """Take from records what a format does not carry."""
     carries = fmt.carries
@@ -76,7 +84,7 @@ def fit(fmt: Format, found: Sequence[Record]) -> tuple[Record, ...]:
             record,
             timestamp=time,
             key=record.key if carries.keys else None,
-            value=b"" if record.value is None and not carries.null_values else record.value,
+            value=record.value if carries.null_values else raw(record.value),
             headers=record.headers if carries.headers else (),
         )
         for record, time in zip(found, times, strict=True)

@@ -15,6 +15,7 @@ from lakelog.model import Record
 from lakelog.records import Codec, NewBatch, encode_batch
 from lakelog.records.columns import COLUMNS, arrow_schema
 from tests.plain_encoders import encode, encode_block, encode_kafka_log, encode_strm
+from tests.property.drawing import raw
 from tests.property.test_record_batches import arrow_row
 from tests.segments import buffers, decode
 from tests.shorthands import encode_kafs
@@ -37,7 +38,7 @@ def fit(fmt: Format, found: list[Record]) -> list[Record]:
                 offset=record.offset,
                 timestamp=time,
                 key=record.key if fmt.carries.keys else None,
-                value=record.value if fmt.carries.null_values else record.value or b"",
+                value=record.value if fmt.carries.null_values else raw(record.value),
                 headers=record.headers if fmt.carries.headers else (),
             )
         )

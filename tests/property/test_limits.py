@@ -399,8 +399,8 @@ LIMITS = (
     ),
     Limit(
         name=f"{F}.rustlog.checkpoint.CHECKPOINT_BYTES_MAX",
-        most=len(rustlog_files.encode_checkpoint(state("x" * 30))),
-        write=lambda size: rustlog_files.encode_checkpoint(state("x" * size)),
+        most=len(rustlog.encode_checkpoint(state("x" * 30))),
+        write=lambda size: rustlog.encode_checkpoint(state("x" * size)),
         read=rustlog.decode_checkpoint, last=30,
     ),
     Limit(
@@ -533,6 +533,11 @@ OTHERS = {
     "records.offset_map._MEMORY_BYTES_MAX": "memory of a map",
     "records.compression._ZSTD_WINDOW_BYTES_MAX": "of others' frames; ours are below it",
     # Not ours.
+    "formats.kernels_spool.PAYLOAD_BYTES_MAX": "that of the format, which has a row",
+    "spool.settings.SEGMENT_BYTES_MAX": "of writers",
+    "spool.encoding.BATCH_BYTES_MAX": "of one append: it is refused beyond that",
+    "spool.cells.CELL_BYTES_MAX": "of a spool's own small files; the writer keeps it as well",
+    "spool.recovery.CHECKPOINT_BYTES_MAX": "that of the format, which has a row",
     "store.remote.PUT_BYTES_MAX": "for how large an object a time-out grows",
     "store.operations.GET_BYTES_MAX": "what a Get fetches that does not say how much",
     "store.keys.KEY_BYTES_MAX": "of a name",
@@ -544,7 +549,7 @@ OTHERS = {
 }
 FLOORS = (
     "records", "formats", "store", "journal", "manifests", "coordination", "segments", "catalog",
-    "log", "maintenance", "pipeline",
+    "log", "maintenance", "pipeline", "spool",
 )  # fmt: skip
 
 

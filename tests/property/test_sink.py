@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from lakelog.catalog import Topic
 from lakelog.log import Driver, Identity, Staged
+from lakelog.log.packing import target_of
 from lakelog.names import staged_key
 from lakelog.records import Codec, decode_batches, hash_keys, sort_rows
 from lakelog.spark.sink.options import WriteOptions
-from lakelog.spark.sink.placing import RowPartitioner, target_of
+from lakelog.spark.sink.placing import RowPartitioner
 from lakelog.spark.sink.tasks import TaskWriter
 from lakelog.store import Get, MemoryStore
 from tests.murmur2 import murmur2, partition_of
@@ -93,7 +94,11 @@ def staged_by(
     writer = TaskWriter(
         Driver(store.perform),
         Clock(),
-        RowPartitioner(lambda name: target_of(TOPICS[name], options), options.topic, FIRST),
+        RowPartitioner(
+            lambda name: target_of(TOPICS[name], options.codec, options.batch_bytes),
+            options.topic,
+            FIRST,
+        ),
         identity=IDENTITY,
         write=WRITE,
         buffer_bytes=options.buffer_bytes,

@@ -18,6 +18,7 @@ from lakelog.records import Codec
 from lakelog.records.columns import arrow_schema
 from tests.plain_encoders import encode, encode_kafka_log, encode_strm
 from tests.property.drawing import Drawn, segments
+from tests.property.drawing import raw as drawn_raw
 from tests.property.test_record_batches import arrow_row
 from tests.segments import buffers, decode
 from tests.shorthands import encode_kafs
@@ -42,7 +43,7 @@ def partitions(draw: st.DrawFn, fmt: Format) -> list[Record]:
             offset=record.offset + copy * span,
             timestamp=max(0, record.timestamp) if carries.time_order else record.timestamp,
             key=record.key if carries.keys else None,
-            value=record.value if carries.null_values else record.value or b"",
+            value=record.value if carries.null_values else drawn_raw(record.value),
             headers=tuple(map(_utf8, record.headers)) if carries.headers else (),
         )
         for copy in copies

@@ -46,6 +46,9 @@ COMMANDS = {
     "doctor": _Row("lakelog.cli.doctor", "Find out what is wrong with an installation."),
     "warm": _Row("lakelog.cli.warm", "Compile the kernels ahead of their first use."),
     "import": _Row("lakelog.cli.import_", "Bring topics from Kafka's disks, with their offsets."),
+    "spool": _Row(
+        "lakelog.cli.spool", "Append to a log on this machine's disk, read it, and ship it."
+    ),
     "pipeline": _Row(
         "lakelog.cli.pipeline", "Keep a namespace, and verify and convert topics, on Spark."
     ),

@@ -11,7 +11,11 @@ from lakelog.cli.arguments import missing
 __all__ = ["kernel_modules", "warm"]
 
 PACKAGE = "lakelog.records.kernels"
-OTHERS = ("lakelog.formats.kernels", "lakelog.formats.kernels_encode")
+OTHERS = (
+    "lakelog.formats.kernels",
+    "lakelog.formats.kernels_encode",
+    "lakelog.formats.kernels_spool",
+)
 
 
 @click.command()

@@ -26,6 +26,7 @@ from lakelog.formats.rustlog.layout import (
     decode_record_header,
     is_torn,
 )
+from lakelog.formats.rustlog.walk import to_record
 from lakelog.formats.strm import FORMAT as STRM
 from lakelog.formats.strm import RawBlock, StrmSegment
 from lakelog.records import OFFSET_MAX
@@ -218,7 +219,11 @@ def _scan_rustlog(
             head, room = view[int(cursor[0]) :][: RECORD.size].tobytes(), size - at
             if files.active and is_torn(head, room):
                 return
-            decode_record_header(head, at=at, room=room, offset_min=offset_min)
+            header = decode_record_header(head, at=at, room=room, offset_min=offset_min)
+            start = int(cursor[0]) + RECORD.size
+            payload = view[start : start + header.length].tobytes()
+            if len(payload) == header.length:
+                to_record(header, payload, at=at)  # It says what is wrong with an envelope.
             end = at - int(cursor[0]) + len(view)
             if end < size:
                 raise CorruptError(f"the file ends here, not at {size}", at=end, where=suffix)

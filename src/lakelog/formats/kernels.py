@@ -6,6 +6,7 @@ looks wrong, so that the plain reader can say what it is.
 
 from numba import njit, types
 
+from lakelog.records.kernels.envelope import begins_enveloped, read_envelope
 from lakelog.records.kernels.fields import (
     BAD,
     DONE,
@@ -41,7 +42,7 @@ from lakelog.records.kernels.primitives import (
 
 __all__ = ["parse_rustlog", "parse_strm"]
 
-BUILT_FROM = "601da93e7fb1"
+BUILT_FROM = "8d46f98ae775"
 """Digest of what is compiled in from other files; see ``records.kernels.decode``."""
 
 # What ``parse_strm`` is told of a block and its segment.
@@ -169,14 +170,25 @@ def parse_rustlog(address, end, stop, limits, cursor, arrays, sums):
             if is_absurd(millis) and limits[L_TIMES]:
                 status = TIME_OVERFLOW
                 break
+            fields = types.int64(0), types.int64(-1), p + _ROW_BYTES, length
+            headers = types.int64(0), types.int64(0), types.int64(0), types.int64(0)
+            if begins_enveloped(b, p, length):
+                fields, headers, q = read_envelope(b, p, length)
+                if q < 0:
+                    status = BAD
+                    break
             offsets[row] = offset
             times[row] = millis * 1000
             kinds[row] = 0
-            note(notes, sums, row, (0, -1, p + _ROW_BYTES, length), (0, 0, 0, 0))
+            note(notes, sums, row, fields, headers)
+            sums[N_KEY_BYTES] += max(fields[1], 0)
+            sums[N_VALUE_BYTES] += max(fields[3], 0)
+            sums[N_KEYS] |= fields[1]
+            sums[N_VALUES] |= fields[3]
             row += 1
             taken += length
         offset_min = offset + 1
         p += _ROW_BYTES + length
     cursor[0], cursor[1] = p, offset_min
-    sums[N_ROWS], sums[N_KEYS], sums[N_VALUE_BYTES], sums[N_TAKEN] = row, -1, taken, taken
+    sums[N_ROWS], sums[N_TAKEN] = row, taken
     return status

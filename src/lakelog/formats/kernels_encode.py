@@ -11,6 +11,7 @@ format does for a segment without headers. Nobody knows beforehand whether one c
 
 from numba import njit, types
 
+from lakelog.records.kernels.envelope import begins_magic
 from lakelog.records.kernels.fields import BAD, DONE, FULL
 from lakelog.records.kernels.primitives import (
     I64,
@@ -55,7 +56,7 @@ from lakelog.records.kernels.source import (
 
 __all__ = ["encode_rustlog", "encode_strm", "widen_strm"]
 
-BUILT_FROM = "601da93e7fb1"
+BUILT_FROM = "8d46f98ae775"
 """Digest of what is compiled in from other files; see ``records.kernels.decode``."""
 
 CUT, HEADED = 10, 11
@@ -184,6 +185,9 @@ def encode_rustlog(plan, source, address, room, index_address, state):
         length = length_of(value_ends, value_bits, plan[E_VALUE_NULLS], plan[E_VALUE_BIT], row)
         millis = timestamps[row] // 1000
         if key_length >= 0 or length < 0 or length > _PAYLOAD_BYTES_MAX or millis < 0:
+            status = BAD
+            break
+        if length > 2 and begins_magic(values, types.int64(value_ends[row])):
             status = BAD
             break
         has_list = plan[E_HAS_HEADERS] != 0 and lists[row + 1] > lists[row]

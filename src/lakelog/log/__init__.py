@@ -10,6 +10,7 @@ reader     all of that for a reader of many partitions, run by threads; offset_o
 rows       tasks -> Arrow           \\
 tables     tables about it -> Arrow  | imported only when asked for
 scan       a namespace -> Arrow     /
+packing    rows -> runs of batches to be staged; imported only when asked for
 staging    what an attempt of a bulk write, and a task of it, puts beside the log
 writes     bulk writes: decided for once, appended to every lane
 """

@@ -57,6 +57,8 @@ from lakelog.records.varint import (
     decode_headers,
     decode_varint,
     decode_varlong,
+    encode_field,
+    encode_headers,
     encode_varint,
 )
 
@@ -99,6 +101,8 @@ __all__ = [
     "decode_varlong",
     "decompress",
     "encode_batch",
+    "encode_field",
+    "encode_headers",
     "encode_varint",
     "finish",
     "first_not_older",

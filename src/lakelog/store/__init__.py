@@ -48,6 +48,7 @@ from lakelog.store.drive import (
     working_by_threads,
 )
 from lakelog.store.etcd import ETCD_BYTES_MAX, ETCD_CHANGES_MAX, EtcdStore
+from lakelog.store.folders import Folders
 from lakelog.store.keys import KEY_BYTES_MAX, SEGMENT_BYTES_MAX, check_key, check_prefix
 from lakelog.store.lifecycle import Expiry, ExpiryRule, find_expiry
 from lakelog.store.local import LocalStore
@@ -106,6 +107,7 @@ from lakelog.store.promises import PROBE_AT_START, PROBE_THOROUGH, ProbeSize, Ve
 from lakelog.store.puts import SOON, Put, Unanswered, put_advisory, put_answered, put_named
 from lakelog.store.remote import RemoteStore
 from lakelog.store.retry import RetryPolicy, retrying, retrying_async
+from lakelog.store.system import LINUX, System
 from lakelog.store.together import isolated, together, tried
 
 __all__ = [
@@ -116,6 +118,7 @@ __all__ = [
     "FREE",
     "GET_BYTES_MAX",
     "KEY_BYTES_MAX",
+    "LINUX",
     "LIST_LIMIT_MAX",
     "METADATA",
     "OPERATION_KINDS",
@@ -138,6 +141,7 @@ __all__ = [
     "Fetched",
     "Finding",
     "Flow",
+    "Folders",
     "Get",
     "GetRange",
     "GetSuffix",
@@ -166,6 +170,7 @@ __all__ = [
     "RetryPolicy",
     "Store",
     "StoreSpec",
+    "System",
     "Unanswered",
     "Usage",
     "Verdict",

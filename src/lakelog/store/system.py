@@ -9,6 +9,7 @@ can be believed any more. No caller can repair that, and none is asked to.
 """
 
 import fcntl
+import mmap
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -56,7 +57,16 @@ class System(Protocol):
     def stat(self, path: str, *, dir_fd: int | None, follow_symlinks: bool) -> Status: ...
     def pread(self, fd: int, length: int, offset: int, /) -> bytes: ...
     def writev(self, fd: int, buffers: Sequence[memoryview], /) -> int: ...
+    def pwrite(self, fd: int, data: memoryview, offset: int, /) -> int: ...
+    def ftruncate(self, fd: int, length: int, /) -> None: ...
     def fsync(self, fd: int, /) -> None: ...
+    def map(self, fd: int, length: int, *, ahead: bool = False) -> memoryview:
+        """Return the first bytes of a file as they are in the page cache, to be read.
+
+        ``ahead``: all of them will be. To be given pages at once is cheaper than one by one.
+        """
+        ...
+
     def fchmod(self, fd: int, mode: int, /) -> None: ...
     def utime(self, path: int, *, ns: tuple[int, int]) -> None: ...
     def flock(self, fd: int, operation: int, /) -> None: ...
@@ -80,6 +90,8 @@ class _Linux:
     stat = staticmethod(os.stat)
     pread = staticmethod(os.pread)
     writev = staticmethod(os.writev)
+    pwrite = staticmethod(os.pwrite)
+    ftruncate = staticmethod(os.ftruncate)
     fsync = staticmethod(os.fsync)
     fchmod = staticmethod(os.fchmod)
     utime = staticmethod(os.utime)
@@ -89,6 +101,14 @@ class _Linux:
     unlink = staticmethod(os.unlink)
     mkdir = staticmethod(os.mkdir)
     now_ns = staticmethod(time.time_ns)
+
+    @staticmethod
+    def map(fd: int, length: int, *, ahead: bool = False) -> memoryview:
+        if not length:
+            return memoryview(b"")
+        flags = mmap.MAP_SHARED | (mmap.MAP_POPULATE if ahead else 0)
+        # Its memory is let go when nobody has a view of it any more.
+        return memoryview(mmap.mmap(fd, length, flags=flags, prot=mmap.PROT_READ))
 
     @staticmethod
     def scandir(path: int, /) -> AbstractContextManager[Iterator[Entry]]:

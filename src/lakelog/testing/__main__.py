@@ -1,4 +1,4 @@
-"""Run many seeds: ``python -m lakelog.testing --seeds 0:2000``; with ``--cluster``, of clusters.
+"""Run many seeds: ``python -m lakelog.testing --seeds 0:2000``, of towns, clusters or spools.
 
 Ends with a table of what happened, and fails if the log was not what it promised, if a kind of
 fault or a way through W1 to W4 was hit less often than asked for, or, with ``--bug``, if the bug
@@ -7,18 +7,22 @@ was not found. A seed that fails prints the command that repeats it.
 
 import gc
 import json
+import logging
 import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from time import monotonic
+from typing import Any
 
 import click
 
 from lakelog.testing.cluster import CLUSTER_BUGS, CLUSTER_WAYS, planted_in_cluster, simulate_cluster
 from lakelog.testing.planted import BUGS, planted
 from lakelog.testing.simulation import Report, simulate
+from lakelog.testing.spool_bugs import SPOOL_BUGS, planted_in_spool
+from lakelog.testing.spooling import SPOOL_WAYS, simulate_spool
 from lakelog.testing.world import KINDS
 
 __all__ = ["WAYS", "main", "run_seeds"]
@@ -48,20 +52,24 @@ class _Found:
 _Running = Future[tuple[Report, _Found | None]]
 
 
-def _simulate(seed: int, bug: str, *, cluster: bool) -> Report:
-    if cluster:
+def _simulate(seed: int, bug: str, of: str) -> Report:
+    if of == "cluster":
         with planted_in_cluster(bug):
             return simulate_cluster(seed)
+    if of == "spool":
+        logging.getLogger("lakelog.spool").setLevel(logging.ERROR)
+        with planted_in_spool(bug):
+            return Report(seeds=1, ways=simulate_spool(seed))
     with planted(bug):
         return simulate(seed, faults=BUGS[bug].faults if bug else None)
 
 
-def _run_chunk(start: int, stop: int, bug: str, *, cluster: bool) -> tuple[Report, _Found | None]:
+def _run_chunk(start: int, stop: int, bug: str, of: str) -> tuple[Report, _Found | None]:
     total = Report()
     gc.disable()  # A run is short, and makes few cycles.
     for seed in range(start, stop):
         try:
-            total.add(_simulate(seed, bug, cluster=cluster))
+            total.add(_simulate(seed, bug, of))
         except Exception as error:  # noqa: BLE001 (with a bug planted, anything may break)
             return total, _Found(seed, f"{type(error).__name__}: {error}"[:300])
     gc.collect()
@@ -69,7 +77,7 @@ def _run_chunk(start: int, stop: int, bug: str, *, cluster: bool) -> tuple[Repor
 
 
 def run_seeds(
-    start: int, stop: int, bug: str, workers: int, seconds: float, *, cluster: bool = False
+    start: int, stop: int, bug: str, workers: int, seconds: float, *, of: str = "town"
 ) -> tuple[Report, _Found | None]:
     """Run seeds on several cores until one fails, or the time is over."""
     total, deadline = Report(), monotonic() + seconds
@@ -81,7 +89,7 @@ def run_seeds(
                 at = next(chunks, None)
                 if at is not None and monotonic() < deadline:
                     end = min(at + _CHUNK, stop)
-                    yield pool.submit(_run_chunk, at, end, bug, cluster=cluster)
+                    yield pool.submit(_run_chunk, at, end, bug, of)
 
         running = set(more(2 * workers))
         while running:
@@ -100,7 +108,8 @@ def run_seeds(
 
 @click.command()
 @click.option("--seeds", default="0:200", help="FROM:TO, the second not included; or one seed.")
-@click.option("--cluster", is_flag=True, help="Simulate brokers of a cluster.")
+@click.option("--cluster", "of", flag_value="cluster", help="Simulate brokers of a cluster.")
+@click.option("--spool", "of", flag_value="spool", help="Simulate a spool on a disk that forgets.")
 @click.option("--bug", default="", help="Plant a bug, which must be found. 'list' names them.")
 @click.option("--workers", default=os.cpu_count() or 1)
 @click.option("--seconds", default=86_400.0, help="Begin no more seeds after so long.")
@@ -108,7 +117,7 @@ def run_seeds(
 @click.option("--json", "as_json", is_flag=True)
 def main(
     seeds: str,
-    cluster: bool,
+    of: str | None,
     bug: str,
     workers: int,
     seconds: float,
@@ -116,7 +125,9 @@ def main(
     as_json: bool,
 ) -> None:
     """Run seeds of the simulator."""
-    bugs = CLUSTER_BUGS if cluster else BUGS
+    kinds: dict[str, dict[str, Any]] = {"cluster": CLUSTER_BUGS, "spool": SPOOL_BUGS}
+    bugs = kinds.get(of or "", BUGS)
+    ways = {"cluster": CLUSTER_WAYS, "spool": SPOOL_WAYS}.get(of or "", (*KINDS, *WAYS))
     if bug == "list":
         for name, one in bugs.items():
             click.echo(f"{name:24} {one.what}")
@@ -126,17 +137,19 @@ def main(
     first, _, last = seeds.partition(":")
     start, stop = int(first), int(last or int(first) + 1)
     began = monotonic()
-    total, found = run_seeds(start, stop, bug, workers, seconds, cluster=cluster)
+    total, found = run_seeds(start, stop, bug, workers, seconds, of=of or "")
     took = monotonic() - began
     rare = [] if bug else [
         name
-        for name in (CLUSTER_WAYS if cluster else (*KINDS, *WAYS))
+        for name in ways
         if total.faults[name] + total.ways[name] < at_least
     ]  # fmt: skip
     if as_json:
         click.echo(json.dumps(_fields(total, found, rare, took)))
     else:
-        _print(total, found, rare, took, " --cluster" * cluster + (f" --bug {bug}" if bug else ""))
+        _print(
+            total, found, rare, took, (f" --{of}" if of else "") + (f" --bug {bug}" if bug else "")
+        )
     wrong = found is None if bug else found is not None or bool(rare)
     raise SystemExit(int(wrong))
 

@@ -20,6 +20,8 @@ this, each in its own way; the store may not count on it.
     once      they do not stop, and names are forgotten like bytes. No process can then believe
               another one's names: whoever runs this has to cut the power when one ends by itself.
     lying     fsync succeeds and does nothing
+    scattered files are torn sector by sector (``sectors``), as those are that grow between two
+              fsyncs; without it they are whole, cut off, or cut off and filled up with zeros
 
 A process that has ended (killed, by a power cut, or by itself after a failed fsync) makes no more
 system calls: each raises ``Gone``, also in the ``finally`` blocks that a dead process does not run.
@@ -31,10 +33,13 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import wraps
 from random import Random  # noqa: TID251 (seeded)
 from typing import Concatenate, NoReturn, ParamSpec, TypeVar
+
+from lakelog.testing.nodes import Entry, Node, Status, put_name, status_of
+from lakelog.testing.sectors import sectors_of, synced, torn
 
 __all__ = ["DiskProcess", "Gone", "SimulatedDisk"]
 
@@ -47,80 +52,17 @@ TICK_NS = 4_000_000
 
 CALLS_PER_TICK = 8
 
-UNWRITTEN_MAX = 200
-"""Changes of names in a folder that nobody syncs, before the kernel writes the oldest by itself."""
-
 
 class Gone(BaseException):
     """The process that makes this call is dead. No code of its own may catch this."""
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
-class _Node:
-    """A file or a folder: what is seen of it, and what is on the disk."""
-
-    number: int
-    mode: int
-    mtime_ns: int
-    above: "_Node | None" = None
-    """Of a folder; its own number at the top."""
-    body: bytearray = field(default_factory=bytearray)
-    names: dict[str, "_Node"] = field(default_factory=dict)
-    kept_body: bytes = b""
-    kept_names: dict[str, "_Node"] = field(default_factory=dict)
-    kept: tuple[int, int] = (0, 0)
-    """Mode and time, as they are on the disk."""
-    dirty: bool = True
-    """Whether fsync would write the bytes: not once it failed."""
-    changes: list[tuple[str, "_Node | None"]] = field(default_factory=list)
-    """Of names, since the last fsync."""
-
-    @property
-    def is_folder(self) -> bool:
-        return stat.S_ISDIR(self.mode)
-
-    def rename(self, name: str, node: "_Node | None") -> None:
-        """Let a name stand for something else, or for nothing."""
-        self.changes.append((name, node))
-        _put(self.names, name, node)
-        while len(self.changes) > UNWRITTEN_MAX:
-            _put(self.kept_names, *self.changes.pop(0))
-
-
-def _put(names: dict[str, _Node], name: str, node: _Node | None) -> None:
-    if node is None:
-        names.pop(name, None)
-    else:
-        names[name] = node
-
-
 def _nothing(_: str) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Status:
-    st_mode: int
-    st_ino: int
-    st_dev: int
-    st_size: int
-    st_mtime_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    name: str
-    node: _Node
-
-    def is_dir(self, *, follow_symlinks: bool) -> bool:  # noqa: ARG002
-        return self.node.is_folder
-
-    def is_file(self, *, follow_symlinks: bool) -> bool:  # noqa: ARG002
-        return not self.node.is_folder
 
 
 @dataclass(eq=False, slots=True)
 class _Opened:
-    node: _Node
+    node: Node
     lock: int = 0
 
 
@@ -134,10 +76,12 @@ class SimulatedDisk:
         failing: float = 0.0,
         once: bool = False,
         lying: bool = False,
+        scattered: bool = False,
         clock_ns: Callable[[], int] | None = None,
     ) -> None:
         self.random = random
         self.failing, self.once, self.lying = failing, once, lying
+        self.scattered = scattered
         self._has_stopped = False
         self._clock_ns = clock_ns
         self.before: Callable[[str], None] = _nothing
@@ -147,7 +91,7 @@ class SimulatedDisk:
         """How often fsync failed."""
         self._numbers = 1
         self._processes: list[DiskProcess] = []
-        self.root = _Node(number=1, mode=stat.S_IFDIR | 0o755, mtime_ns=EPOCH_NS, kept=(0o755, 0))
+        self.root = Node(number=1, mode=stat.S_IFDIR | 0o755, mtime_ns=EPOCH_NS, kept=(0o755, 0))
 
     def process(self) -> "DiskProcess":
         """Start a process on this machine."""
@@ -169,7 +113,7 @@ class SimulatedDisk:
         self._has_stopped = False
         self._forget(self.root, set())
 
-    def _forget(self, node: _Node, seen: set[int]) -> None:
+    def _forget(self, node: Node, seen: set[int]) -> None:
         if node.number in seen:
             return
         seen.add(node.number)
@@ -183,21 +127,24 @@ class SimulatedDisk:
                 node.kept_body = self._torn(node)
             node.kept = self.random.choice([node.kept, (node.mode, node.mtime_ns)])
             node.body, node.dirty = bytearray(node.kept_body), False
+            node.sectors.clear()
             node.mode, node.mtime_ns = node.kept[0] | stat.S_IFREG, node.kept[1]
 
-    def _keep_some(self, folder: _Node) -> None:
+    def _keep_some(self, folder: Node) -> None:
         for name, node in folder.changes:
             if self.random.random() < 0.5:
-                _put(folder.kept_names, name, node)
+                put_name(folder.kept_names, name, node)
         folder.changes.clear()
 
-    def _torn(self, node: _Node) -> bytes:
+    def _torn(self, node: Node) -> bytes:
+        if self.scattered:
+            return torn(self.random, node.body, node.kept_body, node.sectors)
         if bytes(node.body) == node.kept_body:
             return node.kept_body
         some = bytes(node.body[: self.random.randrange(len(node.body) + 1)])
         return self.random.choice([node.kept_body, some, some.ljust(len(node.body), b"\0")])
 
-    def fsync(self, node: _Node) -> None:
+    def fsync(self, node: Node) -> None:
         if self._has_stopped:
             raise _error(errno.EIO)
         if self.random.random() < self.failing:
@@ -207,24 +154,30 @@ class SimulatedDisk:
             self._keep_some(node)
             if not node.is_folder and node.dirty:
                 node.kept_body, node.dirty = self._torn(node), False
+                node.sectors.clear()
             raise _error(errno.EIO)
         if self.lying:
             return
         for name, below in node.changes:
-            _put(node.kept_names, name, below)
+            put_name(node.kept_names, name, below)
         node.changes.clear()
         if node.dirty:
-            node.kept_body, node.dirty = bytes(node.body), False
+            whole = not self.scattered
+            node.kept_body = (
+                bytes(node.body) if whole else synced(node.body, node.kept_body, node.sectors)
+            )
+            node.dirty = False
+            node.sectors.clear()
         node.kept = (node.mode, node.mtime_ns)
 
-    def make(self, mode: int, above: _Node | None = None) -> _Node:
+    def make(self, mode: int, above: Node | None = None) -> Node:
         self._numbers += 1
         now_ns = self.now_ns()
-        return _Node(
+        return Node(
             number=self._numbers, mode=mode, mtime_ns=now_ns, above=above, kept=(mode, now_ns)
         )
 
-    def locks(self, node: _Node, but: _Opened) -> list[int]:
+    def locks(self, node: Node, but: _Opened) -> list[int]:
         """Return the locks that others hold on a file."""
         opened = [one for process in self._processes for one in process.opened.values()]
         return [one.lock for one in opened if one.node is node and one is not but and one.lock]
@@ -274,7 +227,7 @@ class DiskProcess:
 
     # ------------------------------------------------------------------------ names
 
-    def _find(self, path: str, dir_fd: int | None) -> tuple[_Node, str, _Node | None]:
+    def _find(self, path: str, dir_fd: int | None) -> tuple[Node, str, Node | None]:
         """Return the folder, the last name, and what it stands for."""
         node = self.disk.root if dir_fd is None else self.opened[dir_fd].node
         *folders, name = [part for part in path.split("/") if part] or [""]
@@ -286,21 +239,21 @@ class DiskProcess:
             raise _error(errno.ENOTDIR)
         return node, name, node.names.get(name)
 
-    def _existing(self, path: str, dir_fd: int | None) -> tuple[_Node, str, _Node]:
+    def _existing(self, path: str, dir_fd: int | None) -> tuple[Node, str, Node]:
         """Return the same of a name that stands for something."""
         folder, name, node = self._find(path, dir_fd)
         if node is None:
             raise _error(errno.ENOENT)
         return folder, name, node
 
-    def _step(self, node: _Node, part: str) -> _Node:
+    def _step(self, node: Node, part: str) -> Node:
         if not node.is_folder:
             raise _error(errno.ENOTDIR)
         if part not in node.names:
             raise _error(errno.ENOENT)
         return node.names[part]
 
-    def _changed(self, folder: _Node, name: str, node: _Node | None) -> None:
+    def _changed(self, folder: Node, name: str, node: Node | None) -> None:
         folder.rename(name, node)
         folder.mtime_ns = self.disk.now_ns()
 
@@ -357,13 +310,13 @@ class DiskProcess:
 
     @_system_call
     @contextmanager
-    def scandir(self, path: int, /) -> Iterator[Iterator[_Entry]]:
+    def scandir(self, path: int, /) -> Iterator[Iterator[Entry]]:
         names = self.opened[path].node.names
-        yield iter([_Entry(name, node) for name, node in names.items()])
+        yield iter([Entry(name, node) for name, node in names.items()])
 
     @_system_call
-    def stat(self, path: str, *, dir_fd: int | None, follow_symlinks: bool) -> _Status:  # noqa: ARG002
-        return _status(self._existing(path, dir_fd)[2])
+    def stat(self, path: str, *, dir_fd: int | None, follow_symlinks: bool) -> Status:  # noqa: ARG002
+        return status_of(self._existing(path, dir_fd)[2])
 
     # ------------------------------------------------------------------------ files
 
@@ -372,8 +325,8 @@ class DiskProcess:
         del self.opened[fd]
 
     @_system_call
-    def fstat(self, fd: int, /) -> _Status:
-        return _status(self.opened[fd].node)
+    def fstat(self, fd: int, /) -> Status:
+        return status_of(self.opened[fd].node)
 
     @_system_call
     def pread(self, fd: int, length: int, offset: int, /) -> bytes:
@@ -381,11 +334,32 @@ class DiskProcess:
 
     @_system_call
     def writev(self, fd: int, buffers: Sequence[memoryview], /) -> int:
-        """Write behind what is there: nobody here writes anywhere else."""
+        """Write behind what is there: files are opened to append, or written once."""
         node, data = self.opened[fd].node, b"".join(buffers)
-        node.body += data
-        node.dirty, node.mtime_ns = True, self.disk.now_ns()
+        self._write(node, data, len(node.body))
         return len(data)
+
+    @_system_call
+    def pwrite(self, fd: int, data: memoryview, offset: int, /) -> int:
+        self._write(self.opened[fd].node, bytes(data), offset)
+        return len(data)
+
+    def _write(self, node: Node, data: bytes, at: int) -> None:
+        end = at + len(data)
+        node.body[at:end] = data
+        node.sectors.update(sectors_of(at, end))
+        node.dirty, node.mtime_ns = True, self.disk.now_ns()
+
+    @_system_call
+    def ftruncate(self, fd: int, length: int, /) -> None:
+        node = self.opened[fd].node
+        del node.body[length:]
+        node.sectors.update(sectors_of(max(length - 1, 0), length))
+        node.dirty = True
+
+    @_system_call
+    def map(self, fd: int, length: int, *, ahead: bool = False) -> memoryview:  # noqa: ARG002
+        return memoryview(bytes(self.opened[fd].node.body[:length]))
 
     @_system_call
     def fsync(self, fd: int, /) -> None:
@@ -409,10 +383,6 @@ class DiskProcess:
         if wanted != fcntl.LOCK_UN and (wanted == fcntl.LOCK_EX or fcntl.LOCK_EX in held) and held:
             raise _error(errno.EAGAIN if operation & fcntl.LOCK_NB else errno.EDEADLK)
         mine.lock = 0 if wanted == fcntl.LOCK_UN else wanted
-
-
-def _status(node: _Node) -> _Status:
-    return _Status(node.mode, node.number, 1, len(node.body), node.mtime_ns)
 
 
 def _error(number: int) -> OSError:

@@ -57,8 +57,11 @@ def test_every_panel_shows_a_running_broker_and_nothing_alerts(workers: int) -> 
 
 
 @pytest.mark.parametrize("words", [("check", "rules"), ("test", "rules")])
-def test_the_rules_are_sound_and_alert_when_they_should(words: tuple[str, str]) -> None:
-    path: Path = RULES if words[0] == "check" else RULES.with_suffix(".test.yml")
+@pytest.mark.parametrize("rules", [RULES, RULES.with_name("lakelog-spool.rules.yml")])
+def test_the_rules_are_sound_and_alert_when_they_should(
+    rules: Path, words: tuple[str, str]
+) -> None:
+    path: Path = rules if words[0] == "check" else rules.with_suffix(".test.yml")
     argv = [prometheus_command("promtool"), *words, str(path)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -6,8 +6,14 @@ Every file here must decode for ever to the records below. Files are added, neve
 import struct
 from pathlib import Path
 
-from lakelog.formats.rustlog import CleanerCheckpoint, LogRecord, encode_log
-from tests.rustlog_files import encode_checkpoint
+from lakelog.formats.rustlog import (
+    CleanerCheckpoint,
+    LogRecord,
+    encode_checkpoint,
+    encode_envelope,
+    encode_log,
+)
+from lakelog.model import Header
 
 HERE = Path(__file__).parent
 NOON_US = 1_700_000_000_000_000
@@ -23,6 +29,20 @@ MANY = tuple(
     for number in range(250)
 )
 
+SPOOLED = tuple(
+    LogRecord(
+        offset=offset,
+        timestamp_us=NOON_US + offset,
+        payload=encode_envelope(key, value, headers, offset=offset, timestamp_us=NOON_US + offset),
+    )
+    for offset, key, value, headers in (
+        (7, None, b"hello", ()),
+        (8, b"k", None, ()),
+        (9, b"k", b"v", (Header("h", b"1"), Header("n", None))),
+    )
+)
+"""Envelopes: a value without a key, a tombstone, and headers."""
+
 CHECKPOINT = CleanerCheckpoint(
     last_cleaned_offset=1000,
     retention_horizon_ms=1_699_999_000_000,
@@ -33,7 +53,7 @@ BINARY_CHECKPOINT = CleanerCheckpoint(
     last_cleaned_offset=1000, retention_horizon_ms=0, created_at_ns=1_700_000_000_000_000_000
 )
 
-LOGS = {"00000000000000001000": FEW, "00000000000000000000": MANY}
+LOGS = {"00000000000000001000": FEW, "00000000000000000000": MANY, "00000000000000000007": SPOOLED}
 
 
 def main() -> None:

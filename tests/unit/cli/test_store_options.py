@@ -28,7 +28,8 @@ STORES = {
     "--against": "--against-store-option",
 }
 """What names a store, and what its options are called then."""
-FILES = {"demo", "dump", "inspect", "plan", "warm"}
+SPOOLS = {f"spool {name}" for name in ("append", "cat", "copy", "keep", "stats", "tail", "verify")}
+FILES = {"demo", "dump", "inspect", "plan", "warm"} | SPOOLS
 """Commands that work on files of this machine, or on nothing but what they are told."""
 
 

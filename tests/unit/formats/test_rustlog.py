@@ -18,6 +18,7 @@ from lakelog.formats.rustlog import (
     RustLogSegment,
     decode_checkpoint,
     decode_index,
+    encode_checkpoint,
     encode_log,
     open_segment,
     partition_path,
@@ -26,7 +27,7 @@ from lakelog.model import Header, Record
 from lakelog.records import Codec
 from tests.golden.rustlog import make as golden
 from tests.plain_encoders import encode
-from tests.rustlog_files import build_index, decode_log, encode_checkpoint
+from tests.rustlog_files import build_index, decode_log
 from tests.segments import buffers, decode
 
 ROOT = Path(__file__).parents[3]
@@ -639,12 +640,13 @@ def test_a_golden_file_is_put_together_by_hand() -> None:
 def test_the_example_of_the_page_is_what_the_encoder_writes() -> None:
     page = (ROOT / "docs/reference/formats/rustlog.md").read_text()
     shown: dict[str, bytearray] = {}
-    for suffix, example in re.findall(r"```hex (\.\w+)\n(.*?)```", page, re.DOTALL):
+    for suffix, example in re.findall(r"```hex ([.\w]+)\n(.*?)```", page, re.DOTALL):
         shown[suffix] = bytearray()
         for line in example.splitlines():
             at, hexes = re.match(r"([0-9a-f]{4})  ((?:[0-9a-f]{2} )+)", line).groups()  # type: ignore[union-attr]
             assert int(at, 16) == len(shown[suffix])
             shown[suffix] += bytes.fromhex(hexes)
+    assert bytes(shown.pop("envelopes")) == encode_log(golden.SPOOLED)[".log"]
     assert {suffix: bytes(data) for suffix, data in shown.items()} == encode_log(golden.FEW)
     (checkpoint,) = re.findall(r"```json\n(.*?)\n```", page, re.DOTALL)
     assert checkpoint.encode() == encode_checkpoint(golden.CHECKPOINT)

@@ -18,14 +18,14 @@ from lakelog.errors import ConflictError, InvalidInputError, NotFoundError
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane
 from lakelog.log import OutOfRange, StagedObject, read
+from lakelog.log.packing import RUN_BYTES, Packer, target_of
 from lakelog.model import Record, Rules, TimestampType
 from lakelog.names import STAGED_PREFIX
 from lakelog.records import Codec, decode_batches, decode_header
 from lakelog.spark import parse_write_options, stream_writer_of, writer_of
 from lakelog.spark.sink.columns import check_columns, read_columns
 from lakelog.spark.sink.options import WriteOptions
-from lakelog.spark.sink.packing import RUN_BYTES, Packer
-from lakelog.spark.sink.placing import RowPartitioner, target_of
+from lakelog.spark.sink.placing import RowPartitioner
 from lakelog.store import list_objects, open_store, run, working
 
 NOW_MS = 1_700_000_000_000
@@ -55,7 +55,9 @@ def topic_of(partitions: int = 3, **configs: str) -> Topic:
 
 def parcels_of(rows: pa.RecordBatch, topic: Topic, **options: Any) -> dict[int, StagedObject]:
     given = WriteOptions(path="memory:", topic=topic.name, **options)
-    placer = RowPartitioner(lambda _: target_of(topic, given), topic.name, 0)
+    placer = RowPartitioner(
+        lambda _: target_of(topic, given.codec, given.batch_bytes), topic.name, 0
+    )
     return Packer().pack(placer.partition(read_columns(rows, NOW_MS), NOW_MS), NOW_MS)
 
 
@@ -152,10 +154,19 @@ def test_what_spark_and_kafka_clients_are_told_is_passed_over() -> None:
 def test_the_codec_is_the_options_then_the_topics_then_none() -> None:
     asked = WriteOptions(path="x", codec=Codec.ZSTD)
     plain = WriteOptions(path="x")
-    assert target_of(topic_of(compression_type="lz4"), asked).codec is Codec.ZSTD
-    assert target_of(topic_of(compression_type="lz4"), plain).codec is Codec.LZ4
+    assert (
+        target_of(topic_of(compression_type="lz4"), asked.codec, asked.batch_bytes).codec
+        is Codec.ZSTD
+    )
+    assert (
+        target_of(topic_of(compression_type="lz4"), plain.codec, plain.batch_bytes).codec
+        is Codec.LZ4
+    )
     for other in ("producer", "uncompressed"):
-        assert target_of(topic_of(compression_type=other), plain).codec is Codec.NONE
+        assert (
+            target_of(topic_of(compression_type=other), plain.codec, plain.batch_bytes).codec
+            is Codec.NONE
+        )
 
 
 @pytest.mark.parametrize("codec", list(Codec))

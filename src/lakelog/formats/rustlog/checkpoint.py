@@ -10,7 +10,7 @@
       }
     }
 
-Both are read, neither is written. The field names and the shape of ``created_at`` are what serde
+Both are read, the first is written. The field names and the shape of ``created_at`` are what serde
 makes of the documented structure. The states of compaction are documented nowhere, so any name is
 kept as it is. A file of 16 bytes is the binary one: the JSON is always longer.
 """
@@ -20,10 +20,11 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from lakelog.errors import CorruptError, UnsupportedError
+from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats.contract import Bytes
+from lakelog.formats.limits import fitting
 
-__all__ = ["CHECKPOINT_NAME", "CleanerCheckpoint", "decode_checkpoint"]
+__all__ = ["CHECKPOINT_NAME", "CleanerCheckpoint", "decode_checkpoint", "encode_checkpoint"]
 
 CHECKPOINT_NAME = ".cleaner_checkpoint"
 CHECKPOINT_BYTES_MAX = 64 * 1024
@@ -45,6 +46,27 @@ class CleanerCheckpoint:
     compaction_state: str = "Idle"
     created_at_ns: int = 0
     """Nanoseconds, because the file has them."""
+
+
+def encode_checkpoint(state: CleanerCheckpoint) -> bytes:
+    """Return the JSON form. Equal checkpoints give equal bytes.
+
+    Raises:
+        InvalidInputError: a number that does not fit 64 bits without a sign, or a compaction state
+            of more than 64 KiB.
+    """
+    seconds, nanos = divmod(state.created_at_ns, _NS_PER_S)
+    offset, horizon = state.last_cleaned_offset, state.retention_horizon_ms
+    if not all(0 <= number <= U64_MAX for number in (offset, horizon, seconds)):
+        raise InvalidInputError(f"a number does not fit 64 bits: {state}")
+    fields = {
+        "last_cleaned_offset": offset,
+        "retention_horizon_ms": horizon,
+        "compaction_state": state.compaction_state,
+        "created_at": {"secs_since_epoch": seconds, "nanos_since_epoch": nanos},
+    }
+    data = json.dumps(fields, indent=2).encode()
+    return fitting(data, CHECKPOINT_BYTES_MAX, "a checkpoint", "use a shorter compaction state")
 
 
 def decode_checkpoint(data: Bytes) -> CleanerCheckpoint:

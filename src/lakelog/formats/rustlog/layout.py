@@ -27,6 +27,7 @@ from itertools import pairwise
 from lakelog.errors import CorruptError, InvalidInputError, UnsupportedError
 from lakelog.formats.contract import OFFSET_MAX, Bytes, IndexEntry, Ranged, Window
 from lakelog.formats.limits import B, fitting
+from lakelog.formats.rustlog.envelope import decode_envelope, is_envelope
 
 __all__ = [
     "INDEX_INTERVAL",
@@ -120,9 +121,26 @@ def encode_log(
         if number % index_interval == 0:
             index += ENTRY.pack(record.offset, len(log))
         latest = max(latest, record.timestamp_us)
+        _check_payload(record, latest)
         log += RECORD.pack(len(record.payload), record.offset, latest)
         log += record.payload
     return {LOG_SUFFIX: bytes(log), INDEX_SUFFIX: bytes(fitting_index(index))}
+
+
+def _check_payload(record: LogRecord, timestamp_us: int) -> None:
+    """See that a payload that begins like an envelope is this record's envelope.
+
+    Raises:
+        InvalidInputError: it is not, and readers would take it for damage.
+    """
+    if is_envelope(record.payload):
+        try:
+            decode_envelope(record.payload, offset=record.offset, timestamp_us=timestamp_us)
+        except (CorruptError, UnsupportedError) as error:
+            raise InvalidInputError(
+                f"the payload at offset {record.offset} begins like an envelope, and is none: "
+                f"{error.what}"
+            ) from error
 
 
 # ---------------------------------------------------------------------------- bytes -> records

@@ -25,7 +25,7 @@ from lakelog.formats.rustlog.layout import (
     read_record_header,
     refuse_untimed,
 )
-from lakelog.formats.rustlog.walk import to_record
+from lakelog.formats.rustlog.walk import US_PER_MS, to_record
 from lakelog.model import Record
 
 __all__ = ["RustLogSegment", "open_segment"]
@@ -81,7 +81,7 @@ class RustLogSegment:
                 payload = yield from log.read(at + RECORD.size, at + header.size)
                 if len(payload) < header.length:
                     raise self._cut(at + RECORD.size + len(payload))
-                found.append(to_record(header, bytes(payload)))
+                found.append(to_record(header, bytes(payload), at=at))
             at, offset_min = at + header.size, header.offset + 1
         return tuple(found)
 
@@ -120,7 +120,7 @@ class RustLogSegment:
         log = Window(LOG_SUFFIX, self.size, chunk_bytes=READ_BYTES)
         at, offset_min = 0, self.base_offset
         while (header := (yield from self._header(log, at, offset_min))) is not None:
-            if to_record(header, b"").timestamp >= timestamp:
+            if header.timestamp_us // US_PER_MS >= timestamp:
                 return header.offset
             at, offset_min = at + header.size, header.offset + 1
         return None

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from lakelog.errors import InvalidInputError
 from lakelog.formats.contract import Carries, Format
+from lakelog.formats.rustlog.envelope import is_envelope
 from lakelog.formats.rustlog.layout import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -54,6 +55,10 @@ def _from_record(record: Record) -> LogRecord:
         raise InvalidInputError(f"a key at offset {record.offset}, RustLog carries none")
     if record.value is None:
         raise InvalidInputError(f"a null value at offset {record.offset}, RustLog carries none")
+    if is_envelope(record.value):
+        raise InvalidInputError(
+            f"the value at offset {record.offset} begins like an envelope, and would be read as one"
+        )
     if record.headers:
         raise InvalidInputError(f"headers at offset {record.offset}, RustLog carries none")
     return LogRecord(

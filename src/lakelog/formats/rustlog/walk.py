@@ -27,6 +27,7 @@ from lakelog.formats.contract import (
     Walk,
     Window,
 )
+from lakelog.formats.rustlog.envelope import decode_envelope, is_envelope
 from lakelog.formats.rustlog.layout import (
     ENTRY,
     INDEX_SUFFIX,
@@ -39,7 +40,7 @@ from lakelog.formats.rustlog.layout import (
     read_record_header,
     refuse_untimed,
 )
-from lakelog.model import Record
+from lakelog.model import Header, Record
 
 __all__ = ["to_record", "walk"]
 
@@ -47,13 +48,25 @@ US_PER_MS = 1000
 STRIDE_BYTES = 512 * 1024
 
 
-def to_record(header: RecordHeader, payload: bytes) -> Record:
-    """Return a record as the rest of the house knows it: the time is in whole milliseconds."""
+def to_record(header: RecordHeader, payload: bytes, *, at: int) -> Record:
+    """Return a record as the rest of the house knows it: the time is in whole milliseconds.
+
+    Raises:
+        CorruptError, UnsupportedError: its payload is an envelope that cannot be opened.
+    """
+    key: bytes | None = None
+    value: bytes | None = payload
+    headers: tuple[Header, ...] = ()
+    if is_envelope(payload):
+        key, value, headers = decode_envelope(
+            payload, offset=header.offset, timestamp_us=header.timestamp_us, at=at
+        )
     return Record(
         offset=header.offset,
         timestamp=header.timestamp_us // US_PER_MS,
-        key=None,
-        value=payload,
+        key=key,
+        value=value,
+        headers=headers,
     )
 
 
@@ -161,7 +174,7 @@ class _Walker:
             )
         records: tuple[Record, ...] = ()
         if self.span[0] <= start < self.span[1]:
-            records = (to_record(header, bytes(data[RECORD.size :])),)
+            records = (to_record(header, bytes(data[RECORD.size :]), at=start),)
         return Block(
             position=start,
             size=header.size,

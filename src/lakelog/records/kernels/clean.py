@@ -48,7 +48,7 @@ from lakelog.records.kernels.primitives import (
 
 __all__ = ["find_key", "note_keys", "put_slots", "weigh_records"]
 
-BUILT_FROM = "601da93e7fb1"
+BUILT_FROM = "8d46f98ae775"
 """Digest of what is compiled into these kernels from other files; see ``decode``."""
 
 # A map, in one array: the points of the hash, the slots and where they are, what is in them, and

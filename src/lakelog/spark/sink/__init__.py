@@ -2,8 +2,7 @@
 
 options   what the options of a write mean
 columns   which columns a frame may have, in the words of Spark's Kafka sink
-placing   rows -> topic and partition, and what each topic demands of them
-packing   placed rows -> record batches, an object for each lane
+placing   rows -> topic and partition; they are packed by ``lakelog.log.packing``
 tasks     what one task does with its rows: windows of them, staged one after the other
 writers   the two writers that Spark knows, of batches and of streams
 """

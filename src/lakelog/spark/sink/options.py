@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from lakelog.errors import InvalidInputError
 from lakelog.log import Driver
+from lakelog.log.packing import BATCH_BYTES
 from lakelog.records import Codec
 from lakelog.segments import NAMESPACE
 from lakelog.spark.options import sort_options
@@ -26,7 +27,6 @@ from lakelog.store import StoreSpec, retrying
 
 __all__ = ["WriteOptions", "parse_write_options"]
 
-BATCH_BYTES = 1 << 20
 BATCH_BYTES_MAX = 64 << 20
 BUFFER_BYTES = 32 << 20
 BUFFER_BYTES_MAX = 512 << 20

@@ -10,72 +10,24 @@ follows is done once for each partition that has any.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.catalog import Topic, TopicConfigs, compression_codec
-from lakelog.errors import InvalidInputError, NotFoundError
-from lakelog.model import TimestampType
-from lakelog.records import Codec, hash_keys, sort_rows
-from lakelog.spark.sink.options import WriteOptions
+from lakelog.errors import InvalidInputError
+from lakelog.log.packing import PartitionedRows, PartitionRows, TopicTarget, check_rows
+from lakelog.records import hash_keys, sort_rows
 
-__all__ = ["PartitionRows", "PartitionedRows", "RowPartitioner", "TopicTarget", "target_of"]
+__all__ = ["RowPartitioner"]
 
 _FRAME_BYTES = 12
 """About what a record has around its value."""
 _RECORD_COLUMNS = ("key", "value", "headers", "timestamp")
 
 Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class TopicTarget:
-    """A topic, as a task knows it."""
-
-    topic: Topic
-    configs: TopicConfigs
-    codec: Codec
-    batch_bytes: int
-
-
-def target_of(topic: Topic, options: WriteOptions) -> TopicTarget:
-    """Return what a task must know of a topic.
-
-    Raises:
-        NotFoundError: it is deleted, or not open yet.
-    """
-    if not topic.is_open:
-        raise NotFoundError(f"there is no topic {topic.name!r}: check the name, or create it")
-    configs = TopicConfigs.of(topic.configs)
-    codec = options.codec
-    if codec is None:
-        codec = compression_codec(topic.configs) or Codec.NONE
-    most = configs.max_message_bytes
-    if codec is not Codec.NONE:
-        most -= most // 128 + 64  # What cannot be compressed grows by about as much.
-    return TopicTarget(topic, configs, codec, max(min(options.batch_bytes, most), 1))
-
-
-class PartitionRows(NamedTuple):
-    """Rows ``[start, end)`` are of one partition."""
-
-    target: TopicTarget
-    partition: int
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionedRows:
-    """Records by partition, in the order of the rows within each."""
-
-    rows: pa.RecordBatch
-    groups: list[PartitionRows]
 
 
 class RowPartitioner:
@@ -101,7 +53,7 @@ class RowPartitioner:
         partitions, keyless = _chosen(rows, targets, which, counts)
         for index, target in enumerate(targets):
             here = slice(None) if which is None else which == index
-            _check(target, keyless[here], _times_ms(rows)[here], now_ms)
+            check_rows(target, keyless[here], _times_ms(rows)[here], now_ms)
             self._fill(target, rows, partitions, here)
         bases = np.cumsum(counts, dtype=np.int64) - counts
         places = partitions if which is None else partitions + bases[which]
@@ -180,17 +132,6 @@ def _chosen(
 def _times_ms(rows: pa.RecordBatch) -> Array:
     times: Array = rows.column("timestamp").cast(pa.int64()).to_numpy() // 1000
     return times
-
-
-def _check(target: TopicTarget, keyless: Array, times_ms: Array, now_ms: int) -> None:
-    """See that rows may be in a topic, as a broker would."""
-    configs, name = target.configs, target.topic.name
-    what = configs.refuse_keyless(name) if keyless.any() else ""
-    if configs.timestamp_type is TimestampType.CREATE_TIME and len(times_ms):
-        least, most = int(times_ms.min()), int(times_ms.max())
-        what = what or configs.refuse_times(name, least, most, now_ms)
-    if what:
-        raise InvalidInputError(what)
 
 
 def _groups(targets: list[TopicTarget], counts: Array, ends: Array) -> list[PartitionRows]:

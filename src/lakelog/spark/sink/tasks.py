@@ -18,9 +18,9 @@ import pyarrow as pa
 from lakelog.host import new_id
 from lakelog.journal import StoreTime, stamp
 from lakelog.log import Driver, Identity, Staged, StagedObject, TaskParts
+from lakelog.log.packing import Packer
 from lakelog.ports import Clock
 from lakelog.spark.sink.columns import read_columns
-from lakelog.spark.sink.packing import Packer
 from lakelog.spark.sink.placing import RowPartitioner
 
 __all__ = ["TaskWriter"]

@@ -39,9 +39,10 @@ from lakelog.log import (
     abandon_write,
     commit_write,
 )
+from lakelog.log.packing import TopicTarget, target_of
 from lakelog.spark.sink.columns import check_columns
 from lakelog.spark.sink.options import WriteOptions, parse_write_options
-from lakelog.spark.sink.placing import RowPartitioner, TopicTarget, target_of
+from lakelog.spark.sink.placing import RowPartitioner
 from lakelog.spark.sink.tasks import TaskWriter
 from lakelog.spark.worker import disable_collector
 
@@ -93,7 +94,8 @@ class Job:
         @cache
         def target(name: str) -> TopicTarget:
             known = self.topic
-            return target_of(known or driver.run(read_topic(name)), self.options)
+            topic = known or driver.run(read_topic(name))
+            return target_of(topic, self.options.codec, self.options.batch_bytes)
 
         return target
 
@@ -128,7 +130,7 @@ def open_job(schema: StructType, options: Mapping[str, str]) -> Job:
     driver.run(open_namespace())
     topic = None if parsed.topic is None else driver.run(read_topic(parsed.topic))
     if topic is not None:
-        target_of(topic, parsed)
+        target_of(topic, parsed.codec, parsed.batch_bytes)
     return Job(parsed, topic)
 
 

@@ -13,28 +13,97 @@ and a record that is too large alone is refused, as a broker would.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from lakelog.errors import InvalidInputError
-from lakelog.log import StagedObject
+from lakelog.catalog import Topic, TopicConfigs, compression_codec
+from lakelog.errors import InvalidInputError, NotFoundError
+from lakelog.log.staging import StagedObject
 from lakelog.model import TimestampType
 from lakelog.records import Codec, frames
-from lakelog.spark.sink.placing import PartitionedRows, PartitionRows
 
 if TYPE_CHECKING:
     from lakelog.records.encoder import BatchEncoder
 
-__all__ = ["Packer"]
+__all__ = [
+    "BATCH_BYTES",
+    "Packer",
+    "PartitionRows",
+    "PartitionedRows",
+    "TopicTarget",
+    "check_rows",
+    "target_of",
+]
 
+Array = npt.NDArray[Any]
+
+BATCH_BYTES = 1 << 20
+"""How large a record batch becomes, before it is compressed, unless somebody says otherwise."""
 RUN_BYTES = 4 << 20
 COPIED_BYTES = 256 << 10
 """A shorter run is copied. It lies in memory that an encoder has for whole batches, and thousands
 of them, one for each partition, would hold many times what they are."""
 RECORDS_MAX = 100_000
 """In a batch: so many are a megabyte even if they are empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTarget:
+    """A topic, as a task knows it."""
+
+    topic: Topic
+    configs: TopicConfigs
+    codec: Codec
+    batch_bytes: int
+
+
+def target_of(topic: Topic, codec: Codec | None, batch_bytes: int) -> TopicTarget:
+    """Return what a task must know of a topic. Without a codec, it is the topic's.
+
+    Raises:
+        NotFoundError: it is deleted, or not open yet.
+    """
+    if not topic.is_open:
+        raise NotFoundError(f"there is no topic {topic.name!r}: check the name, or create it")
+    configs = TopicConfigs.of(topic.configs)
+    if codec is None:
+        codec = compression_codec(topic.configs) or Codec.NONE
+    most = configs.max_message_bytes
+    if codec is not Codec.NONE:
+        most -= most // 128 + 64  # What cannot be compressed grows by about as much.
+    return TopicTarget(topic, configs, codec, max(min(batch_bytes, most), 1))
+
+
+class PartitionRows(NamedTuple):
+    """Rows ``[start, end)`` are of one partition."""
+
+    target: TopicTarget
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionedRows:
+    """Records by partition, in the order of the rows within each."""
+
+    rows: pa.RecordBatch
+    groups: list[PartitionRows]
+
+
+def check_rows(target: TopicTarget, keyless: Array, times_ms: Array, now_ms: int) -> None:
+    """See that rows may be in a topic, as a broker would."""
+    configs, name = target.configs, target.topic.name
+    what = configs.refuse_keyless(name) if keyless.any() else ""
+    if configs.timestamp_type is TimestampType.CREATE_TIME and len(times_ms):
+        least, most = int(times_ms.min()), int(times_ms.max())
+        what = what or configs.refuse_times(name, least, most, now_ms)
+    if what:
+        raise InvalidInputError(what)
 
 
 class Packer:
