@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from lakelog.coordination.claiming import Claiming, Verdict
 from lakelog.coordination.node import Node
-from lakelog.coordination.shards import RELEASED, ClaimedShard
+from lakelog.coordination.shards import RELEASED, UNCLAIMED, ClaimedShard
 from lakelog.coordination.stored_groups import Groups
 from lakelog.errors import FencedError, LakelogError
 from lakelog.ports import Clock
@@ -75,7 +75,8 @@ class ShardClaims:
         if not self.is_mine(shard, shards):
             yield from self._settle(found, shard, looked_ms)
             return None
-        former = RELEASED if found is None else found.claim.broker
+        claim = UNCLAIMED if found is None else found.claim
+        former = claim.broker
         self._elsewhere.discard(shard)
         if found is not None and former != self._node.member.run:
             verdict = self._judge(found, looked_ms)
@@ -91,7 +92,7 @@ class ShardClaims:
                 return None
         if not self.is_mine(shard, shards):
             return None
-        held = yield from self._surely(shard, self._store.claim(shard, shards, former))
+        held = yield from self._surely(shard, self._store.claim(shard, shards, claim))
         self._claiming.took(shard)
         return held
 

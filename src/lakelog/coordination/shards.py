@@ -32,6 +32,7 @@ __all__ = [
     "SHARDS",
     "SHARDS_MAX",
     "SHARD_BYTES_MAX",
+    "UNCLAIMED",
     "Claim",
     "ClaimedShard",
     "claim_of",
@@ -67,6 +68,10 @@ class Claim(NamedTuple):
     broker: bytes
     """Sixteen bytes that name one run of one broker."""
     epoch: int
+
+
+UNCLAIMED = Claim(RELEASED, 0)
+"""Of a shard that is not there yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from lakelog.coordination.shards import (
     RELEASED,
     SHARDS,
     SHARDS_MAX,
+    UNCLAIMED,
     Claim,
     ClaimedShard,
     decode_shard,
@@ -116,16 +117,17 @@ class Groups(ABC):
         """
 
     def claim(
-        self, shard: int, shards: int | None = None, former: bytes | None = None
+        self, shard: int, shards: int | None = None, former: Claim | None = None
     ) -> Work[ClaimedShard]:
         """Take a shard over, or make it, and return what is in it.
 
         Shard 0 is asked for first, without a number of shards: it tells how many there are. With
-        a ``former`` owner it is taken from nobody else.
+        a ``former`` claim it is taken from that alone. Who it was does not say enough: if the
+        answer to a put is lost, its owner may have taken the shard back before it is looked at.
 
         Raises:
             FencedError: another took it over at the same time, and was later; or it is not the
-                former owner who has it.
+                former claim that it has.
             UnavailableError: no answer; claim it again.
             CorruptError, UnsupportedError: it cannot be read; nothing was changed.
         """
@@ -142,7 +144,7 @@ class Groups(ABC):
                 raise moved_away(key)
             if now.claim.broker == self._broker:
                 return None
-            if former not in (None, now.claim.broker):
+            if former not in (None, now.claim):
                 raise taken_over(key)
             dead[:] = [now.claim.broker]
             claim = Claim(self._broker, now.claim.epoch + 1)
@@ -254,7 +256,7 @@ class Groups(ABC):
         Whoever does this has the same id each time. It gives the shard up when all is there.
         """
         try:
-            held = yield from self.claim(shard, shards, former=self._broker)
+            held = yield from self.claim(shard, shards, former=UNCLAIMED)
         except FencedError:
             return
         gone = {name: None for name in held.groups if name not in groups}

@@ -250,6 +250,18 @@ def test_a_put_of_a_former_owner_cannot_land_late(groups: Maker) -> None:
     assert dict(stored.groups) == {}
 
 
+def test_a_claim_that_was_taken_back_meanwhile_is_not_taken_again(groups: Maker) -> None:
+    """B's put is performed, and its answer lost; before B looks, A has taken the shard back."""
+    site, mine = Site(), groups(A)
+    before = site.run(mine.claim(0)).claim
+    site.run(groups(B).claim(0, former=before))
+    back = site.run(mine.claim(0)).claim
+    assert (back.broker, back.epoch) == (A, before.epoch + 2)
+    with pytest.raises(FencedError):
+        site.run(groups(B).claim(0, former=before))
+    assert site.run(mine.read(0)).claim == back
+
+
 def test_a_cell_that_was_removed_is_a_lost_claim(groups: Maker) -> None:
     site, mine = Site(), groups(A)
     held = site.run(mine.claim(0))
