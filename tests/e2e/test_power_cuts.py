@@ -93,6 +93,18 @@ def live(broker: Lakelog, senders: list[Sender], for_s: float) -> bool:
 
 
 @pytest.mark.timeout(120 + 20 * CUTS)
+def test_files_of_the_disk_are_cut_by_their_handle_and_by_their_name() -> None:
+    """What recovers a log does the one, and FUSE makes them two requests."""
+    with forgetful_fs(seed=1) as disk:
+        path = disk.folder / "file"
+        path.write_bytes(b"whole|half")
+        with path.open("r+b") as file:
+            file.truncate(6)
+        assert path.read_bytes() == b"whole|"
+        os.truncate(path, 5)
+        assert path.read_bytes() == b"whole"
+
+
 def test_what_was_acknowledged_survives_every_power_cut() -> None:
     chance, cuts, failed = Random(CUTS), 0, 0
     with forgetful_fs(seed=CUTS, failing=FAILING) as disk:

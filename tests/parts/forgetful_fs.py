@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random  # noqa: TID251 (seeded)
 from shutil import which
+from typing import Any
 
 import mfusepy
 
@@ -152,6 +153,14 @@ class _Operations(mfusepy.Operations):  # type: ignore[misc]
         return self._opened("/")
 
 
+class _Fuse(mfusepy.FUSE):  # type: ignore[misc]
+    """As mfusepy's, which forgets the handle of an ftruncate on FUSE 3; there is no path then."""
+
+    def truncate_fuse_3(self, path: bytes | None, length: int, fi: Any) -> int:
+        handle = fi.contents.fh if fi else None
+        return int(self.operations.truncate(path and path.decode(), length, handle))
+
+
 class ForgetfulFs:
     """A mounted file system, in ``folder``."""
 
@@ -213,7 +222,7 @@ def forgetful_fs(
 def _main(home: Path, seed: int, failing: float, *, scattered: bool) -> None:
     disk = SimulatedDisk(Random(seed), clock_ns=time.time_ns, scattered=scattered)
     while not (home / "over").exists():
-        mfusepy.FUSE(
+        _Fuse(
             _Operations(disk, home, failing), str(home / "mounted"), foreground=True,
             nothreads=True, fsname="forgetful", hard_remove=True, use_ino=True, attr_timeout=0,
             entry_timeout=0,
