@@ -12,7 +12,14 @@ from lakelog.journal import Lane
 from lakelog.log import Chunk, Known, read
 from lakelog.records import decode_batches
 from lakelog.store import open_store, retrying, run, working
-from tests.e2e.broker.traffic import Acked, Sender, Watcher, decode_value, read_assigned
+from tests.e2e.broker.traffic import (
+    UNTOLD,
+    Acked,
+    Sender,
+    Watcher,
+    decode_value,
+    read_assigned,
+)
 
 __all__ = ["check_acked", "check_everything", "read_stored"]
 
@@ -51,13 +58,19 @@ def check_acked(log: Log, senders: Sequence[Sender | Acked]) -> int:
     """Everything that was acknowledged is where its producer was told; return how much it is."""
     acked = 0
     for sender in senders:
+        untold: set[tuple[int, int]] = set()
         for number, offset in enumerate(list(sender.offsets)):
-            if offset < 0:
+            if offset == -1:
+                continue
+            acked += 1
+            if offset == UNTOLD:
+                untold.add((sender.number, number))
                 continue
             rows = log[number % sender.partitions]
             assert offset < len(rows), f"{sender.number}/{number} is lost"
             assert rows[offset] == (sender.number, number), f"another one stands at {offset}"
-            acked += 1
+        lost = untold and untold.difference(*log.values())
+        assert not lost, f"{sorted(lost)[:5]} are lost"
     return acked
 
 
