@@ -6,9 +6,15 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
-__all__ = ["arguments", "closing_line", "cpu_rounds", "median_ratio"]
+__all__ = ["Rounds", "arguments", "closing_line", "cpu_rounds", "median_ratio", "undisturbed"]
+
+STOLEN_MAX = 0.1
+"""Of the processors' time that others on the same host had: beyond that a round is of them."""
+ATTEMPTS = 3
+T = TypeVar("T")
 
 
 def arguments(
@@ -32,6 +38,39 @@ def cpu_rounds(sides: Mapping[str, Callable[[], object]], rounds: int) -> dict[s
             if turn:
                 seconds[name].append(time.process_time() - start)
     return seconds
+
+
+class Rounds(NamedTuple, Generic[T]):
+    """What was measured while this machine had its processors to itself."""
+
+    found: list[T]
+    disturbed: int
+    """Rounds that are not among them."""
+
+
+def undisturbed(measure: Callable[[], T], rounds: int, *, again: bool = True) -> Rounds[T]:
+    """Measure in rounds. One in which others on the host had more than a tenth of the processors'
+    time is taken again, up to three times as many in all; if there are too few even so, all count.
+
+    For what must be measured by the clock: where CPU time tells enough, ``cpu_rounds``.
+    """
+    calm: list[T] = []
+    every: list[T] = []
+    while len(calm) < rounds and len(every) < rounds * (ATTEMPTS if again else 1):
+        stolen, passed = _processor_ticks()
+        every.append(measure())
+        stolen_after, passed_after = _processor_ticks()
+        if stolen_after - stolen <= STOLEN_MAX * (passed_after - passed):
+            calm.append(every[-1])
+    if len(calm) < rounds:
+        return Rounds(every, 0)
+    return Rounds(calm, len(every) - len(calm))
+
+
+def _processor_ticks() -> tuple[int, int]:
+    """Return the time that a hypervisor gave to others, and all time, since this machine began."""
+    _, *ticks = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    return int(ticks[7]), sum(map(int, ticks[:8]))
 
 
 def median_ratio(
