@@ -50,7 +50,8 @@ class Rounds(NamedTuple, Generic[T]):
 
 def undisturbed(measure: Callable[[], T], rounds: int, *, again: bool = True) -> Rounds[T]:
     """Measure in rounds. One in which others on the host had more than a tenth of the processors'
-    time is taken again, up to three times as many in all; if there are too few even so, all count.
+    time is taken again, up to three times as many in all. If not even half of what was asked for
+    is undisturbed, all count.
 
     For what must be measured by the clock: where CPU time tells enough, ``cpu_rounds``.
     """
@@ -62,7 +63,7 @@ def undisturbed(measure: Callable[[], T], rounds: int, *, again: bool = True) ->
         stolen_after, passed_after = _processor_ticks()
         if stolen_after - stolen <= STOLEN_MAX * (passed_after - passed):
             calm.append(every[-1])
-    if len(calm) < rounds:
+    if 2 * len(calm) < rounds:
         return Rounds(every, 0)
     return Rounds(calm, len(every) - len(calm))
 

@@ -23,6 +23,7 @@ LOADS = (
     Load(hours=HOURS, bytes_s=400_000, request_bytes=200_000, policy=FlushPolicy.BALANCED),
     Load(hours=HOURS, bytes_s=600_000, request_bytes=100_000, lanes=1, partitions=2),
     Load(hours=HOURS, bytes_s=200_000, request_bytes=100_000, brokers=2, lanes=8, partitions=8),
+    Load(hours=HOURS, bytes_s=400_000, request_bytes=10_000, lanes=1, partitions=8),
 )
 QUICK = LOADS[:2]
 

@@ -12,6 +12,7 @@ compares all of it with brokers that run. A month has thirty days, a gigabyte 10
 
 from collections import Counter
 from dataclasses import dataclass, field
+from math import ceil, floor
 
 from lakelog.broker import (
     HEARTBEAT_MS,
@@ -149,7 +150,8 @@ def requests_a_day(load: Workload) -> Counter[tuple[str, str]]:
     found: Counter[tuple[str, str]] = Counter()
     for what, kind, count in (
         ("bundles", "put", bundles),
-        ("bundles", "get", 3 * bundles + load.lanes * (watches + busy * 96 * passes)),
+        ("bundles", "get", (2 + _ranges(load)) * bundles),
+        ("bundles", "get", load.lanes * (watches + busy * 96 * passes)),
         ("bundles", "get", _probes_s(load) * DAY_S),
         ("checkpoints", "put", 2 * bundles / CHECKPOINT_EVERY + busy * load.lanes * passes),
         ("checkpoints", "get", bundles / CHECKPOINT_EVERY + busy * 4 * load.lanes * passes),
@@ -171,6 +173,20 @@ def requests_a_day(load: Workload) -> Counter[tuple[str, str]]:
     ):
         found[what, kind] += round(count)
     return +found
+
+
+def _ranges(load: Workload) -> float:
+    """Return how many ranges of a bundle are read when it is sealed: one for each group of
+    partitions that are sealed together, if the bundle has something of it.
+    """
+    if not load.busy_lanes:
+        return 0.0
+    partitions = max(load.partitions / load.busy_lanes, 1.0)
+    bytes_s = load.bytes_s / load.busy_lanes
+    together = MaintenanceSettings().seal.group_bytes * partitions / (bytes_s * pass_s(load))
+    groups = ceil(partitions / max(floor(together), 1))
+    requests = max(bytes_s / load.request_bytes / flushes_s(load), 1.0)
+    return float(groups * (1 - (1 - 1 / groups) ** requests))
 
 
 def _commit_ms(settings: BrokerSettings) -> int:
