@@ -177,7 +177,9 @@ def _drawn(points: list[_Point], named: list[_Point]) -> str:
         x, y = at_xy(one)
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="#e0752d"/>')
         label = f"{one[0]}: {one[1]:,.0f} ms, ${one[2]:,.0f}"
-        parts.append(f'<text x="{x + 8:.1f}" y="{y - 6:.1f}">{escape(label)}</text>')
+        side, anchor = (x - 8, "end") if x > WIDTH / 2 else (x + 8, "start")
+        where = f'x="{side:.1f}" y="{y - 8:.1f}" text-anchor="{anchor}"'
+        parts.append(f"<text {where}>{escape(label)}</text>")
     return "\n".join([*parts, "</svg>\n"])
 
 
