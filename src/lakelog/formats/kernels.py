@@ -42,7 +42,7 @@ from lakelog.records.kernels.primitives import (
 
 __all__ = ["parse_rustlog", "parse_strm"]
 
-BUILT_FROM = "8d46f98ae775"
+BUILT_FROM = "ec0f442c5447"
 """Digest of what is compiled in from other files; see ``records.kernels.decode``."""
 
 # What ``parse_strm`` is told of a block and its segment.

@@ -56,7 +56,7 @@ from lakelog.records.kernels.source import (
 
 __all__ = ["encode_rustlog", "encode_strm", "widen_strm"]
 
-BUILT_FROM = "8d46f98ae775"
+BUILT_FROM = "ec0f442c5447"
 """Digest of what is compiled in from other files; see ``records.kernels.decode``."""
 
 CUT, HEADED = 10, 11

@@ -74,7 +74,7 @@ __all__ = [
     "scan_records",
 ]
 
-BUILT_FROM = "8d46f98ae775"
+BUILT_FROM = "ec0f442c5447"
 """Digest of what is compiled in from other files; see ``records.kernels.decode``."""
 
 # What encoders are told, and leave for the next call: the offset and number of the next record in

@@ -13,13 +13,14 @@ from llvmlite import binding, ir  # type: ignore[import-untyped]
 from numba import config, njit, types
 from numba.extending import intrinsic
 
+from lakelog.records.kernels.primitives import word_at
+
 __all__ = [
     "checksum",
     "checksum_begin",
     "checksum_by",
     "checksum_end",
     "checksum_word",
-    "put_word",
     "steps_by",
     "turned",
 ]
@@ -59,31 +60,6 @@ def _tables():
 
 
 _TABLES = _tables()
-
-
-@intrinsic
-def _word(context, b, p):  # noqa: ARG001
-    """Eight bytes from ``p`` on, the first of them lowest."""
-
-    def generate(context, builder, signature, args):  # noqa: ARG001
-        pointer = builder.gep(args[0], [args[1]])
-        pointer = builder.bitcast(pointer, ir.IntType(64).as_pointer())
-        return builder.load(pointer, align=1)
-
-    return types.uint64(b, types.int64), generate
-
-
-@intrinsic
-def put_word(context, out, p, word):  # noqa: ARG001
-    """Write eight bytes at ``p``, the lowest of them first."""
-
-    def generate(context, builder, signature, args):  # noqa: ARG001
-        pointer = builder.gep(args[0], [args[1]])
-        pointer = builder.bitcast(pointer, ir.IntType(64).as_pointer())
-        builder.store(args[2], pointer, align=1)
-        return context.get_dummy_value()
-
-    return types.void(out, types.int64, types.uint64), generate
 
 
 @intrinsic
@@ -145,7 +121,7 @@ def checksum_by(instruction):
     def checksum(crc, b, p, end):
         """Take the bytes ``[p, end)`` into a checksum that was begun."""
         while end - p >= 8:
-            crc = take_word(crc, _word(b, p))
+            crc = take_word(crc, word_at(b, p))
             p += 8
         while p < end:
             crc = take_byte(crc, _U(b[p]))

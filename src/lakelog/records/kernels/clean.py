@@ -44,11 +44,12 @@ from lakelog.records.kernels.primitives import (
     i64_pointer,
     read_record,
     u8_pointer,
+    word_at,
 )
 
 __all__ = ["find_key", "note_keys", "put_slots", "weigh_records"]
 
-BUILT_FROM = "8d46f98ae775"
+BUILT_FROM = "ec0f442c5447"
 """Digest of what is compiled into these kernels from other files; see ``decode``."""
 
 # A map, in one array: the points of the hash, the slots and where they are, what is in them, and
@@ -76,18 +77,6 @@ _PRIME = (1 << 61) - 1
 _WORD_BYTES = 7
 _WORD_MASK = (1 << 56) - 1
 _APPEND_TIME, _CONTROL, _HORIZON = 0x08, 0x20, 0x40
-
-
-@intrinsic
-def _word(context, b, p):  # noqa: ARG001
-    """Eight bytes from ``p`` on, wherever that is, the first of them lowest."""
-
-    def generate(context, builder, signature, args):  # noqa: ARG001
-        pointer = builder.gep(args[0], [args[1]])
-        pointer = builder.bitcast(pointer, ir.IntType(64).as_pointer())
-        return builder.load(pointer, align=1)
-
-    return types.uint64(b, types.int64), generate
 
 
 @intrinsic
@@ -138,12 +127,12 @@ def _hash(b, p, length, end, point_1, point_2):
     h1 = h2 = _U(length)
     stop = p + length
     while stop - p >= _WORD_BYTES:
-        word = _word(b, p) & _U(_WORD_MASK)
+        word = word_at(b, p) & _U(_WORD_MASK)
         h1, h2 = _step(h1, point_1, word), _step(h2, point_2, word)
         p += _WORD_BYTES
     if p < stop:
         if end - p >= 8:
-            word = _word(b, p) & ((_U(1) << _U(8 * (stop - p))) - _U(1))
+            word = word_at(b, p) & ((_U(1) << _U(8 * (stop - p))) - _U(1))
         else:
             word = _U(0)
             for i in range(stop - p):

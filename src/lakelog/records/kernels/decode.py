@@ -58,7 +58,7 @@ from lakelog.records.kernels.primitives import (
 
 __all__ = ["parse_batches", "scan_batches"]
 
-BUILT_FROM = "8d46f98ae775"
+BUILT_FROM = "ec0f442c5447"
 """Digest of what is compiled into these kernels from other files. The kernel cache knows a kernel
 by the text of its own file alone, so that text must change when those do; a test compares."""
 

@@ -57,7 +57,7 @@ from lakelog.records.kernels.source import (
 
 __all__ = ["encode_batches"]
 
-BUILT_FROM = "8d46f98ae775"
+BUILT_FROM = "ec0f442c5447"
 """Digest of what is compiled into these kernels from other files; see ``decode``."""
 
 _HEADER_BYTES = 61

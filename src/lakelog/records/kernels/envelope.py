@@ -10,7 +10,6 @@ from lakelog.records.kernels.checksum import (
     checksum_begin,
     checksum_end,
     checksum_word,
-    put_word,
     turned,
 )
 from lakelog.records.kernels.primitives import (
@@ -19,6 +18,7 @@ from lakelog.records.kernels.primitives import (
     i32,
     put_field,
     put_int,
+    put_word,
     skip_field,
 )
 

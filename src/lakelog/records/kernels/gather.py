@@ -15,7 +15,7 @@ from lakelog.records.kernels.primitives import (
 
 __all__ = ["gather_bytes", "gather_headers"]
 
-BUILT_FROM = "8d46f98ae775"
+BUILT_FROM = "ec0f442c5447"
 """Digest of what is compiled into these kernels from other files; see ``decode``."""
 
 

@@ -17,7 +17,7 @@ from lakelog.records.kernels.source import length_of
 
 __all__ = ["hash_keys", "sort_rows"]
 
-BUILT_FROM = "8d46f98ae775"
+BUILT_FROM = "ec0f442c5447"
 """Digest of what is compiled into these kernels from other files; see ``decode``."""
 
 _I32 = types.int32[::1]

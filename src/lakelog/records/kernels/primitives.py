@@ -5,6 +5,7 @@ references to an array whenever it is handed to a function, and asks of every in
 negative. The price is that nothing here checks a bound; the callers do, before they come.
 """
 
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -23,12 +24,14 @@ __all__ = [
     "put_field",
     "put_int",
     "put_varint",
+    "put_word",
     "read_record",
     "skip_field",
     "u8_pointer",
     "varint",
     "varint_size",
     "varlong",
+    "word_at",
 ]
 
 # What kernels take: a number; numbers, and such that are only read; tables of numbers, likewise.
@@ -82,6 +85,31 @@ def _copy_of(count):
 
 _copy_4, _copy_8, _copy_16 = _copy_of(4), _copy_of(8), _copy_of(16)
 _copy_32, _copy_64 = _copy_of(32), _copy_of(64)
+
+
+@intrinsic
+def word_at(context, b, p):  # noqa: ARG001
+    """Eight bytes from ``p`` on, wherever that is, the first of them lowest."""
+
+    def generate(context, builder, signature, args):  # noqa: ARG001
+        pointer = builder.gep(args[0], [args[1]])
+        pointer = builder.bitcast(pointer, ir.IntType(64).as_pointer())
+        return builder.load(pointer, align=1)
+
+    return types.uint64(b, types.int64), generate
+
+
+@intrinsic
+def put_word(context, out, p, word):  # noqa: ARG001
+    """Write eight bytes at ``p``, the lowest of them first."""
+
+    def generate(context, builder, signature, args):  # noqa: ARG001
+        pointer = builder.gep(args[0], [args[1]])
+        pointer = builder.bitcast(pointer, ir.IntType(64).as_pointer())
+        builder.store(args[2], pointer, align=1)
+        return context.get_dummy_value()
+
+    return types.void(out, types.int64, types.uint64), generate
 
 
 @njit(forceinline=True)

@@ -26,7 +26,7 @@ from lakelog.records.kernels.primitives import (
 
 __all__ = ["check_records", "move_records"]
 
-BUILT_FROM = "8d46f98ae775"
+BUILT_FROM = "ec0f442c5447"
 """Digest of what is compiled into these kernels from other files; see ``decode``."""
 
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
