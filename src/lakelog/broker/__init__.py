@@ -41,15 +41,19 @@ from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.metrics.gauges import register_gauges
 from lakelog.broker.metrics.merging import merge_pages
 from lakelog.broker.metrics.prometheus import encode_workers
+from lakelog.broker.namespace_watch import NAMESPACE_LOOK_S
 from lakelog.broker.server import Broker, run_broker
 from lakelog.broker.settings import HEARTBEAT_MS, BrokerSettings, CoordinatorSettings, Listener
 from lakelog.broker.spending import maintain_by_prices, spend_by_prices
 from lakelog.broker.supervision import Supervisor, awaited
+from lakelog.broker.timekeeper import COMPARE_MS
 from lakelog.broker.translating import TranslatedLine, Translation, Verdict, translate_kafka_config
 from lakelog.broker.workers import divide_maintenance, divide_settings
 
 __all__ = [
+    "COMPARE_MS",
     "HEARTBEAT_MS",
+    "NAMESPACE_LOOK_S",
     "READY",
     "Broker",
     "BrokerSettings",

@@ -11,9 +11,9 @@ from lakelog.broker.all_lanes import AllLanes
 from lakelog.catalog import Namespace, open_namespace
 from lakelog.store import PerformAsync, run_async, working_async
 
-__all__ = ["NamespaceWatch"]
+__all__ = ["NAMESPACE_LOOK_S", "NamespaceWatch"]
 
-LOOK_S = 5.0
+NAMESPACE_LOOK_S = 5.0
 MOVING_LOOK_S = 0.5
 
 
@@ -46,4 +46,4 @@ class NamespaceWatch:
             before = self._namespace
             if (now.metadata, now.moves) != (before.metadata, before.moves):
                 self._moved.set()
-            await asyncio.sleep(LOOK_S if now.moving is None else MOVING_LOOK_S)
+            await asyncio.sleep(NAMESPACE_LOOK_S if now.moving is None else MOVING_LOOK_S)

@@ -19,7 +19,7 @@ from lakelog.journal import Lane, StoreTime, compare, stamp
 from lakelog.ports import Clock, Ids
 from lakelog.store import PerformAsync, run_async, working_async
 
-__all__ = ["LOOK_MS", "Timekeeper"]
+__all__ = ["COMPARE_MS", "LOOK_MS", "Timekeeper"]
 
 LOOK_MS = 1_000
 START_ATTEMPTS = 5

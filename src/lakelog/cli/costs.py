@@ -15,13 +15,17 @@ from dataclasses import dataclass, field
 from math import ceil, floor
 
 from lakelog.broker import (
+    COMPARE_MS,
     HEARTBEAT_MS,
+    NAMESPACE_LOOK_S,
     BrokerSettings,
     MaintenanceSettings,
     maintain_by_prices,
     spend_by_prices,
 )
+from lakelog.coordination import SHARDS
 from lakelog.journal import FlushPolicy, FlushSettings
+from lakelog.model import Rules
 from lakelog.store import S3_PRICES, Prices, Usage
 
 __all__ = [
@@ -37,8 +41,9 @@ __all__ = [
 ]
 
 DAY_S, MONTH_DAYS, GB = 86_400, 30, 1e9
-WATCH_S, NAMESPACE_S, CLOCK_S, SHARD_LOOK_S, COMMIT_S = 30, 5, 300, 10, 5
-SHARDS, CHECKPOINT_EVERY, ZONES = 8, 64, 3
+COMMIT_S = 5
+"""auto.commit.interval.ms of most clients."""
+ZONES = 3
 JOURNAL_S = 4_200
 """For so long bundles are there beside the segments: a grace of an hour, and a pass."""
 
@@ -139,11 +144,11 @@ def pass_s(load: Workload) -> float:
 def requests_a_day(load: Workload) -> Counter[tuple[str, str]]:
     """Return requests of all brokers in a day, by what they are for and by kind."""
     settings = load.settings
-    watches, passes = DAY_S / WATCH_S, DAY_S / pass_s(load)
+    watches, passes = DAY_S * 1000 / settings.topics_refresh_ms, DAY_S / pass_s(load)
     beats = load.brokers * DAY_S * 1000 / HEARTBEAT_MS
     bundles = load.busy_lanes * flushes_s(load) * DAY_S
     busy = 1 if load.bytes_s else 0
-    clock = load.brokers * DAY_S / CLOCK_S + passes * (
+    clock = load.brokers * DAY_S * 1000 / COMPARE_MS + passes * (
         2 * load.brokers + 2 + busy * load.busy_lanes
     )
     commits_s = min(load.readers * busy / COMMIT_S, SHARDS * 1000 / _commit_ms(settings))
@@ -153,8 +158,8 @@ def requests_a_day(load: Workload) -> Counter[tuple[str, str]]:
         ("bundles", "get", (2 + _ranges(load)) * bundles),
         ("bundles", "get", load.lanes * (watches + busy * 96 * passes)),
         ("bundles", "get", _probes_s(load) * DAY_S),
-        ("checkpoints", "put", 2 * bundles / CHECKPOINT_EVERY + busy * load.lanes * passes),
-        ("checkpoints", "get", bundles / CHECKPOINT_EVERY + busy * 4 * load.lanes * passes),
+        ("checkpoints", "put", 2 * bundles / Rules().checkpoint_every + busy * load.lanes * passes),
+        ("checkpoints", "get", bundles / Rules().checkpoint_every + busy * 4 * load.lanes * passes),
         ("heads", "get", load.lanes * (watches + (3 + busy) * passes)),
         ("heads", "put", busy * load.lanes * passes),
         ("history", "put", busy * 5 * load.partitions * passes),
@@ -163,8 +168,8 @@ def requests_a_day(load: Workload) -> Counter[tuple[str, str]]:
         ("members", "put", beats),
         ("members", "list", beats),
         ("topics", "list", load.brokers * (watches + passes)),
-        ("topics", "get", load.brokers * (DAY_S / NAMESPACE_S + 3 * passes)),
-        ("groups", "head", SHARDS * DAY_S / SHARD_LOOK_S),
+        ("topics", "get", load.brokers * (DAY_S / NAMESPACE_LOOK_S + 3 * passes)),
+        ("groups", "head", SHARDS * DAY_S * 1000 / settings.groups.look_interval_ms),
         ("groups", "put", commits_s * DAY_S),
         ("clock", "put", clock),
         ("clock", "head", clock),
