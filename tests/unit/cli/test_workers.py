@@ -1,6 +1,7 @@
 """`lakelog serve --workers`: one log, one health, one page of metrics, and who is started again."""
 
 import asyncio
+import fcntl
 import io
 import json
 import os
@@ -23,6 +24,7 @@ from lakelog.cli.serve import _rules, _tell_namespace
 from lakelog.cli.worker import EXIT_FENCED
 from lakelog.cli.workers import Worker
 from lakelog.model import Rules
+from lakelog.names import STAGING
 from lakelog.store import StoreSpec
 from tests.parts.lakelog import Lakelog, running_lakelog
 from tests.parts.process import FailedPartError, free_range
@@ -52,6 +54,16 @@ def is_gone(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
         return True
+
+
+def freeze(machine: Lakelog, pid: int) -> None:
+    """Stop a process, but not while it holds the lock of the folder: all others would wait for it,
+    also those that are to end.
+    """
+    path = Path(machine.storage.removeprefix("file://"), STAGING, "lock")
+    with path.open("r+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.kill(pid, signal.SIGSTOP)
 
 
 # ---------------------------------------------------------------------------- stories
@@ -132,7 +144,7 @@ def test_a_worker_whose_node_id_another_has_taken_stays_away_and_the_others_go_o
 def test_a_second_signal_ends_workers_that_cannot_end() -> None:
     with running_lakelog(arguments=("--no-keep",), workers=2) as machine:
         pids = machine.worker_pids()
-        os.kill(pids[1], signal.SIGSTOP)
+        freeze(machine, pids[1])
         assert "worker 1: it does not answer within 0.8 s" in machine.get("/healthz")[1]
         os.kill(machine.pid, signal.SIGTERM)
         wait_until(lambda: is_gone(pids[0]))
