@@ -6,8 +6,9 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
+
+from tests.parts.processors import ticks
 
 __all__ = ["Rounds", "arguments", "closing_line", "cpu_rounds", "median_ratio", "undisturbed"]
 
@@ -58,20 +59,13 @@ def undisturbed(measure: Callable[[], T], rounds: int, *, again: bool = True) ->
     calm: list[T] = []
     every: list[T] = []
     while len(calm) < rounds and len(every) < rounds * (ATTEMPTS if again else 1):
-        stolen, passed = _processor_ticks()
+        before = ticks()
         every.append(measure())
-        stolen_after, passed_after = _processor_ticks()
-        if stolen_after - stolen <= STOLEN_MAX * (passed_after - passed):
+        if ticks().since(before).stolen_share <= STOLEN_MAX:
             calm.append(every[-1])
     if 2 * len(calm) < rounds:
         return Rounds(every, 0)
     return Rounds(calm, len(every) - len(calm))
-
-
-def _processor_ticks() -> tuple[int, int]:
-    """Return the time that a hypervisor gave to others, and all time, since this machine began."""
-    _, *ticks = Path("/proc/stat").read_text().split("\n", 1)[0].split()
-    return int(ticks[7]), sum(map(int, ticks[:8]))
 
 
 def median_ratio(

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.parts.process import LOOPBACK, START_S, Process, free_ports, free_range
+from tests.patience import HANGS_S
 
 _STARTED = re.compile(r"started a worker process=(?P<process>\d+) worker=(?P<worker>\d+)")
 
@@ -123,9 +124,9 @@ class Lakelog:
         """Send a signal to it and to whatever it started, as with SIGSTOP and SIGCONT."""
         os.killpg(self.pid, what)
 
-    def get(self, path: str) -> tuple[int, str]:
+    def get(self, path: str, timeout_s: float = HANGS_S) -> tuple[int, str]:
         """Ask its HTTP server for something: the status and the text."""
-        link = http.client.HTTPConnection(self.http, timeout=5)
+        link = http.client.HTTPConnection(self.http, timeout=timeout_s)
         with contextlib.closing(link):
             link.request("GET", path)
             answer = link.getresponse()
@@ -134,7 +135,7 @@ class Lakelog:
     def is_ready(self) -> bool:
         """Whether it says that clients should come."""
         try:
-            return self.get("/readyz")[0] == http.HTTPStatus.OK
+            return self.get("/readyz", timeout_s=5)[0] == http.HTTPStatus.OK
         except (OSError, http.client.HTTPException):
             return False
 
