@@ -188,8 +188,10 @@ def _ranges(load: Workload) -> float:
         return 0.0
     partitions = max(load.partitions / load.busy_lanes, 1.0)
     bytes_s = load.bytes_s / load.busy_lanes
-    together = MaintenanceSettings().seal.group_bytes * partitions / (bytes_s * pass_s(load))
-    groups = ceil(partitions / max(floor(together), 1))
+    group_bytes, sealed_bytes = MaintenanceSettings().seal.group_bytes, bytes_s * pass_s(load)
+    if sealed_bytes <= group_bytes:
+        return 1.0
+    groups = ceil(partitions / max(floor(group_bytes * partitions / sealed_bytes), 1))
     requests = max(bytes_s / load.request_bytes / flushes_s(load), 1.0)
     return float(groups * (1 - (1 - 1 / groups) ** requests))
 

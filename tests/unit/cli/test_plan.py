@@ -87,6 +87,11 @@ def test_who_waits_longer_pays_no_more(
     assert usd(Workload(bytes_s=bytes_s, prices=FREE)) == 0
 
 
+@pytest.mark.parametrize("bytes_s", [5e-324, 2.2250738585e-313, 1e-9])
+def test_next_to_nothing_costs_next_to_nothing(bytes_s: float) -> None:
+    assert usd(Workload(bytes_s=bytes_s)) == pytest.approx(usd(Workload(bytes_s=1e-6)), rel=0.01)
+
+
 def told(*words: str) -> Any:
     return CliRunner().invoke(main, ["plan", *words])
 
