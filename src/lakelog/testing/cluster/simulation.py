@@ -164,7 +164,14 @@ def _trouble(city: City) -> None:
 
 
 def _replace(city: City, broker: ClusterBroker) -> None:
-    """Start another process with the node id of one that lives."""
+    """Start another process with the node id of one that lives.
+
+    One that has not taken its node id yet would take it from the other. Its clients would find it
+    all the same, by the address that it announces; here they find a node by its id, which is that
+    of the other. So it is gone.
+    """
+    if not broker.is_up:
+        broker.stop()
     city.former.append(broker)
     after = ClusterBroker(city, broker.id)
     city.brokers[broker.id] = after
