@@ -12,8 +12,6 @@ from tests.parts.processors import ticks
 
 __all__ = ["Rounds", "arguments", "closing_line", "cpu_rounds", "median_ratio", "undisturbed"]
 
-STOLEN_MAX = 0.1
-"""Of the processors' time that others on the same host had: beyond that a round is of them."""
 ATTEMPTS = 3
 T = TypeVar("T")
 
@@ -61,7 +59,7 @@ def undisturbed(measure: Callable[[], T], rounds: int, *, again: bool = True) ->
     while len(calm) < rounds and len(every) < rounds * (ATTEMPTS if again else 1):
         before = ticks()
         every.append(measure())
-        if ticks().since(before).stolen_share <= STOLEN_MAX:
+        if not ticks().since(before).is_disturbed:
             calm.append(every[-1])
     if 2 * len(calm) < rounds:
         return Rounds(every, 0)

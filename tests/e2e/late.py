@@ -4,8 +4,7 @@
     xargs -a FILE pytest                           whoever is late here, time and again, has failed
 
 Four processes share two cores, so that being late says little of the log (tests/patience.py). To
-run a test again at once would be to run it in the same crowd. Likewise whatever has waited for
-something in vain while others on the same host had more than a tenth of the processors.
+run a test again at once would be to run it in the same crowd.
 """
 
 import subprocess
@@ -14,23 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.parts.processors import Ticks, ticks
 from tests.patience import LateError
 
 LATE = "late"
 ERRORS = (LateError, subprocess.TimeoutExpired)
 """What says that something has not come, or not ended, in the time it was given."""
-STOLEN_MAX = 0.1
-_BEGAN = pytest.StashKey[Ticks]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--late-to", metavar="FILE", help="leave tests that are late for another run")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    item.stash[_BEGAN] = ticks()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -38,7 +29,7 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if item.config.option.late_to and report.failed and _is_late(item, _error(call)):
+    if item.config.option.late_to and report.failed and isinstance(_error(call), ERRORS):
         report.outcome = LATE  # type: ignore[assignment]
     return report
 
@@ -56,12 +47,6 @@ def pytest_terminal_summary(
     Path(config.option.late_to).write_text("".join(f"{name}\n" for name in late))
     for name, report in late.items():
         terminalreporter.write_line(f"late, to be run again: {name}: {_why(report)}")
-
-
-def _is_late(item: pytest.Item, error: BaseException | None) -> bool:
-    if isinstance(error, TimeoutError):
-        return ticks().since(item.stash[_BEGAN]).stolen_share > STOLEN_MAX
-    return isinstance(error, ERRORS)
 
 
 def _error(call: pytest.CallInfo[None]) -> BaseException | None:

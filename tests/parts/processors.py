@@ -2,7 +2,7 @@
 
     before = ticks()
     ...
-    taken = ticks().since(before)      taken.stolen_s, taken.stolen_share
+    taken = ticks().since(before)      taken.stolen_s, taken.is_disturbed
 
 Linux calls it steal. What was measured by the clock meanwhile is measured of them, not of us.
 """
@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 __all__ = ["Ticks", "ticks"]
+
+STOLEN_MAX = 0.1
+"""Of the processors' time: beyond that, what was measured is of others."""
 
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -32,9 +35,9 @@ class Ticks(NamedTuple):
         return self.stolen / _TICKS_A_SECOND
 
     @property
-    def stolen_share(self) -> float:
-        """What others had of everything."""
-        return self.stolen / self.passed if self.passed else 0.0
+    def is_disturbed(self) -> bool:
+        """Whether others had more than a tenth of everything."""
+        return self.stolen > STOLEN_MAX * self.passed
 
 
 def ticks() -> Ticks:

@@ -49,26 +49,26 @@ def calmly(broker: Lakelog, what: str, do: Callable[[], object]) -> int:
     """Do something until the loop did not stall meanwhile; return how often it was done.
 
     Work that holds the loop holds it every time. A neighbour who takes the processor away in the
-    middle of a slice, which virtual machines count as work, does not come back each time; and when
-    such a one does, for minutes, then stalls that are shorter than what he took are his.
+    middle of a slice, which virtual machines count as work, does not come back each time. One who
+    does, and has more than a tenth of all time, has made stalls that are shorter than what he took.
     """
     seen: list[str] = []
     for tried in range(1, TRIES + 1):
         began, before = time.monotonic(), metric(broker, "lakelog_loop_stalls_total")
         before_s = metric(broker, "lakelog_loop_stall_seconds_total")
-        ours = ticks()
+        processors = ticks()
         do()
         time.sleep(0.2)  # noqa: TID251 (a stall is counted when it is over)
         took_s = time.monotonic() - began
         stalls = metric(broker, "lakelog_loop_stalls_total") - before
         stalled_s = metric(broker, "lakelog_loop_stall_seconds_total") - before_s
-        stolen_s = ticks().since(ours).stolen_s
+        taken = ticks().since(processors)
         seen.append(
             f"{what}: {took_s:.1f} s, {stalls:.0f} stalls of {stalled_s:.2f} s, "
-            f"{stolen_s:.2f} s taken by others"
+            f"{taken.stolen_s:.2f} s taken by others"
         )
         print(seen[-1])  # noqa: T201
-        if stalled_s <= stolen_s:
+        if not stalls or (taken.is_disturbed and stalled_s <= taken.stolen_s):
             return tried
     raise LateError("\n".join(["the loop was held", *seen]))
 
