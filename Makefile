@@ -7,6 +7,9 @@ UV := $(BIN)/uv pip
 
 SEED ?= $(shell printf '%d' 0x$$(git rev-parse --short=6 HEAD 2>/dev/null || echo 0))
 
+# Of so many of the locked versions a scan must know something.
+AT_LEAST ?= 1
+
 .DEFAULT_GOAL := help
 
 help: ## list the tasks
@@ -24,10 +27,13 @@ $(VENV)/ready: requirements/uv.txt requirements/dev.txt pyproject.toml
 	$(BIN)/python -m tests.parts.archives
 	touch $@
 
-lock: ## compile the hash-locked requirement files, which hold no addresses
-	$(UV) compile -q --universal --python-version 3.11 --generate-hashes --upgrade requirements/uv.in -o requirements/uv.txt
-	$(UV) compile -q --universal --python-version 3.11 --generate-hashes --upgrade --all-extras pyproject.toml requirements/dev.in -o requirements/dev.txt
-	$(UV) compile -q --universal --python-version 3.11 --generate-hashes --upgrade --extra server -c requirements/dev.txt pyproject.toml -o requirements/server.txt
+# A version that was published less than a week ago may be somebody else's: those are found within days.
+LOCK = $(UV) compile -q --universal --python-version 3.11 --generate-hashes --exclude-newer $(shell date -u -d '7 days ago' +%F)
+
+lock: ## compile the hash-locked requirement files, which hold no addresses, of versions that are a week old
+	$(LOCK) --upgrade requirements/uv.in -o requirements/uv.txt
+	$(LOCK) --upgrade --all-extras pyproject.toml requirements/dev.in -o requirements/dev.txt
+	$(LOCK) --upgrade --extra server -c requirements/dev.txt pyproject.toml -o requirements/server.txt
 
 check: setup ## lint, format, types, floors
 	$(BIN)/ruff check
@@ -106,6 +112,12 @@ scale: setup ## ten thousand partitions, and a consumer that catches up on 10 GB
 packages: setup ## the built files with each extra on each Python, and the README's first screen typed there
 	$(BIN)/python -m pytest tests/e2e/packages -s -p no:randomly
 
+sbom: setup ## what a server consists of, as CycloneDX, in dist/
+	$(BIN)/python -m release.sbom
+
+vulnerabilities: setup ## what is known against the locked versions; fails when nothing is known of one
+	$(BIN)/python -m release.vulnerabilities --at-least $(AT_LEAST)
+
 release: setup ## everything of a release but publishing it: check, build, try, and say what is left
 	$(BIN)/python -m release
 
@@ -162,4 +174,4 @@ bench-quick: setup ## every figure, in its short form
 bench-ci: setup ## two figures in their short form, others with each commit
 	$(BIN)/python -m benchmarks --quick --some 2 --seed $(SEED)
 
-.PHONY: help setup lock check format test e2e e2e-all sim sim-cluster sim-spool sim-quick sim-ci model skeleton live upkeep once clients compat compat-three durability power spool scale fsck packages release writers cluster chaos chaos-planted hostile soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci
+.PHONY: help setup lock check format test e2e e2e-all sim sim-cluster sim-spool sim-quick sim-ci model skeleton live upkeep once clients compat compat-three durability power spool scale fsck packages sbom vulnerabilities release writers cluster chaos chaos-planted hostile soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci

@@ -2,7 +2,7 @@
 
     HEAD --> two folders --> two builds, equal --> dist/  --> every extra on every Python
                                                      |
-                                  wheel, sdist, locked requirements, SHA256SUMS
+                            wheel, sdist, locked requirements, SBOM, SHA256SUMS
 
 It changes nothing but dist/, and ends with the commands that are left to a person
 (docs/how-to/release.md says what each is for).
@@ -19,7 +19,9 @@ from pathlib import Path
 
 import lakelog
 from release.build import Built, build
+from release.sbom import write_sbom
 from release.versions import ROOT, released, unpack_commit
+from release.vulnerabilities import check_locked
 
 DIST = ROOT / "dist"
 VERSION = lakelog.__version__
@@ -53,6 +55,9 @@ def findings() -> list[str]:
         wrong.append(f"{VERSION} is no version of a release: change src/lakelog/__init__.py")
     if VERSION in released():
         wrong.append(f"{VERSION} was released already: a version is never built anew")
+    code, text = check_locked()
+    if code:
+        wrong.append(f"of what a server is installed with:\n{text}")
     if git("status", "--porcelain"):
         wrong.append("there are changes that are not committed: git status shows them")
     heading = re.search(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
@@ -76,10 +81,12 @@ def build_twice(commit: str) -> Built:
 
 
 def sums(built: Built) -> dict[Path, str]:
-    """Put the locked requirements and the checksums of all files beside them."""
+    """Put the locked requirements, the SBOM and the checksums of all files beside them."""
     locked = DIST / f"lakelog-{VERSION}-server-requirements.txt"
     shutil.copyfile(ROOT / "requirements" / "server.txt", locked)
-    digests = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in (*built, locked)}
+    bill = write_sbom(built.wheel, DIST)
+    files = (*built, locked, bill)
+    digests = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
     lines = "".join(f"{digest}  {path.name}\n" for path, digest in digests.items())
     (DIST / "SHA256SUMS").write_text(lines)
     return digests
