@@ -20,6 +20,7 @@ each trouble is not.
 
 import asyncio
 import contextlib
+import re
 import socket
 import struct
 import threading
@@ -89,6 +90,8 @@ class Tally:
     answered_bytes: Counter[str] = field(default_factory=Counter)
     """Of the bodies of answers, by method."""
     troubles: Counter[Trouble] = field(default_factory=Counter)
+    targets: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """By access key, method and path; a POST that deletes counts for each key that it names."""
 
 
 class FlakyProxy:
@@ -235,6 +238,8 @@ class FlakyProxy:
             await reader.readexactly(head.size // 2)
             return False
         body = await reader.readexactly(head.size)
+        who = _access_key(head)
+        self._tally.targets.update((who, head.method, path) for path in _paths(head, body))
         if self._delay_s:
             await asyncio.sleep(self._delay_s)
         if await self._held():
@@ -291,6 +296,19 @@ async def _body(head: Head, reader: asyncio.StreamReader) -> AsyncIterator[tuple
         line = await reader.readuntil(b"\r\n")
         size = int(line.partition(b";")[0], 16)
         yield line + await reader.readexactly(size + 2), size
+
+
+def _access_key(head: Head) -> str:
+    found = re.search("Credential=([^/]+)/", head.fields.get("authorization", ""))
+    return found[1] if found else ""
+
+
+def _paths(head: Head, body: bytes) -> list[str]:
+    path = head.first.split(" ")[1]
+    if head.method != "POST":
+        return [path]
+    bucket = path.partition("?")[0].rstrip("/")
+    return [f"{bucket}/{key.decode()}" for key in re.findall(rb"<Key>(.*?)</Key>", body)]
 
 
 async def _refuse(writer: asyncio.StreamWriter, status: int) -> None:

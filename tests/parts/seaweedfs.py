@@ -8,11 +8,13 @@ a graceful stop waits fifteen seconds for nothing, so it gets no grace.
 import contextlib
 import http.client
 import json
+import re
 import sysconfig
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlencode
 
 from tests.parts.process import (
     LOOPBACK,
@@ -72,6 +74,7 @@ class SeaweedFS:
             "-filer",
             "-s3",
             f"-s3.config={identities}",
+            "-s3.iam.readOnly=false",
             "-s3.port.iceberg=0",
             "-s3.port.lance=0",
             "-master.peers=none",
@@ -111,6 +114,26 @@ class SeaweedFS:
             raise FailedPartError(f"no bucket {name!r}: {made.status} {made.body!r}")
         return name
 
+    def user(self, name: str, policy: str) -> dict[str, str]:
+        """Make a user to whom one policy of IAM applies, and return the options of its store."""
+        self._iam("CreateUser", UserName=name)
+        keys = self._iam("CreateAccessKey", UserName=name)
+        made = self._iam("CreatePolicy", PolicyName=name, PolicyDocument=policy)
+        self._iam("AttachUserPolicy", UserName=name, PolicyArn=made["Arn"])
+        return {
+            **self.options,
+            "access_key_id": keys["AccessKeyId"],
+            "secret_access_key": keys["SecretAccessKey"],
+        }
+
+    def _iam(self, action: str, **parameters: str) -> dict[str, str]:
+        body = urlencode({"Action": action, "Version": "2010-05-08", **parameters}).encode()
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        answer = self.request("POST", "/", body, form)
+        if answer.status != 200:
+            raise FailedPartError(f"{action}: {answer.status} {answer.body!r}")
+        return dict(re.findall(r"<(\w+)>([^<]*)</", answer.body.decode()))
+
     @property
     def options(self) -> dict[str, str]:
         """What lakelog's store needs to know to work with it."""
@@ -128,8 +151,12 @@ class SeaweedFS:
         """One signed request on a connection of its own."""
         url = self.endpoint + path
         signed = signed_headers(method, url, body, self.access_key, self.secret_key)
+        return self.send(method, path, body, {**(headers or {}), **signed})
+
+    def send(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Response:
+        """One request, signed by whoever it is from."""
         with contextlib.closing(http.client.HTTPConnection(self._address, timeout=30)) as link:
-            link.request(method, path, body, {**(headers or {}), **signed})
+            link.request(method, path, body, headers)
             answer = link.getresponse()
             return Response(answer.status, dict(answer.getheaders()), answer.read())
 

@@ -10,6 +10,7 @@ dump        segments printed: every batch and record, or one line per segment
 doctor      what usually breaks
 pipeline    verbs on whole topics, by Spark; view: what they show
 spool       a log on this machine's disk
+iam         what a process needs of a bucket
 init, keep  a namespace is made, and maintained
 maintenance the same by Spark
 warm        kernels are compiled ahead

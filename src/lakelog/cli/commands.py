@@ -43,6 +43,7 @@ COMMANDS = {
     "init": _Row("lakelog.cli.init", "Make a namespace for topics in an object store."),
     "keep": _Row("lakelog.cli.keep", "Seal, trim, retain and sweep a namespace."),
     "plan": _Row("lakelog.cli.plan", "Tell what a log costs, and how long records take."),
+    "iam": _Row("lakelog.cli.iam", "Print what a process needs of a bucket, as an IAM policy."),
     "doctor": _Row("lakelog.cli.doctor", "Find out what is wrong with an installation."),
     "warm": _Row("lakelog.cli.warm", "Compile the kernels ahead of their first use."),
     "import": _Row("lakelog.cli.import_", "Bring topics from Kafka's disks, with their offsets."),

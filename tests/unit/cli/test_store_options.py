@@ -29,7 +29,7 @@ STORES = {
 }
 """What names a store, and what its options are called then."""
 SPOOLS = {f"spool {name}" for name in ("append", "cat", "copy", "keep", "stats", "tail", "verify")}
-FILES = {"demo", "dump", "inspect", "plan", "warm"} | SPOOLS
+FILES = {"demo", "dump", "iam", "inspect", "plan", "warm"} | SPOOLS
 """Commands that work on files of this machine, or on nothing but what they are told."""
 
 
