@@ -28,7 +28,7 @@ limits       how much of a broker its clients may use; enforced by connection_li
              growth_limits, group_memory, fair_scheduler, unread_answers
 """
 
-from lakelog.broker.http import READY, BrokerStatus, HttpServer, Status
+from lakelog.broker.http import READY, BrokerStatus, HttpServer, Status, TokenFile
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.limits import Limits
 from lakelog.broker.maintenance import (
@@ -69,6 +69,7 @@ __all__ = [
     "Metrics",
     "Status",
     "Supervisor",
+    "TokenFile",
     "TranslatedLine",
     "Translation",
     "Verdict",

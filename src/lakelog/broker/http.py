@@ -9,26 +9,33 @@ It is no web server and wants to be none: a request line and headers of 8 KiB at
 to send them and as many to take the answer, 32 connections at once. A client that does not keep to
 it is answered shortly, or not at all; when there are more, the oldest that has not asked for
 anything has to go, so that a probe always gets in. Bodies are never read.
+
+With a token, ``Authorization: Bearer ...``, only those who send it see metrics, and what is wrong:
+both name topics. Probes need none, and are told "ok" or "no".
 """
 
 import asyncio
+import hmac
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 from lakelog.broker.limits import HTTP_CONNECTIONS_MAX
 from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.metrics.prometheus import encode, read_gauges
 from lakelog.broker.supervision import Supervisor
-from lakelog.errors import UnavailableError
+from lakelog.errors import InvalidInputError, UnavailableError
 
-__all__ = ["READY", "BrokerStatus", "Health", "HttpServer", "Status"]
+__all__ = ["READY", "BrokerStatus", "Health", "HttpServer", "Status", "TokenFile"]
 
 REQUEST_BYTES_MAX = 8 << 10
+TOKEN_BYTES_MAX = 4 << 10
 DEADLINE_S = 5.0
 
 _WORDS = {
     200: "OK",
     400: "Bad Request",
+    401: "Unauthorized",
     404: "Not Found",
     405: "Method Not Allowed",
     431: "Request Header Fields Too Large",
@@ -74,6 +81,36 @@ class BrokerStatus:
             return await asyncio.to_thread(encode, self._metrics, readings, accept)
 
 
+class TokenFile:
+    """What metrics are asked for with. The file is read each time: change it, and it has changed.
+
+    Raises:
+        InvalidInputError: it holds no token.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read()
+
+    async def admits(self, said: str) -> bool:
+        """Whether this is what a header says who knows the token."""
+        wanted = f"Bearer {await asyncio.to_thread(self._read)}"
+        return hmac.compare_digest(said.encode("latin-1"), wanted.encode())
+
+    def _read(self) -> str:
+        try:
+            with self._path.open(encoding="ascii") as file:
+                token = file.read(TOKEN_BYTES_MAX + 1).strip()
+        except (OSError, UnicodeError) as error:
+            raise InvalidInputError(f"{self._path} cannot be read: {error}") from error
+        if not token or len(token) > TOKEN_BYTES_MAX or not token.isprintable() or " " in token:
+            raise InvalidInputError(
+                f"{self._path} holds no token, a word of at most {TOKEN_BYTES_MAX} letters: make "
+                f"one with `openssl rand -hex 32 > {self._path}`"
+            )
+        return token
+
+
 class HttpServer:
     """Serves health and metrics. Use it as a context."""
 
@@ -85,8 +122,10 @@ class HttpServer:
         port: int = 0,
         deadline_s: float = DEADLINE_S,
         tasks: Supervisor | None = None,
+        token: TokenFile | None = None,
     ) -> None:
         self._tasks = tasks or Supervisor()
+        self._token = token
         self._status = status
         self._host, self._port = host, port
         self._deadline_s = deadline_s
@@ -170,15 +209,27 @@ class HttpServer:
             return _response(400, "send GET /healthz HTTP/1.1\n")
         if method not in ("GET", "HEAD"):
             return _response(405, "use GET\n", extra="Allow: GET, HEAD\r\n")
-        response = await self._get(target.partition("?")[0], _accepted(fields))
+        is_known = self._token is None
+        if self._token is not None and (said := _field(fields, "authorization")):
+            try:
+                is_known = await self._token.admits(said)
+            except InvalidInputError as error:
+                return _response(503, f"{error}\n")
+        accept = _field(fields, "accept")
+        response = await self._get(target.partition("?")[0], accept, is_known=is_known)
         return response if method == "GET" else response[: response.index(b"\r\n\r\n") + 4]
 
-    async def _get(self, path: str, accept: str) -> bytes:
+    async def _get(self, path: str, accept: str, *, is_known: bool) -> bytes:
         match path:
             case "/healthz" | "/readyz":
                 ok, reason = await self._status.health()
                 status = 200 if ok or path == "/healthz" else 503
+                if not is_known:
+                    return _response(status, "ok\n" if status == 200 else "no\n")
                 return _response(status, "ok\n" if reason in ("", READY) else f"{reason}\n")
+            case "/metrics" if not is_known:
+                wanted = "WWW-Authenticate: Bearer\r\n"
+                return _response(401, "send Authorization: Bearer TOKEN\n", extra=wanted)
             case "/metrics":
                 text, kind = await self._status.scrape(accept)
                 return _response(200, text, kind=kind)
@@ -186,10 +237,10 @@ class HttpServer:
                 return _response(404, f"there is {_PATHS}\n")
 
 
-def _accepted(fields: list[str]) -> str:
+def _field(fields: list[str], wanted: str) -> str:
     for field in fields:
         name, _, value = field.partition(":")
-        if name.strip().lower() == "accept":
+        if name.strip().lower() == wanted:
             return value.strip()
     return ""
 

@@ -36,6 +36,7 @@ from lakelog.broker import (
     Metrics,
     Status,
     Supervisor,
+    TokenFile,
     awaited,
     register_gauges,
     run_broker,
@@ -72,6 +73,8 @@ class Plan:
     settings: BrokerSettings
     http: tuple[str, int] | None = None
     """Where health and metrics are; None: nowhere."""
+    token: TokenFile | None = None
+    """What metrics are asked for with."""
     keep: MaintenanceSettings | None = field(default_factory=MaintenanceSettings)
     """None: somebody else keeps the namespace."""
 
@@ -209,7 +212,7 @@ async def _run_once(
             tasks.keep("supervisor", partial(link.answer, status))
         if plan.http is not None:
             host, port = plan.http
-            server = HttpServer(status, host=host, port=port, tasks=tasks)
+            server = HttpServer(status, host=host, port=port, tasks=tasks, token=plan.token)
             await stack.enter_async_context(server)
             address = server.address
             log.info("health and metrics", address="{}:{}".format(*address))

@@ -57,6 +57,13 @@ class _Address(click.ParamType[tuple[str, int]]):
     help="The address of health and metrics: /healthz, /readyz, /metrics.",
 )
 @click.option(
+    "--metrics-token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="/metrics, and what is wrong on /readyz, only for who sends Authorization: Bearer TOKEN "
+    "with the token in FILE.",
+)
+@click.option(
     "--node-id",
     type=click.IntRange(0),
     help="The broker's id, by Kafka's name.  [default: the one this address had before, or a free "
@@ -209,7 +216,7 @@ def serve(
     code = 0
     try:
         if workers > 1:
-            code = run_workers(plans, plan.http, log, make_relay(log_format))
+            code = run_workers(plans, plan.http, plan.token, log, make_relay(log_format))
         else:
             run_plan(plan, store, log, ready=ready)
     except LakelogError as error:
@@ -265,6 +272,7 @@ def _plan(
     listen: tuple[str, int],
     advertise: tuple[str, int] | None,
     http: tuple[str, int] | None,
+    metrics_token_file: Path | None,
     flush_policy: str | None,
     flush_interval_ms: int | None,
     keep: bool,
@@ -282,6 +290,7 @@ def _plan(
     from lakelog.broker import (
         Listener,
         MaintenanceSettings,
+        TokenFile,
         maintain_by_prices,
         spend_by_prices,
     )
@@ -316,6 +325,7 @@ def _plan(
         spec=spec,
         settings=settings,
         http=http,
+        token=TokenFile(metrics_token_file) if metrics_token_file is not None else None,
         keep=maintenance if keep and url != "memory:" else None,
     )
 

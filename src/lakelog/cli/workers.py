@@ -41,6 +41,7 @@ from lakelog.broker import (
     READY,
     HttpServer,
     Supervisor,
+    TokenFile,
     awaited,
     divide_maintenance,
     divide_settings,
@@ -91,7 +92,7 @@ def divide_plan(plan: Plan, workers: int) -> tuple[Plan, ...]:
         )
     keep = divide_maintenance(plan.keep, workers)
     return tuple(
-        replace(plan, settings=settings, http=None, keep=keep)
+        replace(plan, settings=settings, http=None, token=None, keep=keep)
         for settings in divide_settings(plan.settings, workers, plan.http)
     )
 
@@ -99,17 +100,19 @@ def divide_plan(plan: Plan, workers: int) -> tuple[Plan, ...]:
 def run_workers(
     plans: Sequence[Plan],
     http: tuple[str, int] | None,
+    token: TokenFile | None,
     log: FilteringBoundLogger,
     relay: Relay,
 ) -> int:
     """Run a worker for each plan until a signal comes; return the exit code."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_run(plans, http, log, relay))
+        return runner.run(_run(plans, http, token, log, relay))
 
 
 async def _run(
     plans: Sequence[Plan],
     http: tuple[str, int] | None,
+    token: TokenFile | None,
     log: FilteringBoundLogger,
     relay: Relay,
 ) -> int:
@@ -117,7 +120,8 @@ async def _run(
     workers = [Worker(number, plan, log, relay) for number, plan in enumerate(plans)]
     async with AsyncExitStack() as stack:
         if http is not None:
-            server = HttpServer(WorkersStatus(workers), host=http[0], port=http[1], tasks=tasks)
+            status = WorkersStatus(workers)
+            server = HttpServer(status, host=http[0], port=http[1], tasks=tasks, token=token)
             await stack.enter_async_context(server)
             log.info("health and metrics", address="{}:{}".format(*server.address))
         lives = [awaited(worker.live(stop)) for worker in workers]

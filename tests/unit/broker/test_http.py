@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
-from lakelog.broker.http import REQUEST_BYTES_MAX, BrokerStatus, HttpServer
+from lakelog.broker.http import REQUEST_BYTES_MAX, BrokerStatus, HttpServer, TokenFile
 from lakelog.broker.limits import HTTP_CONNECTIONS_MAX
 from lakelog.broker.metrics.counters import Metrics
-from lakelog.errors import UnavailableError
+from lakelog.errors import InvalidInputError, UnavailableError
 from tests.hostile import attacks
 from tests.patience import HANGS_S
 from tests.virtual_time import pass_time, run_virtually
@@ -23,12 +24,13 @@ def served(
     ready: Callable[[], tuple[bool, str]] = lambda: (True, ""),
     metrics: Metrics | None = None,
     deadline_s: float = 5.0,
+    token: TokenFile | None = None,
 ) -> None:
     """Run a story against a server of its own."""
 
     async def run() -> None:
         status = BrokerStatus(metrics or Metrics(), ready)
-        async with HttpServer(status, deadline_s=deadline_s) as server:
+        async with HttpServer(status, deadline_s=deadline_s, token=token) as server:
 
             async def talk(request: bytes) -> tuple[int, dict[str, str], bytes]:
                 reader, writer = await asyncio.open_connection(*server.address)
@@ -127,6 +129,40 @@ def test_what_it_does_not_know_it_refuses_in_a_word(request_: bytes, status: int
         assert (await talk(get("/healthz")))[0] == 200
 
     served(story)
+
+
+def test_only_who_knows_the_token_sees_metrics_and_what_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("first\n")
+
+    async def story(_: HttpServer, talk: Talk) -> None:
+        for said in ((), ("Authorization: Bearer firs",), ("Authorization: Basic first",)):
+            status, fields, body = await talk(get("/metrics", *said))
+            assert (status, fields["WWW-Authenticate"]) == (401, "Bearer")
+            assert b"lakelog" not in body
+            assert (await talk(get("/readyz", *said)))[::2] == (503, b"no\n")
+            assert (await talk(get("/healthz", *said)))[::2] == (200, b"ok\n")
+        known = "Authorization: Bearer first"
+        assert (await talk(get("/metrics", known)))[0] == 200
+        assert (await talk(get("/readyz", known)))[::2] == (503, b"topic secret is damaged\n")
+        path.write_text("second")
+        assert (await talk(get("/metrics", known)))[0] == 401
+        assert (await talk(get("/metrics", "authorization:  Bearer second")))[0] == 200
+        path.write_text("")
+        status, fields, body = await talk(get("/metrics", known))
+        assert status == 503
+        assert b"holds no token" in body
+
+    served(story, ready=lambda: (False, "topic secret is damaged"), token=TokenFile(path))
+
+
+@pytest.mark.parametrize("text", [None, "", " \n", "two words", "x" * 5_000, "caf\u00e9"])
+def test_a_file_without_a_token_is_refused(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "token"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InvalidInputError, match=r"token|cannot be read"):
+        TokenFile(path)
 
 
 def test_who_is_slow_is_not_waited_for() -> None:
