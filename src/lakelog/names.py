@@ -20,6 +20,7 @@
     _lakelog/brokers/{node}/member                 cell: its state, addresses and lanes
     _lakelog/brokers/{broker}                      cell: the last heartbeat of a 0.1 broker
     _lakelog/pipeline                              cell: until when a pipeline keeps all of it
+    _lakelog/acls                                  cell: who may do what
     _lakelog/time/{id}                             a moment of the store's clock; deleted at once
     {path}/{partition}/manifest                    cell: history of one partition
     {path}/{partition}/segment-{base:020}.kfs      and .index, .timeindex: sealed history
@@ -39,6 +40,7 @@ from crc32c import crc32c
 from lakelog.errors import InvalidInputError
 
 __all__ = [
+    "ACLS_KEY",
     "BROKERS_PREFIX",
     "CLUSTER_KEY",
     "COMMITS_PREFIX",
@@ -89,6 +91,7 @@ __all__ = [
 
 CLUSTER_KEY = "_lakelog/cluster.json"
 PIPELINE_KEY = "_lakelog/pipeline"
+ACLS_KEY = "_lakelog/acls"
 TOPICS_PREFIX = "_lakelog/topics/"
 LANES_PREFIX = "_lakelog/lanes/"
 STAGED_PREFIX = "_lakelog/staged/"

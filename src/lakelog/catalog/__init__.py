@@ -3,9 +3,11 @@
 namespace    made once, opened by everybody; until when a pipeline maintains it
 topics       made, grown, configured, deleted; topic_cells: ids, incarnations, partitions, lanes
 listing      all topics by one listing, and what is new
+acls         who may do what: one cell, read, added to and taken from
 configs      topic configs by Kafka's names: checked, typed, changed; config_table: a row for each
 """
 
+from lakelog.catalog.acls import AclCell, add_acls, read_acls, remove_acls
 from lakelog.catalog.backups import Backup, decode_backup, encode_backup
 from lakelog.catalog.config_table import TOPIC_CONFIGS, ConfigType, TopicConfig, parse_config
 from lakelog.catalog.configs import (
@@ -59,6 +61,7 @@ __all__ = [
     "BUCKET",
     "ETCD",
     "TOPIC_CONFIGS",
+    "AclCell",
     "Backup",
     "Change",
     "ConfigSource",
@@ -74,6 +77,7 @@ __all__ = [
     "Topic",
     "TopicConfig",
     "TopicConfigs",
+    "add_acls",
     "add_lanes",
     "alter_configs",
     "check_configs",
@@ -102,6 +106,8 @@ __all__ = [
     "open_topic",
     "parse_config",
     "place_store",
+    "read_acls",
     "read_topic",
+    "remove_acls",
     "restore_groups",
 ]

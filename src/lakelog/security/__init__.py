@@ -1,10 +1,43 @@
-"""Who a client is, as pure values and machines.
+"""Who a client is and what it may do, as pure values and machines.
 
 principals   whom a client has proved to be, and the names that certificates are given
 policies     what each process may do to a namespace's objects, for S3's IAM
+acls         who may do what, as values; and filters, by which they are selected
+rules        verdicts by the ACLs of one version
 """
 
+from lakelog.security.acls import (
+    ACLS_MAX,
+    CLUSTER_NAME,
+    SUPPORTED_OPERATIONS,
+    Acl,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    check_acl,
+)
 from lakelog.security.policies import ROLES, Role, bucket_policy
 from lakelog.security.principals import ANONYMOUS, Principal, PrincipalRules
+from lakelog.security.rules import AclRules
 
-__all__ = ["ANONYMOUS", "ROLES", "Principal", "PrincipalRules", "Role", "bucket_policy"]
+__all__ = [
+    "ACLS_MAX",
+    "ANONYMOUS",
+    "CLUSTER_NAME",
+    "ROLES",
+    "SUPPORTED_OPERATIONS",
+    "Acl",
+    "AclFilter",
+    "AclRules",
+    "Operation",
+    "PatternType",
+    "Permission",
+    "Principal",
+    "PrincipalRules",
+    "ResourceType",
+    "Role",
+    "bucket_policy",
+    "check_acl",
+]

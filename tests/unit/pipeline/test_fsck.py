@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from lakelog.catalog import Topic, open_topic, read_topic
+from lakelog.catalog import AclCell, Topic, open_topic, read_topic
+from lakelog.catalog.acls import encode_acls
 from lakelog.coordination import BucketGroups
 from lakelog.errors import LakelogError, NotFoundError
 from lakelog.formats.lanes import (
@@ -40,6 +41,7 @@ from lakelog.manifests import (
     make_segment,
 )
 from lakelog.names import (
+    ACLS_KEY,
     bundle_key,
     checkpoint_key,
     group_shard_key,
@@ -865,3 +867,11 @@ def test_a_unit_is_small_and_can_be_sent_anywhere(house: House) -> None:
             assert len(pickle.dumps(unit)) < 1000
         if type(unit).__name__ == "Stretch":
             assert unit.last - unit.first < 3 * EVERY
+
+
+def test_acls_are_known_and_judged(house: House) -> None:
+    house.perform(PutIfAbsent(ACLS_KEY, encode_acls(AclCell(version=1))))
+    results = house.verify()
+    assert bad(results) == []
+    assert named(results, "stranger") == set()
+    assert damaged(house, ACLS_KEY, lambda body: body[:-1]) == {ACLS_KEY}

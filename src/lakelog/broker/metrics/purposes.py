@@ -12,6 +12,7 @@ history       segments, indexes and manifests
 """
 
 from lakelog.names import (
+    ACLS_KEY,
     BROKERS_PREFIX,
     CLUSTER_KEY,
     COMMITS_PREFIX,
@@ -36,6 +37,7 @@ _PREFIXES = (
     (COMMITS_PREFIX, "bulk writes"),
     (CLUSTER_KEY, "topics"),
     (PIPELINE_KEY, "topics"),
+    (ACLS_KEY, "acls"),
 )
 
 

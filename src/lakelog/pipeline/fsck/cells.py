@@ -14,11 +14,13 @@ from lakelog.catalog import (
     Topic,
     is_pipeline_claimed,
     open_namespace,
+    read_acls,
     read_topic,
 )
 from lakelog.coordination import decode_shard
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
 from lakelog.names import (
+    ACLS_KEY,
     CLUSTER_KEY,
     GROUPS_PREFIX,
     PIPELINE_KEY,
@@ -33,6 +35,7 @@ __all__ = [
     "Shards",
     "Topics",
     "check_shards",
+    "look_at_acls",
     "look_at_claim",
     "look_at_namespace",
     "read_topics",
@@ -61,6 +64,17 @@ def look_at_claim() -> Work[Result | None]:
     except (CorruptError, UnsupportedError) as error:
         subject = Subject(PIPELINE_KEY, -1, 0, PIPELINE_KEY)
         return subject.found("damaged", f"{error.what}; it may be deleted", at=error.at)
+    return None
+
+
+def look_at_acls() -> Work[Result | None]:
+    """Return what is wrong with the cell of ACLs, if something is."""
+    try:
+        yield from read_acls()
+    except (CorruptError, UnsupportedError) as error:
+        subject = Subject(ACLS_KEY, -1, 0, ACLS_KEY)
+        what = f"{error.what}; no broker with an authorizer starts without it: restore it"
+        return subject.found("damaged", what, at=error.at)
     return None
 
 

@@ -15,6 +15,7 @@ from itertools import groupby
 
 from lakelog.maintenance import HistoryObject, history_object
 from lakelog.names import (
+    ACLS_KEY,
     BROKERS_PREFIX,
     CLUSTER_KEY,
     LANES_MAX,
@@ -101,7 +102,7 @@ def system_of(listing: Iterable[ObjectInfo]) -> System:
             system.topics.append(key.removeprefix(TOPICS_PREFIX))
         elif (shard := shard_named(key)) is not None and not shard[2]:
             system.shards.append(shard[:2])
-        elif key not in (CLUSTER_KEY, PIPELINE_KEY) and not key.startswith(_PASSING):
+        elif key not in (CLUSTER_KEY, PIPELINE_KEY, ACLS_KEY) and not key.startswith(_PASSING):
             system.strangers.append(key)
     return system
 

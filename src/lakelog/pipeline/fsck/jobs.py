@@ -47,6 +47,7 @@ from lakelog.pipeline.fsck.cells import (
     Shards,
     Topics,
     check_shards,
+    look_at_acls,
     look_at_claim,
     look_at_namespace,
     read_topics,
@@ -228,9 +229,10 @@ class _Survey:
         shards = tuple(shard for move, shard in system.shards if move == namespace.moves)
         if shards and namespace.metadata == BUCKET:
             self._units.append(Shards(shards, namespace.moves))
-        claim = run(look_at_claim(), self._perform)
-        if claim is not None:
-            self._results.append(claim)
+        for look in (look_at_claim, look_at_acls):
+            damage = run(look(), self._perform)
+            if damage is not None:
+                self._results.append(damage)
         self._tell_strangers(SYSTEM_PREFIX.rstrip("/"), system.strangers)
 
     def _look_at_history(self) -> None:
