@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from lakelog.broker.limits import LIMITS
-from lakelog.broker.settings import BrokerSettings
+from lakelog.broker.settings import STANDARD_AUTHORIZER, BrokerSettings
 from lakelog.catalog import TOPIC_CONFIGS, ConfigType, parse_config
 from lakelog.errors import InvalidInputError
 from lakelog.journal import FlushPolicy
@@ -44,6 +44,8 @@ class BrokerConfig(NamedTuple):
     """What one of it is in ours."""
     in_force: tuple[str, ...] = ()
     """Where the value stands that follows if it is not given."""
+    is_text: bool = False
+    """Whether any text will do: the settings themselves judge it."""
 
     def get(self, settings: BrokerSettings) -> str:
         """Return its value, as Kafka writes it."""
@@ -63,7 +65,7 @@ class BrokerConfig(NamedTuple):
             InvalidInputError: this is no such value.
         """
         if self.type is ConfigType.STRING:
-            given: Any = _policy(self.name, text)
+            given: Any = text.strip() if self.is_text else _policy(self.name, text)
         else:
             value = parse_broker_config(self.name, self.type, text)
             given = value if self.type is ConfigType.BOOLEAN else value * self.unit
@@ -117,6 +119,20 @@ _ROWS = (
     BrokerConfig(
         "auto.create.topics.enable", ConfigType.BOOLEAN, ("auto_create_topics",),
         "Whether a topic that a client asks for is made.",
+    ),
+    BrokerConfig(
+        "authorizer.class.name", ConfigType.STRING, ("authorizer", "class_name"),
+        f"With {STANDARD_AUTHORIZER} clients may do what ACLs allow; without, everything.",
+        is_text=True,
+    ),
+    BrokerConfig(
+        "super.users", ConfigType.STRING, ("authorizer", "super_users"),
+        "Who may do everything, whatever ACLs say: principals, separated by semicolons.",
+        is_text=True,
+    ),
+    BrokerConfig(
+        "allow.everyone.if.no.acl.found", ConfigType.BOOLEAN, ("authorizer", "allow_everyone"),
+        "Whether everybody may use a resource that no ACL is about.",
     ),
     *(_int(row.kafka, f"limits.{row.name}", row.what) for row in LIMITS if row.kafka),
     _int(
@@ -221,7 +237,7 @@ _OWN = "this broker has its own way to do it"
 _NO_EFFECT = (
     ("add.partitions.to.txn.", _TRANSACTIONS), ("alter.log.dirs.", _DISKS),
     ("alter.config.policy.", "policies are classes of Java"),
-    ("authorizer.", _SECURITY), ("auto.leader.", _COPIES), ("background.threads", _THREADS),
+    ("auto.leader.", _COPIES), ("background.threads", _THREADS),
     ("broker.heartbeat.", _CONTROLLER), ("broker.session.", _CONTROLLER),
     ("broker.rack", "a client reads from any broker at the same price"),
     ("client.quota.", _QUOTAS), ("config.providers", "values are taken as they are written"),

@@ -17,7 +17,7 @@ handler did not expect closes it as well: an answer that looks like success woul
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -28,10 +28,11 @@ from structlog.typing import FilteringBoundLogger
 from lakelog.broker.allowance import begin_request
 from lakelog.broker.api.api_versions import api_versions_fields
 from lakelog.broker.api.fetch import Fetching
-from lakelog.broker.api.produce import AT_ONCE, Producing, find_topics
+from lakelog.broker.api.produce import AT_ONCE, Producing
 from lakelog.broker.connection import Connection
 from lakelog.broker.fair_scheduler import FairScheduler
 from lakelog.broker.handlers import CHANGING, HANDLERS
+from lakelog.broker.produced_topics import DENIED, Found, find_topics, known_topics
 from lakelog.broker.response_slots import ResponseSlot
 from lakelog.broker.services import Call, Services
 from lakelog.broker.turns import in_turns
@@ -134,6 +135,9 @@ class Dispatcher:
         self, connection: Connection, shape: ProduceShape, frame: memoryview, slot: ResponseSlot
     ) -> bool:
         """Produce what is like the last request of its connection; False: decode it in full."""
+        authorizer = self._services.authorizer
+        if authorizer is not None and connection.judged is not authorizer.rules:
+            return False
         found = match_produce(shape, frame)
         (topic,) = shape.request.topics
         entry = None if found is None else self._services.catalog.entry(topic.name, topic.id)
@@ -167,7 +171,6 @@ class Dispatcher:
         began: float,
     ) -> None:
         request = decode_produce(frame, header.body_at, header.version)
-        connection.shape = shape_of(frame, header, request)
         start = response_start(header.api, header.version, header.correlation_id)
         begin = partial(
             Producing,
@@ -180,8 +183,11 @@ class Dispatcher:
             connection.listener,
             began,
         )
-        catalog = self._services.catalog
-        entries = [catalog.entry(topic.name, topic.id) for topic in request.topics]
+        call = self._call(connection, header)
+        entries = known_topics(self._services, call, request)
+        connection.judged = call.rules
+        is_judged = None not in entries and DENIED not in entries
+        connection.shape = shape_of(frame, header, request) if is_judged else None
         size = sum(1 + len(topic.partitions) for topic in request.topics)
         if connection.asking is None and size <= AT_ONCE and None not in entries:
             producing = begin()
@@ -189,8 +195,23 @@ class Dispatcher:
                 pass
             self._producing.append(producing)
         else:
-            work = self._produce_later(connection, connection.asking, header, request, slot, begin)
+            find = partial(find_topics, self._services, call, request, entries, self._log)
+            work = self._produce_later(
+                connection, connection.asking, header, request, slot, begin, find
+            )
             connection.asking = slot.work = self._services.tasks.once("Produce", work)
+
+    def _call(self, connection: Connection, header: RequestHeader) -> Call:
+        """Return who asks, and by which ACLs that is judged."""
+        authorizer = self._services.authorizer
+        return Call(
+            header.version,
+            header.client_id,
+            connection.host,
+            connection.listener,
+            connection.principal,
+            None if authorizer is None else authorizer.rules,
+        )
 
     async def _produce_later(
         self,
@@ -200,13 +221,14 @@ class Dispatcher:
         request: ProduceRequest,
         slot: ResponseSlot,
         begin: Callable[[], Producing],
+        find: Callable[[], Awaitable[list[Found]]],
     ) -> None:
         """Produce to topics that must be asked for first, or to many, behind what came before."""
         begin_request()
         if before is not None:
             await asyncio.wait((before,))
         try:
-            entries = await find_topics(self._services, request, self._log)
+            entries = await find()
             producing = begin()
             async for _ in in_turns(producing.submit_all(request, entries)):
                 pass
@@ -252,12 +274,11 @@ class Dispatcher:
         fail = partial(self._bug, header, slot)
         fetching = Fetching(
             self._services,
-            header.version,
+            self._call(connection, header),
             request,
             answer,
             fail,
             connection.address,
-            connection.listener,
         )
         slot.work = fetching
         fetches = connection.fetches
@@ -284,7 +305,7 @@ class Dispatcher:
         before: tuple[asyncio.Task[None], ...],
     ) -> None:
         key, version, name = int(header.api.key), header.version, header.api.name
-        call = Call(version, header.client_id, connection.host, connection.listener)
+        call = self._call(connection, header)
         begin_request()
         try:
             if before:

@@ -11,8 +11,10 @@ from lakelog.broker.api.api_versions import api_versions
 from lakelog.broker.api.broker_heartbeat import broker_heartbeat
 from lakelog.broker.api.consumer_group_describe import consumer_group_describe
 from lakelog.broker.api.consumer_group_heartbeat import consumer_group_heartbeat
+from lakelog.broker.api.create_acls import create_acls
 from lakelog.broker.api.create_partitions import create_partitions
 from lakelog.broker.api.create_topics import create_topics
+from lakelog.broker.api.delete_acls import delete_acls
 from lakelog.broker.api.delete_groups import delete_groups
 from lakelog.broker.api.delete_records import delete_records
 from lakelog.broker.api.delete_topics import delete_topics
@@ -62,6 +64,8 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.INIT_PRODUCER_ID: init_producer_id,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch,
     ApiKey.DESCRIBE_ACLS: describe_acls,
+    ApiKey.CREATE_ACLS: create_acls,
+    ApiKey.DELETE_ACLS: delete_acls,
     ApiKey.DESCRIBE_CONFIGS: describe_broker_configs,
     ApiKey.ALTER_CONFIGS: replace_configs,
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs,
@@ -87,6 +91,8 @@ CHANGING = frozenset(
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
         ApiKey.DELETE_RECORDS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
         ApiKey.ALTER_CONFIGS,
         ApiKey.CREATE_PARTITIONS,
         ApiKey.DELETE_GROUPS,

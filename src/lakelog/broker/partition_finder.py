@@ -4,6 +4,7 @@
     near by         another broker leads it, and this one reads it for consumers of its rack
     led elsewhere   NOT_LEADER_OR_FOLLOWER, with the leader
     not there       unknown, after asking the store
+    not allowed     TOPIC_AUTHORIZATION_FAILED, before anybody is asked whether it is there
 
 Each topic and each lane is asked for once, however many partitions a fetch names.
 """
@@ -12,23 +13,28 @@ from kio.schema.errors import ErrorCode
 
 from lakelog.broker.codes import read_code
 from lakelog.broker.partitions import Partition
-from lakelog.broker.request_items import find_partition
-from lakelog.broker.services import Services
+from lakelog.broker.request_items import find_entry, find_partition
+from lakelog.broker.services import Call, Services
 from lakelog.broker.sessions import Wanted
 from lakelog.broker.topic_entry import Entry
 from lakelog.errors import LakelogError
+from lakelog.security import Operation
 from lakelog.wire import CurrentLeader, FetchedPartition
 
 __all__ = ["PartitionFinder"]
 
+_DENIED = ErrorCode.topic_authorization_failed
 _UNKNOWN, _NOT_LED = ErrorCode.unknown_topic_or_partition, ErrorCode.not_leader_or_follower
 
 
 class PartitionFinder:
     """Finds the partitions of one fetch."""
 
-    def __init__(self, services: Services, rack: str) -> None:
-        self._services, self._rack = services, rack
+    def __init__(self, services: Services, rack: str, call: Call) -> None:
+        self._services, self._rack, self._call = services, rack, call
+        self._judges = call.rules is not None
+        self.verdicts: dict[str, bool] = {}
+        """Which topics may be read, as far as it has been asked."""
         self._topics: dict[tuple[str, bytes], Entry | None] = {}
         self._leaders: dict[int, CurrentLeader | None] = {}
 
@@ -37,12 +43,25 @@ class PartitionFinder:
         others must be asked.
         """
         entry = self._services.catalog.entry(one.name, one.id)
+        if self._judges and (refused := self._refused(one, entry)) is not None:
+            return refused
         partition = None if entry is None else entry.partition(one.partition.partition)
         cluster = self._services.cluster
         if partition is None or not cluster.leads(partition.lane_number):
             return None
         reader = cluster.reader_in(partition.lane_number, self._rack)
         return partition if reader < 0 else partition.marks()._replace(preferred_replica=reader)
+
+    def _refused(self, one: Wanted, entry: Entry | None) -> FetchedPartition | None:
+        """Return what is answered if a topic may not be read. One that comes by its id is judged
+        when it is known.
+        """
+        name = one.name if entry is None else entry.topic.name
+        verdict = self.verdicts.get(name)
+        if verdict is None:
+            verdict = not name or self._call.may_topic(Operation.READ, name)
+            self.verdicts[name] = verdict
+        return None if verdict else FetchedPartition(one.partition.partition, _DENIED)
 
     async def _topic(self, one: Wanted) -> Entry | None:
         """Return the topic of a partition; None: there is none.
@@ -52,7 +71,7 @@ class PartitionFinder:
         """
         key = one.name, one.id
         if key not in self._topics:
-            self._topics[key] = await self._services.catalog.find_entry(*key)
+            self._topics[key] = await find_entry(self._services, self._call, *key)
         return self._topics[key]
 
     async def find(self, one: Wanted) -> Partition | FetchedPartition:
@@ -60,6 +79,8 @@ class PartitionFinder:
         cluster, index = self._services.cluster, one.partition.partition
         try:
             entry = await self._topic(one)
+            if self._judges and (refused := self._refused(one, entry)) is not None:
+                return refused
             partition = (
                 None if entry is None else await find_partition(self._services, entry, index)
             )

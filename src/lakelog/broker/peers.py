@@ -21,6 +21,8 @@ TELL_S = 1.0
 """To connect, to ask and to be answered."""
 
 ANSWER_BYTES_MAX = 1 << 10
+_ERROR_AT = 9
+"""Behind the correlation id, tags and the throttle time."""
 
 
 class _Peer:
@@ -58,7 +60,9 @@ async def _asked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, fra
     size = int.from_bytes(await reader.readexactly(4), "big")
     if size > ANSWER_BYTES_MAX:
         raise EOFError(f"an answer of {size} bytes")
-    await reader.readexactly(size)
+    answer = await reader.readexactly(size)
+    if any(answer[_ERROR_AT : _ERROR_AT + 2]):
+        raise EOFError("it does not take this from us: allow ClusterAction on the cluster")
 
 
 class Peers:

@@ -18,17 +18,19 @@ from lakelog.broker.allowance import SPENT, is_spent
 from lakelog.broker.codes import Codes, read_code
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.partitions import Partition
-from lakelog.broker.services import Services
+from lakelog.broker.services import Call, Services
 from lakelog.broker.supervision import awaited
 from lakelog.broker.topic_entry import Entry
 from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError
 from lakelog.names import is_topic_name
+from lakelog.security import Operation, ResourceType
 from lakelog.wire import Fields
 
 __all__ = [
     "ask_partitions",
     "change_each",
+    "find_entry",
     "find_partition",
     "find_topic",
     "partitions_by_index",
@@ -45,6 +47,8 @@ Refuse = Callable[[T, ErrorCode, str], Fields]
 
 async def ask_partitions(
     services: Services,
+    call: Call,
+    operation: Operation,
     topics: Iterable[tuple[str, Iterable[tuple[int, T]]]],
     ask: Callable[[Partition, T], Awaitable[Fields]],
     refuse: Refuse[T],
@@ -54,10 +58,11 @@ async def ask_partitions(
 ) -> list[Fields]:
     """Return a row for each topic, with a row for each of its partitions.
 
-    ``ask`` answers for a partition whose lane has been looked at, unless that is not needed, and
-    may raise a LakelogError; ``refuse`` says why one is not answered: it is not there, the store
-    did not tell, the request has asked for enough, or it is ``named_twice`` and that has a code.
-    Else it is asked as it was named last.
+    Topics with which the client may not do this are refused before they are looked for. ``ask``
+    answers for a partition whose lane has been looked at, unless that is not needed, and may raise
+    a LakelogError; ``refuse`` says why one is not answered: it is not there, the store did not
+    tell, the request has asked for enough, or it is ``named_twice`` and that has a code. Else it is
+    asked as it was named last.
     """
     wanted: dict[str, dict[int, T]] = {}
     again: set[tuple[str, int]] = set()
@@ -92,6 +97,11 @@ async def ask_partitions(
     found: list[Fields] = []
     async for name, named in in_turns(wanted.items()):
         rows: list[Fields] = []
+        if not call.may_topic(operation, name):
+            code = ErrorCode.topic_authorization_failed
+            rows = [refuse(one, code, "") for one in named.values()]
+            found.append({"name": name, "partitions": rows})
+            continue
         try:
             entry = await services.catalog.find_entry(name)
         except LakelogError as error:
@@ -128,10 +138,28 @@ def partitions_by_index(topics: Iterable[Any]) -> Iterator[tuple[str, list[tuple
         yield str(topic.name), [(one.partition_index, one) for one in topic.partitions]
 
 
-async def find_topic(services: Services, name: str, topic_id: bytes = b"") -> Entry | ErrorCode:
+async def find_entry(
+    services: Services, call: Call, name: str, topic_id: bytes = b""
+) -> Entry | None:
+    """Return a topic by its id, if that is given, else by its name; None: there is none.
+
+    An id that is not known is not asked for in the store for somebody who may know of no topic.
+
+    Raises:
+        LakelogError: there was no answer, or it may be a topic that cannot be read.
+    """
+    entry = services.catalog.entry(name, topic_id)
+    if entry is None and topic_id and not call.may_know_any(ResourceType.TOPIC):
+        return None
+    return entry or await services.catalog.find_entry(name, topic_id)
+
+
+async def find_topic(
+    services: Services, call: Call, name: str, topic_id: bytes = b""
+) -> Entry | ErrorCode:
     """Return a topic by its id, if that is given, else by its name; or why it cannot be."""
     try:
-        entry = await services.catalog.find_entry(name, topic_id)
+        entry = await find_entry(services, call, name, topic_id)
     except LakelogError as error:
         return read_code(error)
     if entry is not None:

@@ -27,6 +27,7 @@ from lakelog.broker.budget import Budget, Buffers
 from lakelog.broker.cache import ColdCache
 from lakelog.broker.catalog import Catalog
 from lakelog.broker.claims import Claims
+from lakelog.broker.closing import close_lanes
 from lakelog.broker.cluster import Cluster
 from lakelog.broker.connection import Connection
 from lakelog.broker.connection_limits import ConnectionLimiter
@@ -45,10 +46,11 @@ from lakelog.broker.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 from lakelog.broker.recent_batches import RecentBatches
 from lakelog.broker.refusals import Refusals
 from lakelog.broker.response_slots import ResponseSlot
+from lakelog.broker.security.authorizer import LOOK_S, Authorizer
 from lakelog.broker.services import Services
 from lakelog.broker.sessions import Sessions
 from lakelog.broker.settings import BrokerSettings
-from lakelog.broker.supervision import Supervisor, awaited
+from lakelog.broker.supervision import Supervisor
 from lakelog.broker.timekeeper import LOOK_MS, Timekeeper
 from lakelog.catalog import ETCD, check_metadata, open_namespace, place_store
 from lakelog.coordination import groups_in
@@ -77,9 +79,6 @@ EVERY_S = 1.0
 
 SWEEP_MS = 100
 TICK_MS = 10
-HOPELESS_MS = 5_000
-"""How long a broker that stops waits for a store that refuses: a full disk stays full."""
-
 LEAVE_MS_MAX = 10_000
 """For others to lead what a broker led that stops."""
 
@@ -158,6 +157,8 @@ class Broker:
         # Clients of all other topics should come here none the less.
         damaged = services.catalog.damaged
         some = [f"topic {name} cannot be read: {error}" for name, error in damaged.items()]
+        if services.authorizer is not None and (trouble := services.authorizer.trouble()):
+            some.insert(0, trouble)
         return True, "; ".join((READY, *islice(some, 10), *services.tasks.troubles()))[:4096]
 
     async def sweep(self) -> None:
@@ -195,21 +196,7 @@ class Broker:
     async def drain(self) -> None:
         """Accept nothing more, answer what was accepted, and close all connections."""
         self.is_draining = True
-        writers = self.services.lanes.values()
-        closing = {awaited(writer.close()): writer for writer in writers}
-        await self._wait_for(closing)
-        for writer in writers:
-            await writer.abort()
-            if writer.unstored:
-                self.log.error(
-                    "what was accepted may not be stored; its producers were told so",
-                    lane=writer.lane.number,
-                    requests=writer.unstored,
-                    why=writer.trouble(),
-                )
-        for error in await asyncio.gather(*closing, return_exceptions=True):
-            if isinstance(error, Exception):
-                self.log.error("a lane did not close", error=repr(error))
+        await close_lanes(self.services.lanes.values(), self.limits.drain_ms, self.log)
         await self.services.coordinator.close(release=not self.services.watch.is_moved)
         for _ in range(FAREWELL_MS // 10):
             if not self.dispatcher.is_redirecting:
@@ -223,21 +210,6 @@ class Broker:
                 break
         for connection in list(self._connections):
             connection.close("the broker is stopping")
-
-    async def _wait_for(self, closing: "dict[asyncio.Task[None], LaneWriter]") -> None:
-        """Wait until lanes are closed, not for ever, and less for those whose store refuses."""
-        loop = asyncio.get_running_loop()
-        begun_s, left = loop.time(), set(closing)
-        refused = {writer: writer.health.refused_puts for writer in closing.values()}
-        while left:
-            waited_ms = (loop.time() - begun_s) * 1000
-            is_hopeless = all(
-                writer.health.is_failing or writer.health.refused_puts > refused[writer]
-                for writer in map(closing.__getitem__, left)
-            )
-            if waited_ms >= min(self.limits.drain_ms, HOPELESS_MS if is_hopeless else 1 << 62):
-                return
-            _, left = await asyncio.wait(left, timeout=0.05)
 
 
 @asynccontextmanager
@@ -365,6 +337,16 @@ async def run_broker(
         refusals=refusals,
         watch=NamespaceWatch(namespace, perform, lanes),
     )
+    if settings.authorizer.is_on:
+        services.authorizer = Authorizer(
+            settings.authorizer,
+            perform,
+            clock=stamped,
+            ids=ids,
+            on_error=on_error,
+            on_change=cluster.hint,
+        )
+        await services.authorizer.load()
     services.lags = Lags(services)
     offsets_id = sha256(namespace.id + OFFSETS_TOPIC.encode()).digest()[:16]
     offsets = OffsetsTopic(catalog, coordinator, stamped, offsets_id, tasks)
@@ -379,7 +361,13 @@ async def run_broker(
         connection_limiter=ConnectionLimiter(limits, open_files_max(), metrics, log, loop.time()),
         log=log,
     )
-    cluster.on_hint = lambda: tasks.once("hint", catalog.watch())
+
+    def on_hint() -> None:
+        tasks.once("hint", catalog.watch())
+        if services.authorizer is not None:
+            tasks.once("hint of ACLs", services.authorizer.watch())
+
+    cluster.on_hint = on_hint
     # Nothing is taken from another broker until nothing can keep this one from serving.
     servers = await bind_listeners(
         settings.listeners, partial(Connection, broker), broker.ports, advertised
@@ -401,6 +389,8 @@ async def run_broker(
         tasks.every("clock watch", LOOK_MS / 1000, timekeeper.look)
         tasks.every("topics watch", settings.topics_refresh_ms / 1000, catalog.watch)
         tasks.keep("namespace watch", services.watch.watch)
+        if services.authorizer is not None:
+            tasks.every("ACLs watch", LOOK_S, services.authorizer.watch)
         if namespace.metadata == ETCD:
             services.mirror = coordinator.mirror(namespace.moves)
             tasks.every("mirror", MIRROR_S, services.mirror.look)

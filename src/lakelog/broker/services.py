@@ -13,11 +13,22 @@ from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.namespace_watch import NamespaceWatch
 from lakelog.broker.refusals import Refusals
 from lakelog.broker.scans import Scans
+from lakelog.broker.security.authorizer import Authorizer
 from lakelog.broker.sessions import Sessions
 from lakelog.broker.settings import BrokerSettings
 from lakelog.broker.supervision import Supervisor
 from lakelog.journal import StoreTime
 from lakelog.ports import Clock, Ids
+from lakelog.security import (
+    ANONYMOUS,
+    CLUSTER_NAME,
+    IMPLYING_DESCRIBE,
+    SUPPORTED_OPERATIONS,
+    AclRules,
+    Operation,
+    Principal,
+    ResourceType,
+)
 from lakelog.wire import Fields
 
 if TYPE_CHECKING:
@@ -47,6 +58,8 @@ class Services:
     answers: Budget
     metrics: Metrics
     watch: NamespaceWatch
+    authorizer: Authorizer | None = None
+    """None: everybody may do everything."""
     mirror: "Mirror | None" = None
     """Of groups that are in etcd."""
     time: StoreTime = field(default_factory=StoreTime)
@@ -77,3 +90,48 @@ class Call(NamedTuple):
     client_id: str
     client_host: str
     listener: str
+    principal: Principal = ANONYMOUS
+    rules: AclRules | None = None
+    """By which it is judged, from its beginning to its end; None: everybody may do everything."""
+
+    def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """Say whether the client may do this."""
+        rules = self.rules
+        return rules is None or rules.allows(
+            self.principal, self.client_host, operation, resource_type, name
+        )
+
+    def may_topic(self, operation: Operation, name: str) -> bool:
+        """Say whether the client may do this with a topic."""
+        return self.may(operation, ResourceType.TOPIC, name)
+
+    def may_group(self, operation: Operation, group_id: str) -> bool:
+        """Say whether the client may do this with a group."""
+        return self.may(operation, ResourceType.GROUP, group_id)
+
+    def may_cluster(self, operation: Operation) -> bool:
+        """Say whether the client may do this with all of it."""
+        return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def may_any_topic(self, operation: Operation) -> bool:
+        """Say whether there may be a topic with which the client may do this."""
+        rules = self.rules
+        return rules is None or rules.allows_any(
+            self.principal, self.client_host, operation, ResourceType.TOPIC
+        )
+
+    def may_know_any(self, resource_type: ResourceType) -> bool:
+        """Say whether there may be a resource of this type that the client may know of."""
+        rules, who = self.rules, (self.principal, self.client_host)
+        return rules is None or any(
+            rules.allows_any(*who, one, resource_type) for one in IMPLYING_DESCRIBE
+        )
+
+    def operations(self, resource_type: ResourceType, name: str) -> int:
+        """Return all that the client may do with a resource: a bit for each, by its number."""
+        who, rules = (self.principal, self.client_host), self.rules
+        if rules is None:
+            found = list(SUPPORTED_OPERATIONS[resource_type])
+        else:
+            found = rules.operations(*who, resource_type, name)
+        return sum(1 << one for one in found)

@@ -5,7 +5,8 @@
     epoch 1, 2, 3, ...  the next one of this session: only what changed is said, and answered
 
 Sessions are a convenience: any may be forgotten, and the consumer begins anew. One that has come to
-want more than a request may name at once is forgotten, too.
+want more than a request may name at once is forgotten, too. A session belongs to the principal that
+began it: to everybody else it is not there. It remembers which of its topics may be read.
 """
 
 from collections import OrderedDict
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from kio.schema.errors import ErrorCode
 
 from lakelog.ports import Ids
+from lakelog.security import ANONYMOUS, AclRules, Principal
 from lakelog.wire import APIS, ApiKey, FetchedTopic, FetchPartition, FetchRequest, FetchTopic
 
 __all__ = ["Session", "Sessions", "Wanted", "wanted_of"]
@@ -52,9 +54,18 @@ class Session:
     id: int
     used_ms: int
     has_ids: bool
+    principal: Principal = ANONYMOUS
     epoch: int = 1
     wanted: dict[_Key, Wanted] = field(default_factory=dict)
     told: dict[_Key, tuple[int, int]] = field(default_factory=dict)
+
+    judged: tuple[AclRules | None, dict[str, bool]] = (None, {})
+
+    def verdicts(self, rules: AclRules) -> dict[str, bool]:
+        """Return which topics may be read, as far as that has been asked, by these ACLs."""
+        if self.judged[0] is not rules:
+            self.judged = rules, {}
+        return self.judged[1]
 
     def want(self, topics: list[FetchTopic]) -> None:
         """Take in what is said."""
@@ -101,19 +112,27 @@ class Sessions:
         return len(self._sessions)
 
     def find(
-        self, request: FetchRequest, now_ms: int, *, has_ids: bool
+        self,
+        request: FetchRequest,
+        now_ms: int,
+        *,
+        has_ids: bool,
+        principal: Principal = ANONYMOUS,
     ) -> Session | ErrorCode | None:
         """Return the session of a request, with what it wants; None: it has none.
 
         ``has_ids``: it names topics by their ids. A session that was begun otherwise cannot be
         answered so: what it wants has no ids.
         """
+        session = self._sessions.get(request.session_id)
+        if session is not None and session.principal != principal:
+            session = None
         if request.session_epoch <= 0:
-            self._sessions.pop(request.session_id, None)
+            if session is not None:
+                del self._sessions[session.id]
             if request.session_epoch < 0:
                 return None
-            return self._begin(request, now_ms, has_ids=has_ids)
-        session = self._sessions.get(request.session_id)
+            return self._begin(request, now_ms, has_ids=has_ids, principal=principal)
         if session is None:
             return ErrorCode.fetch_session_id_not_found
         if session.has_ids != has_ids:
@@ -130,7 +149,9 @@ class Sessions:
             return ErrorCode.fetch_session_id_not_found
         return session
 
-    def _begin(self, request: FetchRequest, now_ms: int, *, has_ids: bool) -> Session | None:
+    def _begin(
+        self, request: FetchRequest, now_ms: int, *, has_ids: bool, principal: Principal
+    ) -> Session | None:
         if len(self._sessions) >= self._most:
             oldest = next(iter(self._sessions.values()))
             if now_ms - oldest.used_ms < IDLE_MS:
@@ -139,7 +160,7 @@ class Sessions:
         session_id = 0
         while not session_id or session_id in self._sessions:
             session_id = int.from_bytes(self._ids()[:4], "big") & EPOCH_MAX
-        session = Session(session_id, now_ms, has_ids=has_ids)
+        session = Session(session_id, now_ms, has_ids=has_ids, principal=principal)
         session.want(request.topics)
         self._sessions[session_id] = session
         return session

@@ -7,8 +7,21 @@ from lakelog.broker.limits import Limits
 from lakelog.errors import InvalidInputError
 from lakelog.groups import GroupRules
 from lakelog.journal import SKEW_MS_MAX, SKEW_MS_MIN, FlushSettings
+from lakelog.security import Principal
 
-__all__ = ["HEARTBEAT_MS", "BrokerSettings", "CoordinatorSettings", "Listener"]
+__all__ = [
+    "HEARTBEAT_MS",
+    "STANDARD_AUTHORIZER",
+    "AuthorizerSettings",
+    "BrokerSettings",
+    "CoordinatorSettings",
+    "Listener",
+]
+
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+"""The one authorizer that Kafka has, and the name of the one that is here."""
+
+SUPER_USERS_MAX = 1_000
 
 HEARTBEAT_MS_MIN, HEARTBEAT_MS_MAX = 100, 60_000
 HEARTBEAT_MS, ETCD_HEARTBEAT_MS = 3_000, 500
@@ -64,6 +77,40 @@ class CoordinatorSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorizerSettings:
+    """Whether clients need leave for what they do, and who does not."""
+
+    class_name: str = ""
+    """``authorizer.class.name``; nothing: everybody may do everything."""
+    super_users: str = ""
+    """Who may do everything: principals, separated by semicolons (``super.users``)."""
+    allow_everyone: bool = False
+    """Whether everybody may use what no ACL is about (``allow.everyone.if.no.acl.found``)."""
+
+    def __post_init__(self) -> None:
+        if self.class_name not in ("", STANDARD_AUTHORIZER):
+            raise InvalidInputError(
+                f"authorizer.class.name={self.class_name[:128]} is not here: use"
+                f" {STANDARD_AUTHORIZER}, which keeps Kafka's rules"
+            )
+        if len(self.principals()) > SUPER_USERS_MAX:
+            raise InvalidInputError(f"super.users names more than {SUPER_USERS_MAX}: use ACLs")
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self.class_name)
+
+    def principals(self) -> frozenset[Principal]:
+        """Return the super users.
+
+        Raises:
+            InvalidInputError: it names something else.
+        """
+        names = (one.strip() for one in self.super_users.split(";"))
+        return frozenset(Principal.parse(one) for one in names if one)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
     """One broker."""
 
@@ -78,6 +125,7 @@ class BrokerSettings:
     flush: FlushSettings = field(default_factory=FlushSettings)
     limits: Limits = field(default_factory=Limits)
     groups: CoordinatorSettings = field(default_factory=CoordinatorSettings)
+    authorizer: AuthorizerSettings = field(default_factory=AuthorizerSettings)
     auto_create_topics: bool = True
     """Whether a topic that a client asks for is made (``auto.create.topics.enable``)."""
     partitions: int = 1

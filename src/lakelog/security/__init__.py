@@ -20,12 +20,13 @@ from lakelog.security.acls import (
 )
 from lakelog.security.policies import ROLES, Role, bucket_policy
 from lakelog.security.principals import ANONYMOUS, Principal, PrincipalRules
-from lakelog.security.rules import AclRules
+from lakelog.security.rules import IMPLYING_DESCRIBE, AclRules
 
 __all__ = [
     "ACLS_MAX",
     "ANONYMOUS",
     "CLUSTER_NAME",
+    "IMPLYING_DESCRIBE",
     "ROLES",
     "SUPPORTED_OPERATIONS",
     "Acl",

@@ -30,23 +30,22 @@ from lakelog.security.acls import (
 )
 from lakelog.security.principals import Principal
 
-__all__ = ["AclRules"]
+__all__ = ["IMPLYING_DESCRIBE", "AclRules"]
 
 EVERYONE = "User:*"
 VERDICTS_MAX = 50_000
 """That are kept; with more all are forgotten, and kept anew as they are asked for."""
 
+IMPLYING_DESCRIBE = (
+    Operation.DESCRIBE,
+    Operation.READ,
+    Operation.WRITE,
+    Operation.DELETE,
+    Operation.ALTER,
+)
+
 _IMPLYING = {
-    Operation.DESCRIBE: frozenset(
-        {
-            Operation.DESCRIBE,
-            Operation.READ,
-            Operation.WRITE,
-            Operation.DELETE,
-            Operation.ALTER,
-            Operation.ALL,
-        }
-    ),
+    Operation.DESCRIBE: frozenset({*IMPLYING_DESCRIBE, Operation.ALL}),
     Operation.DESCRIBE_CONFIGS: frozenset(
         {Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS, Operation.ALL}
     ),

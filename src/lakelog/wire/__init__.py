@@ -41,7 +41,12 @@ from lakelog.wire.frames import (
     response_start,
 )
 from lakelog.wire.leaders import CurrentLeader, MetadataBroker
-from lakelog.wire.metadata import MetadataPartition, encode_metadata, encode_metadata_topic
+from lakelog.wire.metadata import (
+    MetadataPartition,
+    encode_metadata,
+    encode_metadata_topic,
+    with_operations,
+)
 from lakelog.wire.produce import (
     Produced,
     ProduceRequest,
@@ -91,4 +96,5 @@ __all__ = [
     "match_produce",
     "response_start",
     "shape_of",
+    "with_operations",
 ]

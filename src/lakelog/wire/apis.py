@@ -53,6 +53,8 @@ class ApiKey(IntEnum):
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
     DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
     DESCRIBE_LOG_DIRS = 35
@@ -101,7 +103,9 @@ _TABLE = (
     Api(ApiKey.DELETE_RECORDS, "DeleteRecords", 0, 2, 2),
     Api(ApiKey.INIT_PRODUCER_ID, "InitProducerId", 0, 6, 2, "a transactional id is refused"),
     Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", 2, 4, 4),
-    Api(ApiKey.DESCRIBE_ACLS, "DescribeAcls", 1, 3, 2, "answers SECURITY_DISABLED"),
+    Api(ApiKey.DESCRIBE_ACLS, "DescribeAcls", 1, 3, 2, "SECURITY_DISABLED without an authorizer"),
+    Api(ApiKey.CREATE_ACLS, "CreateAcls", 1, 3, 2, "SECURITY_DISABLED without an authorizer"),
+    Api(ApiKey.DELETE_ACLS, "DeleteAcls", 1, 3, 2, "SECURITY_DISABLED without an authorizer"),
     Api(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", 1, 4, 4, "topics and brokers"),
     Api(ApiKey.ALTER_CONFIGS, "AlterConfigs", 0, 2, 2, "topics"),
     Api(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", 1, 4, 2, "bytes in the store"),

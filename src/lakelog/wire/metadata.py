@@ -15,9 +15,10 @@ from typing import NamedTuple
 from lakelog.wire.frames import write_count, write_string
 from lakelog.wire.leaders import MetadataBroker
 
-__all__ = ["MetadataPartition", "encode_metadata", "encode_metadata_topic"]
+__all__ = ["MetadataPartition", "encode_metadata", "encode_metadata_topic", "with_operations"]
 
 FLEXIBLE_FROM = 9
+OPERATIONS_FROM = 8
 NO_OPERATIONS = -(1 << 31)
 """Nobody asked what they are allowed to do, or nothing is forbidden here."""
 
@@ -63,11 +64,19 @@ def encode_metadata_topic(
         if made is None:  # Partitions of a lane have them in common.
             made = parts[one] = _LEADERLESS * (one.leader < 0), _behind_index(version, one)
         out.append(_INDEX.pack(made[0], index) + made[1])
-    if version >= 8:
+    if version >= OPERATIONS_FROM:
         out.append(_I32.pack(NO_OPERATIONS))
     if flexible:
         out.append(b"\0")
     return b"".join(out)
+
+
+def with_operations(version: int, topic: bytes, operations: int) -> bytes:
+    """Return a topic that also says what the client may do with it."""
+    if version < OPERATIONS_FROM:
+        return topic
+    end = len(topic) - (version >= FLEXIBLE_FROM)
+    return topic[: end - _I32.size] + _I32.pack(operations) + topic[end:]
 
 
 def _behind_index(version: int, one: MetadataPartition) -> bytes:
@@ -86,6 +95,7 @@ def encode_metadata(
     *,
     cluster_id: str,
     controller_id: int,
+    operations: int | None = None,
 ) -> bytes:
     """Return the body of a response."""
     flexible = version >= FLEXIBLE_FROM
@@ -107,8 +117,8 @@ def encode_metadata(
         out.append(_I32.pack(controller_id))
     out.append(write_count(len(topics), flexible=flexible))
     out += topics
-    if 8 <= version <= 10:
-        out.append(_I32.pack(NO_OPERATIONS))
+    if OPERATIONS_FROM <= version <= 10:
+        out.append(_I32.pack(NO_OPERATIONS if operations is None else operations))
     if version >= 13:
         out.append(_I16.pack(0))
     if flexible:

@@ -4,6 +4,7 @@ import pytest
 
 from lakelog.broker import BrokerSettings, Translation, Verdict, translate_kafka_config
 from lakelog.broker.config_table import BROKER_CONFIGS, TOPIC_DEFAULTS
+from lakelog.broker.settings import STANDARD_AUTHORIZER
 from lakelog.catalog import TOPIC_CONFIGS
 from lakelog.errors import InvalidInputError
 from lakelog.records import BATCH_BYTES_MAX
@@ -86,6 +87,9 @@ def test_a_secret_is_not_shown() -> None:
         ("lakelog.flush.policy", "quick", "latency, balanced, cost"),
         ("log.retention.hours", "long", "a whole number"),
         ("log.cleanup.policy", "burn", "cleanup.policy"),
+        ("authorizer.class.name", "com.example.Own", "StandardAuthorizer"),
+        ("super.users", "admin", "User:NAME"),
+        ("allow.everyone.if.no.acl.found", "sure", "true or false"),
     ],
 )
 def test_what_would_be_missed_is_refused(name: str, value: str, words: str) -> None:
@@ -107,6 +111,12 @@ def test_a_setting_is_told_as_it_was_given(name: str) -> None:
         given = "300"
     if name == "lakelog.flush.policy":
         given = "cost"
+    if name == "authorizer.class.name":
+        given = STANDARD_AUTHORIZER
+    if name == "super.users":
+        given = "User:admin; User:CN=broker,O=us"
+    if name == "allow.everyone.if.no.acl.found":
+        given = "true"
     settings = translate_kafka_config({name: given}, BrokerSettings()).settings
     assert row.get(settings) == given
     assert settings != BrokerSettings()

@@ -13,11 +13,12 @@ from kio.schema.alter_configs.v2.request import AlterConfigsRequest
 from kio.schema.errors import ErrorCode
 from kio.schema.incremental_alter_configs.v1.request import IncrementalAlterConfigsRequest
 
-from lakelog.broker.api.describe_configs import BROKER, TOPIC
+from lakelog.broker.api.describe_configs import BROKER, TOPIC, denied
 from lakelog.broker.request_items import change_each
 from lakelog.broker.services import Call, Services
 from lakelog.catalog import Change, Operation, alter_configs, check_configs
 from lakelog.errors import InvalidInputError
+from lakelog.security import Operation as AclOperation
 from lakelog.wire import Fields
 
 __all__ = ["incremental_alter_configs", "replace_configs"]
@@ -32,7 +33,7 @@ async def replace_configs(services: Services, call: Call, request: AlterConfigsR
         configs = {str(one.name): one.value for one in resource.configs}
         return lambda _: check_configs(configs)
 
-    return await _each(services, request, replaced)
+    return await _each(services, call, request, replaced)
 
 
 async def incremental_alter_configs(
@@ -44,7 +45,7 @@ async def incremental_alter_configs(
         changes = [_change(one) for one in resource.configs]
         return lambda now: alter_configs(now, changes)
 
-    return await _each(services, request, changed)
+    return await _each(services, call, request, changed)
 
 
 def _change(one: Any) -> Change:
@@ -54,11 +55,13 @@ def _change(one: Any) -> Change:
     return Change(str(one.name), operations[one.config_operation], one.value)
 
 
-async def _each(services: Services, request: Any, altering: Callable[[Any], Alter]) -> Fields:
+async def _each(
+    services: Services, call: Call, request: Any, altering: Callable[[Any], Alter]
+) -> Fields:
     rows = await change_each(
         request.resources,
         lambda resource: (resource.resource_type, str(resource.resource_name)),
-        partial(_alter, services, altering, validate_only=request.validate_only),
+        partial(_alter, services, call, altering, validate_only=request.validate_only),
         _row,
         named_twice="Each resource must appear at most once.",
         codes=((InvalidInputError, ErrorCode.invalid_config),),
@@ -67,8 +70,17 @@ async def _each(services: Services, request: Any, altering: Callable[[Any], Alte
 
 
 async def _alter(
-    services: Services, altering: Callable[[Any], Alter], resource: Any, *, validate_only: bool
+    services: Services,
+    call: Call,
+    altering: Callable[[Any], Alter],
+    resource: Any,
+    *,
+    validate_only: bool,
 ) -> Fields:
+    type_, name = int(resource.resource_type), str(resource.resource_name)
+    refused = denied(call, AclOperation.ALTER_CONFIGS, type_, name)
+    if refused is not None:
+        return _row(resource, *refused)
     names = [str(one.name) for one in resource.configs]
     what = ""
     if len(set(names)) < len(names):

@@ -7,8 +7,10 @@ Behaviour
 """
 
 from kio.schema.broker_heartbeat.v0.request import BrokerHeartbeatRequest
+from kio.schema.errors import ErrorCode
 
 from lakelog.broker.services import Call, Services
+from lakelog.security import Operation
 from lakelog.wire import Fields
 
 __all__ = ["broker_heartbeat"]
@@ -18,5 +20,12 @@ async def broker_heartbeat(
     services: Services, call: Call, request: BrokerHeartbeatRequest
 ) -> Fields:
     """Look at the members soon."""
+    if not call.may_cluster(Operation.CLUSTER_ACTION):
+        return {
+            "error_code": ErrorCode.cluster_authorization_failed,
+            "is_caught_up": False,
+            "is_fenced": True,
+            "should_shut_down": False,
+        }
     services.cluster.hear()
     return {"is_caught_up": True, "is_fenced": False, "should_shut_down": False}

@@ -3,10 +3,8 @@
 Behaviour
     Groups of the newer protocol: epochs, and of each member what it has and what it is to have. A
     group that is not there, or is a classic one, is GROUP_ID_NOT_FOUND. Partitions of topics that
-    are gone are left out. A group that is named twice is shown once.
-
-Not done
-    Authorized operations: there is nothing to be authorized by yet.
+    are gone are left out. A group that is named twice is shown once. One with a topic that the
+    client may not know of is TOPIC_AUTHORIZATION_FAILED.
 
 Versions
     1 tells which protocol a member speaks; here all of a group speak the same.
@@ -27,6 +25,7 @@ from lakelog.groups import (
     by_topic,
     preferred_assignor,
 )
+from lakelog.security import Operation, ResourceType
 from lakelog.wire import Fields
 
 __all__ = ["consumer_group_describe"]
@@ -35,19 +34,29 @@ CONSUMER_MEMBER = 1
 
 
 async def consumer_group_describe(
-    services: Services, _: Call, request: ConsumerGroupDescribeRequest
+    services: Services, call: Call, request: ConsumerGroupDescribeRequest
 ) -> Fields:
     """Return what operators may know of some groups."""
-    codes = await services.coordinator.confirm(dict.fromkeys(map(str, request.group_ids)))
-    found = in_turns(codes.items())
-    return {"groups": [_one(services, *group) async for group in found]}
+    groups = dict.fromkeys(map(str, request.group_ids), Code.GROUP_AUTHORIZATION_FAILED)
+    known = [one for one in groups if call.may_group(Operation.DESCRIBE, one)]
+    codes = groups | await services.coordinator.confirm(dict.fromkeys(known))
+    rows = [_one(services, call, *group) async for group in in_turns(codes.items())]
+    for row in rows if request.include_authorized_operations else ():
+        if "error_code" not in row:
+            allowed = call.operations(ResourceType.GROUP, row["group_id"])
+            row["authorized_operations"] = allowed
+    return {"groups": rows}
 
 
-def _one(services: Services, group_id: str, code: Code) -> Fields:
+def _one(services: Services, call: Call, group_id: str, code: Code) -> Fields:
     found = services.coordinator.consumer_group(group_id) if code is Code.NONE else code
-    if isinstance(found, ConsumerGroup):
-        return _described(services, found)
     message = None
+    if isinstance(found, ConsumerGroup):
+        row = _described(services, found)
+        if all(call.may_topic(Operation.DESCRIBE, name) for name in _topics(row)):
+            return row
+        found = Code.TOPIC_AUTHORIZATION_FAILED
+        message = "The group has described topic(s) that the client is not authorized to describe."
     if found is Code.GROUP_ID_NOT_FOUND:
         is_there = services.coordinator.roster(group_id) is not None
         message = f"Group {group_id} {'is not a consumer group' if is_there else 'not found'}."
@@ -60,6 +69,16 @@ def _one(services: Services, group_id: str, code: Code) -> Fields:
         "assignment_epoch": 0,
         "assignor_name": "",
         "members": [],
+    }
+
+
+def _topics(row: Fields) -> set[str]:
+    """Return the topics that a group has, or is to have."""
+    return {
+        topic["topic_name"]
+        for member in row["members"]
+        for assigned in (member["assignment"], member["target_assignment"])
+        for topic in assigned["topic_partitions"]
     }
 
 

@@ -33,6 +33,7 @@ from lakelog.groups import (
     TopicShape,
     by_topic,
 )
+from lakelog.security import Operation
 from lakelog.wire import Fields
 
 __all__ = ["consumer_group_heartbeat"]
@@ -42,11 +43,15 @@ NEEDS_ID_FROM = 1
 
 async def consumer_group_heartbeat(
     services: Services, call: Call, request: ConsumerGroupHeartbeatRequest
-) -> Awaitable[Fields]:
+) -> Fields | Awaitable[Fields]:
     """Let a member join, live or leave."""
+    if not call.may_group(Operation.READ, str(request.group_id)):
+        return _refused(Code.GROUP_AUTHORIZATION_FAILED)
     names = None
     if request.subscribed_topic_names is not None:
         names = tuple(map(str, request.subscribed_topic_names))
+        if not all(call.may_topic(Operation.DESCRIBE, name) for name in names):
+            return _refused(Code.TOPIC_AUTHORIZATION_FAILED)
         await _look_for(services, names)
     owned = None
     if request.topic_partitions is not None:
@@ -56,7 +61,7 @@ async def consumer_group_heartbeat(
             if topic.topic_id is not None
             for partition in topic.partitions
         )
-    matches = await _matches(services, request)
+    matches = await _matches(services, call, request)
     topics = _topics(services, request, names or (), matches)
     event = ConsumerHeartbeat(
         member_id=request.member_id,
@@ -89,9 +94,11 @@ async def _look_for(services: Services, names: tuple[str, ...]) -> None:
 
 
 async def _matches(
-    services: Services, request: ConsumerGroupHeartbeatRequest
+    services: Services, call: Call, request: ConsumerGroupHeartbeatRequest
 ) -> dict[str, frozenset[str] | None]:
-    """Return what the expressions of a group and of a request mean."""
+    """Return what the expressions of a group and of a request mean: topics that the client may know
+    of. So the members of a group should be allowed the same.
+    """
     coordinator, found = services.coordinator, dict[str, frozenset[str] | None]()
     while True:
         _, patterns = coordinator.subscriptions(str(request.group_id))
@@ -101,7 +108,12 @@ async def _matches(
         if not new:
             return found
         for pattern in new:  # Meanwhile another member may come with another one.
-            found[pattern] = await coordinator.patterns.match(pattern, services.catalog.names())
+            names = await coordinator.patterns.match(pattern, services.catalog.names())
+            if names is not None and call.rules is not None:
+                names = frozenset(
+                    name for name in names if call.may_topic(Operation.DESCRIBE, name)
+                )
+            found[pattern] = names
 
 
 def _topics(
@@ -123,14 +135,18 @@ def _topics(
     return shapes
 
 
+def _refused(code: Code, message: str = "") -> Fields:
+    return {
+        "error_code": ErrorCode(code),
+        "error_message": message or None,
+        "member_epoch": 0,
+        "heartbeat_interval": 0,
+    }
+
+
 def _fields(answer: ConsumerAnswer) -> Fields:
     if answer.code is not Code.NONE:
-        return {
-            "error_code": ErrorCode(answer.code),
-            "error_message": answer.message or None,
-            "member_epoch": 0,
-            "heartbeat_interval": 0,
-        }
+        return _refused(answer.code, answer.message)
     found: Fields = {
         "member_id": answer.member_id,
         "member_epoch": answer.epoch,

@@ -14,6 +14,7 @@ from lakelog.broker.api.create_topics import PARTITIONS_MAX
 from lakelog.broker.request_items import change_each
 from lakelog.broker.services import Call, Services
 from lakelog.errors import ConflictError
+from lakelog.security import Operation
 from lakelog.wire import Fields
 
 __all__ = ["create_partitions"]
@@ -26,7 +27,7 @@ async def create_partitions(
     rows = await change_each(
         request.topics,
         lambda topic: str(topic.name),
-        partial(_grow, services, validate_only=request.validate_only),
+        partial(_grow, services, call, validate_only=request.validate_only),
         _row,
         named_twice="Duplicate topic name.",
         codes=((ConflictError, ErrorCode.invalid_partitions),),
@@ -35,9 +36,11 @@ async def create_partitions(
 
 
 async def _grow(
-    services: Services, wanted: CreatePartitionsTopic, *, validate_only: bool
+    services: Services, call: Call, wanted: CreatePartitionsTopic, *, validate_only: bool
 ) -> Fields:
     name, count = str(wanted.name), int(wanted.count)
+    if not call.may_topic(Operation.ALTER, name):
+        return _row(wanted, ErrorCode.topic_authorization_failed)
     topic = await services.catalog.topic(name)
     if topic is None:
         return _row(wanted, ErrorCode.unknown_topic_or_partition)

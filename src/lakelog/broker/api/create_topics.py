@@ -17,6 +17,7 @@ from lakelog.broker.services import Call, Services
 from lakelog.catalog import check_configs, describe_configs
 from lakelog.errors import ConflictError, InvalidInputError
 from lakelog.names import is_topic_name
+from lakelog.security import Operation
 from lakelog.wire import Fields
 
 __all__ = ["create_topics"]
@@ -30,7 +31,7 @@ async def create_topics(services: Services, call: Call, request: CreateTopicsReq
     rows = await change_each(
         request.topics,
         lambda topic: str(topic.name),
-        partial(_create, services, validate_only=request.validate_only),
+        partial(_create, services, call, validate_only=request.validate_only),
         _refused,
         named_twice="the topic is named twice in one request: name it once",
         codes=(
@@ -41,8 +42,12 @@ async def create_topics(services: Services, call: Call, request: CreateTopicsReq
     return {"topics": rows}
 
 
-async def _create(services: Services, topic: CreatableTopic, *, validate_only: bool) -> Fields:
+async def _create(
+    services: Services, call: Call, topic: CreatableTopic, *, validate_only: bool
+) -> Fields:
     name = str(topic.name)
+    if not call.may_cluster(Operation.CREATE) and not call.may_topic(Operation.CREATE, name):
+        return _refused(topic, ErrorCode.topic_authorization_failed, "Authorization failed.")
     if not is_topic_name(name):
         what = "not a name of a topic: use 1 to 249 of a-z A-Z 0-9 . _ -"
         return _refused(topic, ErrorCode.invalid_topic_exception, what)
@@ -63,10 +68,17 @@ async def _create(services: Services, topic: CreatableTopic, *, validate_only: b
     topic_id = bytes(16)
     if not validate_only:
         topic_id = (await services.catalog.create(name, partitions, configs)).id
-    return {
+    made: Fields = {
         "name": topic.name,
         "topic_id": UUID(bytes=topic_id),
         "error_message": None,
+    }
+    if not call.may_topic(Operation.DESCRIBE_CONFIGS, name):
+        code = ErrorCode.topic_authorization_failed
+        nothing = {"num_partitions": -1, "replication_factor": -1, "configs": []}
+        return {**made, **nothing, "topic_config_error_code": code}
+    return {
+        **made,
         "num_partitions": partitions,
         "replication_factor": 1,
         "configs": [

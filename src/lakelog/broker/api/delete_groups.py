@@ -9,6 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from lakelog.broker.services import Call, Services
 from lakelog.broker.turns import in_turns
+from lakelog.security import Operation
 from lakelog.wire import Fields
 
 __all__ = ["delete_groups"]
@@ -18,6 +19,8 @@ async def delete_groups(services: Services, call: Call, request: DeleteGroupsReq
     """Delete groups."""
     rows: list[Fields] = []
     async for group_id in in_turns(dict.fromkeys(request.groups_names)):
-        code = await services.coordinator.delete(str(group_id))
-        rows.append({"group_id": group_id, "error_code": ErrorCode(code)})
+        code = ErrorCode.group_authorization_failed
+        if call.may_group(Operation.DELETE, str(group_id)):
+            code = ErrorCode(await services.coordinator.delete(str(group_id)))
+        rows.append({"group_id": group_id, "error_code": code})
     return {"results": rows}

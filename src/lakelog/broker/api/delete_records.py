@@ -16,6 +16,7 @@ from lakelog.broker.partitions import Partition
 from lakelog.broker.request_items import ask_partitions, partitions_by_index
 from lakelog.broker.services import Call, Services
 from lakelog.catalog import TopicConfigs
+from lakelog.security import Operation
 from lakelog.wire import Fields
 
 __all__ = ["delete_records"]
@@ -26,7 +27,9 @@ TO_THE_END = -1
 async def delete_records(services: Services, call: Call, request: DeleteRecordsRequest) -> Fields:
     """Let partitions begin later."""
     topics = partitions_by_index(request.topics)
-    return {"topics": await ask_partitions(services, topics, partial(_delete, services), _row)}
+    delete = partial(_delete, services)
+    rows = await ask_partitions(services, call, Operation.DELETE, topics, delete, _row)
+    return {"topics": rows}
 
 
 async def _delete(services: Services, partition: Partition, one: DeleteRecordsPartition) -> Fields:

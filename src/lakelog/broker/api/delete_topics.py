@@ -1,8 +1,10 @@
 """DeleteTopics (key 20, versions 1 to 6).
 
 Behaviour
-    By name, and from version 6 on by id. The cell says it first, so that brokers stop; then a row
-    in each lane, behind which no batch of it can come. Its objects go when the log is kept.
+    By name, and from version 6 on by id. Who may describe a topic and not delete it is told that it
+    is not there, if it is not; who may not describe it is told nothing of it. The cell says it
+    first, so that brokers stop; then a row in each lane, behind which no batch of it can come. Its
+    objects go when the log is kept.
 """
 
 from functools import partial
@@ -11,8 +13,9 @@ from uuid import UUID
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 from kio.schema.errors import ErrorCode
 
-from lakelog.broker.request_items import change_each
+from lakelog.broker.request_items import change_each, find_entry
 from lakelog.broker.services import Call, Services
+from lakelog.security import Operation
 from lakelog.wire import Fields
 
 __all__ = ["delete_topics"]
@@ -20,21 +23,27 @@ __all__ = ["delete_topics"]
 
 async def delete_topics(services: Services, call: Call, request: DeleteTopicsRequest) -> Fields:
     """Delete topics."""
-    delete = partial(_delete, services)
+    delete = partial(_delete, services, call)
     rows = await change_each(request.topics, lambda one: one.name, delete, _refused)
     return {"responses": rows}
 
 
-async def _delete(services: Services, one: DeleteTopicState) -> Fields:
+async def _delete(services: Services, call: Call, one: DeleteTopicState) -> Fields:
     topic_id = b""
     if one.name is None:
         topic_id = one.topic_id.bytes if one.topic_id is not None else bytes(16)
-    entry = await services.catalog.find_entry(str(one.name or ""), topic_id)
+    elif not call.may_topic(Operation.DESCRIBE, str(one.name)):
+        return _refused(one, ErrorCode.topic_authorization_failed)
+    entry = await find_entry(services, call, str(one.name or ""), topic_id)
     if entry is None:
         is_named = bool(one.name)
         unknown = ErrorCode.unknown_topic_or_partition if is_named else ErrorCode.unknown_topic_id
         return _refused(one, unknown)
     topic = entry.topic
+    if not call.may_topic(Operation.DELETE, topic.name):
+        may_know = call.may_topic(Operation.DESCRIBE, topic.name)
+        row = _refused(one, ErrorCode.topic_authorization_failed)
+        return {**row, "name": topic.name, "topic_id": UUID(bytes=topic.id)} if may_know else row
     await services.catalog.delete(topic)
     await services.coordinator.forget_topics([topic.id])
     return {"name": topic.name, "topic_id": UUID(bytes=topic.id), "error_message": None}

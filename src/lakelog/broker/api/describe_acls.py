@@ -1,22 +1,39 @@
 """DescribeAcls (key 29, versions 1 to 3).
 
 Behaviour
-    SECURITY_DISABLED, as of a Kafka without an authorizer: tools then hide what they have for it.
+    The ACLs that a filter means, as this broker knows them: a change through another broker is here
+    seconds later. SECURITY_DISABLED without an authorizer: tools then hide what they have for it.
 """
 
 from kio.schema.describe_acls.v3.request import DescribeAclsRequest
-from kio.schema.errors import ErrorCode
 
+from lakelog.broker.security.acl_requests import filter_of, permitted, row_of
 from lakelog.broker.services import Call, Services
+from lakelog.security import Acl, Operation
 from lakelog.wire import Fields
 
 __all__ = ["describe_acls"]
 
 
 async def describe_acls(services: Services, call: Call, request: DescribeAclsRequest) -> Fields:
-    """Say that there are none."""
+    """Return some ACLs, by resource."""
+    authorizer = permitted(services, call, Operation.DESCRIBE)
+    if isinstance(authorizer, tuple):
+        code, message = authorizer
+        return {"error_code": code, "error_message": message, "resources": []}
+    found: dict[tuple[int, str, int], list[Acl]] = {}
+    for acl in authorizer.rules.select(filter_of(request)):
+        key = int(acl.resource_type), acl.name, int(acl.pattern_type)
+        found.setdefault(key, []).append(acl)
     return {
-        "error_code": ErrorCode.security_disabled,
-        "error_message": "No Authorizer is configured.",
-        "resources": [],
+        "error_message": None,
+        "resources": [
+            {
+                "resource_type": kind,
+                "resource_name": name,
+                "pattern_type": pattern,
+                "acls": [row_of(one) for one in acls],
+            }
+            for (kind, name, pattern), acls in found.items()
+        ],
     }

@@ -3,6 +3,7 @@
 from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 
 from lakelog.broker.services import Call, Services
+from lakelog.security import CLUSTER_NAME, Operation, ResourceType
 from lakelog.wire import Fields
 
 __all__ = ["describe_cluster"]
@@ -13,7 +14,13 @@ async def describe_cluster(
 ) -> Fields:
     """Say which brokers there are."""
     cluster = services.cluster
+    operations: Fields = {}
+    if request.include_cluster_authorized_operations:
+        may_know = call.may_cluster(Operation.DESCRIBE)
+        found = call.operations(ResourceType.CLUSTER, CLUSTER_NAME) if may_know else 0
+        operations = {"cluster_authorized_operations": found}
     return {
+        **operations,
         "error_message": None,
         "endpoint_type": request.endpoint_type,
         "cluster_id": cluster.cluster_id,

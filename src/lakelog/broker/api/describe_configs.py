@@ -22,11 +22,12 @@ from lakelog.catalog import (
     describe_configs,
 )
 from lakelog.errors import LakelogError
+from lakelog.security import Operation
 from lakelog.wire import Fields
 
-__all__ = ["describe_broker_configs"]
+__all__ = ["BROKER", "TOPIC", "denied", "describe_broker_configs"]
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 
 
 async def describe_broker_configs(
@@ -38,7 +39,10 @@ async def describe_broker_configs(
     rows: list[Fields] = []
     wanted = {_key(one): one for one in request.resources}
     async for resource in in_turns(wanted.values()):
-        code, message, configs = await _configs(services, resource)
+        type_, name = int(resource.resource_type), str(resource.resource_name)
+        refused = denied(call, Operation.DESCRIBE_CONFIGS, type_, name)
+        found = (*refused, []) if refused else await _configs(services, resource)
+        code, message, configs = found
         rows.append(
             {
                 "error_code": code,
@@ -49,6 +53,19 @@ async def describe_broker_configs(
             }
         )
     return {"results": rows}
+
+
+def denied(
+    call: Call, operation: Operation, resource_type: int, name: str
+) -> tuple[ErrorCode, str] | None:
+    """Say why a client may not do this with the configs of a resource; None: it may."""
+    if resource_type == TOPIC:
+        code, may = ErrorCode.topic_authorization_failed, call.may_topic(operation, name)
+    elif resource_type == GROUP:
+        code, may = ErrorCode.group_authorization_failed, call.may_group(operation, name)
+    else:
+        code, may = ErrorCode.cluster_authorization_failed, call.may_cluster(operation)
+    return None if may else (code, f"{code.name.replace('_', ' ').capitalize()}.")
 
 
 def _key(resource: DescribeConfigsResource) -> tuple[int, str, tuple[str, ...] | None]:

@@ -6,9 +6,6 @@ Behaviour
     twice is shown once: its members may have said megabytes. It is shown after asking the store
     whether this broker still has the group.
 
-Not done
-    Authorized operations: there is nothing to be authorized by yet.
-
 Versions
     6 says GROUP_ID_NOT_FOUND of a group that is Dead.
 """
@@ -19,6 +16,7 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker.services import Call, Services
 from lakelog.broker.turns import in_turns
 from lakelog.groups import Code, ConsumerGroup, State
+from lakelog.security import Operation, ResourceType
 from lakelog.wire import Fields
 
 __all__ = ["describe_groups"]
@@ -28,9 +26,15 @@ SAYS_MISSING_FROM = 6
 
 async def describe_groups(services: Services, call: Call, request: DescribeGroupsRequest) -> Fields:
     """Return what operators may know of some groups."""
-    codes = await services.coordinator.confirm(dict.fromkeys(request.groups))
-    found = in_turns(codes.items())
-    return {"groups": [_one(services, call, *group) async for group in found]}
+    groups = dict.fromkeys(request.groups, Code.GROUP_AUTHORIZATION_FAILED)
+    known = [one for one in groups if call.may_group(Operation.DESCRIBE, one)]
+    codes = groups | await services.coordinator.confirm(dict.fromkeys(known))
+    rows = [_one(services, call, *group) async for group in in_turns(codes.items())]
+    for row in rows if request.include_authorized_operations else ():
+        if "error_code" not in row:
+            allowed = call.operations(ResourceType.GROUP, row["group_id"])
+            row["authorized_operations"] = allowed
+    return {"groups": rows}
 
 
 def _one(services: Services, call: Call, group_id: str, code: Code) -> Fields:

@@ -18,6 +18,7 @@ from lakelog.broker.services import Call, Services
 from lakelog.broker.topic_entry import Entry
 from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError, NotFoundError, UnavailableError
+from lakelog.security import Operation
 from lakelog.wire import Fields
 
 __all__ = ["describe_log_dirs"]
@@ -30,6 +31,8 @@ async def describe_log_dirs(
     services: Services, call: Call, request: DescribeLogDirsRequest
 ) -> Fields:
     """Say how large partitions are."""
+    if not call.may_cluster(Operation.DESCRIBE):
+        return {"error_code": ErrorCode.cluster_authorization_failed, "results": []}
     name = f"lakelog:{services.cluster.cluster_id}"
     wanted: list[tuple[Entry, list[int]]] = []
     named: dict[Entry, dict[int, None]] = {}

@@ -12,6 +12,7 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker.partitions import Partition
 from lakelog.broker.request_items import ask_partitions
 from lakelog.broker.services import Call, Services
+from lakelog.security import Operation
 from lakelog.wire import Fields
 
 __all__ = ["describe_producers"]
@@ -28,7 +29,8 @@ async def describe_producers(
         (str(topic.name), [(index, index) for index in topic.partition_indexes])
         for topic in request.topics
     )
-    return {"topics": await ask_partitions(services, topics, _producers, _refused)}
+    rows = await ask_partitions(services, call, Operation.READ, topics, _producers, _refused)
+    return {"topics": rows}
 
 
 def _refused(index: int, code: ErrorCode, message: str) -> Fields:

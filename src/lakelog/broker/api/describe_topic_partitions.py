@@ -15,6 +15,7 @@ from lakelog.broker.request_items import find_topic
 from lakelog.broker.services import Call, Services
 from lakelog.broker.turns import in_turns
 from lakelog.catalog import Topic
+from lakelog.security import Operation, ResourceType
 from lakelog.wire import Fields, MetadataPartition
 
 __all__ = ["describe_topic_partitions"]
@@ -38,20 +39,31 @@ async def describe_topic_partitions(
             continue
         if not left:
             return {"topics": rows, "next_cursor": {"topic_name": name, "partition_index": 0}}
+        if not call.may_topic(Operation.DESCRIBE, name):
+            if named:
+                denied = ErrorCode.topic_authorization_failed
+                rows.append({"error_code": denied, **_nothing(name)})
+            continue
         begin = int(cursor.partition_index) if cursor is not None and name == first else 0
-        found = await find_topic(services, name)
+        found = await find_topic(services, call, name)
         if isinstance(found, ErrorCode):
             if named:
-                rows.append({"error_code": found, "name": name, "topic_id": None, "partitions": []})
+                rows.append({"error_code": found, **_nothing(name)})
             continue
         topic = found.topic
         end = min(topic.partitions, max(begin, 0) + left)
         leaders = found.leaders(await services.cluster.known_lane_leaders())
         rows.append(_row(topic, leaders, range(max(begin, 0), end)))
+        allowed = call.operations(ResourceType.TOPIC, name)
+        rows[-1]["topic_authorized_operations"] = allowed
         left -= len(rows[-1]["partitions"])
         if end < topic.partitions:
             return {"topics": rows, "next_cursor": {"topic_name": name, "partition_index": end}}
     return {"topics": rows, "next_cursor": None}
+
+
+def _nothing(name: str) -> Fields:
+    return {"name": name, "topic_id": None, "partitions": []}
 
 
 def _row(topic: Topic, leaders: Sequence[MetadataPartition], indexes: range) -> Fields:

@@ -27,7 +27,7 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker.allowance import begin_request, is_spent
 from lakelog.broker.partition_finder import PartitionFinder
 from lakelog.broker.partitions import Partition
-from lakelog.broker.services import Services
+from lakelog.broker.services import Call, Services
 from lakelog.broker.sessions import Session, Wanted, wanted_of
 from lakelog.broker.supervision import awaited
 from lakelog.broker.turns import in_turns
@@ -70,6 +70,7 @@ class Fetching:
     __slots__ = (
         "_address",
         "_answer",
+        "_call",
         "_deadline",
         "_fail",
         "_finder",
@@ -77,7 +78,6 @@ class Fetching:
         "_is_full",
         "_is_unknown",
         "_least",
-        "_listener",
         "_most",
         "_refused",
         "_request",
@@ -86,7 +86,6 @@ class Fetching:
         "_session",
         "_task",
         "_timer",
-        "_version",
         "_wanted",
         "_watches",
     )
@@ -94,22 +93,21 @@ class Fetching:
     def __init__(
         self,
         services: Services,
-        version: int,
+        call: Call,
         request: FetchRequest,
         answer: Answer,
         fail: Callable[[BaseException], None],
         address: str,
-        listener: str,
     ) -> None:
         if request.replica_id >= 0:
             raise InvalidInputError(
                 f"a fetch of replica {request.replica_id} is refused: brokers have no replicas"
                 " here, and consumers fetch with replica id -1"
             )
-        self._services, self._version, self._request = services, version, request
+        self._services, self._call, self._request = services, call, request
         self._answer, self._fail = answer, fail
-        self._address, self._listener = address, listener
-        self._finder = PartitionFinder(services, request.rack)
+        self._address = address
+        self._finder = PartitionFinder(services, request.rack, call)
         self._most = self._least = 0
         self._reserved = 0
         """Bytes for an answer that is being read from the store."""
@@ -140,12 +138,18 @@ class Fetching:
         loop = asyncio.get_running_loop()
         wait_ms = min(max(self._request.max_wait_ms, 0), WAIT_MS_MAX)
         self._deadline = loop.time() + wait_ms / 1000
+        call, has_ids = self._call, self._call.version >= IDS_FROM
         session = self._services.sessions.find(
-            self._request, self._services.clock.boot_ms(), has_ids=self._version >= IDS_FROM
+            self._request,
+            self._services.clock.boot_ms(),
+            has_ids=has_ids,
+            principal=call.principal,
         )
         if isinstance(session, ErrorCode):
-            self._answer(encode_fetch_response(self._version, [], error=session), "")
+            self._answer(encode_fetch_response(call.version, [], error=session), "")
             return
+        if session is not None and call.rules is not None:
+            self._finder.verdicts = session.verdicts(call.rules)
         self._session = session
         said = sum(len(partitions) for _, _, partitions in self._request.topics)
         if max(said, 0 if session is None else len(session.wanted)) > AT_ONCE:
@@ -401,10 +405,10 @@ class Fetching:
         session_id = session.id if session is not None else 0
         nodes = {one.leader.node_id for one in self._refused.values() if one.leader is not None}
         body = encode_fetch_response(
-            self._version,
+            self._call.version,
             found,
             session_id=session_id,
-            endpoints=self._services.cluster.addresses(nodes, self._listener),
+            endpoints=self._services.cluster.addresses(nodes, self._call.listener),
         )
         self._answer(body, error_name)
         self._reserve(0)  # The answer counts for itself now.

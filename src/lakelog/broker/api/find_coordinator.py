@@ -19,6 +19,7 @@ from kio.schema.find_coordinator.v6.request import FindCoordinatorRequest
 from lakelog.broker.services import Call, Services
 from lakelog.broker.turns import in_turns
 from lakelog.groups import Code
+from lakelog.security import Operation
 from lakelog.wire import Fields
 
 __all__ = ["find_coordinator"]
@@ -41,6 +42,8 @@ async def _one(services: Services, call: Call, request: FindCoordinatorRequest, 
     if request.key_type != GROUP:
         message = "there are no share groups here: use consumer groups"
         return _refused(key, ErrorCode.invalid_request, message)
+    if not call.may_group(Operation.DESCRIBE, key):
+        return _refused(key, ErrorCode.group_authorization_failed, "Group authorization failed.")
     found = await services.coordinator.find(key)
     if found is Code.INVALID_GROUP_ID:
         return _refused(key, ErrorCode.invalid_group_id, "a group id has 1 to 1,024 bytes")

@@ -15,13 +15,18 @@ from kio.schema.heartbeat.v4.request import HeartbeatRequest
 
 from lakelog.broker.services import Call, Services, then
 from lakelog.groups import Code, Heartbeat
+from lakelog.security import Operation
 from lakelog.wire import Fields
 
 __all__ = ["heartbeat"]
 
 
-async def heartbeat(services: Services, _: Call, request: HeartbeatRequest) -> Awaitable[Fields]:
+async def heartbeat(
+    services: Services, call: Call, request: HeartbeatRequest
+) -> Fields | Awaitable[Fields]:
     """Take note that a member lives."""
+    if not call.may_group(Operation.READ, request.group_id):
+        return _fields(Code.GROUP_AUTHORIZATION_FAILED)
     event = Heartbeat(
         member_id=request.member_id,
         instance_id=request.group_instance_id,

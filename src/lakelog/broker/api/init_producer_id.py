@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v6.request import InitProducerIdRequest
 
 from lakelog.broker.services import Call, Services
+from lakelog.security import Operation
 from lakelog.wire import Fields
 
 __all__ = ["init_producer_id"]
@@ -26,6 +27,10 @@ async def init_producer_id(
     """Give an id."""
     if request.transactional_id is not None:
         code = ErrorCode.transactional_id_authorization_failed
+        return {"error_code": code, "producer_id": -1, "producer_epoch": -1}
+    may_write = call.may_cluster(Operation.IDEMPOTENT_WRITE)
+    if not may_write and not call.may_any_topic(Operation.WRITE):
+        code = ErrorCode.cluster_authorization_failed
         return {"error_code": code, "producer_id": -1, "producer_epoch": -1}
     id_ = int.from_bytes(services.ids()[:8], "big") & _BITS
     return {"producer_id": id_, "producer_epoch": 0}

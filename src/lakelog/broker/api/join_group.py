@@ -16,7 +16,8 @@ from kio.schema.errors import ErrorCode
 from kio.schema.join_group.v9.request import JoinGroupRequest
 
 from lakelog.broker.services import Call, Services, then
-from lakelog.groups import Join, JoinAnswer, Offer
+from lakelog.groups import Code, Join, JoinAnswer, Offer
+from lakelog.security import Operation
 from lakelog.wire import Fields
 
 __all__ = ["join_group"]
@@ -27,8 +28,11 @@ MAY_SKIP_FROM = 9
 
 async def join_group(
     services: Services, call: Call, request: JoinGroupRequest
-) -> Awaitable[Fields]:
+) -> Fields | Awaitable[Fields]:
     """Wait for the next generation of a group."""
+    if not call.may_group(Operation.READ, request.group_id):
+        code = Code.GROUP_AUTHORIZATION_FAILED
+        return _fields(JoinAnswer(code=code, member_id=request.member_id))
     event = Join(
         member_id=request.member_id,
         instance_id=request.group_instance_id,

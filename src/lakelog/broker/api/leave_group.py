@@ -13,14 +13,19 @@ from kio.schema.errors import ErrorCode
 from kio.schema.leave_group.v5.request import LeaveGroupRequest
 
 from lakelog.broker.services import Call, Services, then
-from lakelog.groups import Identity, Leave, LeaveAnswer
+from lakelog.groups import Code, Identity, Leave, LeaveAnswer
+from lakelog.security import Operation
 from lakelog.wire import Fields
 
 __all__ = ["leave_group"]
 
 
-async def leave_group(services: Services, _: Call, request: LeaveGroupRequest) -> Awaitable[Fields]:
+async def leave_group(
+    services: Services, call: Call, request: LeaveGroupRequest
+) -> Fields | Awaitable[Fields]:
     """Let members go."""
+    if not call.may_group(Operation.READ, request.group_id):
+        return _fields(LeaveAnswer(code=Code.GROUP_AUTHORIZATION_FAILED))
     members = tuple(Identity(one.member_id, one.group_instance_id) for one in request.members)
     return then(services.coordinator.leave(request.group_id, Leave(members=members)), _fields)
 

@@ -13,17 +13,21 @@ from kio.schema.list_groups.v5.request import ListGroupsRequest
 
 from lakelog.broker.services import Call, Services
 from lakelog.groups import Code
+from lakelog.security import Operation, ResourceType
 from lakelog.wire import Fields
 
 __all__ = ["list_groups"]
 
 
-async def list_groups(services: Services, _: Call, request: ListGroupsRequest) -> Fields:
+async def list_groups(services: Services, call: Call, request: ListGroupsRequest) -> Fields:
     """Return the groups in some states."""
     states = {state.strip().lower() for state in request.states_filter}
     types = {kind.strip().lower() for kind in request.types_filter}
+    if not call.may_cluster(Operation.DESCRIBE) and not call.may_know_any(ResourceType.GROUP):
+        return {"groups": []}
     unconfirmed = await services.coordinator.confirm_held()
     code, groups = services.coordinator.list_groups()
+    may_all = call.may_cluster(Operation.DESCRIBE)
     code = unconfirmed if code is Code.NONE else code
     return {
         "error_code": ErrorCode(code),
@@ -35,7 +39,8 @@ async def list_groups(services: Services, _: Call, request: ListGroupsRequest) -
                 "group_type": group.kind.value,
             }
             for group in groups
-            if (not states or group.state.value.lower() in states)
+            if (may_all or call.may_group(Operation.DESCRIBE, group.group_id))
+            and (not states or group.state.value.lower() in states)
             and (not types or group.kind.value in types)
         ],
     }

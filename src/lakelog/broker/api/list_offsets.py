@@ -19,6 +19,7 @@ from lakelog.broker.partitions import Partition
 from lakelog.broker.request_items import ask_partitions, partitions_by_index
 from lakelog.broker.scans import RunScan
 from lakelog.broker.services import Call, Services
+from lakelog.security import Operation
 from lakelog.wire import Fields
 
 __all__ = ["list_offsets"]
@@ -31,6 +32,8 @@ async def list_offsets(services: Services, call: Call, request: ListOffsetsReque
     run_scan = partial(services.scans.run, address=address_of(call.client_host))
     rows = await ask_partitions(
         services,
+        call,
+        Operation.DESCRIBE,
         partitions_by_index(request.topics),
         partial(_ask, run_scan),
         _row,

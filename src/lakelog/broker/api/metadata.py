@@ -6,7 +6,14 @@ Behaviour
     topic that is named twice is answered once, as by Kafka. The replicas of a partition are its
     leader and the brokers that read it for other racks: copies are the store's business. A
     partition that nobody leads now, by a look at the members that began with the request, is
-    LEADER_NOT_AVAILABLE. The answer is put together of bytes that are kept for each topic.
+    LEADER_NOT_AVAILABLE. The answer is put together of bytes that are kept for each topic. Of all
+    topics those are told that the client may describe. Another one that it names is
+    TOPIC_AUTHORIZATION_FAILED, without a look whether it is there; and so is one that would be made
+    and that it may not create.
+
+Versions
+    8 to 10 can tell what the client may do with the cluster. They do if there is an authorizer,
+    also if nobody asks: what asks for it is not in newer versions.
 """
 
 from collections.abc import Sequence
@@ -20,11 +27,13 @@ from lakelog.broker.services import Call, Services
 from lakelog.broker.topic_entry import Entry, LaneLeaders
 from lakelog.broker.turns import in_turns
 from lakelog.errors import ConflictError, InvalidInputError, LakelogError
-from lakelog.wire import encode_metadata, encode_metadata_topic
+from lakelog.security import CLUSTER_NAME, Operation, ResourceType
+from lakelog.wire import encode_metadata, encode_metadata_topic, with_operations
 
 __all__ = ["metadata"]
 
 NO_ID = bytes(16)
+_DENIED = ErrorCode.topic_authorization_failed
 
 _MAKING: Codes = (
     (ConflictError, ErrorCode.leader_not_available),  # It has just been made elsewhere: ask again.
@@ -39,10 +48,10 @@ async def metadata(services: Services, call: Call, request: MetadataRequest) -> 
     # Members may change while topics are looked for: whoever is named as a leader is listed.
     brokers = {one.node_id: one for one in cluster.brokers(call.listener)}
     if request.topics is None or (version == 0 and not request.topics):
-        topics = await _all(services, version, leaders)
+        topics = await _all(services, call, request, leaders)
     else:
         create = request.allow_auto_topic_creation and services.settings.auto_create_topics
-        topics = await _named(services, version, request.topics, leaders, create=create)
+        topics = await _named(services, call, request, leaders, create=create)
     brokers |= {one.node_id: one for one in cluster.brokers(call.listener)}
     return encode_metadata(
         version,
@@ -50,15 +59,40 @@ async def metadata(services: Services, call: Call, request: MetadataRequest) -> 
         topics,
         cluster_id=services.cluster.cluster_id,
         controller_id=services.cluster.node_id,
+        operations=_cluster_operations(call),
     )
 
 
-async def _all(services: Services, version: int, leaders: LaneLeaders) -> list[bytes]:
-    entries = in_turns(services.catalog.entries())
-    found = [entry.metadata(version, leaders) async for entry in entries]
+def _cluster_operations(call: Call) -> int | None:
+    if call.rules is None:
+        return None
+    may_know = call.may_cluster(Operation.DESCRIBE)
+    return call.operations(ResourceType.CLUSTER, CLUSTER_NAME) if may_know else 0
+
+
+def _told(call: Call, request: MetadataRequest, name: str, topic: bytes) -> bytes:
+    """Return a topic with what the client may do with it, if it asks."""
+    if not request.include_topic_authorized_operations:
+        return topic
+    return with_operations(call.version, topic, call.operations(ResourceType.TOPIC, name))
+
+
+async def _all(
+    services: Services, call: Call, request: MetadataRequest, leaders: LaneLeaders
+) -> list[bytes]:
+    version, entries = call.version, in_turns(services.catalog.entries())
+    found = [
+        _told(call, request, entry.topic.name, entry.metadata(version, leaders))
+        async for entry in entries
+        if call.may_topic(Operation.DESCRIBE, entry.topic.name)
+    ]
     # Not to name them would be to say that they are not there.
     code = ErrorCode.kafka_storage_error
-    missing = sorted(name for name in services.catalog.damaged if not services.catalog.known(name))
+    missing = sorted(
+        name
+        for name in services.catalog.damaged
+        if not services.catalog.known(name) and call.may_topic(Operation.DESCRIBE, name)
+    )
     return found + [
         encode_metadata_topic(version, name=name, topic_id=NO_ID, error=code) for name in missing
     ]
@@ -66,25 +100,40 @@ async def _all(services: Services, version: int, leaders: LaneLeaders) -> list[b
 
 async def _named(
     services: Services,
-    version: int,
-    wanted: Sequence[MetadataRequestTopic],
+    call: Call,
+    request: MetadataRequest,
     leaders: LaneLeaders,
     *,
     create: bool,
 ) -> list[bytes]:
-    rows: list[bytes] = []
+    version, rows = call.version, list[bytes]()
+    wanted: Sequence[MetadataRequestTopic] = request.topics or ()
     left = services.settings.limits.auto_created_per_s if create else 0
     async for name, topic_id in in_turns(dict.fromkeys(map(_key, wanted))):
-        found = await find_topic(services, name or "", topic_id if name is None else b"")
+        found: Entry | ErrorCode = _DENIED
+        if name is None or call.may_topic(Operation.DESCRIBE, name):
+            given = (name or "", topic_id if name is None else b"")
+            found = await find_topic(services, call, *given)
         if name is not None and found is ErrorCode.unknown_topic_or_partition and create:
-            found = await _make(services, name) if left else ErrorCode.leader_not_available
-            left -= isinstance(found, Entry)
-        rows.append(
-            found.metadata(version, leaders)
-            if isinstance(found, Entry)
-            else encode_metadata_topic(version, name=name, topic_id=topic_id, error=found)
-        )
+            if not _may_create(call, name):
+                found = _DENIED
+            else:
+                found = await _make(services, name) if left else ErrorCode.leader_not_available
+                left -= isinstance(found, Entry)
+        if isinstance(found, Entry) and not call.may_topic(Operation.DESCRIBE, found.topic.name):
+            found = _DENIED
+        if isinstance(found, Entry):
+            row = found.metadata(version, leaders)
+            rows.append(_told(call, request, found.topic.name, row))
+        else:
+            row = encode_metadata_topic(version, name=name, topic_id=topic_id, error=found)
+            is_told = name is not None and found is not _DENIED
+            rows.append(_told(call, request, name or "", row) if is_told else row)
     return rows
+
+
+def _may_create(call: Call, name: str) -> bool:
+    return call.may_cluster(Operation.CREATE) or call.may_topic(Operation.CREATE, name)
 
 
 def _key(one: MetadataRequestTopic) -> tuple[str | None, bytes]:

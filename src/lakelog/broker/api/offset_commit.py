@@ -29,6 +29,7 @@ from lakelog.catalog import Topic
 from lakelog.errors import LakelogError
 from lakelog.groups import Commit, CommitAnswer, NewOffset, TopicIdPartition
 from lakelog.names import is_topic_name
+from lakelog.security import Operation
 from lakelog.wire import Fields
 
 __all__ = ["find_topic", "offset_commit"]
@@ -40,12 +41,15 @@ async def offset_commit(
     services: Services, call: Call, request: OffsetCommitRequest
 ) -> Fields | Awaitable[Fields]:
     """Store how far a group has come."""
+    may_commit = call.may_group(Operation.READ, request.group_id)
     wanted: list[NewOffset] = []
     topics: list[Fields] = []
     rows: list[Fields] = []
     """Of the answer, in the order of ``wanted``."""
     async for given in in_turns(request.topics):
-        found = await find_topic(services, given.name)
+        found: Topic | ErrorCode = ErrorCode.group_authorization_failed
+        if may_commit:
+            found = await find_topic(services, call, Operation.READ, given.name)
         partitions: list[Fields] = []
         async for one in in_turns(given.partitions):
             row: Fields = {"partition_index": one.partition_index}
@@ -79,8 +83,12 @@ async def offset_commit(
     return then(services.coordinator.commit(request.group_id, event), fields)
 
 
-async def find_topic(services: Services, name: str) -> Topic | ErrorCode:
-    """Return the topic of a name, or why there is none."""
+async def find_topic(
+    services: Services, call: Call, operation: Operation, name: str
+) -> Topic | ErrorCode:
+    """Return the topic of a name, or why there is none with which the client may do this."""
+    if not call.may_topic(operation, name):
+        return ErrorCode.topic_authorization_failed
     try:
         topic = await services.catalog.topic(name) if is_topic_name(name) else None
     except LakelogError:

@@ -13,6 +13,7 @@ from lakelog.broker.services import Call, Services
 from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError
 from lakelog.groups import Code, TopicIdPartition
+from lakelog.security import Operation
 from lakelog.wire import Fields
 
 __all__ = ["offset_delete"]
@@ -20,14 +21,18 @@ __all__ = ["offset_delete"]
 
 async def offset_delete(services: Services, call: Call, request: OffsetDeleteRequest) -> Fields:
     """Forget how far a group has come in some partitions."""
+    if not call.may_group(Operation.DELETE, str(request.group_id)):
+        return {"error_code": ErrorCode.group_authorization_failed, "topics": []}
     partitions: dict[tuple[str, int], TopicIdPartition] = {}
     codes: dict[tuple[str, int], ErrorCode] = {}
     names: dict[bytes, str] = {}
     async for topic in in_turns(request.topics):
         name = str(topic.name)
+        found, code = None, ErrorCode.topic_authorization_failed
         try:
-            found = await services.catalog.topic(name)
-            code = ErrorCode.unknown_topic_or_partition
+            if call.may_topic(Operation.READ, name):
+                found = await services.catalog.topic(name)
+                code = ErrorCode.unknown_topic_or_partition
         except LakelogError as error:
             found, code = None, read_code(error)
         for one in topic.partitions:

@@ -28,20 +28,25 @@ from lakelog.broker.api.offset_commit import find_topic
 from lakelog.broker.services import Call, Services
 from lakelog.broker.turns import in_turns
 from lakelog.groups import Code, Offsets, TopicIdPartition, by_topic
+from lakelog.security import Operation
 from lakelog.wire import Fields
 
 __all__ = ["offset_fetch"]
 
 
-async def offset_fetch(services: Services, _: Call, request: OffsetFetchRequest) -> Fields:
+async def offset_fetch(services: Services, call: Call, request: OffsetFetchRequest) -> Fields:
     """Say how far groups have come."""
     groups = {given.group_id: given for given in request.groups}
-    codes = await services.coordinator.confirm(groups)
-    found = (_group(services, one, codes[one.group_id]) for one in groups.values())
+    known = [str(one) for one in groups if call.may_group(Operation.DESCRIBE, one)]
+    codes = dict.fromkeys(map(str, groups), Code.GROUP_AUTHORIZATION_FAILED)
+    codes |= await services.coordinator.confirm(known)
+    found = (_group(services, call, one, codes[one.group_id]) for one in groups.values())
     return {"groups": [await one async for one in in_turns(found)]}
 
 
-async def _group(services: Services, given: OffsetFetchRequestGroup, code: Code) -> Fields:
+async def _group(
+    services: Services, call: Call, given: OffsetFetchRequestGroup, code: Code
+) -> Fields:
     if code is not Code.NONE:
         return _no_group(given, code)
     offsets = services.coordinator.offsets(given.group_id)
@@ -52,9 +57,10 @@ async def _group(services: Services, given: OffsetFetchRequestGroup, code: Code)
     if code is not Code.NONE:
         return _no_group(given, code)
     if given.topics is None:
-        topics = _all(services, offsets)
+        topics = _all(services, call, offsets)
     else:
-        topics = [await _topic(services, offsets, one) async for one in in_turns(given.topics)]
+        given_topics = in_turns(given.topics)
+        topics = [await _topic(services, call, offsets, one) async for one in given_topics]
     return {"group_id": given.group_id, "topics": topics}
 
 
@@ -68,19 +74,21 @@ def _no_group(given: OffsetFetchRequestGroup, code: Code) -> Fields:
     return {"group_id": given.group_id, "error_code": error, "topics": topics}
 
 
-def _all(services: Services, offsets: Offsets) -> list[Fields]:
-    """Return every topic that is still there."""
+def _all(services: Services, call: Call, offsets: Offsets) -> list[Fields]:
+    """Return every topic that is still there, and that the client may know of."""
     topics: list[Fields] = []
     for topic_id, partitions in by_topic(offsets.rows).items():
         topic = services.catalog.by_id(topic_id)
-        if topic is not None:
+        if topic is not None and call.may_topic(Operation.DESCRIBE, topic.name):
             rows = _rows(offsets, topic_id, partitions)
             topics.append({"name": topic.name, "partitions": rows})
     return topics
 
 
-async def _topic(services: Services, offsets: Offsets, given: OffsetFetchRequestTopics) -> Fields:
-    found = await find_topic(services, given.name)
+async def _topic(
+    services: Services, call: Call, offsets: Offsets, given: OffsetFetchRequestTopics
+) -> Fields:
+    found = await find_topic(services, call, Operation.DESCRIBE, given.name)
     if found is ErrorCode.unknown_topic_or_partition:
         rows = _refused(given.partition_indexes, ErrorCode.none)
     elif isinstance(found, ErrorCode):

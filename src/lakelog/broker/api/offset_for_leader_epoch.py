@@ -18,6 +18,7 @@ from lakelog.broker.partitions import Partition
 from lakelog.broker.request_items import ask_partitions
 from lakelog.broker.services import Call, Services
 from lakelog.broker.turns import in_turns
+from lakelog.security import Operation
 from lakelog.wire import Fields
 
 __all__ = ["offset_for_leader_epoch"]
@@ -35,10 +36,11 @@ async def offset_for_leader_epoch(
         (str(topic.topic), [(int(one.partition), int(one.partition)) for one in topic.partitions])
         for topic in request.topics
     )
+    found = await ask_partitions(
+        services, call, Operation.DESCRIBE, wanted, _end, _refused, looks_at_lanes=False
+    )
     ends = {
-        (topic["name"], row["partition"]): row
-        for topic in await ask_partitions(services, wanted, _end, _refused, looks_at_lanes=False)
-        for row in topic["partitions"]
+        (topic["name"], row["partition"]): row for topic in found for row in topic["partitions"]
     }
     topics: list[Fields] = []
     for topic in request.topics:  # Of each partition, however often it is named.

@@ -27,7 +27,6 @@ from functools import partial
 
 from crc32c import crc32c
 from kio.schema.errors import ErrorCode
-from structlog.typing import FilteringBoundLogger
 
 from lakelog.broker.codes import REFUSALS, batch_code, read_code
 from lakelog.broker.metrics.counters import TopicCounters
@@ -36,7 +35,6 @@ from lakelog.broker.request_items import find_partition
 from lakelog.broker.response_slots import ResponseSlot
 from lakelog.broker.services import Services
 from lakelog.broker.topic_entry import Entry
-from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError, UnavailableError
 from lakelog.journal import Append, Outcome, Refusal, Refused, Stored, Unknown, new_append
 from lakelog.model import TimestampType
@@ -49,7 +47,7 @@ from lakelog.wire import (
     encode_produce_response,
 )
 
-__all__ = ["AT_ONCE", "Producing", "find_topics"]
+__all__ = ["AT_ONCE", "Producing"]
 
 TIMEOUT_MS_MAX = 600_000
 AT_ONCE = 200
@@ -317,20 +315,6 @@ class Producing:
         counters = self._services.metrics.topic(row.topic.name)
         counters.failed_produce_requests += 1
         return _produced(row, -1, Unknown())
-
-
-async def find_topics(
-    services: Services, request: ProduceRequest, log: FilteringBoundLogger
-) -> list[Entry | ErrorCode | None]:
-    """Return the topics of a request; None: there is none; a code: whether there is is unknown."""
-    found: list[Entry | ErrorCode | None] = []
-    async for topic in in_turns(request.topics):
-        try:
-            found.append(await services.catalog.find_entry(topic.name, topic.id))
-        except LakelogError as error:
-            log.warning("the store did not say whether a topic exists", error=str(error))
-            found.append(read_code(error))
-    return found
 
 
 # ---------------------------------------------------------------------------- checks

@@ -14,14 +14,19 @@ from kio.schema.errors import ErrorCode
 from kio.schema.sync_group.v5.request import SyncGroupRequest
 
 from lakelog.broker.services import Call, Services, then
-from lakelog.groups import Sync, SyncAnswer
+from lakelog.groups import Code, Sync, SyncAnswer
+from lakelog.security import Operation
 from lakelog.wire import Fields
 
 __all__ = ["sync_group"]
 
 
-async def sync_group(services: Services, _: Call, request: SyncGroupRequest) -> Awaitable[Fields]:
+async def sync_group(
+    services: Services, call: Call, request: SyncGroupRequest
+) -> Fields | Awaitable[Fields]:
     """Wait for an assignment."""
+    if not call.may_group(Operation.READ, request.group_id):
+        return _fields(SyncAnswer(code=Code.GROUP_AUTHORIZATION_FAILED))
     event = Sync(
         member_id=request.member_id,
         instance_id=request.group_instance_id,

@@ -1,0 +1,1 @@
+"""What a broker knows of those who ask it."""

@@ -1,0 +1,134 @@
+"""The ACLs that a broker goes by: read when it starts, looked at again, changed by its clients.
+
+A broker that was told to have an authorizer and cannot read the ACLs does not start. One that has
+read them and cannot look again goes by those that it has, and says so: nothing becomes allowed by
+an outage, and nobody is locked out by one.
+
+A look is one HEAD every few seconds; the ACLs are read when it shows another object. A change that
+a client makes here counts here before it is answered, and other brokers are hinted at it. One look
+or change goes on at a time, so that none can bring back what another has replaced.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from lakelog.broker.settings import AuthorizerSettings
+from lakelog.catalog import AclCell, add_acls, read_acls, remove_acls
+from lakelog.errors import LakelogError, NotFoundError
+from lakelog.names import ACLS_KEY
+from lakelog.ports import Clock, Ids
+from lakelog.security import Acl, AclFilter, AclRules
+from lakelog.store import PerformAsync, Work, head, run_async, working_async
+
+__all__ = ["LOOK_S", "Authorizer"]
+
+LOOK_S = 5.0
+"""How often ACLs that were changed through other brokers are looked for."""
+
+STALE_MS = 30_000
+"""From when on it is told that they could not be."""
+
+T = TypeVar("T")
+
+
+class Authorizer:
+    """The ACLs of a namespace, as one broker knows them."""
+
+    def __init__(
+        self,
+        settings: AuthorizerSettings,
+        perform: PerformAsync,
+        *,
+        clock: Clock,
+        ids: Ids,
+        on_error: Callable[[LakelogError], None] = lambda _: None,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._settings, self._perform = settings, working_async(perform)
+        self._clock, self._ids = clock, ids
+        self._on_error, self._on_change = on_error, on_change
+        self._in_turn = asyncio.Lock()
+        self._seen: str | None = None
+        """The etag of the cell that was read last; None: another one is there by now."""
+        self._looked_ms = clock.boot_ms()
+        self.rules = self._rules(AclCell())
+        """Another object with each change: whoever keeps a verdict keeps by which it was made."""
+
+    def _rules(self, cell: AclCell) -> AclRules:
+        return AclRules(
+            cell.acls,
+            version=cell.version,
+            super_users=self._settings.principals(),
+            allow_everyone=self._settings.allow_everyone,
+        )
+
+    @property
+    def age_ms(self) -> int:
+        """For how long nothing has been heard of the ACLs."""
+        return self._clock.boot_ms() - self._looked_ms
+
+    def trouble(self) -> str:
+        """Say for how long they could not be looked at; nothing if all is well."""
+        if self.age_ms <= STALE_MS:
+            return ""
+        return (
+            f"the ACLs could not be looked at for {self.age_ms // 1000} s, and those from before"
+            " count: check the store, and run lakelog pipeline verify"
+        )
+
+    async def load(self) -> None:
+        """Know the ACLs as they are now.
+
+        Raises:
+            LakelogError: there was no answer, or they cannot be read.
+        """
+        async with self._in_turn:
+            began_ms = self._clock.boot_ms()
+            etag = await self._etag()
+            if etag != self._seen:
+                cell = await self._run(read_acls())
+                self._seen, self.rules = cell.etag, self._rules(cell)
+            self._looked_ms = began_ms
+
+    async def watch(self) -> None:
+        """Look again. Called every ``LOOK_S``."""
+        try:
+            await self.load()
+        except LakelogError as error:
+            self._on_error(error)
+
+    async def add(self, acls: Sequence[Acl]) -> None:
+        """Add ACLs that have been checked.
+
+        Raises:
+            LakelogError: there would be too many, or there was no answer.
+        """
+        async with self._in_turn:
+            self._take(await self._run(add_acls(acls, self._ids())))
+
+    async def remove(self, filters: Sequence[AclFilter]) -> list[tuple[Acl, ...]]:
+        """Remove ACLs, and return what each filter found.
+
+        Raises:
+            LakelogError: there was no answer.
+        """
+        async with self._in_turn:
+            cell, found = await self._run(remove_acls(filters, self._ids()))
+            self._take(cell)
+        return found
+
+    def _take(self, cell: AclCell) -> None:
+        if cell.version != self.rules.version or cell.acls != self.rules.acls:
+            self._seen, self.rules = None, self._rules(cell)
+            self._on_change()
+
+    async def _etag(self) -> str:
+        try:
+            return (await self._run(head(ACLS_KEY))).etag
+        except NotFoundError:
+            return ""
+
+    async def _run(self, flow: Work[T]) -> T:
+        perform: Any = self._perform
+        return await run_async(flow, perform)
