@@ -12,7 +12,7 @@ cluster     which broker is asked, and how often
 admin, group_admin
             requests, in the order in which Java's admin client sends them
 
-topics, groups, configs, get_offsets, producer, consumer
+topics, groups, configs, acls, get_offsets, producer, consumer
             the tools, and beside them what each of them prints
 
 Every answer is asked for as Apache's tools ask, because what they print shows it: a group that does

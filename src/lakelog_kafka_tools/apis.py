@@ -310,3 +310,38 @@ FETCH = Api(
     " preferred_read_replica:i32 records:?bytes]]",
     oldest=12,
 )
+_ACL = "principal:str host:str operation:i8 permission_type:i8"
+_ACL_FILTER = (
+    "resource_type_filter:i8 resource_name_filter:?str pattern_type_filter:i8 principal_filter:?str"
+    " host_filter:?str operation:i8 permission_type:i8"
+)
+DESCRIBE_ACLS = Api(
+    29,
+    "DESCRIBE_ACLS",
+    3,
+    2,
+    _ACL_FILTER,
+    "throttle_time_ms:i32 error_code:i16 error_message:?str resources:[resource_type:i8"
+    f" resource_name:str pattern_type:i8 acls:[{_ACL}]]",
+    oldest=1,
+)
+CREATE_ACLS = Api(
+    30,
+    "CREATE_ACLS",
+    3,
+    2,
+    f"creations:[resource_type:i8 resource_name:str resource_pattern_type:i8 {_ACL}]",
+    "throttle_time_ms:i32 results:[error_code:i16 error_message:?str]",
+    oldest=1,
+)
+DELETE_ACLS = Api(
+    31,
+    "DELETE_ACLS",
+    3,
+    2,
+    f"filters:[{_ACL_FILTER}]",
+    "throttle_time_ms:i32 filter_results:[error_code:i16 error_message:?str matching_acls:["
+    "error_code:i16 error_message:?str resource_type:i8 resource_name:str pattern_type:i8"
+    f" {_ACL}]]",
+    oldest=1,
+)

@@ -41,6 +41,7 @@ _PASSING = frozenset({".deleted", ".cleaned", ".swap", ".tmp"})
 
 _TOOLS = "org.apache.kafka.tools"
 TOOL_CLASSES = {
+    "kafka-acls": f"{_TOOLS}.AclCommand",
     "kafka-broker-api-versions": f"{_TOOLS}.BrokerApiVersionsCommand",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-console-consumer": f"{_TOOLS}.consumer.ConsoleConsumer",

@@ -63,6 +63,7 @@ KAFKA_TOOLS = {
         f"{_KAFKA}.groups", "List, describe and delete groups; reset offsets."
     ),
     "kafka-configs": _Row(f"{_KAFKA}.configs", "Describe and alter settings, quotas, passwords."),
+    "kafka-acls": _Row(f"{_KAFKA}.acls", "Add, list and remove ACLs."),
     "kafka-get-offsets": _Row(f"{_KAFKA}.get_offsets", "Show offsets of partitions."),
     "kafka-console-producer": _Row(f"{_KAFKA}.producer", "Write each line of stdin to a topic."),
     "kafka-console-consumer": _Row(f"{_KAFKA}.consumer", "Print records of topics as lines."),
