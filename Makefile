@@ -91,6 +91,9 @@ once: setup ## 200 streaming queries that write, killed with -9 while producers 
 compat: setup ## seven clients, behaviour by behaviour, on Apache Kafka and on lakelog: docs/compatibility.md
 	$(BIN)/python -m tests.e2e.compat
 
+acls: setup ## every API under every ACL, on Apache Kafka and on lakelog: docs/reference/acls.md
+	$(BIN)/python -m tests.e2e.acls
+
 compat-three: setup ## the same on three brokers of lakelog: what the page says holds for them
 	$(BIN)/python -m tests.e2e.compat --on three
 
@@ -174,4 +177,4 @@ bench-quick: setup ## every figure, in its short form
 bench-ci: setup ## two figures in their short form, others with each commit
 	$(BIN)/python -m benchmarks --quick --some 2 --seed $(SEED)
 
-.PHONY: help setup lock check format test e2e e2e-all sim sim-cluster sim-spool sim-quick sim-ci model skeleton live upkeep once clients compat compat-three durability power spool scale fsck packages sbom vulnerabilities release writers cluster chaos chaos-planted hostile soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci
+.PHONY: help setup lock check format test e2e e2e-all sim sim-cluster sim-spool sim-quick sim-ci model skeleton live upkeep once clients acls compat compat-three durability power spool scale fsck packages sbom vulnerabilities release writers cluster chaos chaos-planted hostile soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci

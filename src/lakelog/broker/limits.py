@@ -17,6 +17,7 @@ from lakelog.coordination import SHARD_BYTES_MAX
 from lakelog.errors import InvalidInputError
 from lakelog.groups import EXPRESSIONS_MAX, REGEX_MAX
 from lakelog.records import DECOMPRESSED_BYTES_MAX
+from lakelog.security import ACLS_MAX
 from lakelog.wire import (
     ELEMENTS_MAX,
     FRAME_BYTES_MIN,
@@ -383,8 +384,7 @@ FIXED_LIMITS: tuple[Limit, ...] = (
     Limit(
         "REWRITTEN_BYTES_PER_S",
         REWRITTEN_BYTES_PER_S,
-        "Bytes that commits make the broker store in a second, for each shard of consumer groups:"
-        " all of it is written each time.",
+        "Bytes that commits make the broker store in a second, of each shard: it is written whole.",
         beyond="commits wait for the next time; that of a full shard comes after three seconds",
         protects="the store and the network from commits to large shards",
     ),
@@ -402,6 +402,13 @@ FIXED_LIMITS: tuple[Limit, ...] = (
         "Bytes that a batch may hold when it is decompressed.",
         beyond="nobody reads it, and a compacted topic does not take it",
         protects="memory from batches that hold much more than they seem to",
+    ),
+    Limit(
+        "ACLS_MAX",
+        ACLS_MAX,
+        "ACLs in a namespace; a name and a principal have 1,024 characters at most, a host 64.",
+        beyond="POLICY_VIOLATION, and none of those that were sent together is added",
+        protects="the memory of brokers, and the object that they are stored in",
     ),
     Limit(
         "HTTP_CONNECTIONS_MAX",

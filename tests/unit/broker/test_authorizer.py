@@ -12,6 +12,8 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
+from lakelog.broker.metrics.counters import Metrics
+from lakelog.broker.metrics.gauges import register_gauges
 from lakelog.broker.security.authorizer import LOOK_S, STALE_MS
 from lakelog.broker.settings import STANDARD_AUTHORIZER, AuthorizerSettings
 from lakelog.catalog import add_acls, remove_acls
@@ -248,6 +250,8 @@ async def test_acls_of_other_processes_are_seen_and_an_outage_changes_nothing() 
             who = Principal.user("ANONYMOUS"), ALICE
             return authorizer.rules.allows(*who, operation, ResourceType.TOPIC, "orders")
 
+        gauges = Metrics()
+        register_gauges(gauges, running.services)
         reads = site.count(Get, ACLS_KEY)
         before = authorizer.rules
         await pass_time(3 * LOOK_S)
@@ -266,6 +270,9 @@ async def test_acls_of_other_processes_are_seen_and_an_outage_changes_nothing() 
         await pass_time(STALE_MS / 1000 + 2 * LOOK_S)
         assert may(Operation.READ)
         assert "those from before count" in authorizer.trouble()
+        told = {one.name: one.read for one in gauges.gauges}
+        assert told["lakelog_acls"]() == 2
+        assert float(str(told["lakelog_acls_age_seconds"]())) > STALE_MS / 1000
         is_ready, words = running.is_ready()
         assert is_ready
         assert "ACLs" in words

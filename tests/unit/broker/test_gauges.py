@@ -97,6 +97,8 @@ STILL = {
     "lakelog_lanes_taken_total": "the story of two",
     "lakelog_lanes_given_up_total": "the story of two",
     "lakelog_mirror_age_seconds": "groups are in the bucket itself: test_mirror.py",
+    "lakelog_acls_age_seconds": "there is no authorizer: test_authorizer.py",
+    "lakelog_acls": "likewise",
     "lakelog_shards": "fixed when the first is made",
     "lakelog_shards_held": "the story of two",
     "lakelog_claims_lost_total": "the story of two",

@@ -2,9 +2,9 @@
 
 Behaviour
     By name, and from version 6 on by id. Who may describe a topic and not delete it is told that it
-    is not there, if it is not; who may not describe it is told nothing of it. The cell says it
-    first, so that brokers stop; then a row in each lane, behind which no batch of it can come. Its
-    objects go when the log is kept.
+    is not there, if it is not; who may not describe it is told nothing of it. Who may delete the
+    cluster may delete every topic, as in Kafka. The cell says it first, so that brokers stop; then
+    a row in each lane, behind which no batch of it can come. Its objects go when the log is kept.
 """
 
 from functools import partial
@@ -32,7 +32,7 @@ async def _delete(services: Services, call: Call, one: DeleteTopicState) -> Fiel
     topic_id = b""
     if one.name is None:
         topic_id = one.topic_id.bytes if one.topic_id is not None else bytes(16)
-    elif not call.may_topic(Operation.DESCRIBE, str(one.name)):
+    elif not _may(call, Operation.DESCRIBE, str(one.name)):
         return _refused(one, ErrorCode.topic_authorization_failed)
     entry = await find_entry(services, call, str(one.name or ""), topic_id)
     if entry is None:
@@ -40,13 +40,17 @@ async def _delete(services: Services, call: Call, one: DeleteTopicState) -> Fiel
         unknown = ErrorCode.unknown_topic_or_partition if is_named else ErrorCode.unknown_topic_id
         return _refused(one, unknown)
     topic = entry.topic
-    if not call.may_topic(Operation.DELETE, topic.name):
-        may_know = call.may_topic(Operation.DESCRIBE, topic.name)
+    if not _may(call, Operation.DELETE, topic.name):
+        may_know = _may(call, Operation.DESCRIBE, topic.name)
         row = _refused(one, ErrorCode.topic_authorization_failed)
         return {**row, "name": topic.name, "topic_id": UUID(bytes=topic.id)} if may_know else row
     await services.catalog.delete(topic)
     await services.coordinator.forget_topics([topic.id])
     return {"name": topic.name, "topic_id": UUID(bytes=topic.id), "error_message": None}
+
+
+def _may(call: Call, operation: Operation, name: str) -> bool:
+    return call.may_topic(operation, name) or call.may_cluster(Operation.DELETE)
 
 
 def _refused(one: DeleteTopicState, code: ErrorCode, message: str = "") -> Fields:

@@ -46,15 +46,16 @@ async def describe_topic_partitions(
             continue
         begin = int(cursor.partition_index) if cursor is not None and name == first else 0
         found = await find_topic(services, call, name)
+        allowed = call.operations(ResourceType.TOPIC, name)
         if isinstance(found, ErrorCode):
             if named:
                 rows.append({"error_code": found, **_nothing(name)})
+                rows[-1]["topic_authorized_operations"] = allowed
             continue
         topic = found.topic
         end = min(topic.partitions, max(begin, 0) + left)
         leaders = found.leaders(await services.cluster.known_lane_leaders())
         rows.append(_row(topic, leaders, range(max(begin, 0), end)))
-        allowed = call.operations(ResourceType.TOPIC, name)
         rows[-1]["topic_authorized_operations"] = allowed
         left -= len(rows[-1]["partitions"])
         if end < topic.partitions:

@@ -37,7 +37,14 @@ async def offset_for_leader_epoch(
         for topic in request.topics
     )
     found = await ask_partitions(
-        services, call, Operation.DESCRIBE, wanted, _end, _refused, looks_at_lanes=False
+        services,
+        call,
+        Operation.DESCRIBE,
+        wanted,
+        _end,
+        _refused,
+        looks_at_lanes=False,
+        may_all=call.may_cluster(Operation.CLUSTER_ACTION),  # As brokers may, in Kafka.
     )
     ends = {
         (topic["name"], row["partition"]): row for topic in found for row in topic["partitions"]

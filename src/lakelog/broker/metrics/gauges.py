@@ -135,6 +135,16 @@ def _cluster_gauges(services: Services) -> Iterator[Gauge]:
             "Since the bucket had all groups that this broker keeps in etcd.",
             lambda: 0.0 if services.mirror is None else services.mirror.age_ms() / 1000,
         ),
+        (
+            "acls_age_seconds",
+            "Since the ACLs were looked at; 0 without an authorizer.",
+            lambda: 0.0 if services.authorizer is None else services.authorizer.age_ms / 1000,
+        ),
+        (
+            "acls",
+            "ACLs that this broker goes by.",
+            lambda: 0 if services.authorizer is None else len(services.authorizer.rules.acls),
+        ),
     ):
         yield Gauge(f"lakelog_{name}", help_, read)
     for name, help_, read in (
