@@ -4,6 +4,7 @@
     python -m benchmarks.served broker STORAGE [DELAY [POLICY]]
                                                          a broker; each put takes DELAY ms longer;
                                                          with a POLICY requests have S3's prices
+    python -m benchmarks.served judging STORAGE          a broker with an authorizer and many ACLs
 
 Either prints its port, and ends with its parent's pipe. A broker prints what it has counted, as one
 line of JSON, for each line that it is sent.
@@ -30,12 +31,21 @@ from lakelog.broker import (
     spend_by_prices,
 )
 from lakelog.broker.metrics.counters import Histogram
-from lakelog.catalog import make_namespace
+from lakelog.broker.settings import STANDARD_AUTHORIZER, AuthorizerSettings
+from lakelog.catalog import add_acls, make_namespace
 from lakelog.errors import ConflictError
 from lakelog.groups import GroupRules
 from lakelog.host import new_id, tune_process
 from lakelog.journal import FlushPolicy, FlushSettings
 from lakelog.model import Rules
+from lakelog.security import (
+    CLUSTER_NAME,
+    Acl,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
 from lakelog.store import S3_PRICES, Op, PutIfAbsent, Store, open_store, run, working
 
 ANSWER_BYTES = 45
@@ -111,12 +121,25 @@ async def bare() -> None:
     await server.serve_forever()
 
 
-async def broker(storage: str, delay_ms: int, policy: str = "") -> None:
+def many_acls() -> list[Acl]:
+    """Return ACLs that let everybody use topics that begin with ``load``, among many others."""
+    topic, literal, prefixed = ResourceType.TOPIC, PatternType.LITERAL, PatternType.PREFIXED
+    allow = Operation.ALL, Permission.ALLOW
+    others = [Acl(topic, literal, f"t{n}", f"User:u{n % 97}", "*", *allow) for n in range(1_000)]
+    others += [Acl(topic, prefixed, "l" * n, "User:u", "*", *allow) for n in range(1, 40)]
+    cluster = Acl(ResourceType.CLUSTER, literal, CLUSTER_NAME, "User:*", "*", *allow)
+    return [*others, cluster, Acl(topic, prefixed, "load", "User:*", "127.0.0.1", *allow)]
+
+
+async def broker(storage: str, delay_ms: int, policy: str = "", *, judges: bool = False) -> None:
     store: Store = open_store(storage)
     with suppress(ConflictError):
         run(make_namespace(new_id(), Rules()), working(store.perform))
+    if judges:
+        run(add_acls(many_acls(), new_id()), working(store.perform))
     settings = BrokerSettings(
         listeners=(Listener(port=0),),
+        authorizer=AuthorizerSettings(class_name=STANDARD_AUTHORIZER if judges else ""),
         flush=FlushSettings(policy=FlushPolicy(policy) if policy else None),
         groups=CoordinatorSettings(
             commit_interval_ms=0, rules=GroupRules(initial_rebalance_delay_ms=0)
@@ -138,7 +161,8 @@ def main() -> None:
         uvloop.run(bare())
     else:
         storage, delay_ms, policy = [*sys.argv[2:], *("0", "")[len(sys.argv) - 3 :]]
-        uvloop.run(broker(storage, int(delay_ms), policy))
+        judges = sys.argv[1] == "judging"
+        uvloop.run(broker(storage, int(delay_ms), policy, judges=judges))
 
 
 if __name__ == "__main__":

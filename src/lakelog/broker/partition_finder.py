@@ -43,8 +43,10 @@ class PartitionFinder:
         others must be asked.
         """
         entry = self._services.catalog.entry(one.name, one.id)
-        if self._judges and (refused := self._refused(one, entry)) is not None:
-            return refused
+        if self._judges:
+            name = one.name if entry is None else entry.topic.name
+            if not self.verdicts.get(name) and not self._may(name):
+                return FetchedPartition(one.partition.partition, _DENIED)
         partition = None if entry is None else entry.partition(one.partition.partition)
         cluster = self._services.cluster
         if partition is None or not cluster.leads(partition.lane_number):
@@ -52,16 +54,14 @@ class PartitionFinder:
         reader = cluster.reader_in(partition.lane_number, self._rack)
         return partition if reader < 0 else partition.marks()._replace(preferred_replica=reader)
 
-    def _refused(self, one: Wanted, entry: Entry | None) -> FetchedPartition | None:
-        """Return what is answered if a topic may not be read. One that comes by its id is judged
-        when it is known.
+    def _may(self, name: str) -> bool:
+        """Say whether a topic may be read. One that comes by its id has no name, and is judged when
+        it is known.
         """
-        name = one.name if entry is None else entry.topic.name
-        verdict = self.verdicts.get(name)
-        if verdict is None:
-            verdict = not name or self._call.may_topic(Operation.READ, name)
-            self.verdicts[name] = verdict
-        return None if verdict else FetchedPartition(one.partition.partition, _DENIED)
+        if not name:
+            return True
+        verdict = self.verdicts[name] = self._call.may_topic(Operation.READ, name)
+        return verdict
 
     async def _topic(self, one: Wanted) -> Entry | None:
         """Return the topic of a partition; None: there is none.
@@ -79,8 +79,8 @@ class PartitionFinder:
         cluster, index = self._services.cluster, one.partition.partition
         try:
             entry = await self._topic(one)
-            if self._judges and (refused := self._refused(one, entry)) is not None:
-                return refused
+            if self._judges and not self._may(one.name if entry is None else entry.topic.name):
+                return FetchedPartition(index, _DENIED)
             partition = (
                 None if entry is None else await find_partition(self._services, entry, index)
             )

@@ -63,7 +63,7 @@ class Session:
 
     def verdicts(self, rules: AclRules) -> dict[str, bool]:
         """Return which topics may be read, as far as that has been asked, by these ACLs."""
-        if self.judged[0] is not rules:
+        if self.judged[0] is not rules or len(self.judged[1]) > _WANTED_MAX:
             self.judged = rules, {}
         return self.judged[1]
 

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from lakelog.security.acls import (
+    NAME_CHARS_MAX,
     SUPPORTED_OPERATIONS,
     WILDCARD,
     Acl,
@@ -33,8 +34,9 @@ from lakelog.security.principals import Principal
 __all__ = ["IMPLYING_DESCRIBE", "AclRules"]
 
 EVERYONE = "User:*"
-VERDICTS_MAX = 50_000
-"""That are kept; with more all are forgotten, and kept anew as they are asked for."""
+VERDICTS_MAX = 20_000
+"""That are kept; with more all are forgotten, and kept anew as they are asked for. Of names that no
+ACL could have none is kept: a client can make them as long as a request."""
 
 IMPLYING_DESCRIBE = (
     Operation.DESCRIBE,
@@ -135,7 +137,8 @@ class AclRules:
     def _keep(self, question: _Question, verdict: bool) -> bool:
         if len(self._verdicts) >= VERDICTS_MAX:
             self._verdicts.clear()
-        self._verdicts[question] = verdict
+        if len(question[-1] or "") <= NAME_CHARS_MAX:
+            self._verdicts[question] = verdict
         return verdict
 
     def _judge(

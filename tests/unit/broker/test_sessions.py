@@ -5,6 +5,7 @@ from itertools import count
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker.sessions import EPOCH_MAX, IDLE_MS, Session, Sessions
+from lakelog.security import AclRules
 from lakelog.wire import (
     APIS,
     ApiKey,
@@ -123,3 +124,14 @@ def test_a_session_is_named_as_it_was_begun() -> None:
         wrong = ErrorCode.fetch_session_topic_id_error
         assert sessions.find(request(session.id, 1), 0, has_ids=not has_ids) is wrong
         assert sessions.find(request(session.id, 1), 0, has_ids=has_ids) is session
+
+
+def test_verdicts_are_of_the_acls_that_they_were_made_by_and_not_without_end() -> None:
+    session = begun(Sessions(10, ids), 0, 1)
+    rules, others = AclRules(), AclRules()
+    session.verdicts(rules)["a"] = True
+    assert session.verdicts(rules) == {"a": True}
+    assert session.verdicts(others) == {}
+    most = APIS[ApiKey.FETCH].elements_max
+    session.verdicts(others).update({str(number): True for number in range(most + 1)})
+    assert session.verdicts(others) == {}

@@ -139,6 +139,9 @@ def test_verdicts_are_kept_and_not_without_end(monkeypatch: pytest.MonkeyPatch) 
     for number in range(100):
         assert found.allows(ALICE, HERE, READ, TOPIC, f"or{number}")
         assert len(found._verdicts) <= 10
+    long = "or" + "x" * 2_000
+    assert found.allows(ALICE, HERE, READ, TOPIC, long)
+    assert not any(question[-1] == long for question in found._verdicts)
 
 
 @pytest.mark.parametrize(
