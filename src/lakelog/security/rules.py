@@ -9,6 +9,9 @@
 An ALLOW of READ, WRITE, DELETE or ALTER is one of DESCRIBE, too, and one of ALTER_CONFIGS one of
 DESCRIBE_CONFIGS. A DENY means what it says and no more.
 
+A host is an address. One of IPv6 may be written in any of its ways: Java has another one than
+Python.
+
 ACLs are found by kind and name: literal ones in one look, and prefixed ones with one look for each
 length that some prefix has. Of a resource those of the principal and of User:* are looked at. A
 verdict is kept: the next one on the same question is a look into a table. The rules of another
@@ -16,6 +19,7 @@ version are another object, so nothing that is kept outlives its version.
 """
 
 from collections.abc import Iterable
+from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
 from lakelog.security.acls import (
@@ -86,7 +90,7 @@ class AclRules:
             tables = self._literal if acl.pattern_type is PatternType.LITERAL else self._prefixed
             entries = tables.setdefault((acl.resource_type, acl.name), {})
             is_allowed = acl.permission is Permission.ALLOW
-            entry = _Entry(acl.host, acl.operation, is_allowed)
+            entry = _Entry(_address(acl.host), acl.operation, is_allowed)
             entries.setdefault(acl.principal, []).append(entry)
             self._by_type.setdefault(acl.resource_type, []).append(acl)
         lengths: dict[ResourceType, set[int]] = {}
@@ -152,7 +156,7 @@ class AclRules:
         if principal in self._super_users:
             return True
         implying = _IMPLYING.get(operation, frozenset((operation, Operation.ALL)))
-        who = {str(principal), EVERYONE}
+        who, host = {str(principal), EVERYONE}, _address(host)
         is_named = is_allowed = False
         for entries in self._entries(resource_type, name):
             is_named = True
@@ -181,10 +185,11 @@ class AclRules:
         """Judge as Kafka does: of the rules for just this operation, or for all of them."""
         if self.allows(principal, host, operation, resource_type, "hardcode"):
             return True
+        host = _address(host)
         denied, allowed = set[tuple[PatternType, str]](), set[tuple[PatternType, str]]()
         for acl in self._by_type.get(resource_type, ()):
             is_meant = (
-                acl.host in (WILDCARD, host)
+                _address(acl.host) in (WILDCARD, host)
                 and acl.principal in (str(principal), EVERYONE)
                 and acl.operation in (operation, Operation.ALL)
             )
@@ -201,3 +206,13 @@ class AclRules:
             and not any(name[:length] in prefixes for length in lengths if length <= len(name))
             for kind, name in allowed
         )
+
+
+def _address(host: str) -> str:
+    """Return an address as it is compared: one of IPv4 also if IPv6 carries it."""
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return str(mapped or address)

@@ -215,6 +215,39 @@ async def test_a_session_is_not_there_for_another_principal() -> None:
         assert (await alice.fetch({}, session=(session, 1))).error_code is NONE
 
 
+@story
+async def test_the_topic_of_offsets_is_denied_like_any_other() -> None:
+    """It tells what every group reads."""
+    site = Site()
+    offsets = "__consumer_offsets"
+    given(site, allow(ALICE, Operation.READ, offsets))
+    async with served(site, ALICE, STRANGER) as (_, alice, stranger):
+        assert (await alice.fetch_one(offsets, 0, 0)).error_code is NONE
+        assert (await stranger.fetch_one(offsets, 0, 0)).error_code is DENIED
+        assert (await stranger.list_offset(offsets, 0, -1)).error_code is DENIED
+        assert [one.error_code for one in await stranger.metadata(offsets)] == [DENIED]
+
+
+@story
+async def test_only_who_may_act_as_a_broker_makes_one_list_the_members() -> None:
+    site = Site()
+    given(site, allow(ALICE, Operation.CLUSTER_ACTION, CLUSTER_NAME, ResourceType.CLUSTER))
+    beat = {
+        "broker_id": 7,
+        "broker_epoch": 1,
+        "current_metadata_offset": 1,
+        "want_fence": False,
+        "want_shut_down": False,
+    }
+    async with served(site, ALICE, STRANGER) as (running, alice, stranger):
+        heard: list[None] = []
+        running.services.cluster.hear = lambda: heard.append(None)
+        assert (await stranger.ask(63, 0, **beat)).error_code is NO_CLUSTER
+        assert heard == []
+        assert (await alice.ask(63, 0, **beat)).error_code is NONE
+        assert heard == [None]
+
+
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"format": 9}'])
 def test_a_broker_that_cannot_read_the_acls_does_not_start(body: bytes) -> None:
     async def told() -> None:

@@ -80,6 +80,23 @@ def test_a_prefix_is_the_beginning_of_a_name_and_an_asterisk_is_every_name() -> 
     assert not may([acl("*", pattern=PREFIXED)], name="anything")
 
 
+@pytest.mark.parametrize(
+    ("given", "client"),
+    [
+        ("0:0:0:0:0:0:0:1", "::1"),
+        ("2001:DB8::7", "2001:db8:0:0:0:0:0:7"),
+        ("fe80::7", "fe80::7%eth0"),
+        ("10.0.0.7", "::ffff:10.0.0.7"),
+    ],
+)
+def test_an_address_is_the_same_however_it_is_written(given: str, client: str) -> None:
+    found = AclRules([acl("orders", WRITE, host=given)])
+    assert found.allows(ALICE, client, WRITE, TOPIC, "orders")
+    assert found.allows_any(ALICE, client, WRITE, TOPIC)
+    assert not found.allows(ALICE, "10.0.0.8", WRITE, TOPIC, "orders")
+    assert not found.allows_any(ALICE, "10.0.0.8", WRITE, TOPIC)
+
+
 def test_super_users_may_do_everything_and_nobody_else_becomes_one() -> None:
     found = AclRules([acl("*", ALL, DENY, principal="User:*")], super_users=frozenset({ALICE}))
     assert found.allows(ALICE, HERE, WRITE, TOPIC, "orders")
