@@ -7,7 +7,7 @@ acls         who may do what: one cell, read, added to and taken from
 configs      topic configs by Kafka's names: checked, typed, changed; config_table: a row for each
 """
 
-from lakelog.catalog.acls import AclCell, add_acls, read_acls, remove_acls
+from lakelog.catalog.acls import AclCell, add_acls, decode_acls, read_acls, remove_acls
 from lakelog.catalog.backups import Backup, decode_backup, encode_backup
 from lakelog.catalog.config_table import TOPIC_CONFIGS, ConfigType, TopicConfig, parse_config
 from lakelog.catalog.configs import (
@@ -89,6 +89,7 @@ __all__ = [
     "config_value",
     "configure_topic",
     "create_topic",
+    "decode_acls",
     "decode_backup",
     "delete_topic",
     "describe_configs",

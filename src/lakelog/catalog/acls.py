@@ -40,8 +40,6 @@ class AclCell:
     version: int = 0
     acls: tuple[Acl, ...] = ()
     writers: tuple[str, ...] = ()
-    etag: str = ""
-    """Of the object that it was read from, if it was."""
 
 
 def encode_acls(cell: AclCell) -> bytes:
@@ -62,7 +60,7 @@ def encode_acls(cell: AclCell) -> bytes:
     return json.dumps(fields).encode()
 
 
-def decode_acls(data: Bytes, etag: str = "") -> AclCell:
+def decode_acls(data: Bytes) -> AclCell:
     """Return the ACLs in a cell.
 
     Raises:
@@ -74,7 +72,7 @@ def decode_acls(data: Bytes, etag: str = "") -> AclCell:
         fields = decode_fields(data, format_=FORMAT, where=ACLS_KEY, known=known)
         acls = tuple(_acl(*row) for row in fields["acls"])
         writers = tuple(map(str, fields["writers"]))
-        cell = AclCell(version=number(fields["version"]), acls=acls, writers=writers, etag=etag)
+        cell = AclCell(version=number(fields["version"]), acls=acls, writers=writers)
     if len(acls) > ACLS_MAX:
         raise CorruptError(f"{len(acls)} ACLs, of {ACLS_MAX} at most", at=0, where=ACLS_KEY)
     return cell
@@ -107,7 +105,7 @@ def read_acls() -> Work[AclCell]:
         UnsupportedError: a later version made it.
     """
     found = yield from read_cell(ACLS_KEY)
-    return AclCell() if found is None else decode_acls(found.body, found.info.etag)
+    return AclCell() if found is None else decode_acls(found.body)
 
 
 def add_acls(acls: Sequence[Acl], write: bytes) -> Work[AclCell]:

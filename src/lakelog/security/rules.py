@@ -19,6 +19,7 @@ version are another object, so nothing that is kept outlives its version.
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
@@ -85,14 +86,16 @@ class AclRules:
         self._super_users, self._allow_everyone = super_users, allow_everyone
         self._literal: dict[tuple[ResourceType, str], _Entries] = {}
         self._prefixed: dict[tuple[ResourceType, str], _Entries] = {}
-        self._by_type: dict[ResourceType, list[Acl]] = {}
+        self._of: dict[tuple[ResourceType, str], list[tuple[PatternType, str, _Entry]]] = {}
+        """What is said of a principal, by type."""
         for acl in self.acls:
             tables = self._literal if acl.pattern_type is PatternType.LITERAL else self._prefixed
             entries = tables.setdefault((acl.resource_type, acl.name), {})
             is_allowed = acl.permission is Permission.ALLOW
             entry = _Entry(_address(acl.host), acl.operation, is_allowed)
             entries.setdefault(acl.principal, []).append(entry)
-            self._by_type.setdefault(acl.resource_type, []).append(acl)
+            row = acl.pattern_type, acl.name, entry
+            self._of.setdefault((acl.resource_type, acl.principal), []).append(row)
         lengths: dict[ResourceType, set[int]] = {}
         for kind, name in self._prefixed:
             lengths.setdefault(kind, set()).add(len(name))
@@ -187,15 +190,11 @@ class AclRules:
             return True
         host = _address(host)
         denied, allowed = set[tuple[PatternType, str]](), set[tuple[PatternType, str]]()
-        for acl in self._by_type.get(resource_type, ()):
-            is_meant = (
-                _address(acl.host) in (WILDCARD, host)
-                and acl.principal in (str(principal), EVERYONE)
-                and acl.operation in (operation, Operation.ALL)
-            )
-            if is_meant:
-                rules = allowed if acl.permission is Permission.ALLOW else denied
-                rules.add((acl.pattern_type, acl.name))
+        for who in {str(principal), EVERYONE}:
+            for pattern, name, entry in self._of.get((resource_type, who), ()):
+                is_meant = entry.operation in (operation, Operation.ALL)
+                if is_meant and entry.host in (WILDCARD, host):
+                    (allowed if entry.is_allowed else denied).add((pattern, name))
         everything = PatternType.LITERAL, WILDCARD
         if everything in denied:
             return False
@@ -208,6 +207,7 @@ class AclRules:
         )
 
 
+@lru_cache(maxsize=4096)
 def _address(host: str) -> str:
     """Return an address as it is compared: one of IPv4 also if IPv6 carries it."""
     try:

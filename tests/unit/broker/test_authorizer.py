@@ -248,6 +248,17 @@ async def test_only_who_may_act_as_a_broker_makes_one_list_the_members() -> None
         assert heard == [None]
 
 
+@story
+async def test_many_acls_are_read_beside_the_loop() -> None:
+    site = Site()
+    site.create("orders")
+    others = (allow(ALICE, Operation.READ, f"t{number}") for number in range(2_000))
+    given(site, allow(ALICE, Operation.WRITE), *others)
+    async with served(site, ALICE) as (running, alice):
+        assert len(running.services.authorizer.rules.acls) == 2_001
+        assert (await alice.produce("orders", 0, batch(b"a"))).error_code is NONE
+
+
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"format": 9}'])
 def test_a_broker_that_cannot_read_the_acls_does_not_start(body: bytes) -> None:
     async def told() -> None:
