@@ -23,7 +23,7 @@ from lakelog.broker.budget import address_of
 from lakelog.broker.response_slots import Frames, ResponseSlot
 from lakelog.broker.unread_answers import UnreadAnswers
 from lakelog.errors import LakelogError
-from lakelog.security import ANONYMOUS, AclRules
+from lakelog.security import ANONYMOUS
 from lakelog.wire import FRAME_BYTES_MIN, ProduceShape
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ class Connection(asyncio.BufferedProtocol):
         """The address whose share of memory it uses."""
         self.principal = ANONYMOUS
         """Whom the client has proved to be."""
-        self.judged: AclRules | None = None
-        """By which the requests that look like its shape were allowed."""
+        self.judged: object = None
+        """The mark of the ACLs by which requests that look like its shape were allowed."""
         self.shape: ProduceShape | None = None
         """What its requests to produce look like."""
         self.asking: asyncio.Task[None] | None = None

@@ -136,7 +136,7 @@ class Dispatcher:
     ) -> bool:
         """Produce what is like the last request of its connection; False: decode it in full."""
         authorizer = self._services.authorizer
-        if authorizer is not None and connection.judged is not authorizer.rules:
+        if authorizer is not None and connection.judged is not authorizer.rules.mark:
             return False
         found = match_produce(shape, frame)
         (topic,) = shape.request.topics
@@ -185,7 +185,7 @@ class Dispatcher:
         )
         call = self._call(connection, header)
         entries = known_topics(self._services, call, request)
-        connection.judged = call.rules
+        connection.judged = None if call.rules is None else call.rules.mark
         is_judged = None not in entries and DENIED not in entries
         connection.shape = shape_of(frame, header, request) if is_judged else None
         size = sum(1 + len(topic.partitions) for topic in request.topics)

@@ -59,12 +59,13 @@ class Session:
     wanted: dict[_Key, Wanted] = field(default_factory=dict)
     told: dict[_Key, tuple[int, int]] = field(default_factory=dict)
 
-    judged: tuple[AclRules | None, dict[str, bool]] = (None, {})
+    judged: tuple[object, dict[str, bool]] = (None, {})
+    """The mark of some ACLs, and what they say of topics."""
 
     def verdicts(self, rules: AclRules) -> dict[str, bool]:
         """Return which topics may be read, as far as that has been asked, by these ACLs."""
-        if self.judged[0] is not rules or len(self.judged[1]) > _WANTED_MAX:
-            self.judged = rules, {}
+        if self.judged[0] is not rules.mark or len(self.judged[1]) > _WANTED_MAX:
+            self.judged = rules.mark, {}
         return self.judged[1]
 
     def want(self, topics: list[FetchTopic]) -> None:

@@ -83,6 +83,8 @@ class AclRules:
         allow_everyone: bool = False,
     ) -> None:
         self.acls, self.version = tuple(acls), version
+        self.mark = object()
+        """What a verdict is kept with elsewhere: it says by which rules, and does not hold them."""
         self._super_users, self._allow_everyone = super_users, allow_everyone
         self._literal: dict[tuple[ResourceType, str], _Entries] = {}
         self._prefixed: dict[tuple[ResourceType, str], _Entries] = {}
