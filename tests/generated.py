@@ -8,7 +8,8 @@ from pathlib import Path
 
 from lakelog.broker import BrokerSettings
 from lakelog.broker.config_table import BROKER_CONFIGS, TOPIC_DEFAULTS
-from lakelog.broker.limits import FIXED_LIMITS, LIMITS, Limit
+from lakelog.broker.fixed_limits import FIXED_LIMITS
+from lakelog.broker.limits import LIMITS, Limit
 from lakelog.catalog import TOPIC_CONFIGS, TopicConfig
 from lakelog.wire import APIS
 

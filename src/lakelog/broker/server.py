@@ -12,30 +12,26 @@ memory instead.
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
-from itertools import islice
 
 from structlog.typing import FilteringBoundLogger
 
 from lakelog.broker.all_lanes import AllLanes
+from lakelog.broker.broker import Broker
 from lakelog.broker.budget import Budget, Buffers
 from lakelog.broker.cache import ColdCache
 from lakelog.broker.catalog import Catalog
 from lakelog.broker.claims import Claims
-from lakelog.broker.closing import close_lanes
 from lakelog.broker.cluster import Cluster
 from lakelog.broker.connection import Connection
 from lakelog.broker.connection_limits import ConnectionLimiter
 from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.dispatch import Dispatcher
-from lakelog.broker.http import READY
 from lakelog.broker.lanes import LaneWriter
-from lakelog.broker.limits import Limits
 from lakelog.broker.listeners import bind_listeners
 from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.metrics.from_threads import CountsFromThreads
@@ -45,7 +41,6 @@ from lakelog.broker.namespace_watch import NamespaceWatch
 from lakelog.broker.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 from lakelog.broker.recent_batches import RecentBatches
 from lakelog.broker.refusals import Refusals
-from lakelog.broker.response_slots import ResponseSlot
 from lakelog.broker.security.authorizer import LOOK_S, Authorizer
 from lakelog.broker.services import Services
 from lakelog.broker.sessions import Sessions
@@ -78,138 +73,6 @@ EVERY_S = 1.0
 """How often lags, and commits for the topic of offsets, are looked at."""
 
 SWEEP_MS = 100
-TICK_MS = 10
-LEAVE_MS_MAX = 10_000
-"""For others to lead what a broker led that stops."""
-
-REDIRECT_S = 0.5
-"""For so long a broker that leads nothing any more tells clients who does, before it ends: whoever
-is cut off instead has to find out by asking."""
-
-FAREWELL_MS = 2_000
-"""For the last answers to be read."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Broker:
-    """A broker that runs: its parts, and the connections that are open."""
-
-    services: Services
-    dispatcher: Dispatcher
-    limits: Limits
-    budget: Budget
-    buffers: Buffers
-    answers: Budget
-    connection_limiter: ConnectionLimiter
-    log: FilteringBoundLogger
-    ports: dict[str, int] = field(default_factory=dict)
-    """By the name of the listener: where it really listens."""
-    is_leaving: bool = False
-    """Whether others take over what it does: it serves meanwhile."""
-    is_draining: bool = False
-    _connections: set[Connection] = field(default_factory=set)
-
-    @property
-    def connections(self) -> int:
-        return len(self._connections)
-
-    def opened(self, connection: Connection) -> str:
-        """Take note of a connection; or say why it may not come in."""
-        if self.is_draining:
-            return "the broker is stopping"
-        why = self.connection_limiter.enter(connection.address, connection.used_s)
-        if not why:
-            self._connections.add(connection)
-        return why
-
-    def closed(self, connection: Connection, why: str) -> None:
-        """Take note that it has ended."""
-        if connection not in self._connections:
-            return  # It was refused: that is told for all of them together.
-        self._connections.discard(connection)
-        self.connection_limiter.leave(connection.address)
-        if why:
-            self.log.info("connection closed", host=connection.host, why=why[:256])
-
-    def frame(self, connection: Connection, frame: memoryview, slot: ResponseSlot) -> None:
-        """Answer a request."""
-        self.services.metrics.bytes_in += len(frame)
-        self.dispatcher.frame(connection, frame, slot)
-
-    def sent(self, size: int) -> None:
-        """Take note of bytes that were sent."""
-        self.services.metrics.bytes_out += size
-
-    def is_ready(self) -> tuple[bool, str]:
-        """Say whether clients should come here, and why not."""
-        if self.is_leaving:
-            return False, "draining"
-        services = self.services
-        troubles = [
-            *(one.trouble() for at, one in services.lanes.items() if services.cluster.minds(at)),
-            services.cluster.trouble(),
-            services.coordinator.trouble(),
-            services.catalog.trouble(),
-            services.time.problem,
-        ]
-        for trouble in filter(None, troubles):
-            return False, trouble
-        # Clients of all other topics should come here none the less.
-        damaged = services.catalog.damaged
-        some = [f"topic {name} cannot be read: {error}" for name, error in damaged.items()]
-        if services.authorizer is not None and (trouble := services.authorizer.trouble()):
-            some.insert(0, trouble)
-        return True, "; ".join((READY, *islice(some, 10), *services.tasks.troubles()))[:4096]
-
-    async def sweep(self) -> None:
-        """Answer late producers, end idle and slow connections."""
-        boot_ms = self.services.clock.boot_ms()
-        self.dispatcher.sweep(boot_ms)
-        self.services.refusals.tell(boot_ms, self.log)
-        for writer in self.services.lanes.values():
-            writer.drop_late(boot_ms)
-        now_s = asyncio.get_running_loop().time()
-        self.connection_limiter.sweep(now_s)
-        for connection in list(self._connections):
-            connection.watch(now_s)
-
-    async def watch_loop(self) -> None:
-        """Count the times that the loop worked for longer than 50 ms without a break."""
-        loop = asyncio.get_running_loop()
-        while True:
-            worked_s, due_s = time.thread_time(), loop.time() + TICK_MS / 1000
-            await asyncio.sleep(TICK_MS / 1000)
-            # A loop that was late did not work all the time: others have this processor, too. And
-            # what it did before the tick was due was not without a break.
-            late_s = time.thread_time() - worked_s, loop.time() - due_s
-            self.services.metrics.stall(min(late_s))
-
-    async def leave(self) -> None:
-        """Go on until others lead and coordinate what this broker does, for a while."""
-        self.is_leaving = True
-        # Whoever has taken its lanes knows that it leaves, and looks for its groups. Released
-        # before that they would have no coordinator until the others list the members again.
-        await self.services.cluster.drain(min(self.limits.drain_ms, LEAVE_MS_MAX))
-        redirecting = asyncio.sleep(REDIRECT_S if self.services.cluster.node.others() else 0)
-        await asyncio.gather(self.services.coordinator.release(), redirecting)
-
-    async def drain(self) -> None:
-        """Accept nothing more, answer what was accepted, and close all connections."""
-        self.is_draining = True
-        await close_lanes(self.services.lanes.values(), self.limits.drain_ms, self.log)
-        await self.services.coordinator.close(release=not self.services.watch.is_moved)
-        for _ in range(FAREWELL_MS // 10):
-            if not self.dispatcher.is_redirecting:
-                break
-            await asyncio.sleep(0.01)
-        self.dispatcher.sweep(1 << 62)
-        self.services.refusals.tell(1 << 62, self.log)
-        for _ in range(FAREWELL_MS // 10):
-            await asyncio.sleep(0.01)
-            if not any(one.is_sending for one in self._connections):
-                break
-        for connection in list(self._connections):
-            connection.close("the broker is stopping")
 
 
 @asynccontextmanager
