@@ -33,6 +33,7 @@ from lakelog.broker import (
     server,
     spend_by_prices,
 )
+from lakelog.broker import broker as running_broker
 from lakelog.broker.metrics.purposes import purpose_of
 from lakelog.catalog import create_topic, make_namespace, open_namespace
 from lakelog.host import new_id
@@ -132,13 +133,13 @@ class CountingStore(MemoryStore):
 
 def count(load: Load) -> Counted:
     """Run a load for so many hours, and count."""
-    kept = server.TICK_MS, server.SWEEP_MS, virtual_time.STEP_S, virtual_time.LIMIT_S
-    server.TICK_MS, server.SWEEP_MS = LOOP_TICK_MS, 1_000
+    kept = running_broker.TICK_MS, server.SWEEP_MS, virtual_time.STEP_S, virtual_time.LIMIT_S
+    running_broker.TICK_MS, server.SWEEP_MS = LOOP_TICK_MS, 1_000
     virtual_time.STEP_S, virtual_time.LIMIT_S = STEP_S, 30.0 * DAY_S
     try:
         return run_virtually(_count(load))
     finally:
-        server.TICK_MS, server.SWEEP_MS, virtual_time.STEP_S, virtual_time.LIMIT_S = kept
+        running_broker.TICK_MS, server.SWEEP_MS, virtual_time.STEP_S, virtual_time.LIMIT_S = kept
 
 
 async def _count(load: Load) -> Counted:

@@ -10,6 +10,7 @@ from lakelog.broker import BrokerSettings
 from lakelog.broker.config_table import BROKER_CONFIGS, TOPIC_DEFAULTS
 from lakelog.broker.fixed_limits import FIXED_LIMITS
 from lakelog.broker.limits import LIMITS, Limit
+from lakelog.broker.listener_configs import LISTENER_CONFIGS
 from lakelog.catalog import TOPIC_CONFIGS, TopicConfig
 from lakelog.wire import APIS
 
@@ -48,7 +49,7 @@ def configs_page() -> str:
         "## Of a broker, in a server.properties",
         "",
         "`lakelog serve --kafka-config FILE --explain` says of each line what becomes of it.",
-        "Listeners are used as they stand, if they are plain. These are settings of a broker:",
+        "These are settings of a broker:",
         "",
         "| name | default here | what it is |",
         "|---|---|---|",
@@ -56,6 +57,13 @@ def configs_page() -> str:
             f"| `{name}` | `{row.get(BrokerSettings().placed(in_etcd=False))}` | {row.doc} |"
             for name, row in BROKER_CONFIGS.items()
         ),
+        "",
+        "These are of its listeners. `listener.name.NAME.` before a config of TLS makes it that of",
+        "one listener, with its name in small letters:",
+        "",
+        "| name | what it is |",
+        "|---|---|",
+        *(f"| `{name}` | {doc} |" for name, doc in LISTENER_CONFIGS.items()),
         "",
         "These are stored with the topics that the broker makes, unless those have their own:",
         "",

@@ -1,6 +1,9 @@
 """The broker: asyncio lives here.
 
-server       parts put together; draining; listeners: its sockets
+server       parts put together; broker: what runs then; draining; listeners: its sockets
+listener_security
+             what each listener asks of clients; tls, tls_settings: certificates; accepting: over
+             TLS; secure_connection: of a client that is somebody; dialing: calling other brokers
 connection   frames in, answers out in order; budget: how much memory requests may take
 dispatch     from a frame to a handler; api: one module for each of Kafka's APIs; codes
 catalog      the topics that are known; topic_entry: one of them; partitions: reading one;
@@ -22,9 +25,10 @@ request_items
 patterns     topics by expression, for members that subscribe so
 offsets_topic, offset_records
              what groups commit, as a topic that tools read
-settings     what a broker can be told; config_table, translating: the same by Kafka's names;
+settings     what a broker can be told; config_table, translating, listener_configs: the same by
+             Kafka's names;
              workers: for several on one machine; spending: where requests cost something
-limits       how much of a broker its clients may use; enforced by connection_limits,
+limits       how much of a broker its clients may use; fixed_limits; enforced by connection_limits,
              growth_limits, group_memory, fair_scheduler, unread_answers
 """
 

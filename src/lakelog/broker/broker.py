@@ -13,7 +13,7 @@ from itertools import islice
 
 from structlog.typing import FilteringBoundLogger
 
-from lakelog.broker.budget import Budget, Buffers
+from lakelog.broker.budget import Budget, Buffers, address_of
 from lakelog.broker.closing import close_lanes
 from lakelog.broker.connection import Connection
 from lakelog.broker.connection_limits import ConnectionLimiter
@@ -62,12 +62,25 @@ class Broker:
 
     def opened(self, connection: Connection) -> str:
         """Take note of a connection; or say why it may not come in."""
-        if self.is_draining:
-            return "the broker is stopping"
-        why = self.connection_limiter.enter(connection.address, connection.used_s)
+        why = "the broker is stopping" if self.is_draining else ""
+        if why and connection.is_admitted:
+            self.connection_limiter.leave(connection.address)
+        elif not why and not connection.is_admitted:
+            why = self.connection_limiter.enter(connection.address, connection.used_s)
         if not why:
             self._connections.add(connection)
         return why
+
+    def admit(self, host: str) -> str:
+        """Count a client that begins a handshake; or say why it may not come in."""
+        if self.is_draining:
+            return "the broker is stopping"
+        now_s = asyncio.get_running_loop().time()
+        return self.connection_limiter.enter(address_of(host), now_s)
+
+    def lost(self, host: str, why: str) -> None:
+        """Take note that its handshake failed."""
+        self.connection_limiter.fail(address_of(host), why)
 
     def closed(self, connection: Connection, why: str) -> None:
         """Take note that it has ended."""

@@ -69,6 +69,8 @@ class Cluster:
         tasks: Supervisor,
         metrics: Metrics,
         on_error: Callable[[LakelogError], None],
+        peers: Peers | None = None,
+        peer_listener: str = "",
     ) -> None:
         self.cluster_id = urlsafe_b64encode(namespace).rstrip(b"=").decode()
         self.heartbeat_ms = heartbeat_ms
@@ -90,7 +92,9 @@ class Cluster:
         self._lanes = lanes
         self._mind_lanes()
         self._look = SharedLook(self._look_now)
-        self._peers = Peers(tasks, metrics)
+        self._peers = peers or Peers(tasks, metrics)
+        self._peer_listener = peer_listener
+        """By which the others are called; nothing: the first one."""
         self._leaders: tuple[View, tuple[MetadataPartition, ...]] = (View(), ())
         """Who leads each lane, by a view."""
         lanes.on_growth, lanes.minds = self._lanes_grew, self.minds
@@ -228,7 +232,8 @@ class Cluster:
         me = self.node.stored
         if me.state is not State.STARTING:
             others = [node for node in self.node.view.living if node != me.node]
-            self._peers.tell(me.node, self.addresses(others, next(iter(me.listeners), "")))
+            listener = self._peer_listener or next(iter(me.listeners), "")
+            self._peers.tell(me.node, self.addresses(others, listener))
 
     def hear(self) -> None:
         """Look at the members: one of them says that it has changed."""

@@ -190,6 +190,8 @@ _ROWS = (
             ("lakelog.topics.max", "topics"),
             ("lakelog.partitions.max", "partitions"),
             ("lakelog.auto.create.topics.per.second", "auto_created_per_s"),
+            ("lakelog.tls.handshakes.max", "handshakes"),
+            ("lakelog.tls.handshake.ms", "handshake_ms"),
         )
     ),
     _int(
@@ -225,7 +227,12 @@ TOPIC_DEFAULTS: Mapping[str, TopicDefault] = {
 _COPIES = "copies are the store's business"
 _CONTROLLER = "there is no controller: metadata is in the store"
 _TRANSACTIONS = "there are no transactions"
-_SECURITY = "there is no TLS and no SASL yet"
+_SECURITY = "there is no SASL yet"
+_ACLS = "there are no ACLs yet"
+_PRINCIPALS = "they are made as Kafka's own builder makes them"
+_TOKENS = "there are no delegation tokens"
+_JAVA = "providers are classes of Java"
+_OPENSSL = "OpenSSL does it, in its own way"
 _QUOTAS = "there are no quotas yet"
 _DISKS = "everything is in the object store"
 _THREADS = "one loop serves all connections"
@@ -244,7 +251,7 @@ _NO_EFFECT = (
     ("connection.failed.", _SECURITY), ("connections.max.reauth.", _SECURITY),
     ("controlled.shutdown.", "SIGTERM always drains"), ("controller.", _CONTROLLER),
     ("cordoned.", _DISKS), ("create.topic.policy.", "policies are classes of Java"),
-    ("default.replication.factor", _COPIES), ("delegation.", _SECURITY),
+    ("default.replication.factor", _COPIES), ("delegation.", _TOKENS),
     ("delete.records.", _OWN), ("delete.topic.enable", "topics can be deleted"),
     ("early.start.", _CONTROLLER), ("fetch.purgatory.", _OWN), ("follower.", _COPIES),
     ("group.consumer.", _CONSUMER), ("group.coordinator.", _OWN), ("group.share.", _SHARE),
@@ -257,13 +264,13 @@ _NO_EFFECT = (
     ("metric", _JMX), ("num.io.", _THREADS), ("num.network.", _THREADS),
     ("num.recovery.", "nothing is recovered: a broker has no state"), ("num.replica.", _COPIES),
     ("offsets.load.", _OWN), ("offsets.topic.", "groups are cells in the object store"),
-    ("principal.", _SECURITY), ("process.roles", _CONTROLLER),
+    ("principal.", _PRINCIPALS), ("process.roles", _CONTROLLER),
     ("producer.id.", "a producer is remembered for a day"), ("producer.purgatory.", _OWN),
     ("queued.max.requests", "requests are limited by bytes: queued.max.request.bytes"),
     ("quota.", _QUOTAS), ("remote.", _DISKS), ("replica.", _COPIES), ("replication.", _QUOTAS),
-    ("request.timeout.ms", _COPIES), ("sasl.", _SECURITY), ("security.", _SECURITY),
+    ("request.timeout.ms", _COPIES), ("sasl.", _SECURITY), ("security.", _JAVA),
     ("server.max.startup.", _OWN), ("share.", _SHARE), ("socket.connection.", _COPIES),
-    ("socket.", "the system chooses the size of its buffers"), ("ssl.", _SECURITY),
+    ("socket.", "the system chooses the size of its buffers"), ("ssl.", _OPENSSL),
     ("telemetry.", _JMX), ("transaction", _TRANSACTIONS), ("unclean.", _COPIES),
     ("unstable.", "what is there is stable"), ("zookeeper.", _CONTROLLER),
 )  # fmt: skip

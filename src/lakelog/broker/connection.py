@@ -23,7 +23,7 @@ from lakelog.broker.budget import address_of
 from lakelog.broker.response_slots import Frames, ResponseSlot
 from lakelog.broker.unread_answers import UnreadAnswers
 from lakelog.errors import LakelogError
-from lakelog.security import ANONYMOUS
+from lakelog.security import ANONYMOUS, Principal
 from lakelog.wire import FRAME_BYTES_MIN, ProduceShape
 
 if TYPE_CHECKING:
@@ -57,10 +57,12 @@ class Connection(asyncio.BufferedProtocol):
         self._limits = frames.limits
         self._budget, self._buffers = frames.budget, frames.buffers
         self.listener = listener
+        self.principal: Principal = ANONYMOUS
+        self.is_admitted = False
+        """Whether it is counted already, as those are that came through a handshake."""
         self.host = ""
         self.address = ""
         """The address whose share of memory it uses."""
-        self.principal = ANONYMOUS
         """Whom the client has proved to be."""
         self.judged: object = None
         """The mark of the ACLs by which requests that look like its shape were allowed."""

@@ -87,6 +87,12 @@ class ConnectionLimiter:
         if not self._inside[address]:
             del self._inside[address]
 
+    def fail(self, address: str, why: str) -> None:
+        """Take note that one has gone before it was a client, and why."""
+        self.leave(address)
+        self._refused[why] += 1
+        self._last = address
+
     def sweep(self, now_s: float) -> None:
         """Called now and then: log how many were refused, and forget idle addresses."""
         self._rates = {

@@ -160,6 +160,19 @@ class Limits:
         protects="other addresses, which may connect at once",
         divided=True,
     )
+    handshakes: int = _limit(
+        256,
+        "TLS handshakes that have begun and not ended; those of one address may be its part.",
+        beyond="others wait to be accepted; one more of an address that has its part is closed",
+        protects="the loop from signatures, and memory from handshakes that are never finished",
+        divided=True,
+    )
+    handshake_ms: int = _limit(
+        10_000,
+        "How long a TLS handshake may take.",
+        beyond="the connection is closed",
+        protects="handshakes of others from those that are never finished",
+    )
     files_reserved: int = _limit(
         512,
         "Open files that are left to the store; half of all if the process may have fewer than"

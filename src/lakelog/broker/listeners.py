@@ -3,17 +3,21 @@
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from lakelog.broker.accepting import Gate, Handshakes, TlsServer
 from lakelog.broker.settings import Listener
+from lakelog.broker.tls import ListenerTls
 from lakelog.errors import UnavailableError
 
-__all__ = ["bind_listeners"]
+__all__ = ["Server", "bind_listeners"]
 
 BACKLOG = 128
 """Connections that the kernel keeps until they are looked at. All of them are opened at once, also
 those that are refused then, and each is a file."""
+
+Server = asyncio.Server | TlsServer
 
 
 async def bind_listeners(
@@ -21,13 +25,17 @@ async def bind_listeners(
     connect: Callable[[str], asyncio.BaseProtocol],
     ports: dict[str, int],
     advertised: dict[str, tuple[str, int]],
-) -> list[asyncio.Server]:
+    *,
+    secured: Mapping[str, ListenerTls],
+    gate: Gate,
+    handshakes: Handshakes,
+) -> list[Server]:
     """Bind every listener, and note its port and what clients are told; nobody is served yet.
 
     The sockets listen from here on. A port that another process has is found out now, and clients
-    that come early wait a moment longer.
+    that come early wait a moment longer. Those that are ``secured`` have TLS.
     """
-    servers: list[asyncio.Server] = []
+    servers: list[Server] = []
     loop = asyncio.get_running_loop()
     listener, *_ = listeners
     try:
@@ -40,15 +48,17 @@ async def bind_listeners(
                 flags=socket.AI_PASSIVE,
             )
             for family, _, _, _, address in dict.fromkeys(found):
-                server = await loop.create_server(
-                    partial(connect, name),
-                    sock=socket.create_server(address[:2], family=family, backlog=BACKLOG),
-                    backlog=BACKLOG,
-                    start_serving=False,
+                bound = socket.create_server(address[:2], family=family, backlog=BACKLOG)
+                ports.setdefault(name, bound.getsockname()[1])
+                begin, tls = partial(connect, name), secured.get(name)
+                if tls is not None:
+                    servers.append(TlsServer(bound, tls, begin, gate, handshakes))
+                    continue
+                servers.append(
+                    await loop.create_server(
+                        begin, sock=bound, backlog=BACKLOG, start_serving=False
+                    )
                 )
-                servers.append(server)
-                port = server.sockets[0].getsockname()[1]
-                ports.setdefault(name, port)
             host, port = listener.advertised_host or listener.host, ports[name]
             advertised[name] = host, listener.advertised_port or port
     except OSError as error:

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
 
+from lakelog.broker.dialing import ANSWER_BYTES_MAX, Dial, Streams, dialer
 from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.supervision import Supervisor
 from lakelog.wire import MetadataBroker, encode_broker_heartbeat
@@ -20,7 +21,6 @@ __all__ = ["Peers"]
 TELL_S = 1.0
 """To connect, to ask and to be answered."""
 
-ANSWER_BYTES_MAX = 1 << 10
 _ERROR_AT = 9
 """Behind the correlation id, tags and the throttle time."""
 
@@ -28,12 +28,12 @@ _ERROR_AT = 9
 class _Peer:
     """One of the others."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
-        self.address = address
+    def __init__(self, address: tuple[str, int], dial: Dial) -> None:
+        self.address, self._dial = address, dial
         self.is_due = False
         """Whether there is something that it has not been told."""
         self.telling: asyncio.Task[None] | None = None
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._streams: Streams | None = None
 
     async def ask(self, frame: bytes) -> None:
         """Send a request, and wait for its answer.
@@ -45,7 +45,7 @@ class _Peer:
             with suppress(OSError, EOFError):  # It may have been idle for too long.
                 return await _asked(*self._streams, frame)
             self.close()
-        self._streams = await asyncio.open_connection(*self.address, limit=ANSWER_BYTES_MAX)
+        self._streams = await self._dial(*self.address)
         return await _asked(*self._streams, frame)
 
     def close(self) -> None:
@@ -68,8 +68,9 @@ async def _asked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, fra
 class Peers:
     """The other brokers, as far as they were told something."""
 
-    def __init__(self, tasks: Supervisor, metrics: Metrics) -> None:
+    def __init__(self, tasks: Supervisor, metrics: Metrics, dial: Dial | None = None) -> None:
         self._tasks, self._metrics = tasks, metrics
+        self._dial = dial or dialer()
         self._peers: dict[int, _Peer] = {}
 
     def tell(self, node: int, others: Iterable[MetadataBroker]) -> None:
@@ -85,7 +86,7 @@ class Peers:
             if peer is None or peer.address != address:
                 if peer is not None:
                     peer.close()
-                peer = self._peers[number] = _Peer(address)
+                peer = self._peers[number] = _Peer(address, self._dial)
             peer.is_due = True
             if peer.telling is None or peer.telling.done():
                 peer.telling = self._tasks.once("peers", self._tell(peer, node))

@@ -20,6 +20,7 @@ from hashlib import sha256
 
 from structlog.typing import FilteringBoundLogger
 
+from lakelog.broker.accepting import Handshakes
 from lakelog.broker.all_lanes import AllLanes
 from lakelog.broker.broker import Broker
 from lakelog.broker.budget import Budget, Buffers
@@ -27,11 +28,11 @@ from lakelog.broker.cache import ColdCache
 from lakelog.broker.catalog import Catalog
 from lakelog.broker.claims import Claims
 from lakelog.broker.cluster import Cluster
-from lakelog.broker.connection import Connection
 from lakelog.broker.connection_limits import ConnectionLimiter
 from lakelog.broker.coordinator import Coordinator
 from lakelog.broker.dispatch import Dispatcher
 from lakelog.broker.lanes import LaneWriter
+from lakelog.broker.listener_security import CERTIFICATES_S, ListenerSecurity
 from lakelog.broker.listeners import bind_listeners
 from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.metrics.from_threads import CountsFromThreads
@@ -39,6 +40,7 @@ from lakelog.broker.metrics.lags import Lags
 from lakelog.broker.mirror import MIRROR_S
 from lakelog.broker.namespace_watch import NamespaceWatch
 from lakelog.broker.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
+from lakelog.broker.peers import Peers
 from lakelog.broker.recent_batches import RecentBatches
 from lakelog.broker.refusals import Refusals
 from lakelog.broker.security.authorizer import LOOK_S, Authorizer
@@ -141,6 +143,7 @@ async def run_broker(
 
     lanes = AllLanes(namespace.rules.lanes, open_lane, tasks)
     advertised: dict[str, tuple[str, int]] = {}
+    security = ListenerSecurity(settings.listeners)
     cluster = Cluster(
         namespace=namespace.id,
         run=writer_id,
@@ -154,6 +157,8 @@ async def run_broker(
         tasks=tasks,
         metrics=metrics,
         on_error=on_error,
+        peers=Peers(tasks, metrics, security.dialer(settings.inter_broker_listener)),
+        peer_listener=settings.inter_broker_listener,
     )
     catalog = Catalog(
         perform=perform,
@@ -199,6 +204,7 @@ async def run_broker(
         tasks=tasks,
         refusals=refusals,
         watch=NamespaceWatch(namespace, perform, lanes),
+        secured=security.secured,
     )
     if settings.authorizer.is_on:
         services.authorizer = Authorizer(
@@ -233,7 +239,13 @@ async def run_broker(
     cluster.on_hint = on_hint
     # Nothing is taken from another broker until nothing can keep this one from serving.
     servers = await bind_listeners(
-        settings.listeners, partial(Connection, broker), broker.ports, advertised
+        settings.listeners,
+        partial(security.connect, broker),
+        broker.ports,
+        advertised,
+        secured=security.secured,
+        gate=broker,
+        handshakes=Handshakes(limits, tasks, metrics),
     )
     lanes.start()
     try:
@@ -259,6 +271,7 @@ async def run_broker(
             tasks.every("mirror", MIRROR_S, services.mirror.look)
         tasks.every("lag watch", EVERY_S, services.lags.look)
         tasks.every("offsets topic", EVERY_S, offsets.watch)
+        tasks.every("certificates", CERTIFICATES_S, partial(security.look, log))
         yield broker
     finally:
         if not services.watch.is_moved:  # Nobody takes over where nobody looks any more.

@@ -17,6 +17,7 @@ from lakelog.broker.security.authorizer import Authorizer
 from lakelog.broker.sessions import Sessions
 from lakelog.broker.settings import BrokerSettings
 from lakelog.broker.supervision import Supervisor
+from lakelog.broker.tls import ListenerTls
 from lakelog.journal import StoreTime
 from lakelog.ports import Clock, Ids
 from lakelog.security import (
@@ -60,6 +61,8 @@ class Services:
     watch: NamespaceWatch
     authorizer: Authorizer | None = None
     """None: everybody may do everything."""
+    secured: Mapping[str, ListenerTls] = field(default_factory=dict)
+    """Listeners that have TLS, by name."""
     mirror: "Mirror | None" = None
     """Of groups that are in etcd."""
     time: StoreTime = field(default_factory=StoreTime)

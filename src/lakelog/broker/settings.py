@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from lakelog.broker.limits import Limits
+from lakelog.broker.tls_settings import TlsSettings
 from lakelog.errors import InvalidInputError
 from lakelog.groups import GroupRules
 from lakelog.journal import SKEW_MS_MAX, SKEW_MS_MIN, FlushSettings
-from lakelog.security import Principal
+from lakelog.security import Principal, SecurityProtocol
 
 __all__ = [
     "HEARTBEAT_MS",
@@ -39,6 +40,15 @@ class Listener:
     advertised_host: str = ""
     """What clients connect to, if it is not ``host``: behind a load balancer, or in a container."""
     advertised_port: int = 0
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    tls: TlsSettings | None = None
+
+    def __post_init__(self) -> None:
+        if self.protocol.has_tls != (self.tls is not None):
+            raise InvalidInputError(
+                f"listener {self.name} is {self.protocol}: TLS needs a key and its certificate, in"
+                " ssl.keystore.location, and only TLS does"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +132,9 @@ class BrokerSettings:
     """How often a broker says that it lives. One that has not for three times as long, by three
     lists of another broker, is dead to that one. None: as fits where members are (``placed``)."""
     listeners: tuple[Listener, ...] = (Listener(),)
+    inter_broker_listener: str = ""
+    """The one by which other brokers are called (``inter.broker.listener.name``); nothing: the
+    first one."""
     flush: FlushSettings = field(default_factory=FlushSettings)
     limits: Limits = field(default_factory=Limits)
     groups: CoordinatorSettings = field(default_factory=CoordinatorSettings)

@@ -4,8 +4,8 @@
     translated   under another name or in another unit
     ignored      it has no effect here, and why; or it is not known
 
-A line that would make this broker less safe than its author believes, a listener with TLS or SASL,
-is refused: to open a plain one in its place would be the wrong answer.
+A line that would make this broker less safe than its author believes is refused, a listener whose
+certificate cannot be had for instance: to open a plain one in its place would be the wrong answer.
 """
 
 from collections.abc import Mapping
@@ -19,17 +19,20 @@ from lakelog.broker.config_table import (
     no_effect,
     parse_broker_config,
 )
-from lakelog.broker.settings import BrokerSettings, Listener
+from lakelog.broker.listener_configs import (
+    inter_broker_listener,
+    is_listener_config,
+    translate_listeners,
+)
+from lakelog.broker.settings import BrokerSettings
 from lakelog.catalog import ConfigType, check_configs
-from lakelog.errors import InvalidInputError
 
 __all__ = ["TranslatedLine", "Translation", "Verdict", "translate_kafka_config"]
 
 KEEP_EVERY = "log.retention.check.interval.ms"
-_LISTENERS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
 _UNSET = "-1"
 _VALUE_CHARS_SHOWN = 60
-_SECRETS = ("password", "secret", "jaas")
+_SECRETS = ("password", "secret", "jaas", "ssl.keystore.key")
 
 
 class Verdict(Enum):
@@ -83,15 +86,16 @@ def translate_kafka_config(lines: Mapping[str, str], settings: BrokerSettings) -
             verdict, words = Verdict.TRANSLATED, "--keep-every"
         elif name in TOPIC_DEFAULTS:
             verdict, words = _default(name, lines)
-        elif name not in _LISTENERS:
+        elif not is_listener_config(name):
             why = no_effect(name) or "no config of Kafka 4: check its name"
             verdict, words = Verdict.IGNORED, why
         hidden = any(word in name for word in _SECRETS)
         shown = "[hidden]" if hidden else value[:_VALUE_CHARS_SHOWN]
         translated.append(TranslatedLine(name, shown, verdict, words))
-    listeners = _listeners(lines)
+    listeners = translate_listeners(lines)
     if listeners:
-        settings = replace(settings, listeners=listeners)
+        called = inter_broker_listener(lines, listeners)
+        settings = replace(settings, listeners=listeners, inter_broker_listener=called)
     defaults = check_configs(_topic_defaults(lines))
     return Translation(replace(settings, topic_defaults=defaults), keep_every_ms, tuple(translated))
 
@@ -122,48 +126,3 @@ def _topic_defaults(lines: Mapping[str, str]) -> dict[str, str]:
             value = str(number * row.unit if number >= 0 else number)
         found[row.topic_config] = value
     return found
-
-
-# ---------------------------------------------------------------------------- listeners
-
-
-def _listeners(lines: Mapping[str, str]) -> tuple[Listener, ...]:
-    controllers = {one.strip() for one in lines.get("controller.listener.names", "").split(",")}
-    protocols = dict(
-        pair.strip().split(":", 1)
-        for pair in lines.get("listener.security.protocol.map", "").split(",")
-        if ":" in pair
-    )
-    advertised = {name: (host, port) for name, host, port in _parsed(lines, "advertised.listeners")}
-    found: list[Listener] = []
-    for name, host, port in _parsed(lines, "listeners"):
-        if name in controllers:
-            continue
-        protocol = protocols.get(name, name)
-        if protocol != "PLAINTEXT":
-            raise InvalidInputError(
-                f"listener {name} asks for {protocol}, and there is no TLS and no SASL yet:"
-                " give it PLAINTEXT on 127.0.0.1, and put what ends TLS in front of it"
-            )
-        outside = advertised.get(name, ("", 0))
-        found.append(
-            Listener(
-                name=name,
-                host=host or "0.0.0.0",  # noqa: S104 (Kafka's meaning; serve asks twice)
-                port=port,
-                advertised_host=outside[0],
-                advertised_port=outside[1],
-            )
-        )
-    return tuple(found)
-
-
-def _parsed(lines: Mapping[str, str], config: str) -> list[tuple[str, str, int]]:
-    rows: list[tuple[str, str, int]] = []
-    for text in filter(None, (one.strip() for one in lines.get(config, "").split(","))):
-        name, found, address = text.partition("://")
-        host, colon, port = address.rpartition(":")
-        if not found or not colon or not port.isdecimal() or int(port) >= 1 << 16:
-            raise InvalidInputError(f"{config}={text}: use NAME://HOST:PORT")
-        rows.append((name, host.removeprefix("[").removesuffix("]"), int(port)))
-    return rows

@@ -137,7 +137,9 @@ class _Address(click.ParamType[tuple[str, int]]):
 )
 @click.option("--init", "make", is_flag=True, help="Make the namespace if there is none.")
 @click.option(
-    "--insecure", is_flag=True, help="Accept clients from other machines, although there is no TLS."
+    "--insecure",
+    is_flag=True,
+    help="Accept clients from other machines also on listeners that have no TLS.",
 )
 @click.option(
     "--kafka-config",
@@ -342,12 +344,18 @@ def _flush(flush: Any, policy: str | None, interval_ms: int | None) -> Any:
 
 
 def _check_listeners(listeners: Any, http: tuple[str, int] | None, *, insecure: bool) -> None:
-    hosts = [("--listen", listener.host) for listener in listeners]
+    hosts = [("--listen", one.host) for one in listeners if not one.protocol.has_tls]
     hosts += [("--http", http[0])] if http is not None else []
     for option, host in hosts:
         if not insecure and not _is_loopback(host):
+            tls = (
+                "give it TLS: listeners=SSL://HOST:PORT and ssl.keystore.location=FILE.pem in a"
+                " file for --kafka-config; or "
+                if option == "--listen"
+                else ""
+            )
             raise InvalidInputError(
-                f"{option} {host} accepts clients from other machines, and there is no TLS yet: "
+                f"{option} {host} accepts clients from other machines without TLS: {tls}"
                 "use 127.0.0.1, or --insecure to accept them all the same"
             )
     for listener in listeners:

@@ -77,7 +77,9 @@ def test_a_secret_is_not_shown() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("listeners", "SASL_SSL://:9092", "no TLS and no SASL"),
+        ("listeners", "SASL_SSL://:9092", "there is no SASL yet"),
+        ("listeners", "SSL://:9092", "ssl.keystore.location"),
+        ("listeners", "INSIDE://:9092", "listener.security.protocol.map"),
         ("listeners", "9092", "NAME://HOST:PORT"),
         ("listeners", "PLAINTEXT://h:99999", "NAME://HOST:PORT"),
         ("num.partitions", "many", "a whole number"),

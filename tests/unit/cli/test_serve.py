@@ -291,7 +291,7 @@ def test_a_kafka_config_that_would_open_a_plain_door_for_a_safe_one_is_refused(
 ) -> None:
     config = tmp_path / "server.properties"
     for line, said in (
-        ("listeners=SASL_SSL://127.0.0.1:9092", "no TLS and no SASL"),
+        ("listeners=SSL://127.0.0.1:9092", "ssl.keystore.location"),
         ("listeners=PLAINTEXT://:9092", "--insecure"),
         ("num.partitions=few", "a whole number"),
     ):

@@ -106,10 +106,11 @@ def register_gauges(metrics: Metrics, services: Services) -> None:
 
 
 def _cluster_gauges(services: Services) -> Iterator[Gauge]:
-    """Yield what is asked about the other brokers, and about what is whose."""
+    """Yield what is asked about the other brokers, about what is whose, and about who is who."""
     cluster, coordinator = services.cluster, services.coordinator
     node, leading = cluster.node, cluster.leading
     boot_ms = services.clock.boot_ms
+    yield _certificates(services)
     for name, help_, read in (
         (
             "view_age_seconds",
@@ -189,6 +190,19 @@ def _members(services: Services) -> Labelled:
         yield (state.value,), states[state]
     yield ("dead",), len(view.dead)
     yield ("unreadable",), len(view.unreadable)
+
+
+def _certificates(services: Services) -> Gauge:
+    """Return how long the certificates of listeners are still good."""
+    return Gauge(
+        "lakelog_certificate_expiry_seconds",
+        "How long the certificate of a listener is still good.",
+        lambda: [
+            ((name,), (one.expires_ms - services.clock.now_ms()) / 1000)
+            for name, one in services.secured.items()
+        ],
+        ("listener",),
+    )
 
 
 def _bundles(services: Services) -> Labelled:

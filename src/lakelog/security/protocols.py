@@ -1,0 +1,30 @@
+"""What a listener asks of its clients: Kafka's four security protocols."""
+
+from enum import StrEnum
+
+__all__ = ["ClientAuth", "SecurityProtocol"]
+
+
+class SecurityProtocol(StrEnum):
+    """Whether a listener has TLS, and whether clients log in."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def has_tls(self) -> bool:
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def has_login(self) -> bool:
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+class ClientAuth(StrEnum):
+    """Whether clients show a certificate (``ssl.client.auth``)."""
+
+    NONE = "none"
+    REQUESTED = "requested"
+    REQUIRED = "required"
