@@ -1,6 +1,7 @@
 """Where every object of a namespace stands. A namespace is a store, or a folder of one.
 
     _lakelog/cluster.json                          identity, and the rules of this namespace
+    _lakelog/users                                 cell: what is kept of users' passwords
     _lakelog/topics/{topic}                        cell: id, incarnation, partitions, lanes, configs
     _lakelog/lanes/{lane:04}/head                  cell: the floor of a lane
     _lakelog/lanes/{lane:04}/tail                  advisory: a recent checkpoint
@@ -55,6 +56,7 @@ __all__ = [
     "STAGING",
     "TIME_PREFIX",
     "TOPICS_PREFIX",
+    "USERS_KEY",
     "beat_key",
     "bundle_key",
     "check_topic_name",
@@ -93,6 +95,7 @@ CLUSTER_KEY = "_lakelog/cluster.json"
 PIPELINE_KEY = "_lakelog/pipeline"
 ACLS_KEY = "_lakelog/acls"
 TOPICS_PREFIX = "_lakelog/topics/"
+USERS_KEY = "_lakelog/users"
 LANES_PREFIX = "_lakelog/lanes/"
 STAGED_PREFIX = "_lakelog/staged/"
 COMMITS_PREFIX = "_lakelog/commits/"

@@ -58,12 +58,12 @@ class Connection(asyncio.BufferedProtocol):
         self._budget, self._buffers = frames.budget, frames.buffers
         self.listener = listener
         self.principal: Principal = ANONYMOUS
+        """Whom the client has proved to be."""
         self.is_admitted = False
         """Whether it is counted already, as those are that came through a handshake."""
         self.host = ""
         self.address = ""
         """The address whose share of memory it uses."""
-        """Whom the client has proved to be."""
         self.judged: object = None
         """The mark of the ACLs by which requests that look like its shape were allowed."""
         self.shape: ProduceShape | None = None

@@ -1,9 +1,10 @@
-"""The catalog: what a namespace is, and which topics are in it.
+"""The catalog: what a namespace is, which topics are in it, and who its users are.
 
 namespace    made once, opened by everybody; until when a pipeline maintains it
 topics       made, grown, configured, deleted; topic_cells: ids, incarnations, partitions, lanes
 listing      all topics by one listing, and what is new
 acls         who may do what: one cell, read, added to and taken from
+users        what is kept of passwords
 configs      topic configs by Kafka's names: checked, typed, changed; config_table: a row for each
 """
 
@@ -56,6 +57,7 @@ from lakelog.catalog.topics import (
     open_topic,
     read_topic,
 )
+from lakelog.catalog.users import UserChange, change_users, read_users
 
 __all__ = [
     "BUCKET",
@@ -77,9 +79,11 @@ __all__ = [
     "Topic",
     "TopicConfig",
     "TopicConfigs",
+    "UserChange",
     "add_acls",
     "add_lanes",
     "alter_configs",
+    "change_users",
     "check_configs",
     "check_fit",
     "check_metadata",
@@ -109,6 +113,7 @@ __all__ = [
     "place_store",
     "read_acls",
     "read_topic",
+    "read_users",
     "remove_acls",
     "restore_groups",
 ]

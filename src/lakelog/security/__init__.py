@@ -6,6 +6,10 @@ acls         who may do what, as values; and filters, by which they are selected
 rules        verdicts by the ACLs of one version
 certificates when one expires, and its subject as Kafka writes it
 protocols    what a listener asks of its clients
+sasl         the logins of a connection; exchanges: what they ask for
+scram, plain, oauthbearer
+             the mechanisms
+users        what is kept of passwords, and decoys
 """
 
 from lakelog.security.acls import (
@@ -21,22 +25,49 @@ from lakelog.security.acls import (
     check_acl,
 )
 from lakelog.security.certificates import expiry_ms, subject_name
+from lakelog.security.exchanges import CheckToken, FindKeys, Hash, Need, Token
+from lakelog.security.oauthbearer import ASYMMETRIC, TOKEN_CHARS_MAX
 from lakelog.security.policies import ROLES, Role, bucket_policy
 from lakelog.security.principals import ANONYMOUS, Principal, PrincipalRules
 from lakelog.security.protocols import ClientAuth, SecurityProtocol
 from lakelog.security.rules import IMPLYING_DESCRIBE, AclRules
+from lakelog.security.sasl import MECHANISMS, LoginAnswer, LoginCode, SaslMachine
+from lakelog.security.scram import (
+    ITERATIONS,
+    ITERATIONS_MAX,
+    ITERATIONS_MIN,
+    ScramKeys,
+    ScramMechanism,
+    keys_of,
+    prove,
+    salt_password,
+)
+from lakelog.security.users import USERS_MAX, Users, check_password, check_user_name
 
 __all__ = [
     "ACLS_MAX",
     "ANONYMOUS",
+    "ASYMMETRIC",
     "CLUSTER_NAME",
     "IMPLYING_DESCRIBE",
+    "ITERATIONS",
+    "ITERATIONS_MAX",
+    "ITERATIONS_MIN",
+    "MECHANISMS",
     "ROLES",
     "SUPPORTED_OPERATIONS",
+    "TOKEN_CHARS_MAX",
+    "USERS_MAX",
     "Acl",
     "AclFilter",
     "AclRules",
+    "CheckToken",
     "ClientAuth",
+    "FindKeys",
+    "Hash",
+    "LoginAnswer",
+    "LoginCode",
+    "Need",
     "Operation",
     "PatternType",
     "Permission",
@@ -44,9 +75,19 @@ __all__ = [
     "PrincipalRules",
     "ResourceType",
     "Role",
+    "SaslMachine",
+    "ScramKeys",
+    "ScramMechanism",
     "SecurityProtocol",
+    "Token",
+    "Users",
     "bucket_policy",
     "check_acl",
+    "check_password",
+    "check_user_name",
     "expiry_ms",
+    "keys_of",
+    "prove",
+    "salt_password",
     "subject_name",
 ]

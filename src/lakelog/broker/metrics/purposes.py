@@ -22,6 +22,7 @@ from lakelog.names import (
     STAGED_PREFIX,
     TIME_PREFIX,
     TOPICS_PREFIX,
+    USERS_KEY,
 )
 from lakelog.store import ListPage, Op
 
@@ -38,6 +39,7 @@ _PREFIXES = (
     (CLUSTER_KEY, "topics"),
     (PIPELINE_KEY, "topics"),
     (ACLS_KEY, "acls"),
+    (USERS_KEY, "users"),
 )
 
 

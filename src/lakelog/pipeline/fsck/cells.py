@@ -16,6 +16,7 @@ from lakelog.catalog import (
     open_namespace,
     read_acls,
     read_topic,
+    read_users,
 )
 from lakelog.coordination import decode_shard
 from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
@@ -24,6 +25,7 @@ from lakelog.names import (
     CLUSTER_KEY,
     GROUPS_PREFIX,
     PIPELINE_KEY,
+    USERS_KEY,
     group_shard_key,
     topic_key,
 )
@@ -38,6 +40,7 @@ __all__ = [
     "look_at_acls",
     "look_at_claim",
     "look_at_namespace",
+    "look_at_users",
     "read_topics",
 ]
 
@@ -75,6 +78,15 @@ def look_at_acls() -> Work[Result | None]:
         subject = Subject(ACLS_KEY, -1, 0, ACLS_KEY)
         what = f"{error.what}; no broker with an authorizer starts without it: restore it"
         return subject.found("damaged", what, at=error.at)
+
+
+def look_at_users() -> Work[Result | None]:
+    """Return what is wrong with the users, if something is."""
+    try:
+        yield from read_users()
+    except (CorruptError, UnsupportedError) as error:
+        subject = Subject(USERS_KEY, -1, 0, USERS_KEY)
+        return subject.found("damaged", f"{error.what}; nobody can log in", at=error.at)
     return None
 
 

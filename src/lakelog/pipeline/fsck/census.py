@@ -23,6 +23,7 @@ from lakelog.names import (
     PIPELINE_KEY,
     TIME_PREFIX,
     TOPICS_PREFIX,
+    USERS_KEY,
     is_topic_name,
     shard_named,
 )
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 SYSTEM_PREFIX = "_lakelog/"
+_KNOWN = (CLUSTER_KEY, PIPELINE_KEY, ACLS_KEY, USERS_KEY)
 
 _PASSING = (
     TIME_PREFIX,
@@ -102,7 +104,7 @@ def system_of(listing: Iterable[ObjectInfo]) -> System:
             system.topics.append(key.removeprefix(TOPICS_PREFIX))
         elif (shard := shard_named(key)) is not None and not shard[2]:
             system.shards.append(shard[:2])
-        elif key not in (CLUSTER_KEY, PIPELINE_KEY, ACLS_KEY) and not key.startswith(_PASSING):
+        elif key not in _KNOWN and not key.startswith(_PASSING):
             system.strangers.append(key)
     return system
 
