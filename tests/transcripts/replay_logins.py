@@ -68,10 +68,8 @@ def drive(users: Users, steps: Generator[Any, Any, LoginAnswer]) -> LoginAnswer:
             told: LoginAnswer = end.value
             return told
         match need:
-            case FindKeys(user, None):
-                answer = users.best(user)
             case FindKeys(user, mechanism):
-                answer = users.find(user, mechanism)
+                answer = users.best(user) if mechanism is None else users.find(user, mechanism)
             case Hash():
                 answer = salt_password(*need)
             case CheckToken(text):
@@ -131,7 +129,7 @@ class Story:
 
 
 def _shown(answer: LoginAnswer) -> str:
-    parts = [answer.error.name, answer.user, answer.data.decode()]
+    parts = [answer.code.name, answer.user, answer.data.decode()]
     parts += [f"session={answer.session_ms}"] if answer.session_ms else []
     parts += [f"({answer.why})"] if answer.why else []
     return " ".join(filter(None, parts))

@@ -4,6 +4,7 @@ server       parts put together; broker: what runs then; draining; listeners: it
 listener_security
              what each listener asks of clients; tls, tls_settings: certificates; accepting: over
              TLS; secure_connection: of a client that is somebody; dialing: calling other brokers
+logins       how a client proves who it is; login_settings, login_configs; user_directory; tokens
 connection   frames in, answers out in order; budget: how much memory requests may take
 dispatch     from a frame to a handler; api: one module for each of Kafka's APIs; codes
 catalog      the topics that are known; topic_entry: one of them; partitions: reading one;

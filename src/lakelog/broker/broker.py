@@ -88,7 +88,7 @@ class Broker:
             return  # It was refused: that is told for all of them together.
         self._connections.discard(connection)
         self.connection_limiter.leave(connection.address)
-        if why:
+        if why and not connection.is_told:
             self.log.info("connection closed", host=connection.host, why=why[:256])
 
     def frame(self, connection: Connection, frame: memoryview, slot: ResponseSlot) -> None:

@@ -227,7 +227,7 @@ TOPIC_DEFAULTS: Mapping[str, TopicDefault] = {
 _COPIES = "copies are the store's business"
 _CONTROLLER = "there is no controller: metadata is in the store"
 _TRANSACTIONS = "there are no transactions"
-_SECURITY = "there is no SASL yet"
+_KERBEROS = "there is no Kerberos, and a login is not a class of Java"
 _ACLS = "there are no ACLs yet"
 _PRINCIPALS = "they are made as Kafka's own builder makes them"
 _TOKENS = "there are no delegation tokens"
@@ -248,7 +248,6 @@ _NO_EFFECT = (
     ("broker.heartbeat.", _CONTROLLER), ("broker.session.", _CONTROLLER),
     ("broker.rack", "a client reads from any broker at the same price"),
     ("client.quota.", _QUOTAS), ("config.providers", "values are taken as they are written"),
-    ("connection.failed.", _SECURITY), ("connections.max.reauth.", _SECURITY),
     ("controlled.shutdown.", "SIGTERM always drains"), ("controller.", _CONTROLLER),
     ("cordoned.", _DISKS), ("create.topic.policy.", "policies are classes of Java"),
     ("default.replication.factor", _COPIES), ("delegation.", _TOKENS),
@@ -268,7 +267,7 @@ _NO_EFFECT = (
     ("producer.id.", "a producer is remembered for a day"), ("producer.purgatory.", _OWN),
     ("queued.max.requests", "requests are limited by bytes: queued.max.request.bytes"),
     ("quota.", _QUOTAS), ("remote.", _DISKS), ("replica.", _COPIES), ("replication.", _QUOTAS),
-    ("request.timeout.ms", _COPIES), ("sasl.", _SECURITY), ("security.", _JAVA),
+    ("request.timeout.ms", _COPIES), ("sasl.", _KERBEROS), ("security.", _JAVA),
     ("server.max.startup.", _OWN), ("share.", _SHARE), ("socket.connection.", _COPIES),
     ("socket.", "the system chooses the size of its buffers"), ("ssl.", _OPENSSL),
     ("telemetry.", _JMX), ("transaction", _TRANSACTIONS), ("unclean.", _COPIES),

@@ -23,7 +23,7 @@ from lakelog.broker.budget import address_of
 from lakelog.broker.response_slots import Frames, ResponseSlot
 from lakelog.broker.unread_answers import UnreadAnswers
 from lakelog.errors import LakelogError
-from lakelog.security import ANONYMOUS, Principal
+from lakelog.security import ANONYMOUS, Principal, SaslMachine
 from lakelog.wire import FRAME_BYTES_MIN, ProduceShape
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ class Connection(asyncio.BufferedProtocol):
         self.listener = listener
         self.principal: Principal = ANONYMOUS
         """Whom the client has proved to be."""
+        self.login: SaslMachine | None = None
+        """Its logins, if its client has to log in."""
         self.is_admitted = False
         """Whether it is counted already, as those are that came through a handshake."""
         self.host = ""
@@ -103,6 +105,8 @@ class Connection(asyncio.BufferedProtocol):
         """For room in the budget: it will be called, once."""
         self.used_s = self._loop.time()
         self.why = ""
+        self.is_told = False
+        """Whether the log has been told why it ends."""
 
     # ------------------------------------------------------------------------ asyncio calls these
 

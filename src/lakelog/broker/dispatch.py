@@ -32,8 +32,10 @@ from lakelog.broker.api.produce import AT_ONCE, Producing
 from lakelog.broker.connection import Connection
 from lakelog.broker.fair_scheduler import FairScheduler
 from lakelog.broker.handlers import CHANGING, HANDLERS
+from lakelog.broker.logins import Logins
 from lakelog.broker.produced_topics import DENIED, Found, find_topics, known_topics
 from lakelog.broker.response_slots import ResponseSlot
+from lakelog.broker.secure_connection import SecureConnection
 from lakelog.broker.services import Call, Services
 from lakelog.broker.turns import in_turns
 from lakelog.errors import CorruptError, LakelogError, UnsupportedError
@@ -71,8 +73,8 @@ _FETCHED_BYTES = 100
 class Dispatcher:
     """Takes the frames of every connection."""
 
-    def __init__(self, services: Services, log: FilteringBoundLogger) -> None:
-        self._services = services
+    def __init__(self, services: Services, logins: Logins, log: FilteringBoundLogger) -> None:
+        self._services, self._logins = services, logins
         self._metrics = services.metrics
         self._log = log
         self._scheduler = FairScheduler()
@@ -93,6 +95,10 @@ class Dispatcher:
             self._bug(decode_request_header(frame), slot, error)
 
     def _frame(self, connection: Connection, frame: memoryview, slot: ResponseSlot) -> None:
+        if connection.login is not None:
+            assert isinstance(connection, SecureConnection)
+            if self._logins.takes(connection, frame, slot):
+                return
         shape = connection.shape
         if (
             shape is not None

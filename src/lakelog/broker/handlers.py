@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from lakelog.broker.api.alter_configs import incremental_alter_configs, replace_configs
+from lakelog.broker.api.alter_user_scram_credentials import alter_user_scram_credentials
 from lakelog.broker.api.api_versions import api_versions
 from lakelog.broker.api.broker_heartbeat import broker_heartbeat
 from lakelog.broker.api.consumer_group_describe import consumer_group_describe
@@ -25,6 +26,7 @@ from lakelog.broker.api.describe_groups import describe_groups
 from lakelog.broker.api.describe_log_dirs import describe_log_dirs
 from lakelog.broker.api.describe_producers import describe_producers
 from lakelog.broker.api.describe_topic_partitions import describe_topic_partitions
+from lakelog.broker.api.describe_user_scram_credentials import describe_user_scram_credentials
 from lakelog.broker.api.find_coordinator import find_coordinator
 from lakelog.broker.api.heartbeat import heartbeat
 from lakelog.broker.api.init_producer_id import init_producer_id
@@ -37,6 +39,8 @@ from lakelog.broker.api.offset_commit import offset_commit
 from lakelog.broker.api.offset_delete import offset_delete
 from lakelog.broker.api.offset_fetch import offset_fetch
 from lakelog.broker.api.offset_for_leader_epoch import offset_for_leader_epoch
+from lakelog.broker.api.sasl_authenticate import sasl_authenticate
+from lakelog.broker.api.sasl_handshake import sasl_handshake
 from lakelog.broker.api.sync_group import sync_group
 from lakelog.broker.services import Call, Services
 from lakelog.wire import ApiKey
@@ -57,6 +61,7 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.SYNC_GROUP: sync_group,
     ApiKey.DESCRIBE_GROUPS: describe_groups,
     ApiKey.LIST_GROUPS: list_groups,
+    ApiKey.SASL_HANDSHAKE: sasl_handshake,
     ApiKey.API_VERSIONS: api_versions,
     ApiKey.CREATE_TOPICS: create_topics,
     ApiKey.DELETE_TOPICS: delete_topics,
@@ -69,10 +74,13 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.DESCRIBE_CONFIGS: describe_broker_configs,
     ApiKey.ALTER_CONFIGS: replace_configs,
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs,
+    ApiKey.SASL_AUTHENTICATE: sasl_authenticate,
     ApiKey.CREATE_PARTITIONS: create_partitions,
     ApiKey.DELETE_GROUPS: delete_groups,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs,
     ApiKey.OFFSET_DELETE: offset_delete,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: describe_user_scram_credentials,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_user_scram_credentials,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster,
     ApiKey.DESCRIBE_PRODUCERS: describe_producers,
     ApiKey.BROKER_HEARTBEAT: broker_heartbeat,
@@ -98,6 +106,7 @@ CHANGING = frozenset(
         ApiKey.DELETE_GROUPS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.OFFSET_DELETE,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
         ApiKey.CONSUMER_GROUP_HEARTBEAT,
     }
 )

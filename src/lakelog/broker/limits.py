@@ -173,6 +173,39 @@ class Limits:
         beyond="the connection is closed",
         protects="handshakes of others from those that are never finished",
     )
+    login_ms: int = _limit(
+        10_000,
+        "How long a client may take to log in, on a listener with SASL.",
+        beyond="the connection is closed",
+        protects="connections from those who are nobody",
+    )
+    login_bytes: int = _limit(
+        512 << 10,
+        "The largest request of a client that has not logged in.",
+        kafka="sasl.server.max.receive.size",
+        beyond="the connection is closed",
+        protects="memory from those who are nobody",
+    )
+    login_memory_bytes: int = _limit(
+        16 << 20,
+        "Bytes of requests of all clients that have not logged in; an address may have its part.",
+        beyond="their sockets are not read, and the oldest request that is not whole is closed",
+        protects="the memory of those who have logged in from those who have not",
+        divided=True,
+    )
+    failed_login_delay_ms: int = _limit(
+        100,
+        "How long after a login that failed its client is told, and its connection closed.",
+        kafka="connection.failed.authentication.delay.ms",
+        beyond="a guess takes so long",
+        protects="passwords from being guessed",
+    )
+    login_threads: int = _limit(
+        2,
+        "Passwords and tokens that are checked at once, of one address one.",
+        beyond="others wait for their turn, until they have not logged in in time",
+        protects="the processor from logins that fail",
+    )
     files_reserved: int = _limit(
         512,
         "Open files that are left to the store; half of all if the process may have fewer than"

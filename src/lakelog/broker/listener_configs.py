@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from functools import partial
 
+from lakelog.broker.login_configs import SASL_CONFIGS, config_of, translate_logins
 from lakelog.broker.settings import Listener
 from lakelog.broker.tls_settings import PROTOCOLS, TlsSettings
 from lakelog.errors import InvalidInputError
@@ -40,11 +41,12 @@ LISTENER_CONFIGS: Mapping[str, str] = {
     "ssl.enabled.protocols": "TLSv1.2, TLSv1.3.",
     "ssl.cipher.suites": "Of TLS 1.2, by Java's or OpenSSL's names.",
     "ssl.principal.mapping.rules": "What certificates are called: RULE:pattern/replacement/, ….",
+    **SASL_CONFIGS,
     "ssl.endpoint.identification.algorithm": "Empty: a broker need not have its host's name in its"
     " certificate for another broker to call it.",
 }
 
-_PREFIX = re.compile(r"listener\.name\.[^.]+\.(.+)")
+_PREFIX = re.compile(r"listener\.name\.[^.]+\.(?:(?:scram-sha-\d+|plain|oauthbearer)\.)?(.+)")
 _JAVA_CIPHER = re.compile(r"TLS_(\w+?)_WITH_(\w+)_(SHA\d*)")
 _NO_PEM = (
     "is no PEM: make one with keytool -importkeystore -srckeystore STORE -destkeystore store.p12"
@@ -76,11 +78,6 @@ def translate_listeners(lines: Mapping[str, str]) -> tuple[Listener, ...]:
         if name in controllers:
             continue
         protocol = _protocol(name, protocols.get(name, name).strip())
-        if protocol.has_login:
-            raise InvalidInputError(
-                f"listener {name} is {protocol}, and there is no SASL yet: use SSL with"
-                " ssl.client.auth=required"
-            )
         outside = advertised.get(name, ("", 0))
         found.append(
             Listener(
@@ -91,6 +88,7 @@ def translate_listeners(lines: Mapping[str, str]) -> tuple[Listener, ...]:
                 advertised_port=outside[1],
                 protocol=protocol,
                 tls=_tls(lines, name, protocol) if protocol.has_tls else None,
+                logins=translate_logins(lines, name) if protocol.has_login else None,
             )
         )
     return tuple(found)
@@ -136,14 +134,8 @@ def _parsed(lines: Mapping[str, str], config: str) -> list[tuple[str, str, int]]
 # ---------------------------------------------------------------------------- TLS
 
 
-def _of(lines: Mapping[str, str], listener: str, name: str, default: str = "") -> str:
-    """Return a config of a listener, or of all."""
-    own = lines.get(f"listener.name.{listener.lower()}.{name}")
-    return (lines.get(name, default) if own is None else own).strip()
-
-
 def _tls(lines: Mapping[str, str], listener: str, protocol: SecurityProtocol) -> TlsSettings:
-    get = partial(_of, lines, listener)
+    get = partial(config_of, lines, listener)
     for config in ("ssl.keystore.type", "ssl.truststore.type"):
         kind = get(config, "PEM")
         if kind.upper() != "PEM":

@@ -11,9 +11,10 @@ import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
 
-from lakelog.broker.dialing import ANSWER_BYTES_MAX, Dial, Streams, dialer
+from lakelog.broker.dialing import Dial, Streams, dialer, read_answer
 from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.supervision import Supervisor
+from lakelog.errors import LakelogError
 from lakelog.wire import MetadataBroker, encode_broker_heartbeat
 
 __all__ = ["Peers"]
@@ -57,10 +58,7 @@ class _Peer:
 
 async def _asked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frame: bytes) -> None:
     writer.write(frame)
-    size = int.from_bytes(await reader.readexactly(4), "big")
-    if size > ANSWER_BYTES_MAX:
-        raise EOFError(f"an answer of {size} bytes")
-    answer = await reader.readexactly(size)
+    answer = await read_answer(reader)
     if any(answer[_ERROR_AT : _ERROR_AT + 2]):
         raise EOFError("it does not take this from us: allow ClusterAction on the cluster")
 
@@ -99,7 +97,7 @@ class Peers:
                 async with asyncio.timeout(TELL_S):
                     await peer.ask(frame)
                 self._metrics.peers_told += 1
-            except (OSError, EOFError, TimeoutError):
+            except (OSError, EOFError, TimeoutError, LakelogError):
                 self._metrics.peers_missed += 1
                 peer.close()
 

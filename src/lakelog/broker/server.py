@@ -34,6 +34,7 @@ from lakelog.broker.dispatch import Dispatcher
 from lakelog.broker.lanes import LaneWriter
 from lakelog.broker.listener_security import CERTIFICATES_S, ListenerSecurity
 from lakelog.broker.listeners import bind_listeners
+from lakelog.broker.logins import Logins
 from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.metrics.from_threads import CountsFromThreads
 from lakelog.broker.metrics.lags import Lags
@@ -49,6 +50,7 @@ from lakelog.broker.sessions import Sessions
 from lakelog.broker.settings import BrokerSettings
 from lakelog.broker.supervision import Supervisor
 from lakelog.broker.timekeeper import LOOK_MS, Timekeeper
+from lakelog.broker.user_directory import USERS_S, UserDirectory
 from lakelog.catalog import ETCD, check_metadata, open_namespace, place_store
 from lakelog.coordination import groups_in
 from lakelog.errors import LakelogError
@@ -143,7 +145,7 @@ async def run_broker(
 
     lanes = AllLanes(namespace.rules.lanes, open_lane, tasks)
     advertised: dict[str, tuple[str, int]] = {}
-    security = ListenerSecurity(settings.listeners)
+    security = ListenerSecurity(settings.listeners, limits)
     cluster = Cluster(
         namespace=namespace.id,
         run=writer_id,
@@ -173,6 +175,7 @@ async def run_broker(
         refresh_ms=settings.topics_refresh_ms,
         on_error=on_error,
     )
+    users = UserDirectory(perform, ids, on_change=cluster.hint, on_error=on_error)
     groups = groups_in(namespace.metadata, writer_id, move=namespace.moves)
     coordinator = Coordinator(
         groups,
@@ -204,6 +207,7 @@ async def run_broker(
         tasks=tasks,
         refusals=refusals,
         watch=NamespaceWatch(namespace, perform, lanes),
+        users=users,
         secured=security.secured,
     )
     if settings.authorizer.is_on:
@@ -222,7 +226,20 @@ async def run_broker(
     catalog.offer(offsets)
     broker = Broker(
         services=services,
-        dispatcher=Dispatcher(services, log),
+        dispatcher=Dispatcher(
+            services,
+            Logins(
+                users,
+                security.token_checks(clock),
+                limits=limits,
+                clock=clock,
+                ids=ids,
+                metrics=metrics,
+                tasks=tasks,
+                log=log,
+            ),
+            log,
+        ),
         limits=limits,
         budget=budget,
         buffers=Buffers(limits.memory_bytes),
@@ -231,12 +248,14 @@ async def run_broker(
         log=log,
     )
 
-    def on_hint() -> None:
-        tasks.once("hint", catalog.watch())
+    async def hinted() -> None:
+        await catalog.watch()
+        if security.has_logins:
+            await users.look()
         if services.authorizer is not None:
-            tasks.once("hint of ACLs", services.authorizer.watch())
+            await services.authorizer.watch()
 
-    cluster.on_hint = on_hint
+    cluster.on_hint = lambda: tasks.once("hint", hinted())
     # Nothing is taken from another broker until nothing can keep this one from serving.
     servers = await bind_listeners(
         settings.listeners,
@@ -257,6 +276,9 @@ async def run_broker(
         await cluster.begin()
         timekeeper.mind(writer.lane for writer in lanes.values())
         await coordinator.load()
+        if security.has_logins:
+            await users.load()
+            tasks.every("users", USERS_S, users.look)
         for server in servers:
             await server.start_serving()
         tasks.every("sweep", SWEEP_MS / 1000, broker.sweep)

@@ -18,6 +18,7 @@ from lakelog.broker.sessions import Sessions
 from lakelog.broker.settings import BrokerSettings
 from lakelog.broker.supervision import Supervisor
 from lakelog.broker.tls import ListenerTls
+from lakelog.broker.user_directory import UserDirectory
 from lakelog.journal import StoreTime
 from lakelog.ports import Clock, Ids
 from lakelog.security import (
@@ -59,6 +60,7 @@ class Services:
     answers: Budget
     metrics: Metrics
     watch: NamespaceWatch
+    users: UserDirectory
     authorizer: Authorizer | None = None
     """None: everybody may do everything."""
     secured: Mapping[str, ListenerTls] = field(default_factory=dict)

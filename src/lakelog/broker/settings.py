@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from lakelog.broker.limits import Limits
+from lakelog.broker.login_settings import LoginSettings
 from lakelog.broker.tls_settings import TlsSettings
 from lakelog.errors import InvalidInputError
 from lakelog.groups import GroupRules
@@ -42,8 +43,20 @@ class Listener:
     advertised_port: int = 0
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     tls: TlsSettings | None = None
+    logins: LoginSettings | None = None
 
     def __post_init__(self) -> None:
+        if self.protocol.has_login != (self.logins is not None):
+            raise InvalidInputError(
+                f"listener {self.name} is {self.protocol}: logins need SASL, and SASL needs them"
+            )
+        if self.logins is not None and self.tls is None:
+            shown = set(self.logins.mechanisms) & {"PLAIN", "OAUTHBEARER"}
+            if shown:
+                raise InvalidInputError(
+                    f"listener {self.name} is {self.protocol}, where anybody on the way can read"
+                    f" what {' and '.join(sorted(shown))} send: use SASL_SSL, or SCRAM-SHA-512"
+                )
         if self.protocol.has_tls != (self.tls is not None):
             raise InvalidInputError(
                 f"listener {self.name} is {self.protocol}: TLS needs a key and its certificate, in"

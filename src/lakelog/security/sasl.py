@@ -42,7 +42,7 @@ class LoginCode(StrEnum):
 class LoginAnswer(NamedTuple):
     """What a client is told."""
 
-    error: LoginCode = LoginCode.NONE
+    code: LoginCode = LoginCode.NONE
     message: str | None = None
     data: bytes = b""
     session_ms: int = 0
@@ -57,7 +57,7 @@ class LoginAnswer(NamedTuple):
     @property
     def is_end(self) -> bool:
         """Whether the connection ends with it."""
-        return self.error is not LoginCode.NONE
+        return self.code is not LoginCode.NONE
 
 
 class _State(Enum):
@@ -72,7 +72,9 @@ class SaslMachine:
     """The logins of one connection."""
 
     def __init__(self, mechanisms: Sequence[str], session_ms_max: int = 0) -> None:
-        self._mechanisms, self._session_ms_max = tuple(mechanisms), session_ms_max
+        self.mechanisms = tuple(mechanisms)
+        """That are offered."""
+        self._session_ms_max = session_ms_max
         self._state = _State.NEW
         self._exchange: Exchange | None = None
         self.mechanism = ""
@@ -95,7 +97,7 @@ class SaslMachine:
         """A client chooses a mechanism."""
         if self._state not in (_State.NEW, _State.OPEN):
             return self._illegal("a mechanism was chosen while a login went on")
-        if mechanism not in self._mechanisms:
+        if mechanism not in self.mechanisms:
             self._state = _State.ENDED
             return LoginAnswer(LoginCode.UNSUPPORTED_MECHANISM, why="the mechanism is not offered")
         if self.user is not None:

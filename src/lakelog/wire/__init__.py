@@ -5,7 +5,7 @@ frames    headers of requests and responses; the primitives
 control   everything but the next three: kio, lifted to the newest version and lowered from it
 produce, fetch, metadata
           by hand, because they are hot or large
-broker_heartbeat
+broker_heartbeat, sasl
           what brokers write to each other
 leaders   who leads a partition, as responses tell
 repeats   requests to produce that are like the one before
@@ -55,6 +55,11 @@ from lakelog.wire.produce import (
     encode_produce_response,
 )
 from lakelog.wire.repeats import ProduceShape, answer_again, match_produce, shape_of
+from lakelog.wire.sasl import (
+    decode_sasl_answer,
+    encode_sasl_authenticate,
+    encode_sasl_handshake,
+)
 
 __all__ = [
     "ADVERTISED",
@@ -86,12 +91,15 @@ __all__ = [
     "decode_produce",
     "decode_request",
     "decode_request_header",
+    "decode_sasl_answer",
     "encode_broker_heartbeat",
     "encode_fetch_response",
     "encode_metadata",
     "encode_metadata_topic",
     "encode_produce_response",
     "encode_response",
+    "encode_sasl_authenticate",
+    "encode_sasl_handshake",
     "find_api",
     "match_produce",
     "response_start",

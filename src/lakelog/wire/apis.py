@@ -46,6 +46,7 @@ class ApiKey(IntEnum):
     SYNC_GROUP = 14
     DESCRIBE_GROUPS = 15
     LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
@@ -58,10 +59,13 @@ class ApiKey(IntEnum):
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
     DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
     INCREMENTAL_ALTER_CONFIGS = 44
     OFFSET_DELETE = 47
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    ALTER_USER_SCRAM_CREDENTIALS = 51
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
     BROKER_HEARTBEAT = 63
@@ -97,6 +101,7 @@ _TABLE = (
     Api(ApiKey.SYNC_GROUP, "SyncGroup", 0, 5, 4),
     Api(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", 0, 6, 5),
     Api(ApiKey.LIST_GROUPS, "ListGroups", 0, 5, 3),
+    Api(ApiKey.SASL_HANDSHAKE, "SaslHandshake", 1, 1, 2, "SCRAM, OAUTHBEARER, PLAIN"),
     Api(ApiKey.API_VERSIONS, "ApiVersions", 0, 4, 3),
     Api(ApiKey.CREATE_TOPICS, "CreateTopics", 2, 7, 5, "any replication factor is taken"),
     Api(ApiKey.DELETE_TOPICS, "DeleteTopics", 1, 6, 4),
@@ -109,10 +114,13 @@ _TABLE = (
     Api(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", 1, 4, 4, "topics and brokers"),
     Api(ApiKey.ALTER_CONFIGS, "AlterConfigs", 0, 2, 2, "topics"),
     Api(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", 1, 4, 2, "bytes in the store"),
+    Api(ApiKey.SASL_AUTHENTICATE, "SaslAuthenticate", 0, 2, 2, "again, too (KIP-368)"),
     Api(ApiKey.CREATE_PARTITIONS, "CreatePartitions", 0, 3, 2),
     Api(ApiKey.DELETE_GROUPS, "DeleteGroups", 0, 2, 2),
     Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", 0, 1, 1, "topics"),
     Api(ApiKey.OFFSET_DELETE, "OffsetDelete", 0, 0, 1),
+    Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "DescribeUserScramCredentials", 0, 0, 0),
+    Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "AlterUserScramCredentials", 0, 0, 0),
     Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", 0, 2, 0),
     Api(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", 0, 0, 0),
     Api(ApiKey.BROKER_HEARTBEAT, "BrokerHeartbeat", 0, 0, 0, "between brokers; not advertised"),

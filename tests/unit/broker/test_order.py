@@ -192,6 +192,7 @@ def test_every_api_is_known_to_change_something_or_not() -> None:
         ApiKey.DESCRIBE_LOG_DIRS,
         ApiKey.DESCRIBE_PRODUCERS,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
         ApiKey.FIND_COORDINATOR,
         ApiKey.INIT_PRODUCER_ID,  # A number that is drawn.
         ApiKey.LIST_GROUPS,
@@ -199,4 +200,6 @@ def test_every_api_is_known_to_change_something_or_not() -> None:
         ApiKey.METADATA,  # It may make topics, which nobody can overtake before there are any.
         ApiKey.OFFSET_FETCH,
         ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.SASL_AUTHENTICATE,  # Where clients log in, their connection keeps the order.
+        ApiKey.SASL_HANDSHAKE,
     }

@@ -77,7 +77,7 @@ def test_a_secret_is_not_shown() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("listeners", "SASL_SSL://:9092", "there is no SASL yet"),
+        ("listeners", "SASL_SSL://:9092", "ssl.keystore.location"),
         ("listeners", "SSL://:9092", "ssl.keystore.location"),
         ("listeners", "INSIDE://:9092", "listener.security.protocol.map"),
         ("listeners", "9092", "NAME://HOST:PORT"),

@@ -198,7 +198,7 @@ def test_the_same_is_asked_for_whether_a_user_is_there_or_not(mechanism: str) ->
             steps = machine.authenticate(message, now_ms=0, wall_ms=0, nonce="SERVER")
             answer = drive(USERS, noting(steps, needs))
         asked.append(needs)
-        told.append((answer.error, answer.message, answer.data, answer.session_ms))
+        told.append((answer.code, answer.message, answer.data, answer.session_ms))
     assert asked[0] == asked[1]
     assert told[0] == told[1]
 
@@ -264,7 +264,7 @@ def changed(message: bytes, data: st.DataObject) -> bytes:
 def test_a_proof_of_another_size_fails(data: st.DataObject, size: int) -> None:
     proof = base64.b64encode(data.draw(st.binary(min_size=size, max_size=size))).decode()
     told = login(USERS, "SCRAM-SHA-512", GOOD, f"c=biws,r=abcSERVER,p={proof}".encode())
-    assert told[-1].error is LoginCode.FAILED
+    assert told[-1].code is LoginCode.FAILED
 
 
 def test_a_proof_cannot_be_made_of_what_is_kept() -> None:
@@ -281,7 +281,7 @@ def test_a_proof_cannot_be_made_of_what_is_kept() -> None:
     for guess in (keys.stored_key, keys.server_key, hashlib.sha512(keys.stored_key).digest()):
         proof = base64.b64encode(bytes(a ^ b for a, b in zip(guess, signature, strict=True)))
         told_ = login(USERS, mechanism, GOOD, f"{unproved},p={proof.decode()}".encode())
-        assert told_[-1].error is LoginCode.FAILED
+        assert told_[-1].code is LoginCode.FAILED
 
 
 def test_nothing_secret_is_in_a_repr() -> None:

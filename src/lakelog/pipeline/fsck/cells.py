@@ -78,6 +78,7 @@ def look_at_acls() -> Work[Result | None]:
         subject = Subject(ACLS_KEY, -1, 0, ACLS_KEY)
         what = f"{error.what}; no broker with an authorizer starts without it: restore it"
         return subject.found("damaged", what, at=error.at)
+    return None
 
 
 def look_at_users() -> Work[Result | None]:
