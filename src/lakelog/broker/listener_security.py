@@ -14,7 +14,7 @@ from lakelog.broker.secure_connection import BeforeLogin, SecureConnection
 from lakelog.broker.settings import Listener
 from lakelog.broker.tls import ListenerTls
 from lakelog.ports import Clock
-from lakelog.security import PrincipalRules, SaslMachine
+from lakelog.security import PrincipalRules, SaslMachine, Users
 
 __all__ = ["CERTIFICATES_S", "ListenerSecurity"]
 
@@ -46,6 +46,11 @@ class ListenerSecurity:
     def has_logins(self) -> bool:
         """Whether clients of some listener log in."""
         return bool(self._logins)
+
+    def tell(self, users: Users, log: FilteringBoundLogger) -> None:
+        """Say what an operator has most likely forgotten."""
+        if not users.keys and any(one.oauth is None for one in self._logins.values()):
+            log.warning("nobody can log in", next="lakelog user add NAME --storage URL")
 
     def connect(self, frames: Frames, listener: str) -> Connection:
         """Return a connection on a listener, which has just been made."""

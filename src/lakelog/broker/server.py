@@ -278,6 +278,7 @@ async def run_broker(
         await coordinator.load()
         if security.has_logins:
             await users.load()
+            security.tell(users.current, log)
             tasks.every("users", USERS_S, users.look)
         for server in servers:
             await server.start_serving()

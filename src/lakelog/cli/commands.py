@@ -28,6 +28,7 @@ COMMANDS = {
     "serve": _Row("lakelog.cli.serve", "Serve Kafka clients from an object store."),
     "topic": _Row("lakelog.cli.topic", "Create, list, describe, delete, copy and restore topics."),
     "group": _Row("lakelog.cli.group", "List and describe consumer groups."),
+    "user": _Row("lakelog.cli.user", "Add, list and delete users, who log in by a password."),
     "cluster": _Row(
         "lakelog.cli.cluster", "Show the brokers of a cluster, and which of them does what."
     ),

@@ -20,6 +20,7 @@ from kio.schema.errors import ErrorCode
 
 from lakelog.broker import Broker, Limits, Listener
 from lakelog.broker.login_settings import LoginSettings, OauthSettings, PeerLogin
+from lakelog.broker.metrics.prometheus import encode, read_gauges
 from lakelog.broker.tls_settings import TlsSettings
 from lakelog.broker.tokens import TokenChecker
 from lakelog.catalog import UserChange, change_users
@@ -630,3 +631,19 @@ def test_brokers_log_in_at_each_other(tmp_path: Path, mechanism: str) -> None:
             writer.transport.abort()
 
     told()
+
+
+@story
+async def test_logins_are_counted_for_prometheus() -> None:
+    site = with_users("alice")
+    async with serving(site) as running:
+        for password in (None, "hunter2", "hunter3"):
+            client = await connect(running)
+            await plain(client, "alice", password)
+            await client.close()
+        metrics = running.services.metrics
+        text, _ = encode(metrics, await read_gauges(metrics))
+    lines = text.decode().splitlines()
+    assert 'lakelog_logins_total{mechanism="PLAIN"} 1.0' in lines
+    assert 'lakelog_logins_failed_total{mechanism="PLAIN"} 2.0' in lines
+    assert "lakelog_sessions_expired_total 0.0" in lines

@@ -23,6 +23,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 
 from lakelog.broker.metrics.counters import Gauge, Histogram, LogRow, Metrics
+from lakelog.broker.metrics.security import SecurityCounters
 from lakelog.broker.turns import in_turns
 from lakelog.store import Usage
 
@@ -127,6 +128,35 @@ def _families(metrics: Metrics) -> Iterator[Metric]:
     yield from _requests(metrics)
     yield from _store(metrics)
     yield from _kafka(metrics)
+    yield from _security(metrics.security)
+
+
+def _security(counts: SecurityCounters) -> Iterator[Metric]:
+    shaken = counts.handshake_seconds
+    yield SummaryMetricFamily(
+        "lakelog_tls_handshake_seconds",
+        "TLS handshakes that succeeded.",
+        count_value=shaken.count,
+        sum_value=shaken.seconds,
+    )
+    for name, help_, label, rows in (
+        ("tls_handshakes_failed", "By why.", "why", counts.handshakes_failed),
+        ("logins", "Logins that succeeded.", "mechanism", counts.logins),
+        (
+            "logins_again",
+            "Of those, again.",
+            "mechanism",
+            counts.logins_again,
+        ),
+        ("logins_failed", "Logins that failed.", "mechanism", counts.logins_failed),
+    ):
+        values = [((what,), count) for what, count in list(rows.items())]
+        yield _labelled(CounterMetricFamily, f"lakelog_{name}", help_, (label,), values)
+    yield CounterMetricFamily(
+        "lakelog_sessions_expired",
+        "Connections that did not log in again in time.",
+        value=counts.sessions_expired,
+    )
 
 
 def _simple(metrics: Metrics) -> Iterator[Metric]:
