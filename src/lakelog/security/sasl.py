@@ -27,7 +27,7 @@ __all__ = ["MECHANISMS", "LoginAnswer", "LoginCode", "SaslMachine"]
 
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "OAUTHBEARER", "PLAIN")
 AGAIN_MS = 1_000
-"""A connection that logs in again sooner than this is not served: a login is work."""
+"""From one time that a connection logs in again to the next, as in Kafka: a login is work."""
 
 
 class LoginCode(StrEnum):
@@ -83,7 +83,8 @@ class SaslMachine:
         """Who has logged in; None: nobody."""
         self._last = ""
         """The mechanism of the last login."""
-        self._opened_ms = 0
+        self._again_ms: int | None = None
+        """When it last began to log in again."""
         self.expires_ms: int | None = None
         """When the session ends; None: never."""
 
@@ -101,10 +102,11 @@ class SaslMachine:
             self._state = _State.ENDED
             return LoginAnswer(LoginCode.UNSUPPORTED_MECHANISM, why="the mechanism is not offered")
         if self.user is not None:
-            if now_ms - self._opened_ms < AGAIN_MS:
-                return self._failed(Outcome(self.user, "it logged in again at once"))
+            if self._again_ms is not None and now_ms - self._again_ms < AGAIN_MS:
+                return self._failed(Outcome(self.user, "it logs in again and again"))
             if mechanism != self._last:
                 return self._failed(Outcome(self.user, "another mechanism was chosen"))
+            self._again_ms = now_ms
         self._state, self.mechanism = _State.CHOSEN, mechanism
         return LoginAnswer()
 
@@ -149,7 +151,7 @@ class SaslMachine:
         if limits and session_ms <= 0:
             return self._failed(Outcome(outcome.user, "its token has expired"))
         self._state, self.user = _State.OPEN, outcome.user
-        self._last, self._opened_ms = self.mechanism, now_ms
+        self._last = self.mechanism
         self.expires_ms = now_ms + session_ms if limits else None
         return LoginAnswer(
             data=outcome.last, session_ms=session_ms, user=outcome.user, is_login=True

@@ -2,7 +2,8 @@
 
 A request of a key or a version that is not in this table closes the connection, as in Kafka; only
 ApiVersions itself is answered with the versions to use. Produce 0 to 2 are advertised and refused,
-as Kafka 4 does it: some clients take a broker that does not name them for one that is too old.
+as Kafka 4 does it: some clients take a broker that does not name them for one that is too old. For
+their sake SaslHandshake 0 is, too, after which logins came without headers until 2017.
 What brokers ask of each other is not named.
 """
 
@@ -101,7 +102,7 @@ _TABLE = (
     Api(ApiKey.SYNC_GROUP, "SyncGroup", 0, 5, 4),
     Api(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", 0, 6, 5),
     Api(ApiKey.LIST_GROUPS, "ListGroups", 0, 5, 3),
-    Api(ApiKey.SASL_HANDSHAKE, "SaslHandshake", 1, 1, 2, "SCRAM, OAUTHBEARER, PLAIN"),
+    Api(ApiKey.SASL_HANDSHAKE, "SaslHandshake", 1, 1, 2, "SCRAM, OAUTHBEARER, PLAIN; 0 is refused"),
     Api(ApiKey.API_VERSIONS, "ApiVersions", 0, 4, 3),
     Api(ApiKey.CREATE_TOPICS, "CreateTopics", 2, 7, 5, "any replication factor is taken"),
     Api(ApiKey.DELETE_TOPICS, "DeleteTopics", 1, 6, 4),
@@ -151,8 +152,10 @@ APIS = {
     for api in _TABLE
 }
 
+_FROM_ZERO = (ApiKey.PRODUCE, ApiKey.SASL_HANDSHAKE)
+
 ADVERTISED = tuple(
-    (int(api.key), 0 if api.key is ApiKey.PRODUCE else api.min_version, api.max_version)
+    (int(api.key), 0 if api.key in _FROM_ZERO else api.min_version, api.max_version)
     for api in _TABLE
     if api.key is not ApiKey.BROKER_HEARTBEAT
 )

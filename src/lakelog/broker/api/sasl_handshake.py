@@ -2,8 +2,8 @@
 
 Behaviour
     ILLEGAL_SASL_STATE. Where clients log in it is answered by their connection's machine
-    (``logins``). Version 0, after which messages come without headers, is not offered: clients use
-    SaslAuthenticate since 2017.
+    (``logins``). Version 0, after which messages come without headers, is advertised and refused:
+    librdkafka looks for it, and uses 1.
 """
 
 from kio.schema.errors import ErrorCode

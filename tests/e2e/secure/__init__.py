@@ -1,0 +1,1 @@
+"""Seven clients of others, with certificates, passwords and tokens."""

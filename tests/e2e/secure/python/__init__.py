@@ -1,0 +1,1 @@
+"""Programs of Python's clients: a plan as their one argument, a record there and back."""
