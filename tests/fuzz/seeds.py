@@ -4,6 +4,7 @@ They are what our encoders make, so that a run begins with bytes that are accept
 those. Names begin with ``seed-``; what a run found and kept is called ``crash-`` and stays.
 """
 
+import base64
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
@@ -15,10 +16,12 @@ from kio.index import load_request_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 
+from lakelog.catalog.users import encode_users
 from lakelog.formats import FORMATS, Format, kafkalog, kafs, rustlog
 from lakelog.formats.batches import Frame, frames
 from lakelog.model import Header, Record, TimestampType
 from lakelog.records import Codec, NewBatch, compress, encode_batch
+from lakelog.security import ScramKeys, ScramMechanism, Users
 from lakelog.wire import APIS
 from tests.fuzz.formats import ACTIVE, BASE_OFFSET, LIE, RESEAL, pack
 from tests.fuzz.lanes import MISSING_MAX
@@ -185,6 +188,35 @@ def _wire() -> Iterator[tuple[str, str, bytes]]:
         yield target, "bad", b"\0no such thing"
 
 
+CERTIFICATE = base64.b64decode(
+    "MIIBLDCB06ADAgECAhRWVBkDcc/tCYbfbMtrSI3fnxzHuTAKBggqhkjOPQQDAjAMMQowCAYDVQQDDAFhMB4XDTI2MT"
+    "ExNzExMTI0NloXDTI2MTIxODExMTI0NlowDDEKMAgGA1UEAwwBYTBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABK7r"
+    "iK0W4zjTZPaCuorbKN21TLH46zBkuurbSuUxcedJCsJMJSKXorxaB03k0D6CkAGO364XW2EkhjFQ7EF26mSjEzARMA"
+    "8GA1UdEwEB/wQFMAMBAf8wCgYIKoZIzj0EAwIDSAAwRQIgM2WUj6+XADnBvh3ruXbMhUIOdUFcADFxNrobrJczTikC"
+    "IQDOtpHeQFQuTmCwFIXnnJuuYGfGt+XbBjLML8jPXoQLuQ=="
+)
+"""One of an authority, which has expired long since when this is read."""
+
+
+def _logins() -> Iterator[tuple[str, str, bytes]]:
+    """A login by each mechanism, of nobody; the cell of one user; a certificate."""
+    proof = base64.b64encode(bytes(64))
+    final = b"c=biws,r=abcSERVER,p=" + proof
+    for at, label, messages in (
+        (0, "scram", (b"n,,n=alice,r=abc", final)),
+        (1, "scram-acting", (b"n,a=alice,n=alice,r=abc", b"c=biws,r=abc,p=AAAA")),
+        (2, "token", (b"n,,\x01auth=Bearer a.b.c\x01\x01", b"\x01")),
+        (3, "plain", (b"\0alice\0wonderland",)),
+    ):
+        yield "login", label, bytes((at,)) + b"\xff".join(messages)
+    mechanism = ScramMechanism.SHA_512
+    users = Users({"alice": {mechanism: ScramKeys(b"salt", 4096, bytes(64), bytes(64))}}, bytes(32))
+    yield "users-cell", "one", encode_users(users, ("w",))
+    yield "certificate", "authority", CERTIFICATE
+    for target in ("login", "users-cell", "certificate"):
+        yield target, "bad", b"\0no such thing"
+
+
 class _Written(bytearray):
     write = bytearray.extend
 
@@ -212,7 +244,8 @@ def _plain(kind: Any) -> Any:
         elif wire:
             made[one.name] = values.get(wire, 1)
         else:
-            made[one.name] = _plain(hints[one.name])
+            hint = hints[one.name]  # A class, or one that may be absent.
+            made[one.name] = _plain(hint if isinstance(hint, type) else get_args(hint)[0])
     return kind(**made)
 
 
@@ -230,6 +263,7 @@ def seeds() -> Iterator[tuple[str, str, bytes]]:
     yield from _sides()
     yield from _lanes()
     yield from _wire()
+    yield from _logins()
     for target in ("gzip", "snappy", "lz4", "zstd", "kafka-snapshot", "kafka-metadata",
                    "kafka-leader-epochs", "kafs-index", "strm-header", "strm-footer",
                    "strm-index", "rustlog-index", "rustlog-checkpoint"):  # fmt: skip

@@ -33,6 +33,7 @@ _MODULES = {
         "kafkalog-walk",
         "kafkalog-lookup",
     ),
+    "logins": ("login", "users-cell", "certificate"),
     "lanes": ("lane-bundle", "lane-directory", "lane-checkpoint"),
     "side": (
         "kafs-index",
