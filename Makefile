@@ -100,6 +100,9 @@ compat-three: setup ## the same on three brokers of lakelog: what the page says 
 clients: setup ## seven unmodified Kafka clients: the same stories on Apache Kafka and on lakelog
 	LAKELOG_CLIENTS_ON=kafka,lakelog $(BIN)/python -m pytest tests/e2e/clients
 
+secure: setup ## seven clients with certificates, passwords and tokens, good and bad; ten thousand bad logins
+	$(BIN)/python -m pytest tests/e2e/secure -s
+
 durability: setup ## a million records while the broker is killed, and a minute of trouble with the store
 	LAKELOG_DURABILITY_RECORDS=1000000 LAKELOG_TROUBLE_SECONDS=60 $(BIN)/python -m pytest tests/e2e/broker/test_durability.py tests/e2e/broker/test_store_trouble.py -s --timeout 3600
 

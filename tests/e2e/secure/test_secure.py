@@ -1,11 +1,16 @@
 """Seven clients of others log in, and do not: by certificates, passwords and tokens."""
 
+import asyncio
 import json
+import re
+import ssl
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,11 +19,16 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
+from kio.schema.errors import ErrorCode
 
+from lakelog.security import ScramMechanism, prove
 from tests.certificates import Authority
 from tests.e2e.secure.programs import PROGRAMS, call
+from tests.parts.jars import classpath
+from tests.parts.jvm import java
 from tests.parts.process import LOOPBACK, Process, free_ports
 from tests.patience import in_time
+from tests.unit.broker.site import Client
 
 OURS, THEIRS = Authority("ours"), Authority("theirs")
 MODES = ("tls", "mtls", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER")
@@ -27,6 +37,7 @@ NOT_THERE = {
     ("kcat", "SCRAM-SHA-512"): "librdkafka before 2.6.1 sends a nonce that Kafka 4 refuses, too",
 }
 PASSWORD = "wonder,=land"
+BAD_LOGINS, ATTACKERS = 10_000, 100
 SESSION_MS = 4_000
 """Short, so that clients log in again while they work."""
 
@@ -60,17 +71,21 @@ class Secured:
         file = home / "server.properties"
         file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         (home / "password").write_text(PASSWORD)
-        self._lakelog("init", self.storage)
+        making = [sys.executable, "-m", "lakelog", "init", self.storage]
+        subprocess.run(making, check=True, capture_output=True)
         secret = ("--password-file", str(home / "password"))
-        self._lakelog("user", "add", "alice", "--storage", self.storage, *secret)
+        self.lakelog("user", "add", "alice", *secret)
         (status,) = free_ports(1)
+        self.http = f"{LOOPBACK}:{status}"
         argv = [sys.executable, "-m", "lakelog", "serve", "--storage", self.storage]
-        argv += ["--kafka-config", str(file), "--http", f"{LOOPBACK}:{status}", "--no-keep"]
+        argv += ["--kafka-config", str(file), "--http", self.http, "--no-keep"]
         self.log = home / "lakelog.log"
         self.process = Process(argv, self.log)
 
-    def _lakelog(self, *args: str) -> None:
-        subprocess.run([sys.executable, "-m", "lakelog", *args], check=True, capture_output=True)
+    def lakelog(self, *args: str) -> str:
+        """Run a command on the storage."""
+        words = [sys.executable, "-m", "lakelog", *args, "--storage", self.storage]
+        return subprocess.run(words, check=True, capture_output=True, text=True).stdout
 
     def plan(self, mode: str, **more: Any) -> dict[str, Any]:
         """Return what a client is to do: good credentials, unless something is said."""
@@ -177,3 +192,121 @@ def test_a_client_whose_certificate_has_expired_is_not_served(secured: Secured) 
     cert = expired.write(secured.home / "expired.pem")
     is_ok, said = call("confluent", secured.plan("mtls", cert=str(cert), within_s=5))
     assert not is_ok, said
+
+
+# ---------------------------------------------------------------------------- tools
+
+
+def client_config(secured: Secured, user: str, password: str) -> Path:
+    """Write what Kafka's tools take with --command-config."""
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+    lines = {
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": secured.ca,
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": f'{module} username="{user}" password="{password}";',
+    }
+    path = secured.home / f"{user}.properties"
+    path.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+    return path
+
+
+@pytest.mark.parametrize("whose", ["apache", "ours"])
+def test_kafka_configs_makes_and_deletes_users(secured: Secured, whose: str) -> None:
+    tool = {
+        "apache": [java(), "-Xmx256m", "-cp", classpath(), "kafka.admin.ConfigCommand"],
+        "ours": [sys.executable, "-m", "lakelog", "kafka-configs"],
+    }[whose]
+    admin = client_config(secured, "alice", PASSWORD)
+    address = secured.sasl.replace(LOOPBACK, "localhost")
+
+    def configs(*more: str) -> None:
+        of_user = ("--entity-type", "users", "--entity-name", f"bob-{whose}")
+        words = [*tool, "--bootstrap-server", address, "--command-config", str(admin)]
+        found = subprocess.run([*words, *of_user, *more], capture_output=True, text=True)
+        assert found.returncode == 0, found.stdout + found.stderr
+
+    configs("--alter", "--add-config", "SCRAM-SHA-512=[iterations=8192,password=hunter2]")
+    rows = map(json.loads, secured.lakelog("user", "list", "--json").splitlines())
+    found = {row["user"]: row["iterations"] for row in rows}
+    assert found[f"bob-{whose}"] == 8192
+    plan = secured.plan("SCRAM-SHA-512", user=f"bob-{whose}", password="hunter2")
+    is_ok, said = call("confluent", plan)
+    assert is_ok, said
+    configs("--alter", "--delete-config", "SCRAM-SHA-512")
+    is_ok, said = call("confluent", {**plan, "within_s": 5}, 25)
+    assert not is_ok, said
+
+
+# ---------------------------------------------------------------------------- hostile
+
+
+def asked_for_users(secured: Secured) -> float:
+    """Return how often the broker has asked the store for users."""
+    with urllib.request.urlopen(f"http://{secured.http}/metrics", timeout=30) as answer:
+        text = answer.read().decode()
+    found = re.findall(r'^lakelog_store_asked_total\{.*what="users".*\} (.+)$', text, re.MULTILINE)
+    return sum(map(float, found))
+
+
+@pytest.mark.long
+def test_ten_thousand_bad_logins_lock_nobody_out_and_cost_the_store_nothing(
+    secured: Secured,
+) -> None:
+    """All of one address, while a client of another one logs in again and again."""
+    context = ssl.create_default_context(cafile=str(secured.ca))
+    host, port = secured.sasl.rsplit(":", 1)
+    mechanism = ScramMechanism.SHA_512
+    late: list[float] = []
+
+    async def log_in(user: str, password: str, source: str) -> bool:
+        reader, writer = await asyncio.open_connection(
+            host, int(port), ssl=context, server_hostname="localhost", local_addr=(source, 0)
+        )
+        client = Client(reader, writer)
+        try:
+            await client.ask(17, 1, mechanism=str(mechanism))
+            steps = prove(mechanism, user, password, "NONCE")
+            first = await client.ask(36, 2, auth_bytes=next(steps))
+            # A guess need not be hashed: whoever guesses has a list.
+            final = b"c=biws,r=" + first.auth_bytes[2:].split(b",")[0] + b",p=" + b"A" * 86 + b"=="
+            proof = steps.send(first.auth_bytes) if password else final
+            last = await client.ask(36, 2, auth_bytes=proof)
+            return last.error_code is ErrorCode.none
+        finally:
+            writer.transport.abort()
+
+    async def attack(number: int) -> int:
+        failed = 0
+        for at in range(BAD_LOGINS // ATTACKERS):
+            with suppress(OSError, EOFError):
+                failed += not await log_in(f"user{number}-{at % 7}", "", "127.0.0.9")
+        return failed
+
+    async def honest(done: asyncio.Event) -> None:
+        while not done.is_set():
+            begun_s = time.monotonic()
+            assert await log_in("alice", PASSWORD, "127.0.0.2")
+            late.append(time.monotonic() - begun_s)
+            await asyncio.sleep(0.5)
+
+    async def story() -> int:
+        done = asyncio.Event()
+        beside = asyncio.create_task(honest(done))
+        failed = sum(await asyncio.gather(*map(attack, range(ATTACKERS))))
+        done.set()
+        await beside
+        return failed
+
+    before, begun_s = asked_for_users(secured), time.monotonic()
+    failed = asyncio.run(story())
+    took_s = time.monotonic() - begun_s
+    asked = asked_for_users(secured) - before
+    sys.stdout.write(
+        f"{failed} failed in {took_s:.0f} s; users were read {asked:.0f} times; the slowest of"
+        f" {len(late)} honest logins took {max(late):.2f} s\n"
+    )
+    assert failed > BAD_LOGINS * 0.9
+    assert asked <= took_s / 10 + 2  # As often as ever.
+    in_time(max(late) < 5, late)

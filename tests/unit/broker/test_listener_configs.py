@@ -4,6 +4,7 @@ import pytest
 
 from lakelog.broker import BrokerSettings, Listener, Verdict, translate_kafka_config
 from lakelog.broker.listener_configs import translate_listeners
+from lakelog.broker.login_settings import LoginSettings
 from lakelog.errors import InvalidInputError
 from lakelog.security import ClientAuth, SecurityProtocol
 
@@ -98,3 +99,85 @@ def test_what_would_be_missed_is_refused(name: str, value: str, words: str) -> N
     lines = {"listeners": "SSL://h:1", "ssl.keystore.location": "/k.pem", name: value}
     with pytest.raises(InvalidInputError, match=words):
         translate_kafka_config(lines, BrokerSettings())
+
+
+# ---------------------------------------------------------------------------- logins
+
+SASL = {
+    "listeners": "CLIENTS://h:1",
+    "listener.security.protocol.map": "CLIENTS:SASL_SSL",
+    "ssl.keystore.location": "/k.pem",
+    "ssl.client.auth": "required",
+}
+TOKENS = {
+    "sasl.enabled.mechanisms": "OAUTHBEARER",
+    "sasl.oauthbearer.jwks.endpoint.url": "https://login.example.com/keys",
+    "sasl.oauthbearer.expected.issuer": "us",
+    "sasl.oauthbearer.expected.audience": "kafka, other",
+}
+MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+
+
+def logins(**lines: str) -> LoginSettings:
+    (found,) = translate_listeners({**SASL, **lines})
+    assert found.logins is not None
+    return found.logins
+
+
+def test_a_listener_whose_clients_log_in_wants_no_certificate_unless_it_says_so() -> None:
+    (found,) = translate_listeners(SASL)
+    assert found.tls is not None
+    assert found.tls.client_auth is ClientAuth.NONE
+    own = {"listener.name.clients.ssl.client.auth": "required", "ssl.truststore.location": "/t"}
+    (found,) = translate_listeners({**SASL, **own})
+    assert found.tls is not None
+    assert found.tls.client_auth is ClientAuth.REQUIRED
+
+
+def test_mechanisms_sessions_and_tokens_are_kafkas_configs() -> None:
+    assert logins().mechanisms == ("SCRAM-SHA-512", "SCRAM-SHA-256")
+    own = {"listener.name.clients.connections.max.reauth.ms": "5", "connections.max.reauth.ms": "7"}
+    assert logins(**own).session_ms_max == 5
+    oauth = logins(**TOKENS).oauth
+    assert oauth is not None
+    assert (oauth.issuer, oauth.audience, oauth.user_claim) == ("us", ("kafka", "other"), "sub")
+
+
+def test_a_broker_logs_in_at_others_by_a_jaas_config_which_is_not_shown() -> None:
+    name = "listener.name.clients.scram-sha-512.sasl.jaas.config"
+    lines = {**SASL, name: f'{MODULE} username="broker" password="hunter\\"2";'}
+    found = translate_kafka_config(lines, BrokerSettings())
+    (listener,) = found.settings.listeners
+    assert listener.logins is not None
+    assert listener.logins.peer is not None
+    assert (listener.logins.peer.user, listener.logins.peer.password) == ("broker", 'hunter"2')
+    assert "hunter" not in repr(found)
+    assert {line.verdict for line in found.lines} == {Verdict.USED}
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, "use some of SCRAM-SHA-512"),
+        ({"connections.max.reauth.ms": "-1"}, "whole number"),
+        ({**TOKENS, "sasl.oauthbearer.expected.issuer": ""}, "expected.issuer"),
+        ({**TOKENS, "sasl.oauthbearer.expected.audience": ""}, "expected.audience"),
+        ({**TOKENS, "sasl.oauthbearer.jwks.endpoint.url": ""}, "jwks.endpoint.url"),
+        ({**TOKENS, "sasl.oauthbearer.jwks.endpoint.url": "http://h/"}, "https"),
+        (
+            {"listener.name.clients.plain.sasl.jaas.config": 'X required user_bob="hunter2";'},
+            "lakelog user add bob",
+        ),
+        (
+            {
+                "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT",
+                "sasl.enabled.mechanisms": "PLAIN",
+            },
+            "use SASL_SSL",
+        ),
+    ],
+)
+def test_logins_that_would_be_unsafe_are_refused(lines: dict[str, str], words: str) -> None:
+    with pytest.raises(InvalidInputError, match=words) as error:
+        translate_listeners({**SASL, **lines})
+    assert "hunter2" not in str(error.value)
