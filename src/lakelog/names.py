@@ -22,6 +22,7 @@
     _lakelog/brokers/{broker}                      cell: the last heartbeat of a 0.1 broker
     _lakelog/pipeline                              cell: until when a pipeline keeps all of it
     _lakelog/acls                                  cell: who may do what
+    _lakelog/quotas                                cell: how much clients may use
     _lakelog/time/{id}                             a moment of the store's clock; deleted at once
     {path}/{partition}/manifest                    cell: history of one partition
     {path}/{partition}/segment-{base:020}.kfs      and .index, .timeindex: sealed history
@@ -51,6 +52,7 @@ __all__ = [
     "METADATA_KEY",
     "MIRROR_PREFIX",
     "PIPELINE_KEY",
+    "QUOTAS_KEY",
     "RESERVED",
     "STAGED_PREFIX",
     "STAGING",
@@ -94,6 +96,7 @@ __all__ = [
 CLUSTER_KEY = "_lakelog/cluster.json"
 PIPELINE_KEY = "_lakelog/pipeline"
 ACLS_KEY = "_lakelog/acls"
+QUOTAS_KEY = "_lakelog/quotas"
 TOPICS_PREFIX = "_lakelog/topics/"
 USERS_KEY = "_lakelog/users"
 LANES_PREFIX = "_lakelog/lanes/"

@@ -5,6 +5,7 @@ topics       made, grown, configured, deleted; topic_cells: ids, incarnations, p
 listing      all topics by one listing, and what is new
 acls         who may do what: one cell, read, added to and taken from
 users        what is kept of passwords
+quotas       how much clients may use, in one cell
 configs      topic configs by Kafka's names: checked, typed, changed; config_table: a row for each
 """
 
@@ -47,6 +48,13 @@ from lakelog.catalog.namespace import (
     open_namespace,
     place_store,
 )
+from lakelog.catalog.quotas import (
+    FoundQuotas,
+    change_quotas,
+    decode_quotas,
+    encode_quotas,
+    read_quotas,
+)
 from lakelog.catalog.topic_cells import Topic
 from lakelog.catalog.topics import (
     configure_topic,
@@ -69,6 +77,7 @@ __all__ = [
     "ConfigSource",
     "ConfigType",
     "DescribedConfig",
+    "FoundQuotas",
     "Marks",
     "MetadataStores",
     "Move",
@@ -83,6 +92,7 @@ __all__ = [
     "add_acls",
     "add_lanes",
     "alter_configs",
+    "change_quotas",
     "change_users",
     "check_configs",
     "check_fit",
@@ -95,9 +105,11 @@ __all__ = [
     "create_topic",
     "decode_acls",
     "decode_backup",
+    "decode_quotas",
     "delete_topic",
     "describe_configs",
     "encode_backup",
+    "encode_quotas",
     "forget_retired",
     "grow_topic",
     "has_namespace",
@@ -112,6 +124,7 @@ __all__ = [
     "parse_config",
     "place_store",
     "read_acls",
+    "read_quotas",
     "read_topic",
     "read_users",
     "remove_acls",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakelog.catalog import AclCell, Topic, open_topic, read_topic
+from lakelog.catalog import AclCell, Topic, change_quotas, open_topic, read_topic
 from lakelog.catalog.acls import encode_acls
 from lakelog.coordination import BucketGroups
 from lakelog.errors import LakelogError, NotFoundError
@@ -42,6 +42,7 @@ from lakelog.manifests import (
 )
 from lakelog.names import (
     ACLS_KEY,
+    QUOTAS_KEY,
     bundle_key,
     checkpoint_key,
     group_shard_key,
@@ -52,6 +53,7 @@ from lakelog.names import (
 )
 from lakelog.pipeline.fsck import VerifyNamespace
 from lakelog.records import decode_header
+from lakelog.security import Alteration
 from lakelog.segments import Selection
 from lakelog.store import (
     Delete,
@@ -326,6 +328,16 @@ def test_strangers_are_told_and_left_alone(house: House) -> None:
     results = house.verify()
     assert bad(results) == []
     assert named(results, "stranger") == keys
+
+
+def test_quotas_are_no_stranger_and_damage_to_them_is_found(house: House) -> None:
+    house.run(change_quotas([Alteration([("user", "a")], [("producer_byte_rate", 5.0)])]))
+    results = house.verify()
+    assert bad(results) == []
+    assert named(results, "stranger") == set()
+    house.perform(Delete(QUOTAS_KEY))
+    house.perform(PutIfAbsent(QUOTAS_KEY, b'{"format": 1, "version": 1, "quotas": [7]}'))
+    assert named(house.verify(), "damaged") == {QUOTAS_KEY}
 
 
 def test_a_topic_may_be_called_like_what_passes_by(house: House) -> None:

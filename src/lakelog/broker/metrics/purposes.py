@@ -5,7 +5,7 @@ checkpoints   of lanes, and the tails that point at them
 heads         floors of lanes
 members       heartbeats, and who the brokers are
 groups        consumer groups: claims, members, offsets
-topics        topics, and the namespace itself
+topics        topics, quotas, and the namespace itself
 clock         the store's time
 bulk writes   what Spark stages and commits
 history       segments, indexes and manifests
@@ -19,6 +19,7 @@ from lakelog.names import (
     GROUPS_PREFIX,
     LANES_PREFIX,
     PIPELINE_KEY,
+    QUOTAS_KEY,
     STAGED_PREFIX,
     TIME_PREFIX,
     TOPICS_PREFIX,
@@ -40,6 +41,7 @@ _PREFIXES = (
     (PIPELINE_KEY, "topics"),
     (ACLS_KEY, "acls"),
     (USERS_KEY, "users"),
+    (QUOTAS_KEY, "topics"),
 )
 
 

@@ -15,6 +15,7 @@ from lakelog.catalog import (
     is_pipeline_claimed,
     open_namespace,
     read_acls,
+    read_quotas,
     read_topic,
     read_users,
 )
@@ -25,6 +26,7 @@ from lakelog.names import (
     CLUSTER_KEY,
     GROUPS_PREFIX,
     PIPELINE_KEY,
+    QUOTAS_KEY,
     USERS_KEY,
     group_shard_key,
     topic_key,
@@ -40,6 +42,7 @@ __all__ = [
     "look_at_acls",
     "look_at_claim",
     "look_at_namespace",
+    "look_at_quotas",
     "look_at_users",
     "read_topics",
 ]
@@ -88,6 +91,16 @@ def look_at_users() -> Work[Result | None]:
     except (CorruptError, UnsupportedError) as error:
         subject = Subject(USERS_KEY, -1, 0, USERS_KEY)
         return subject.found("damaged", f"{error.what}; nobody can log in", at=error.at)
+    return None
+
+
+def look_at_quotas() -> Work[Result | None]:
+    """Return what is wrong with the quotas, if something is."""
+    try:
+        yield from read_quotas()
+    except (CorruptError, UnsupportedError) as error:
+        what = f"{error.what}; brokers go on with those they know, and know none when they start"
+        return Subject(QUOTAS_KEY, -1, 0, QUOTAS_KEY).found("damaged", what, at=error.at)
     return None
 
 

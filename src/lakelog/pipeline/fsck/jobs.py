@@ -50,6 +50,7 @@ from lakelog.pipeline.fsck.cells import (
     look_at_acls,
     look_at_claim,
     look_at_namespace,
+    look_at_quotas,
     look_at_users,
     read_topics,
 )
@@ -230,7 +231,7 @@ class _Survey:
         shards = tuple(shard for move, shard in system.shards if move == namespace.moves)
         if shards and namespace.metadata == BUCKET:
             self._units.append(Shards(shards, namespace.moves))
-        for look in (look_at_claim, look_at_acls, look_at_users):
+        for look in (look_at_claim, look_at_acls, look_at_users, look_at_quotas):
             damage = run(look(), self._perform)
             if damage is not None:
                 self._results.append(damage)
