@@ -30,6 +30,7 @@ _PLAIN: dict[str, st.SearchStrategy[Any]] = {
     "int16": _signed(16),
     "int32": _signed(32),
     "int64": _signed(64),
+    "float64": st.floats(allow_nan=False),
     "string": st.text(max_size=8) | st.text("a", min_size=120, max_size=140),
     "bytes": st.binary(max_size=8) | st.just(b"x" * 200),
     "records": st.binary(max_size=8) | st.just(b"x" * 200),

@@ -14,6 +14,7 @@ requests share, a look at a lane for instance, is not counted for any of them.
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from lakelog.broker.meters import METER
 from lakelog.broker.moments import moment
 
 __all__ = ["OPERATIONS_MAX", "SPENT", "begin_request", "begun", "is_spent", "spend"]
@@ -51,6 +52,9 @@ def spend() -> None:
     count = _COUNT.get()
     if count is not None:
         count.spent += 1
+    meter = METER.get()
+    if meter is not None:
+        meter.asked_store()
 
 
 def is_spent() -> bool:

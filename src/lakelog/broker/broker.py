@@ -69,6 +69,7 @@ class Broker:
             why = self.connection_limiter.enter(connection.address, connection.used_s)
         if not why:
             self._connections.add(connection)
+            why = self.services.quotas.opened(connection)
         return why
 
     def admit(self, host: str) -> str:
@@ -94,7 +95,11 @@ class Broker:
     def frame(self, connection: Connection, frame: memoryview, slot: ResponseSlot) -> None:
         """Answer a request."""
         self.services.metrics.bytes_in += len(frame)
-        self.dispatcher.frame(connection, frame, slot)
+        quotas = self.services.quotas
+        if quotas.is_set:
+            quotas.frame(self.dispatcher.frame, connection, frame, slot)
+        else:
+            self.dispatcher.frame(connection, frame, slot)
 
     def sent(self, size: int) -> None:
         """Take note of bytes that were sent."""

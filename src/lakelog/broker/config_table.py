@@ -233,7 +233,7 @@ _PRINCIPALS = "they are made as Kafka's own builder makes them"
 _TOKENS = "there are no delegation tokens"
 _JAVA = "providers are classes of Java"
 _OPENSSL = "OpenSSL does it, in its own way"
-_QUOTAS = "there are no quotas yet"
+_QUOTAS = "quotas are set by kafka-configs, and counted in buckets of a second"
 _DISKS = "everything is in the object store"
 _THREADS = "one loop serves all connections"
 _SHARE = "there are no share groups and no streams groups"
@@ -247,7 +247,8 @@ _NO_EFFECT = (
     ("auto.leader.", _COPIES), ("background.threads", _THREADS),
     ("broker.heartbeat.", _CONTROLLER), ("broker.session.", _CONTROLLER),
     ("broker.rack", "a client reads from any broker at the same price"),
-    ("client.quota.", _QUOTAS), ("config.providers", "values are taken as they are written"),
+    ("client.quota.", "callbacks are classes of Java"),
+    ("config.providers", "values are taken as they are written"),
     ("controlled.shutdown.", "SIGTERM always drains"), ("controller.", _CONTROLLER),
     ("cordoned.", _DISKS), ("create.topic.policy.", "policies are classes of Java"),
     ("default.replication.factor", _COPIES), ("delegation.", _TOKENS),
@@ -266,7 +267,7 @@ _NO_EFFECT = (
     ("principal.", _PRINCIPALS), ("process.roles", _CONTROLLER),
     ("producer.id.", "a producer is remembered for a day"), ("producer.purgatory.", _OWN),
     ("queued.max.requests", "requests are limited by bytes: queued.max.request.bytes"),
-    ("quota.", _QUOTAS), ("remote.", _DISKS), ("replica.", _COPIES), ("replication.", _QUOTAS),
+    ("quota.", _QUOTAS), ("remote.", _DISKS), ("replica.", _COPIES), ("replication.", _COPIES),
     ("request.timeout.ms", _COPIES), ("sasl.", _KERBEROS), ("security.", _JAVA),
     ("server.max.startup.", _OWN), ("share.", _SHARE), ("socket.connection.", _COPIES),
     ("socket.", "the system chooses the size of its buffers"), ("ssl.", _OPENSSL),

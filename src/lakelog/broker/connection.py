@@ -20,6 +20,7 @@ from mmap import mmap
 from typing import TYPE_CHECKING
 
 from lakelog.broker.budget import address_of
+from lakelog.broker.meters import Meter
 from lakelog.broker.response_slots import Frames, ResponseSlot
 from lakelog.broker.unread_answers import UnreadAnswers
 from lakelog.errors import LakelogError
@@ -61,6 +62,8 @@ class Connection(asyncio.BufferedProtocol):
         """Whom the client has proved to be."""
         self.login: SaslMachine | None = None
         """Its logins, if its client has to log in."""
+        self.meter: Meter | None = None
+        """Of what its client uses, once there are quotas."""
         self.is_admitted = False
         """Whether it is counted already, as those are that came through a handshake."""
         self.host = ""
@@ -169,7 +172,7 @@ class Connection(asyncio.BufferedProtocol):
                     return -1
             if size > SMALL_BYTES and self._budget.is_spent(self.address):
                 self._is_held = True  # Until there is room: it stays where it is.
-                self._adjust()
+                self.adjust()
                 break
             if end - start - 4 < size:
                 break
@@ -207,7 +210,7 @@ class Connection(asyncio.BufferedProtocol):
         if idle_s > RELAX_S and self._start == self._end:
             self._chunk, self._start, self._end = bytearray(), 0, 0
             self._wanted = CHUNK_BYTES_MIN
-        if idle_s * 1000 > self._limits.idle_ms and not self.is_busy:
+        if idle_s * 1000 > self._limits.idle_ms and not self.is_busy and not self.is_stopped:
             self.close(f"no request came for {idle_s:.0f} s (connections.max.idle.ms)")
         if slow := self.unread.watch(now_s):
             self.drop(slow)
@@ -226,14 +229,14 @@ class Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         """The client does not read its answers: do not read its requests."""
         self._is_paused = True
-        self._adjust()
+        self.adjust()
 
     def resume_writing(self) -> None:
         """The client reads again."""
         self._is_paused = False
         self.unread.look()
         self.send_soon()
-        self._adjust()
+        self.adjust()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End: the client takes no more answers.
@@ -250,6 +253,8 @@ class Connection(asyncio.BufferedProtocol):
                 slot.done()
         self._slots.clear()
         self._end_reading()
+        if self.meter is not None:
+            self.meter.end()
         self.unread.end()
         self._budget.forget(self._resume, self.address)
         self._frames.closed(self, self.why or (repr(exc) if exc else ""))
@@ -283,12 +288,13 @@ class Connection(asyncio.BufferedProtocol):
             slot.done()
             raise
         if self._taken > SMALL_BYTES or len(self._slots) > self._limits.connection_requests:
-            self._adjust()
+            self.adjust()
 
-    def _adjust(self) -> None:
-        """Read or do not read, as there is room."""
+    def adjust(self) -> None:
+        """Read or do not read, as there is room and quotas let it."""
         full = (
             self._is_paused
+            or (self.meter is not None and self.meter.is_muted)
             or self._taken > self._limits.connection_bytes
             or len(self._slots) > self._limits.connection_requests
         )
@@ -306,14 +312,15 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
             self._stopped_s = self._loop.time()
         else:
+            self.used_s = self._loop.time()  # While it was not read it could not be silent.
             if self._begun_s is not None:
-                self._begun_s += self._loop.time() - self._stopped_s
+                self._begun_s += self.used_s - self._stopped_s
             self._loop.call_soon(self._go_on)
 
     def _resume(self) -> None:
         """There is room in the budget again."""
         self._is_waiting = False
-        self._adjust()
+        self.adjust()
 
     def _go_on(self) -> None:
         """Take frames that had come before reading was stopped, and then read on."""
@@ -344,7 +351,7 @@ class Connection(asyncio.BufferedProtocol):
         self._budget.give(slot.size - size, self.address)
         slot.size = size
         if self.is_stopped:
-            self._adjust()
+            self.adjust()
 
     def _send(self) -> None:
         self._is_send_due = False
@@ -376,7 +383,7 @@ class Connection(asyncio.BufferedProtocol):
             self._taken -= freed
             self._budget.give(freed, self.address)
             if self.is_stopped:
-                self._adjust()
+                self.adjust()
         if why:
             self.close(why)
 

@@ -65,6 +65,9 @@ LARGE_BYTES = 4 << 10
 LARGE_ELEMENTS = 500
 """An answer with more is encoded there."""
 
+THROTTLED_FROM = 3
+"""Of Metadata, which is written by hand."""
+
 _CORRELATION_AT, _CORRELATION_END = 4, 8
 _FETCHED_BYTES = 100
 """About how many bytes of memory a partition of a fetch takes."""
@@ -327,6 +330,8 @@ class Dispatcher:
                 fields = await HANDLERS[key](self._services, call, request)
             if not isinstance(fields, bytes | dict):
                 fields = await fields
+            if throttle_ms := slot.throttle_ms():
+                fields = _throttled(fields, version, throttle_ms)
             if isinstance(fields, bytes):
                 answer = fields
             elif _count(fields, LARGE_ELEMENTS) > LARGE_ELEMENTS:
@@ -378,6 +383,14 @@ def _count(fields: Any, most: int) -> int:
         if count > most:
             break
     return count
+
+
+def _throttled(fields: bytes | dict[str, Any], version: int, throttle_ms: int) -> Any:
+    """Return an answer that says for how long its connection is not read."""
+    if not isinstance(fields, bytes):
+        return {**fields, "throttle_time": throttle_ms}
+    # Metadata, which begins with it.
+    return throttle_ms.to_bytes(4, "big") + fields[4:] if version >= THROTTLED_FROM else fields
 
 
 def _error(fields: dict[str, Any]) -> str:

@@ -3,11 +3,12 @@
 from lakelog.broker.allowance import OPERATIONS_MAX
 from lakelog.broker.limits import HTTP_CONNECTIONS_MAX, REWRITTEN_BYTES_PER_S, Limit
 from lakelog.broker.lookups import NAMES_MAX, PACE_MS
+from lakelog.broker.meters import MUTE_S_MAX
 from lakelog.broker.scans import SCANS_MAX
 from lakelog.coordination import SHARD_BYTES_MAX
 from lakelog.groups import EXPRESSIONS_MAX, REGEX_MAX
 from lakelog.records import DECOMPRESSED_BYTES_MAX
-from lakelog.security import ACLS_MAX
+from lakelog.security import ACLS_MAX, BUCKETS_MAX, ENTITIES_MAX
 from lakelog.wire import (
     ELEMENTS_MAX,
     PARTITION_ELEMENTS_MAX,
@@ -28,6 +29,30 @@ FIXED_LIMITS: tuple[Limit, ...] = (
         " OffsetForLeaderEpoch, without records in Fetch, POLICY_VIOLATION in what makes, changes"
         " or deletes topics; DescribeLogDirs is KAFKA_STORAGE_ERROR",
         protects="the store, and what it costs, from one request",
+    ),
+    Limit(
+        "ENTITIES_MAX",
+        ENTITIES_MAX,
+        "Users, client ids and addresses, and pairs of them, that have quotas in a namespace.",
+        beyond="INVALID_REQUEST",
+        protects="the cell of quotas, which every broker reads",
+    ),
+    Limit(
+        "BUCKETS_MAX",
+        BUCKETS_MAX,
+        "Quotas of clients that a broker counts at the same time; those that are full again are"
+        " forgotten.",
+        beyond="clients that come then share one by kind",
+        protects="memory from clients that call themselves otherwise each time",
+    ),
+    Limit(
+        "MUTE_S_MAX",
+        int(MUTE_S_MAX),
+        "Seconds that a connection is not read for one request, because its client has used its"
+        " quota.",
+        beyond="what is still missing is told with the next request; a connection that would have"
+        " to wait for longer before its first one is refused",
+        protects="clients from waiting for an answer that does not come in their time",
     ),
     Limit(
         "REGEX_MAX",

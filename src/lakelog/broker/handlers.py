@@ -10,6 +10,7 @@ from lakelog.broker.api.alter_configs import incremental_alter_configs, replace_
 from lakelog.broker.api.alter_user_scram_credentials import alter_user_scram_credentials
 from lakelog.broker.api.api_versions import api_versions
 from lakelog.broker.api.broker_heartbeat import broker_heartbeat
+from lakelog.broker.api.client_quotas import alter_client_quotas, describe_client_quotas
 from lakelog.broker.api.consumer_group_describe import consumer_group_describe
 from lakelog.broker.api.consumer_group_heartbeat import consumer_group_heartbeat
 from lakelog.broker.api.create_acls import create_acls
@@ -79,6 +80,8 @@ HANDLERS: dict[int, Handler] = {
     ApiKey.DELETE_GROUPS: delete_groups,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs,
     ApiKey.OFFSET_DELETE: offset_delete,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: describe_client_quotas,
+    ApiKey.ALTER_CLIENT_QUOTAS: alter_client_quotas,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: describe_user_scram_credentials,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_user_scram_credentials,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster,
@@ -106,6 +109,7 @@ CHANGING = frozenset(
         ApiKey.DELETE_GROUPS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.OFFSET_DELETE,
+        ApiKey.ALTER_CLIENT_QUOTAS,
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
         ApiKey.CONSUMER_GROUP_HEARTBEAT,
     }

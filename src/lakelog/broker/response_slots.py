@@ -49,6 +49,11 @@ class ResponseSlot:
         self.pieces = [frame]
         self.done()
 
+    def throttle_ms(self) -> int:
+        """Return for how long the connection is not read from now on, as its answer says."""
+        meter = self._connection.meter
+        return 0 if meter is None else meter.tell_ms()
+
     def done(self) -> None:
         """There is nothing more to come of it."""
         if not self.is_done:

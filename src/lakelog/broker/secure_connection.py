@@ -84,7 +84,7 @@ class SecureConnection(Connection):
         if is_begun:
             self._buffers.begin(self, self.address)
         self._hold(held)
-        self._adjust()
+        self.adjust()
 
     def watch(self, now_s: float) -> None:
         """End it if its client does not log in."""

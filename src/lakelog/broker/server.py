@@ -27,6 +27,7 @@ from lakelog.broker.budget import Budget, Buffers
 from lakelog.broker.cache import ColdCache
 from lakelog.broker.catalog import Catalog
 from lakelog.broker.claims import Claims
+from lakelog.broker.client_quotas import QUOTAS_LOOK_S, ClientQuotas
 from lakelog.broker.cluster import Cluster
 from lakelog.broker.connection_limits import ConnectionLimiter
 from lakelog.broker.coordinator import Coordinator
@@ -208,6 +209,7 @@ async def run_broker(
         refusals=refusals,
         watch=NamespaceWatch(namespace, perform, lanes),
         users=users,
+        quotas=ClientQuotas(perform, metrics.quotas, loop.time),
         secured=security.secured,
     )
     if settings.authorizer.is_on:
@@ -280,6 +282,7 @@ async def run_broker(
             await users.load()
             security.tell(users.current, log)
             tasks.every("users", USERS_S, users.look)
+        await services.quotas.start(on_error)
         for server in servers:
             await server.start_serving()
         tasks.every("sweep", SWEEP_MS / 1000, broker.sweep)
@@ -289,6 +292,7 @@ async def run_broker(
         tasks.keep("namespace watch", services.watch.watch)
         if services.authorizer is not None:
             tasks.every("ACLs watch", LOOK_S, services.authorizer.watch)
+        tasks.every("quotas watch", QUOTAS_LOOK_S, services.quotas.look)
         if namespace.metadata == ETCD:
             services.mirror = coordinator.mirror(namespace.moves)
             tasks.every("mirror", MIRROR_S, services.mirror.look)

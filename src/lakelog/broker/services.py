@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from lakelog.broker.budget import Budget
 from lakelog.broker.catalog import Catalog
+from lakelog.broker.client_quotas import ClientQuotas
 from lakelog.broker.cluster import Cluster
 from lakelog.broker.growth_limits import GrowthLimiter
 from lakelog.broker.lanes import LaneWriter
@@ -60,6 +61,7 @@ class Services:
     answers: Budget
     metrics: Metrics
     watch: NamespaceWatch
+    quotas: ClientQuotas
     users: UserDirectory
     authorizer: Authorizer | None = None
     """None: everybody may do everything."""

@@ -13,11 +13,13 @@ for ever and returns has ended because it was told to.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import Context
 from typing import Any, ParamSpec, TypeVar
 
 import structlog
 from structlog.typing import FilteringBoundLogger
 
+from lakelog.broker.meters import timed
 from lakelog.broker.metrics.counters import Metrics
 
 __all__ = ["Supervisor", "awaited"]
@@ -32,7 +34,7 @@ P = ParamSpec("P")
 
 def awaited(work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
     """Start work that is awaited elsewhere: its error is raised there."""
-    return asyncio.create_task(work)
+    return asyncio.create_task(timed(work))
 
 
 class Supervisor:
@@ -49,7 +51,8 @@ class Supervisor:
 
     def keep(self, name: str, work: Callable[[], Awaitable[None]]) -> "asyncio.Task[None]":
         """Let a task live until it returns or is cancelled; whatever else ends it, it goes on."""
-        return self._own(self._kept(name, work))
+        # It is nobody's request, also if one had it begin.
+        return self._own(self._kept(name, work), Context())
 
     def every(
         self, name: str, every_s: float, work: Callable[[], Awaitable[None]]
@@ -65,7 +68,7 @@ class Supervisor:
 
     def once(self, name: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Start work that is not awaited."""
-        task = self._own(work)
+        task = self._own(timed(work))
         task.add_done_callback(lambda one: self._ended(name, one))
         return task
 
@@ -103,8 +106,10 @@ class Supervisor:
 
     # ------------------------------------------------------------------------ tasks
 
-    def _own(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        task = asyncio.create_task(work)
+    def _own(
+        self, work: Coroutine[Any, Any, None], context: Context | None = None
+    ) -> "asyncio.Task[None]":
+        task = asyncio.create_task(work, context=context)
         self._tasks.add(task)  # The loop itself would forget it.
         task.add_done_callback(self._tasks.discard)
         return task

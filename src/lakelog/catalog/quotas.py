@@ -45,8 +45,8 @@ def read_quotas(known: FoundQuotas | None = None) -> Work[FoundQuotas]:
     return FoundQuotas(Quotas() if found is None else decode_quotas(found.body), etag)
 
 
-def change_quotas(alterations: Sequence[Alteration]) -> Work[tuple[Quotas, list[str]]]:
-    """Alter quotas; return them as they are then, and what is wrong with each alteration.
+def change_quotas(alterations: Sequence[Alteration]) -> Work[tuple[Quotas, dict[Entity, str]]]:
+    """Alter quotas; return them as they are then, and what is wrong with each entity's alteration.
 
     Raises:
         ConflictError: others were first, too often.

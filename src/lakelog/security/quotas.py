@@ -82,8 +82,7 @@ _CLIENT_KEYS = {
 _ADDRESS_KEYS = {CONNECTION_CREATION_RATE: _Type.SMALL_WHOLE}
 
 _EPSILON = 1e-6
-_MOST = {_Type.WHOLE: (1 << 63) - 1, _Type.SMALL_WHOLE: (1 << 31) - 1}
-_JAVA_NAMES = {_Type.WHOLE: "a Long", _Type.SMALL_WHOLE: "an Int"}
+_MOST = {_Type.WHOLE: ((1 << 63) - 1, "a LONG"), _Type.SMALL_WHOLE: ((1 << 31) - 1, "an INT")}
 
 
 class FoundQuota(NamedTuple):
@@ -114,13 +113,13 @@ class Quotas:
                     return FoundQuota(rate, (owner, part))
         return None
 
-    def of_address(self, host: str) -> float | None:
-        """Return how many connections an address may make in a second; None: any number."""
-        for name in (host, None):
-            rate = self.rows.get(((IP, name),), {}).get(CONNECTION_CREATION_RATE)
-            if rate is not None:
-                return rate
-        return None
+    def by_address(self) -> dict[str | None, float]:
+        """Return how many connections addresses may make in a second; None is the default."""
+        found: dict[str | None, float] = {}
+        for ((kind, name), *_), values in self.rows.items():
+            if kind == IP and CONNECTION_CREATION_RATE in values:
+                found[name and address_name(name)] = values[CONNECTION_CREATION_RATE]
+        return found
 
 
 # ---------------------------------------------------------------------------- altering
@@ -134,19 +133,26 @@ class Alteration(NamedTuple):
     """Keys and values; None takes the key away."""
 
 
-def alter_quotas(now: Quotas, alterations: Iterable[Alteration]) -> tuple[Quotas, list[str]]:
+def alter_quotas(
+    now: Quotas, alterations: Iterable[Alteration]
+) -> tuple[Quotas, dict[Entity, str]]:
     """Return quotas as altered, and what is wrong with each alteration; nothing if it was done.
 
-    An alteration is done as a whole or not at all.
+    An alteration is done as a whole or not at all. Of several of one entity the first is done, and
+    as in Kafka the answer is that of the last.
     """
     rows = {entity: dict(values) for entity, values in now.rows.items()}
-    flaws: list[str] = []
+    flaws: dict[Entity, str] = {}
     for alteration in alterations:
-        flaw = _flaw(alteration)
         entity = entity_of(alteration.entity)
+        keys = [key for key, _ in alteration.ops]
+        if entity in flaws or len(set(keys)) < len(keys):
+            flaws[entity] = f"Ignoring duplicate entity {_java_text(entity)}"
+            continue
+        flaw = _flaw(dict(entity), alteration.ops)
         if not flaw and entity not in rows and len(rows) >= ENTITIES_MAX:
             flaw = f"there are quotas of {ENTITIES_MAX} entities: remove some of them first"
-        flaws.append(flaw)
+        flaws[entity] = flaw
         if flaw:
             continue
         values = rows.setdefault(entity, {})
@@ -163,27 +169,30 @@ def alter_quotas(now: Quotas, alterations: Iterable[Alteration]) -> tuple[Quotas
 
 
 def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
-    """Return an entity in the one order in which it is kept, its address in the one form."""
-    named = {kind: address_name(name) if kind == IP and name else name for kind, name in parts}
-    return tuple((kind, named[kind]) for kind in KINDS if kind in named)
+    """Return an entity in the one order in which it is kept; of a kind the last name counts."""
+    named = dict(parts)
+    known = [(kind, named.pop(kind)) for kind in KINDS if kind in named]
+    return (*known, *sorted(named.items(), key=lambda pair: pair[0]))
 
 
 def address_name(name: str) -> str:
     """Return the one form of an address; what is none stays as it is."""
     try:
-        found = ip_address(name)
+        found = ip_address(name.partition("%")[0])
     except ValueError:
         return name
     mapped = getattr(found, "ipv4_mapped", None)
     return str(mapped or found)
 
 
-def _flaw(alteration: Alteration) -> str:
-    keys = [key for key, _ in alteration.ops]
-    if len(set(keys)) < len(keys):
-        twice = next(key for at, key in enumerate(keys) if key in keys[:at])
-        return f"Duplicate quota key {twice} not updating quota for this entity"
-    named = dict(alteration.entity)
+def _java_text(entity: Entity) -> str:
+    named = dict(entity)
+    order = [kind for kind in (CLIENT_ID, USER, IP) if kind in named]
+    parts = ", ".join(f"{kind}={'null' if named[kind] is None else named[kind]}" for kind in order)
+    return f"ClientQuotaEntity(entries={{{parts}}})"
+
+
+def _flaw(named: Mapping[str, str | None], ops: Iterable[tuple[str, float | None]]) -> str:
     if not named:
         return "Invalid empty client quota entity"
     for kind, name in named.items():
@@ -194,16 +203,20 @@ def _flaw(alteration: Alteration) -> str:
         if name is not None and len(name) > NAME_CHARS_MAX:
             return f"a {kind} of {len(name)} characters: use {NAME_CHARS_MAX} at most"
     if IP in named and len(named) > 1:
-        return "Invalid empty client quota entity"
+        return (
+            "Invalid quota entity combination, IP entity shouldnot be combined with User or"
+            " ClientId"
+        )
+    address = named.get(IP)
+    if address is not None and not _is_address(address):
+        return f"{address} is not a valid IP: name an address, and not a host"
     known = _ADDRESS_KEYS if IP in named else _CLIENT_KEYS
-    if named.get(IP) is not None and not _is_address(named[IP]):
-        return f"{named[IP]} is not a valid IP: name addresses, and not hosts"
-    return next(filter(None, (_value_flaw(known, *op) for op in alteration.ops)), "")
+    return next(filter(None, (_value_flaw(known, *op) for op in ops)), "")
 
 
-def _is_address(name: str | None) -> bool:
+def _is_address(name: str) -> bool:
     try:
-        ip_address(name or "")
+        ip_address(name)
     except ValueError:
         return False
     return True
@@ -215,15 +228,17 @@ def _value_flaw(known: Mapping[str, _Type], key: str, value: float | None) -> st
     kind = known.get(key)
     if kind is None:
         return f"Invalid configuration key {key[:64]}"
-    if not math.isfinite(value):
+    if math.isnan(value) or (math.isinf(value) and kind is _Type.ANY):
         return f"Quota {key} must be a number"
     if value <= 0:
         return f"Quota {key} must be greater than 0"
-    most = _MOST.get(kind)
-    if most is not None and (
-        value > most or abs(min(int(value + _EPSILON), most) - value) > _EPSILON
-    ):
-        return f"Quota {key} must be {_JAVA_NAMES[kind]} value"
+    if kind is _Type.ANY:
+        return ""
+    most, java = _MOST[kind]
+    if value > most:
+        return f"Proposed value for {key} is too large for {java}."
+    if abs(min(int(value + _EPSILON), most) - value) > _EPSILON:
+        return f"{key} cannot be a fractional value."
     return ""
 
 
@@ -266,8 +281,7 @@ def describe_quotas(
         if one.kind not in KINDS:
             raise UnsupportedError(f"Unsupported entity type {one.kind[:64]}", at=0)
         _check_match(one)
-        name = address_name(one.name) if one.kind == IP and one.name else one.name
-        wanted[one.kind] = one._replace(name=name)
+        wanted[one.kind] = one
     if IP in wanted and len(wanted) > 1:
         raise InvalidInputError(
             "Invalid entity filter component combination. IP filter component should not be used"

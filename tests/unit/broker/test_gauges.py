@@ -89,6 +89,8 @@ STILL = {
     "lakelog_answer_waiting": "nobody waits: test_hostile.py",
     "lakelog_topics_damaged": "no topic is damaged: test_isolation.py",
     "lakelog_group_refusals_total": "all groups find room: test_hostile.py",
+    "lakelog_muted_connections": "there are no quotas: test_quotas.py",
+    "lakelog_quotas_unread_total": "likewise",
     "lakelog_group_shard_bytes_max": "a setting",
     "lakelog_lane_unanswered_put_seconds": "the store answers: test_readiness.py",
     "lakelog_members": "there is one broker: the story of two, below",

@@ -11,7 +11,7 @@ from lakelog.security import Alteration
 from lakelog.store import PutIfAbsent, PutIfMatch
 from tests.unit.log.site import Site, lose_answer
 
-ALICE = (("user", "alice"),)
+ALICE, BOB = (("user", "alice"),), (("user", "bob"),)
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def site() -> Site:
 def test_without_a_cell_there_are_none_and_the_first_change_makes_it(site: Site) -> None:
     assert site.run(read_quotas()).quotas.rows == {}
     now, flaws = site.run(change_quotas([Alteration(ALICE, [("producer_byte_rate", 5.0)])]))
-    assert (now.version, flaws) == (1, [""])
+    assert (now.version, flaws) == (1, {ALICE: ""})
     found = site.run(read_quotas())
     assert found.quotas == now
     assert site.run(read_quotas(found)) is found
@@ -30,13 +30,13 @@ def test_without_a_cell_there_are_none_and_the_first_change_makes_it(site: Site)
 
 def test_what_is_set_already_or_refused_changes_nothing(site: Site) -> None:
     rate = Alteration(ALICE, [("producer_byte_rate", 5.0)])
-    wrong = Alteration(ALICE, [("producer_byte_rate", 0.5)])
+    wrong = Alteration(BOB, [("producer_byte_rate", 0.5)])
     site.run(change_quotas([rate]))
     before = site.run(read_quotas())
     now, flaws = site.run(change_quotas([rate, wrong]))
     assert now == before.quotas
-    assert flaws[0] == ""
-    assert "producer_byte_rate" in flaws[1]
+    assert flaws[ALICE] == ""
+    assert "producer_byte_rate" in flaws[BOB]
     assert site.run(read_quotas(before)) is before
 
 

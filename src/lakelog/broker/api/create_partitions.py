@@ -11,6 +11,7 @@ from kio.schema.create_partitions.v3.request import CreatePartitionsRequest, Cre
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker.api.create_topics import PARTITIONS_MAX
+from lakelog.broker.meters import QUOTA_EXCEEDED, take_mutations
 from lakelog.broker.request_items import change_each
 from lakelog.broker.services import Call, Services
 from lakelog.errors import ConflictError
@@ -18,6 +19,9 @@ from lakelog.security import Operation
 from lakelog.wire import Fields
 
 __all__ = ["create_partitions"]
+
+STRICT_FROM = 3
+"""From this version on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 
 
 async def create_partitions(
@@ -59,6 +63,8 @@ async def _grow(
     if flaw is not None:
         return _row(wanted, *flaw)
     if not validate_only:
+        if not take_mutations(more, is_strict=call.version >= STRICT_FROM):
+            return _row(wanted, ErrorCode.throttling_quota_exceeded, QUOTA_EXCEEDED)
         await services.catalog.grow(topic, count)
     return _row(wanted)
 

@@ -12,6 +12,7 @@ from uuid import UUID
 from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
 from kio.schema.errors import ErrorCode
 
+from lakelog.broker.meters import QUOTA_EXCEEDED, take_mutations
 from lakelog.broker.request_items import change_each
 from lakelog.broker.services import Call, Services
 from lakelog.catalog import check_configs, describe_configs
@@ -24,6 +25,9 @@ __all__ = ["create_topics"]
 
 PARTITIONS_MAX = 10_000
 """In one request of one topic."""
+
+STRICT_FROM = 6
+"""From this version on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 
 
 async def create_topics(services: Services, call: Call, request: CreateTopicsRequest) -> Fields:
@@ -67,6 +71,8 @@ async def _create(
             return _refused(topic, *flaw)
     topic_id = bytes(16)
     if not validate_only:
+        if not take_mutations(partitions, is_strict=call.version >= STRICT_FROM):
+            return _refused(topic, ErrorCode.throttling_quota_exceeded, QUOTA_EXCEEDED)
         topic_id = (await services.catalog.create(name, partitions, configs)).id
     made: Fields = {
         "name": topic.name,

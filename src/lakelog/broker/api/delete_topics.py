@@ -13,12 +13,16 @@ from uuid import UUID
 from kio.schema.delete_topics.v6.request import DeleteTopicsRequest, DeleteTopicState
 from kio.schema.errors import ErrorCode
 
+from lakelog.broker.meters import QUOTA_EXCEEDED, take_mutations
 from lakelog.broker.request_items import change_each, find_entry
 from lakelog.broker.services import Call, Services
 from lakelog.security import Operation
 from lakelog.wire import Fields
 
 __all__ = ["delete_topics"]
+
+STRICT_FROM = 5
+"""From this version on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 
 
 async def delete_topics(services: Services, call: Call, request: DeleteTopicsRequest) -> Fields:
@@ -44,6 +48,8 @@ async def _delete(services: Services, call: Call, one: DeleteTopicState) -> Fiel
         may_know = _may(call, Operation.DESCRIBE, topic.name)
         row = _refused(one, ErrorCode.topic_authorization_failed)
         return {**row, "name": topic.name, "topic_id": UUID(bytes=topic.id)} if may_know else row
+    if not take_mutations(topic.partitions, is_strict=call.version >= STRICT_FROM):
+        return _refused(one, ErrorCode.throttling_quota_exceeded, QUOTA_EXCEEDED)
     await services.catalog.delete(topic)
     await services.coordinator.forget_topics([topic.id])
     return {"name": topic.name, "topic_id": UUID(bytes=topic.id), "error_message": None}

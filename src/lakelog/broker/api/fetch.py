@@ -25,6 +25,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker.allowance import begin_request, is_spent
+from lakelog.broker.meters import METER
 from lakelog.broker.partition_finder import PartitionFinder
 from lakelog.broker.partitions import Partition
 from lakelog.broker.services import Call, Services
@@ -78,6 +79,7 @@ class Fetching:
         "_is_full",
         "_is_unknown",
         "_least",
+        "_meter",
         "_most",
         "_refused",
         "_request",
@@ -107,6 +109,7 @@ class Fetching:
         self._services, self._call, self._request = services, call, request
         self._answer, self._fail = answer, fail
         self._address = address
+        self._meter = METER.get()
         self._finder = PartitionFinder(services, request.rack, call)
         self._most = self._least = 0
         self._reserved = 0
@@ -130,7 +133,7 @@ class Fetching:
     def _guard(self, step: Callable[[], None]) -> None:
         """Run a step; an error in it ends the connection, so that the client does not wait on."""
         try:
-            step()
+            step() if self._meter is None else self._meter.run(step)
         except Exception as error:  # noqa: BLE001 (it ends this connection, and no other)
             self._fail(error)
 
@@ -248,6 +251,7 @@ class Fetching:
             return False
         # Not all of it: others come, too. And always so much that a consumer gets on.
         room = max(answers.room(self._address) // 2, RESPONSE_BYTES_MIN)
+        room = room if self._meter is None else self._meter.fetch_bytes(room)
         self._most = min(max(self._request.max_bytes, 0), most, room)
         self._least = min(self._request.min_bytes, max(self._most, 1))
         return True
@@ -402,11 +406,13 @@ class Fetching:
         if session is not None:
             found = session.news(found, full=self._is_full)
             yield
+        size = sum(one.size for one in parts)
         session_id = session.id if session is not None else 0
         nodes = {one.leader.node_id for one in self._refused.values() if one.leader is not None}
         body = encode_fetch_response(
             self._call.version,
             found,
+            throttle_ms=0 if self._meter is None else self._meter.fetched(size),
             session_id=session_id,
             endpoints=self._services.cluster.addresses(nodes, self._call.listener),
         )

@@ -22,6 +22,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v13.request import MetadataRequest, MetadataRequestTopic
 
 from lakelog.broker.codes import Codes, read_code
+from lakelog.broker.meters import take_mutations
 from lakelog.broker.request_items import find_topic
 from lakelog.broker.services import Call, Services
 from lakelog.broker.topic_entry import Entry, LaneLeaders
@@ -150,6 +151,7 @@ async def _make(services: Services, name: str) -> Entry | ErrorCode:
         return ErrorCode.unknown_topic_or_partition
     if services.growth.is_early():
         return ErrorCode.leader_not_available
+    take_mutations(settings.partitions, is_strict=False)
     try:
         await services.catalog.create(name, settings.partitions, settings.topic_defaults)
     except LakelogError as error:

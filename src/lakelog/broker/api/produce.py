@@ -241,7 +241,7 @@ class Producing:
         """Take in what became of a batch."""
         if self.is_answered:
             return
-        if self._shape is not None and type(outcome) is Stored:
+        if self._shape is not None and type(outcome) is Stored and not self._slot.throttle_ms():
             # It is the only batch of the request, and the answer is the usual one but for numbers.
             self.is_answered = True
             self._count("")
@@ -301,7 +301,9 @@ class Producing:
             endpoints = services.cluster.addresses(
                 {row.leader.node_id for row in refused if row.leader is not None}, self._listener
             )
-            body = encode_produce_response(self._version, topics, endpoints=endpoints)
+            body = encode_produce_response(
+                self._version, topics, endpoints=endpoints, throttle_ms=slot.throttle_ms()
+            )
             slot.answer([self._start, body])
 
     def _count(self, error: str) -> None:

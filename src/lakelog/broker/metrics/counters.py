@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from lakelog.broker.allowance import spend
 from lakelog.broker.metrics.purposes import lane_of_request, purpose_of
+from lakelog.broker.metrics.quotas import QuotaCounters
 from lakelog.broker.metrics.security import SecurityCounters
 from lakelog.errors import LakelogError, NotFoundError, UnavailableError
 from lakelog.store import FREE, OPERATION_KINDS, Changed, Exists, Op, Prices, Usage
@@ -225,6 +226,7 @@ class Metrics:
     callback_failures: Counter[str] = field(default_factory=Counter)
     """By the name of the callback."""
     security: SecurityCounters = field(default_factory=SecurityCounters)
+    quotas: QuotaCounters = field(default_factory=QuotaCounters)
 
     # ------------------------------------------------------------------------ counting
 

@@ -111,6 +111,7 @@ def _cluster_gauges(services: Services) -> Iterator[Gauge]:
     node, leading = cluster.node, cluster.leading
     boot_ms = services.clock.boot_ms
     yield _certificates(services)
+    yield from _quotas(services)
     for name, help_, read in (
         (
             "view_age_seconds",
@@ -202,6 +203,35 @@ def _certificates(services: Services) -> Gauge:
             for name, one in services.secured.items()
         ],
         ("listener",),
+    )
+
+
+def _quotas(services: Services) -> Iterator[Gauge]:
+    counters = services.metrics.quotas
+    yield Gauge(
+        "lakelog_throttled_seconds",
+        "For how long connections were not read, since their clients had used their quotas.",
+        lambda: [((key,), seconds) for key, seconds in counters.throttled_seconds.items()],
+        ("quota",),
+        only_rises=True,
+    )
+    yield Gauge(
+        "lakelog_throttles",
+        "How often a connection was not read for that, or for longer.",
+        lambda: [((key,), count) for key, count in counters.throttles.items()],
+        ("quota",),
+        only_rises=True,
+    )
+    yield Gauge(
+        "lakelog_muted_connections",
+        "Connections that are not read now, since their clients have used their quotas.",
+        lambda: counters.muted,
+    )
+    yield Gauge(
+        "lakelog_quotas_unread",
+        "How often the quotas of the namespace could not be read.",
+        lambda: counters.unread,
+        only_rises=True,
     )
 
 
