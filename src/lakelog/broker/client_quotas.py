@@ -10,6 +10,7 @@ are compared; the account that belongs to both is kept with the connection.
 """
 
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from lakelog.broker.meters import METER, MUTE_S_MAX, Account, Meter
@@ -32,7 +33,6 @@ from lakelog.security import (
     alter_quotas,
 )
 from lakelog.store import PerformAsync, run_async, working_async
-from lakelog.wire import ApiKey
 
 if TYPE_CHECKING:
     from lakelog.broker.connection import Connection
@@ -137,44 +137,55 @@ class ClientQuotas:
     ) -> None:
         """Answer a request, and count what it uses."""
         meter = connection.meter
-        if meter is None:
-            meter = connection.meter = Meter(connection, self._counters)
-        size = frame[_CLIENT_AT] << 8 | frame[_CLIENT_AT + 1]
-        client = bytes(frame[_CLIENT_TEXT_AT : _CLIENT_TEXT_AT + size]) if size != _NULL else b""
         if (
-            client != meter.client
+            meter is None
             or meter.generation != self._buckets.generation
             or meter.principal is not connection.principal
+            or frame[_CLIENT_AT : _CLIENT_AT + len(meter.client)] != meter.client
         ):
-            self._find(meter, connection, client)
+            meter = self._find(connection, frame)
         account = meter.account
         if account is None:
             dispatch(connection, frame, slot)
             return
-        if account.produce is not None and frame[0] == 0 and frame[1] == ApiKey.PRODUCE:
-            meter.produced(len(frame))
+        now_s, produce, request = self._time(), account.produce, account.request
+        if (
+            produce is not None
+            and not frame[1]  # Produce has the key 0.
+            and not frame[0]
+            and (wait_s := produce.spend(len(frame), now_s))
+        ):
+            meter.mute(PRODUCER_BYTE_RATE, wait_s, now_s)
         before = METER.set(meter)
+        if request is not None:
+            meter.began = perf_counter()
         try:
-            if account.request is not None:
-                meter.run(lambda: dispatch(connection, frame, slot))
-            else:
-                dispatch(connection, frame, slot)
+            dispatch(connection, frame, slot)
         finally:
             METER.reset(before)
+            if request is not None and meter.began is not None:
+                wait_s = request.spend(perf_counter() - meter.began, now_s)
+                meter.began = None
+                if wait_s:
+                    meter.mute(REQUEST_PERCENTAGE, wait_s, now_s)
 
-    def _find(self, meter: Meter, connection: "Connection", client: bytes) -> None:
-        """Find the account of a client."""
-        user, client_id = connection.principal.name, client.decode("utf-8", "replace")
+    def _find(self, connection: "Connection", frame: memoryview) -> Meter:
+        """Return the meter of a connection, with the account of the client that sent a frame."""
+        meter = connection.meter = connection.meter or Meter(connection, self._counters)
+        size = int.from_bytes(frame[_CLIENT_AT:_CLIENT_TEXT_AT], "big")
+        end = _CLIENT_TEXT_AT + (0 if size == _NULL else size)
+        client_id = bytes(frame[_CLIENT_TEXT_AT:end]).decode("utf-8", "replace")
+        user, now_s = connection.principal.name, self._time()
         buckets: dict[str, Bucket] = {}
-        now_s = self._time()
         for key, (unit, burst_s) in _KEYS.items():
             found = self.now.of_client(key, user, client_id)
             if found is not None:
                 rate = found.rate * unit
                 buckets[key] = self._buckets.find(key, found.owner, rate, burst_s, now_s)
         meter.account = Account(buckets) if buckets else None
-        meter.client, meter.principal = client, connection.principal
+        meter.client, meter.principal = bytes(frame[_CLIENT_AT:end]), connection.principal
         meter.generation = self._buckets.generation
+        return meter
 
     # ------------------------------------------------------------------------ addresses
 
@@ -189,9 +200,7 @@ class ClientQuotas:
         bucket = self._buckets.find(key, connection.address, rate, BURST_S, now_s)
         if bucket.wait_s(now_s) >= MUTE_S_MAX:
             return f"the address has made too many connections ({key} is {rate:g})"
-        bucket.spend(1, now_s)
-        wait_s = bucket.wait_s(now_s)
-        if wait_s > 0:
+        if wait_s := bucket.spend(1, now_s):
             meter = connection.meter = connection.meter or Meter(connection, self._counters)
             meter.mute(key, wait_s, now_s)
         return ""

@@ -9,16 +9,16 @@ to the tasks that they start, as with the allowance of a request. Outside of req
 clients without quotas, there is none.
 
 The time of the loop is that of the steps in which a request, or a task that it started, runs on it
-(``timed``), by the processor's clock: what other processes take of the machine is not the client's.
-Not counted is what is done for many at once, flushes of lanes above all, nor what threads do, nor
-the reading and writing of sockets.
+(``timed``). It is the time of the clock, as in Kafka: to ask for that of the processor takes five
+times as long. Not counted is what is done for many at once, flushes of lanes above all, nor what
+threads do, nor the reading and writing of sockets.
 """
 
 import asyncio
 import math
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import ContextVar
-from time import thread_time
+from time import perf_counter
 from types import coroutine
 from typing import Any, Protocol, TypeVar
 
@@ -71,12 +71,12 @@ class Meter:
     """What one connection uses."""
 
     __slots__ = (
-        "_began",
         "_connection",
         "_counters",
         "_loop",
         "_timer",
         "account",
+        "began",
         "client",
         "generation",
         "principal",
@@ -87,13 +87,13 @@ class Meter:
         self._connection, self._counters = connection, counters
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._began: float | None = None
+        self.began: float | None = None
         """When the step of a request began that runs now."""
         self.until_s = 0.0
         self.account: Account | None = None
         """None: it has no quotas."""
         self.client = b""
-        """The client id, as it is on the wire, and the principal that the account is of."""
+        """The client id, as it is in a frame, and the principal that the account is of."""
         self.principal: object = None
         self.generation = -1
 
@@ -103,9 +103,9 @@ class Meter:
         return self._timer is not None
 
     def mute(self, key: str, wait_s: float, now_s: float) -> None:
-        """Do not read the connection for a while, if there is one; ``key`` is the quota."""
+        """Do not read the connection for a while; ``key`` is the quota."""
         until_s = now_s + min(wait_s, MUTE_S_MAX)
-        if wait_s <= 0 or until_s <= self.until_s:
+        if until_s <= self.until_s:
             return
         self._counters.throttles[key] += 1
         self._counters.throttled_seconds[key] += until_s - max(self.until_s, now_s)
@@ -132,10 +132,10 @@ class Meter:
 
     def tell_ms(self) -> int:
         """Return for how long the connection is not read from now on, as an answer says it."""
-        if self._began is not None:
-            now = thread_time()
-            self._used(now - self._began)
-            self._began = now
+        if self.began is not None:
+            now = perf_counter()
+            self.used(now - self.began)
+            self.began = now
         if self._timer is None:
             return 0
         return max(math.ceil((self.until_s - self._loop.time()) * 1000), 0)
@@ -144,13 +144,8 @@ class Meter:
 
     def _spend(self, bucket: Bucket, key: str, amount: float) -> None:
         now_s = self._loop.time()
-        bucket.spend(amount, now_s)
-        self.mute(key, bucket.wait_s(now_s), now_s)
-
-    def produced(self, size: int) -> None:
-        """Count the bytes of a request to produce."""
-        if self.account is not None and self.account.produce is not None:
-            self._spend(self.account.produce, PRODUCER_BYTE_RATE, size)
+        if wait_s := bucket.spend(amount, now_s):
+            self.mute(key, wait_s, now_s)
 
     def fetched(self, size: int) -> int:
         """Count the bytes of an answer, and return for how long the connection is muted, in ms."""
@@ -186,21 +181,27 @@ class Meter:
 
     # ------------------------------------------------------------------------ time
 
-    def _used(self, seconds: float) -> None:
+    def used(self, seconds: float) -> None:
+        """Count time of the loop."""
         if self.account is not None and self.account.request is not None:
             self._spend(self.account.request, REQUEST_PERCENTAGE, seconds)
 
     def run(self, step: Callable[[], T]) -> T:
         """Run a step of a request, and count the time that it takes, once."""
         is_counted = self.account is not None and self.account.request is not None
-        if not is_counted or self._began is not None:
+        if not is_counted or self.began is not None:
             return step()
-        self._began = thread_time()
+        self.began = perf_counter()
         try:
             return step()
         finally:
-            began, self._began = self._began, None
-            self._used(thread_time() - began)
+            self.end_step()
+
+    def end_step(self) -> None:
+        """Count the time since a step began."""
+        if self.began is not None:
+            began, self.began = self.began, None
+            self.used(perf_counter() - began)
 
 
 METER: ContextVar[Meter | None] = ContextVar("meter of a request", default=None)

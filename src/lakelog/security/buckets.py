@@ -24,11 +24,12 @@ class Bucket:
         self.rate, self.burst = rate, rate * burst_s
         self._left, self._at_s = self.burst, now_s
 
-    def spend(self, amount: float, now_s: float) -> None:
-        """Take so much, whether it is there or not."""
+    def spend(self, amount: float, now_s: float) -> float:
+        """Take so much, whether it is there or not; return for how long no more may be spent."""
         left = self._left + (now_s - self._at_s) * self.rate
-        self._left = (left if left < self.burst else self.burst) - amount
+        self._left = left = (left if left < self.burst else self.burst) - amount
         self._at_s = now_s
+        return -left / self.rate if left < 0 else 0.0
 
     def wait_s(self, now_s: float) -> float:
         """Return for how long nothing more may be spent."""

@@ -82,6 +82,8 @@ _CLIENT_KEYS = {
 _ADDRESS_KEYS = {CONNECTION_CREATION_RATE: _Type.SMALL_WHOLE}
 
 _EPSILON = 1e-6
+_JAVA_ORDER = (CLIENT_ID, USER, IP)
+"""Of a hash map with these keys: of two flaws it decides which one is told."""
 _MOST = {_Type.WHOLE: ((1 << 63) - 1, "a LONG"), _Type.SMALL_WHOLE: ((1 << 31) - 1, "an INT")}
 
 
@@ -187,7 +189,7 @@ def address_name(name: str) -> str:
 
 def _java_text(entity: Entity) -> str:
     named = dict(entity)
-    order = [kind for kind in (CLIENT_ID, USER, IP) if kind in named]
+    order = [*filter(named.__contains__, _JAVA_ORDER), *(named.keys() - set(_JAVA_ORDER))]
     parts = ", ".join(f"{kind}={'null' if named[kind] is None else named[kind]}" for kind in order)
     return f"ClientQuotaEntity(entries={{{parts}}})"
 
@@ -195,9 +197,10 @@ def _java_text(entity: Entity) -> str:
 def _flaw(named: Mapping[str, str | None], ops: Iterable[tuple[str, float | None]]) -> str:
     if not named:
         return "Invalid empty client quota entity"
-    for kind, name in named.items():
-        if kind not in KINDS:
-            return f"Unhandled client quota entity type: {kind[:64]}"
+    if unknown := named.keys() - set(KINDS):
+        return f"Unhandled client quota entity type: {min(unknown)[:64]}"
+    for kind in filter(named.__contains__, _JAVA_ORDER):
+        name = named[kind]
         if name == "":
             return f"Empty {kind} not supported"
         if name is not None and len(name) > NAME_CHARS_MAX:

@@ -20,7 +20,6 @@ from tests.parts.process import mortal
 SOURCE = Path(__file__).parent / "java" / "Console.java"
 
 NOT_HERE = {
-    "quotas": "UnsupportedVersionException",
     "quorum": "UnsupportedVersionException",
     "reassignments": "UnsupportedVersionException",
     "transactions": "UnsupportedVersionException",

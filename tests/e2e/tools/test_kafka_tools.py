@@ -642,7 +642,33 @@ def test_both_say_the_same_of_lakelog(apache: Apache, served: Lakelog) -> None:
         kafka-console-consumer AT --topic TWIN --from-beginning --max-messages 2 --group TWIN
         kafka-consumer-groups AT --describe --group TWIN
         kafka-topics AT --delete --topic TWIN
-    """)
+        kafka-configs AT --alter --client TWIN --add-config producer_byte_rate=1e9,request_percentage=99.5
+        kafka-configs AT --describe --client TWIN
+        kafka-configs AT --alter --user TWIN --client app --add-config consumer_byte_rate=1e9
+        kafka-configs AT --describe --user TWIN --client app
+        kafka-configs AT --alter --client TWIN --delete-config producer_byte_rate
+        kafka-configs AT --alter --client TWIN --delete-config producer_byte_rate
+        kafka-configs AT --alter --client TWIN --add-config consumer_byte_rate=0.5
+        kafka-configs AT --alter --client TWIN --add-config consumer_byte_rate=x
+        kafka-configs AT --alter --client-defaults --add-config controller_mutation_rate=1e6
+        kafka-configs AT --describe --client-defaults
+        kafka-configs AT --alter --ip 10.9.8.7 --add-config connection_creation_rate=100
+        kafka-configs AT --describe --ip 10.9.8.7
+        kafka-configs AT --alter --ip-defaults --add-config connection_creation_rate=10000
+        kafka-configs AT --describe --entity-type ips
+        kafka-configs AT --alter --client TWIN --add-config connection_creation_rate=5
+    """)  # noqa: E501 (command lines)
+
+
+def test_a_quota_of_our_own_is_set_by_our_tool_and_shown_by_both(
+    apache: Apache, served: Lakelog
+) -> None:
+    at = ("--bootstrap-server", served.bootstrap, "--client", "own")
+    added = ("--alter", "--add-config", "store_request_rate=1e6")
+    assert apache.run("kafka-configs", *at, *added).rc == 1
+    assert run_ours("kafka-configs", *at, *added).rc == 0
+    shown = Both(apache, served.bootstrap).compare("kafka-configs AT --describe --client own")
+    assert shown.stdout == "Quota configs for client-id 'own' are store_request_rate=1000000.0\n"
 
 
 def _fill_orders(bootstrap: str) -> None:

@@ -38,7 +38,7 @@ async def describe_client_quotas(
     entries = [
         {
             "entity": _entity(entity),
-            "values": [{"key": key, "value": value} for key, value in values.items()],
+            "values": [{"key": key, "value": value} for key, value in sorted(values.items())],
         }
         for entity, values in found
     ]
