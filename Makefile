@@ -154,6 +154,9 @@ chaos-planted: setup ## every bug that is planted into brokers is found by the c
 hostile: setup ## every attack for 20 seconds on a broker with honest clients; prints what they noticed
 	LAKELOG_HOSTILE_SECONDS=$${LAKELOG_HOSTILE_SECONDS:-20} $(BIN)/python -m pytest tests/e2e/hostile -s
 
+quotas: setup ## clients with quotas for a minute: what they get is what the quotas say, within 5 %
+	LAKELOG_QUOTA_SECONDS=60 $(BIN)/python -m pytest tests/e2e/test_quotas_hold.py -s --timeout 900
+
 soak: setup ## a broker for an hour at 2,000 requests a second, on a store that fails 5 % of its requests
 	LAKELOG_SOAK_SECONDS=$${LAKELOG_SOAK_SECONDS:-3600} $(BIN)/python -m pytest tests/e2e/soak -s --reruns 0
 

@@ -1,6 +1,7 @@
 """Quotas in a broker: who is charged for what, what answers say, and who is not read meanwhile."""
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -8,12 +9,14 @@ from kio.schema.errors import ErrorCode
 
 from lakelog.broker import Broker, Limits
 from lakelog.broker.client_quotas import QUOTAS_LOOK_S
-from lakelog.broker.meters import MUTE_S_MAX
+from lakelog.broker.meters import METER, MUTE_S_MAX, Account, Meter
+from lakelog.broker.metrics.quotas import QuotaCounters
+from lakelog.broker.supervision import awaited
 from lakelog.catalog import change_quotas
 from lakelog.names import QUOTAS_KEY
-from lakelog.security import Alteration
+from lakelog.security import Alteration, Bucket
 from lakelog.store import Delete, Get, PutIfAbsent
-from tests.unit.broker.site import Client, Site, batch, broker, connect, virtual_story
+from tests.unit.broker.site import Client, Site, batch, broker, connect, story, virtual_story
 from tests.virtual_time import pass_time
 
 ANY_CLIENT = (("client-id", None),)
@@ -233,6 +236,58 @@ async def test_connections_of_an_address_wait_and_beyond_a_while_are_refused() -
         assert await many[-1].is_closed()
         for client in (one, two, three, free, *many):
             await client.close()
+
+
+@story
+async def test_a_connection_waits_on_the_loop_of_real_brokers_as_well() -> None:
+    site = Site()
+    site.create("t")
+    limit(site, ("ip", None), connection_creation_rate=5)
+    async with broker(site) as running:
+        clients = [await connect(running) for _ in range(6)]
+        waited_s, _ = await took(clients[-1].metadata("t"))
+        assert waited_s >= 0.1
+        for client in clients:
+            await client.close()
+
+
+@virtual_story
+async def test_the_time_of_work_is_counted_and_the_work_is_what_it_was() -> None:
+    class Read:
+        def adjust(self) -> None: ...
+
+    async def busy(ends: str) -> str:
+        began = time.perf_counter()
+        while time.perf_counter() < began + 0.01:
+            pass
+        try:
+            await pass_time(5)
+        except asyncio.CancelledError:
+            if ends != "stubborn":
+                raise
+            await pass_time(1)
+        if ends == "badly":
+            raise ValueError(ends)
+        return ends
+
+    counters, loop = QuotaCounters(), asyncio.get_running_loop()
+    meter = Meter(Read(), counters)
+    meter.account = Account({"request_percentage": Bucket(0.001, 0.0, loop.time())})
+    METER.set(meter)
+    assert await awaited(busy("well")) == "well"
+    assert counters.throttled_seconds["request_percentage"] >= 5  # 10 ms, at a thousandth.
+    with pytest.raises(ValueError, match="badly"):
+        await awaited(busy("badly"))
+    for ends, expected in ("well", None), ("stubborn", "stubborn"):
+        task = awaited(busy(ends))
+        await pass_time(1)
+        task.cancel()
+        if expected is None:
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        else:
+            assert await task == expected
+    meter.end()
 
 
 @virtual_story
