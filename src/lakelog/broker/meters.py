@@ -34,9 +34,9 @@ from lakelog.security import (
 
 __all__ = ["METER", "MUTE_S_MAX", "QUOTA_EXCEEDED", "Account", "Meter", "take_mutations", "timed"]
 
-MUTE_S_MAX = 30.0
+MUTE_S_MAX = 25.0
 """The longest that a connection is not read for one request. What is still missing then is told
-with the next one."""
+with the next one. Clients that do not wait by themselves give a request up after 30 seconds."""
 
 EARLY_S = 0.001
 """A timer may come so much too early."""
