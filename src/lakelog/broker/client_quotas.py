@@ -47,6 +47,9 @@ BURST_S = 1.0
 MUTATION_BURST_S = 11.0
 """As in Kafka, whose clients make all topics of an application at once."""
 
+MEASURED_OF = 8
+"""Of so many requests to produce of a connection one is measured, and counts for all of them."""
+
 _KEYS = {
     PRODUCER_BYTE_RATE: (1.0, BURST_S),
     CONSUMER_BYTE_RATE: (1.0, BURST_S),
@@ -148,14 +151,20 @@ class ClientQuotas:
         if account is None:
             dispatch(connection, frame, slot)
             return
-        now_s, produce, request = self._time(), account.produce, account.request
-        if (
-            produce is not None
-            and not frame[1]  # Produce has the key 0.
-            and not frame[0]
-            and (wait_s := produce.spend(len(frame), now_s))
-        ):
-            meter.mute(PRODUCER_BYTE_RATE, wait_s, now_s)
+        request, weight = account.request, 1
+        if not frame[1] and not frame[0]:  # Produce has the key 0.
+            if account.produce is not None:
+                size = meter.unpaid + len(frame)
+                if size < account.credit:
+                    meter.unpaid = size
+                else:
+                    meter.produced(size)
+            if request is not None:
+                meter.unmeasured += 1
+                if meter.unmeasured < MEASURED_OF:
+                    request = None
+                else:
+                    meter.unmeasured, weight = 0, MEASURED_OF
         before = METER.set(meter)
         if request is not None:
             meter.began = perf_counter()
@@ -163,11 +172,8 @@ class ClientQuotas:
             dispatch(connection, frame, slot)
         finally:
             METER.reset(before)
-            if request is not None and meter.began is not None:
-                wait_s = request.spend(perf_counter() - meter.began, now_s)
-                meter.began = None
-                if wait_s:
-                    meter.mute(REQUEST_PERCENTAGE, wait_s, now_s)
+            if request is not None:
+                meter.end_step(weight)
 
     def _find(self, connection: "Connection", frame: memoryview) -> Meter:
         """Return the meter of a connection, with the account of the client that sent a frame."""

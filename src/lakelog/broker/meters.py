@@ -38,6 +38,9 @@ MUTE_S_MAX = 25.0
 """The longest that a connection is not read for one request. What is still missing then is told
 with the next one. Clients that do not wait by themselves give a request up after 30 seconds."""
 
+CREDIT_S = 0.001
+"""So much of a second's bytes: small requests at high rates are not worth a look at the clock."""
+
 EARLY_S = 0.001
 """A timer may come so much too early."""
 
@@ -49,10 +52,12 @@ T = TypeVar("T")
 class Account:
     """The buckets that a client spends from; None: as much as it wants."""
 
-    __slots__ = ("fetch", "mutation", "produce", "request", "store")
+    __slots__ = ("credit", "fetch", "mutation", "produce", "request", "store")
 
     def __init__(self, buckets: dict[str, Bucket]) -> None:
         self.produce = buckets.get(PRODUCER_BYTE_RATE)
+        self.credit = 0.0 if self.produce is None else self.produce.rate * CREDIT_S
+        """Bytes of requests to produce that a connection pays together with the next ones."""
         self.fetch = buckets.get(CONSUMER_BYTE_RATE)
         self.request = buckets.get(REQUEST_PERCENTAGE)
         self.mutation = buckets.get(CONTROLLER_MUTATION_RATE)
@@ -80,6 +85,8 @@ class Meter:
         "client",
         "generation",
         "principal",
+        "unmeasured",
+        "unpaid",
         "until_s",
     )
 
@@ -96,6 +103,8 @@ class Meter:
         """The client id, as it is in a frame, and the principal that the account is of."""
         self.principal: object = None
         self.generation = -1
+        self.unpaid = self.unmeasured = 0
+        """Bytes and requests to produce, as ``client_quotas`` counts them."""
 
     @property
     def is_muted(self) -> bool:
@@ -147,6 +156,12 @@ class Meter:
         if wait_s := bucket.spend(amount, now_s):
             self.mute(key, wait_s, now_s)
 
+    def produced(self, size: int) -> None:
+        """Count bytes of requests to produce, those that were not paid included."""
+        self.unpaid = 0
+        if self.account is not None and self.account.produce is not None:
+            self._spend(self.account.produce, PRODUCER_BYTE_RATE, size)
+
     def fetched(self, size: int) -> int:
         """Count the bytes of an answer, and return for how long the connection is muted, in ms."""
         if self.account is not None and self.account.fetch is not None:
@@ -197,11 +212,11 @@ class Meter:
         finally:
             self.end_step()
 
-    def end_step(self) -> None:
-        """Count the time since a step began."""
+    def end_step(self, weight: int = 1) -> None:
+        """Count the time since a step began; it may stand for more of its kind."""
         if self.began is not None:
             began, self.began = self.began, None
-            self.used(perf_counter() - began)
+            self.used(weight * (perf_counter() - began))
 
 
 METER: ContextVar[Meter | None] = ContextVar("meter of a request", default=None)
