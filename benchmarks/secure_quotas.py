@@ -94,13 +94,13 @@ def compare(server: Server, size: int, pairs: int) -> list[dict[bool, Slice]]:
 
 def main() -> None:
     options = arguments(__doc__)
-    pairs = 30 if options.quick else 120
+    pairs = 30 if options.quick else 60
     figures: dict[str, Any] = {}
     for name, size in (("requests", 1_000), ("bytes", 100_000)):
-        # What is sent stays in memory: a broker for each, and less of large batches.
+        # What is sent stays in memory: a broker for each.
         with served("broker", "memory:") as server:
             create_topic(server.bootstrap, TOPIC, PARTITIONS)
-            found = compare(server, size, pairs // (2 if size > 1_000 else 1))
+            found = compare(server, size, pairs)
         row = {
             "ratio": statistics.median(one[False].cpu_us / one[True].cpu_us for one in found),
             "by_the_clock": statistics.median(

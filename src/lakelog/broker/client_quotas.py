@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from lakelog.broker.meters import METER, MUTE_S_MAX, Account, Meter
+from lakelog.broker.meters import MUTE_S_MAX, RUNNING, Account, Meter
 from lakelog.broker.metrics.quotas import QuotaCounters
 from lakelog.catalog import FoundQuotas, change_quotas, read_quotas
 from lakelog.errors import LakelogError
@@ -165,13 +165,13 @@ class ClientQuotas:
                     request = None
                 else:
                     meter.unmeasured, weight = 0, MEASURED_OF
-        before = METER.set(meter)
+        RUNNING.meter = meter
         if request is not None:
             meter.began = perf_counter()
         try:
             dispatch(connection, frame, slot)
         finally:
-            METER.reset(before)
+            RUNNING.meter = None
             if request is not None:
                 meter.end_step(weight)
 

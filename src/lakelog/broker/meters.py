@@ -17,7 +17,7 @@ threads do, nor the reading and writing of sockets.
 import asyncio
 import math
 from collections.abc import Callable, Coroutine, Generator
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from time import perf_counter
 from types import coroutine
 from typing import Any, Protocol, TypeVar
@@ -32,7 +32,17 @@ from lakelog.security import (
     Bucket,
 )
 
-__all__ = ["METER", "MUTE_S_MAX", "QUOTA_EXCEEDED", "Account", "Meter", "take_mutations", "timed"]
+__all__ = [
+    "METER",
+    "MUTE_S_MAX",
+    "QUOTA_EXCEEDED",
+    "RUNNING",
+    "Account",
+    "Meter",
+    "take_mutations",
+    "task_context",
+    "timed",
+]
 
 MUTE_S_MAX = 25.0
 """The longest that a connection is not read for one request. What is still missing then is told
@@ -222,6 +232,28 @@ class Meter:
 METER: ContextVar[Meter | None] = ContextVar("meter of a request", default=None)
 
 
+class _Running:
+    """The meter of the frame that is being answered: to set a variable of the context for each
+    would take longer than all else here. Tasks that it starts have the variable."""
+
+    __slots__ = ("meter",)
+
+    def __init__(self) -> None:
+        self.meter: Meter | None = None
+
+
+RUNNING = _Running()
+
+
+def task_context() -> Context | None:
+    """Return the context of a task that is started now; None: as it is."""
+    if RUNNING.meter is None:
+        return None
+    context = copy_context()
+    context.run(METER.set, RUNNING.meter)
+    return context
+
+
 def take_mutations(count: int, *, is_strict: bool) -> bool:
     """Count partitions that a request makes or deletes; False: it has to wait."""
     meter = METER.get()
@@ -230,7 +262,7 @@ def take_mutations(count: int, *, is_strict: bool) -> bool:
 
 def timed(work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
     """Return work of a request, of which the time is counted that it takes on the loop."""
-    meter = METER.get()
+    meter = RUNNING.meter or METER.get()
     if meter is None or meter.account is None or meter.account.request is None:
         return work
     return _awaited(_steps(meter, work))

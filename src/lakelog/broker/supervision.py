@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 import structlog
 from structlog.typing import FilteringBoundLogger
 
-from lakelog.broker.meters import timed
+from lakelog.broker.meters import task_context, timed
 from lakelog.broker.metrics.counters import Metrics
 
 __all__ = ["Supervisor", "awaited"]
@@ -34,7 +34,7 @@ P = ParamSpec("P")
 
 def awaited(work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
     """Start work that is awaited elsewhere: its error is raised there."""
-    return asyncio.create_task(timed(work))
+    return asyncio.create_task(timed(work), context=task_context())
 
 
 class Supervisor:
@@ -68,7 +68,7 @@ class Supervisor:
 
     def once(self, name: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Start work that is not awaited."""
-        task = self._own(timed(work))
+        task = self._own(timed(work), task_context())
         task.add_done_callback(lambda one: self._ended(name, one))
         return task
 

@@ -25,7 +25,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from lakelog.broker.allowance import begin_request, is_spent
-from lakelog.broker.meters import METER
+from lakelog.broker.meters import RUNNING
 from lakelog.broker.partition_finder import PartitionFinder
 from lakelog.broker.partitions import Partition
 from lakelog.broker.services import Call, Services
@@ -109,7 +109,7 @@ class Fetching:
         self._services, self._call, self._request = services, call, request
         self._answer, self._fail = answer, fail
         self._address = address
-        self._meter = METER.get()
+        self._meter = RUNNING.meter
         self._finder = PartitionFinder(services, request.rack, call)
         self._most = self._least = 0
         self._reserved = 0
