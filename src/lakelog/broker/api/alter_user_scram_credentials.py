@@ -22,6 +22,7 @@ from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.security import (
     ITERATIONS_MAX,
     ITERATIONS_MIN,
+    Operation,
     ScramMechanism,
     Users,
     check_user_name,
@@ -48,6 +49,9 @@ async def alter_user_scram_credentials(
     """Change users."""
     asked: list[_Asked] = [*request.deletions, *request.upsertions]
     refusals: dict[str, _Refusal] = {}
+    if not call.may_cluster(Operation.ALTER):
+        denied = _Refusal(ErrorCode.cluster_authorization_failed, "Cluster authorization failed.")
+        return _answer(asked, {str(one.name): denied for one in asked})
     try:
         await services.users.load()
         users = services.users.current
@@ -67,6 +71,10 @@ async def alter_user_scram_credentials(
         code = ErrorCode.unacceptable_credential if is_input else read_code(error)
         for one in asked:
             refusals.setdefault(str(one.name), _Refusal(code, str(error)))
+    return _answer(asked, refusals)
+
+
+def _answer(asked: list[_Asked], refusals: dict[str, _Refusal]) -> Fields:
     names = dict.fromkeys(str(one.name) for one in asked)
     rows = [(name, refusals.get(name, _Refusal(ErrorCode.none, ""))) for name in names]
     return {

@@ -13,18 +13,21 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker.codes import read_code
 from lakelog.broker.services import Call, Services
 from lakelog.errors import InvalidInputError, LakelogError, UnsupportedError
-from lakelog.security import Alteration, Component, Entity, describe_quotas, entity_of
+from lakelog.security import Alteration, Component, Entity, Operation, describe_quotas, entity_of
 from lakelog.wire import Fields
 
 __all__ = ["alter_client_quotas", "describe_client_quotas"]
 
 MESSAGE_CHARS_MAX = 512
+DENIED = "Cluster authorization failed."
 
 
 async def describe_client_quotas(
     services: Services, call: Call, request: DescribeClientQuotasRequest
 ) -> Fields:
     """Return the quotas that a filter matches."""
+    if not call.may_cluster(Operation.DESCRIBE_CONFIGS):
+        return _refused(ErrorCode.cluster_authorization_failed, DENIED)
     wanted = [
         Component(str(one.entity_type), int(one.match_type), one.match)
         for one in request.components
@@ -56,6 +59,9 @@ async def alter_client_quotas(
         )
         for one in request.entries
     ]
+    if not call.may_cluster(Operation.ALTER_CONFIGS):
+        code = ErrorCode.cluster_authorization_failed
+        return {"entries": [_row(entity_of(one.entity), code, DENIED) for one in alterations]}
     try:
         flaws = await services.quotas.alter(alterations, validate_only=request.validate_only)
     except LakelogError as error:

@@ -15,16 +15,21 @@ from kio.schema.errors import ErrorCode
 from lakelog.broker.codes import read_code
 from lakelog.broker.services import Call, Services
 from lakelog.errors import LakelogError
-from lakelog.security import Users
+from lakelog.security import Operation, Users
 from lakelog.wire import Fields
 
 __all__ = ["describe_user_scram_credentials"]
+
+DENIED = "Cluster authorization failed."
 
 
 async def describe_user_scram_credentials(
     services: Services, call: Call, request: DescribeUserScramCredentialsRequest
 ) -> Fields:
     """Say who the users are."""
+    if not call.may_cluster(Operation.DESCRIBE):
+        code = ErrorCode.cluster_authorization_failed
+        return {"error_code": code, "error_message": DENIED, "results": []}
     try:
         await services.users.load()
     except LakelogError as error:
