@@ -86,7 +86,7 @@ def test_a_wheel_has_the_packages_and_nothing_else(built: Built) -> None:
     with zipfile.ZipFile(built.wheel) as wheel:
         names = wheel.namelist()
     dist_info = f"lakelog-{lakelog.__version__}.dist-info"
-    tops = {"lakelog", "lakelog_kafka_tools", "pyspark_lakelog", dist_info}
+    tops = {"lakelog", "lakelog_kafka_tools", "pyspark_lakelog", "pytest_lakelog", dist_info}
     assert {name.split("/")[0] for name in names} == tops
     assert "lakelog/py.typed" in names
     assert not [name for name in names if name.endswith((".nbi", ".nbc", ".pyc"))]
