@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from lakelog.cli.arguments import exit_on_error, json_option, missing
-from lakelog.cli.storage import spec_of, storage_options
+from lakelog.cli.ephemeral import serve_ephemeral
+from lakelog.cli.storage import spec_of, storage_options_unless
 from lakelog.cli.tables import show_rows
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.host import leave_process
@@ -38,7 +39,7 @@ class _Address(click.ParamType[tuple[str, int]]):
 
 
 @click.command()
-@storage_options
+@storage_options_unless("ephemeral")
 @click.option(
     "--listen",
     type=_Address(),
@@ -135,6 +136,13 @@ class _Address(click.ParamType[tuple[str, int]]):
     show_default=True,
     help="How many partitions a topic has that does not say it itself.",
 )
+@click.option(
+    "--ephemeral",
+    is_flag=True,
+    is_eager=True,
+    help="For tests: use a temporary folder and a free port, print the address, and end, folder"
+    " and all, when the parent process ends or closes the pipe to stdin.",
+)
 @click.option("--init", "make", is_flag=True, help="Make the namespace if there is none.")
 @click.option(
     "--insecure",
@@ -180,6 +188,9 @@ def serve(
     accepted, and ends. One process uses one core: --workers runs several, as a cluster on this
     machine.
     """
+    if ctx.params["ephemeral"]:
+        serve_ephemeral(ctx, as_json=as_json)
+        return
     try:
         from lakelog.cli.logs import make_log, make_relay
         from lakelog.cli.running import open_log, run_plan

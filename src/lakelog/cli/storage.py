@@ -42,6 +42,7 @@ __all__ = [
     "open_storage",
     "spec_of",
     "storage_options",
+    "storage_options_unless",
     "try_store",
 ]
 
@@ -49,18 +50,36 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
+class _StorageOption(click.Option):
+    """An option that is needed unless a flag is given, which is read before it."""
+
+    def __init__(self, *names: Any, unless: str = "", **settings: Any) -> None:
+        super().__init__(*names, **settings)
+        self._unless = unless
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        return None if ctx.params.get(self._unless) else super().process_value(ctx, value)
+
+
 def storage_options(command: F) -> F:
     """Add the options that say where the log is."""
+    return storage_options_unless("")(command)
+
+
+def storage_options_unless(flag: str) -> Callable[[F], F]:
+    """Add the options that say where the log is; with the ``flag``, it need not be said."""
     option = click.option(
         "--storage",
         "url",
+        cls=_StorageOption,
+        unless=flag,
         required=True,
         envvar="LAKELOG_STORAGE",
         show_envvar=True,
         metavar="URL",
         help="Where the log is: s3://bucket/folder, file:///path, ...",
     )
-    return option(store_option()(command))
+    return lambda command: option(store_option()(command))
 
 
 class PartitionRow(NamedTuple):
