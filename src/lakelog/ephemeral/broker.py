@@ -44,6 +44,8 @@ HOST = "127.0.0.1"
 PROPERTIES = {"group.initial.rebalance.delay.ms": "0", "offsets.commit.timeout.ms": "5000"}
 """By Kafka's names. A group of one test need not wait for others to come."""
 
+OWN = frozenset(("listeners", "advertised.listeners"))
+
 WAIT_S = 10.0
 POLL_S = 0.02
 
@@ -232,6 +234,9 @@ class EphemeralBroker:
 
 
 def _settings(properties: Mapping[str, str]) -> BrokerSettings:
+    own = sorted(OWN & properties.keys())
+    if own:
+        raise InvalidInputError(f"{', '.join(own)}: this broker has its own: leave that out")
     given = {**PROPERTIES, **properties}
     kafka = translate_kafka_config(given, BrokerSettings())
     for line in kafka.lines:
