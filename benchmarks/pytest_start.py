@@ -108,7 +108,7 @@ def measure(pythons: dict[str, str], *, quick: bool) -> dict[str, dict[str, list
     def one_round() -> dict[str, tuple[Found, float]]:
         return {name: (in_process(one), as_child(one)) for name, one in pythons.items()}
 
-    found = undisturbed(one_round, 3 if quick else 9, again=not quick).found
+    found = undisturbed(one_round, 2 if quick else 9, again=not quick).found
     rows: dict[str, dict[str, list[float]]] = {}
     for name in pythons:
         steps = found[0][name][0]

@@ -77,6 +77,10 @@ def _planned() -> set[str]:
         ("lakelog.records", HEAVY),
         ("lakelog.formats", HEAVY),
         ("lakelog.cli", HEAVY),
+        # `lakelog serve --help` prints words, and needs no broker for it.
+        ("lakelog.cli.serve", (*HEAVY, "kio", "lakelog.journal", "lakelog.store", "structlog")),
+        # Every run of pytest imports it where lakelog is installed.
+        ("pytest_lakelog", (*HEAVY, "kio", "lakelog", "structlog")),
         # Spark starts a Python for each plan of a read, and for each commit of a micro-batch.
         ("lakelog.spark", ("llvmlite", "numba", "pandas")),
     ],

@@ -15,6 +15,8 @@ __all__ = [
     "json_option",
     "missing",
     "named_values",
+    "storage_options",
+    "storage_options_unless",
     "store_option",
 ]
 
@@ -44,6 +46,38 @@ def store_option(of: str = "") -> Callable[[F], F]:
         metavar="NAME=VALUE",
         help=f"{_WHOSE[of]}: endpoint, region, ...; may be repeated.",
     )
+
+
+class _StorageOption(click.Option):
+    """An option that is needed unless a flag is given, which is read before it."""
+
+    def __init__(self, *names: Any, unless: str = "", **settings: Any) -> None:
+        super().__init__(*names, **settings)
+        self._unless = unless
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        return None if ctx.params.get(self._unless) else super().process_value(ctx, value)
+
+
+def storage_options(command: F) -> F:
+    """Add the options that say where the log is."""
+    return storage_options_unless("")(command)
+
+
+def storage_options_unless(flag: str) -> Callable[[F], F]:
+    """Add the options that say where the log is; with the ``flag``, it need not be said."""
+    option = click.option(
+        "--storage",
+        "url",
+        cls=_StorageOption,
+        unless=flag,
+        required=True,
+        envvar="LAKELOG_STORAGE",
+        show_envvar=True,
+        metavar="URL",
+        help="Where the log is: s3://bucket/folder, file:///path, ...",
+    )
+    return lambda command: option(store_option()(command))
 
 
 def missing(error: ImportError, extra: str = "spark") -> str:

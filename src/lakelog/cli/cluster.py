@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from lakelog.catalog import add_lanes, news_of_topics
-from lakelog.cli.arguments import json_option
-from lakelog.cli.storage import Storage, open_storage, storage_options
+from lakelog.cli.arguments import json_option, storage_options
+from lakelog.cli.storage import Storage, open_storage
 from lakelog.cli.tables import counted, plain, show_rows
 from lakelog.coordination import (
     Overview,

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lakelog.cli.arguments import store_option
+from lakelog.cli.arguments import storage_options, store_option
 from lakelog.cli.runs import job_command
-from lakelog.cli.storage import storage_options
 from lakelog.host import THIS_HOST
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import click
 
 from lakelog.catalog import Topic, news_of_topics
-from lakelog.cli.arguments import json_option
-from lakelog.cli.storage import Storage, open_storage, storage_options
+from lakelog.cli.arguments import json_option, storage_options
+from lakelog.cli.storage import Storage, open_storage
 from lakelog.cli.tables import plain, show_rows
 from lakelog.coordination import decode_group, stored_shards
 from lakelog.errors import NotFoundError

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lakelog.cli.arguments import named_values, store_option
+from lakelog.cli.arguments import named_values, storage_options, store_option
 from lakelog.cli.runs import job_command, topic_option
-from lakelog.cli.storage import storage_options
 from lakelog.host import THIS_HOST
 
 if TYPE_CHECKING:

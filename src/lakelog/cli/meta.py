@@ -31,8 +31,8 @@ from lakelog.catalog import (
     open_namespace,
     restore_groups,
 )
-from lakelog.cli.arguments import exit_on_error, json_option
-from lakelog.cli.storage import spec_of, storage_options
+from lakelog.cli.arguments import exit_on_error, json_option, storage_options
+from lakelog.cli.storage import spec_of
 from lakelog.cli.tables import counted, plain, show_rows
 from lakelog.coordination import (
     RELEASED,

@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from lakelog.cli.arguments import exit_on_error, json_option, missing
+from lakelog.cli.arguments import exit_on_error, json_option, missing, storage_options_unless
 from lakelog.cli.ephemeral import serve_ephemeral
-from lakelog.cli.storage import spec_of, storage_options_unless
 from lakelog.cli.tables import show_rows
 from lakelog.errors import InvalidInputError, LakelogError
 from lakelog.host import leave_process
@@ -308,6 +307,7 @@ def _plan(
         spend_by_prices,
     )
     from lakelog.cli.running import Plan, is_here
+    from lakelog.cli.storage import spec_of
 
     spec, settings = spec_of(url, store_options), kafka.settings
     named = {"node_id", "rack", "partitions", "auto_create_topics"} & chosen.keys()

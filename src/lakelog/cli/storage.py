@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from lakelog.catalog import Namespace, Topic, open_namespace, place_store
-from lakelog.cli.arguments import exit_on_error, named_values, store_option
+from lakelog.cli.arguments import exit_on_error, named_values
 from lakelog.coordination import RELEASED, Groups, groups_in
 from lakelog.host import SystemClock, new_id
 from lakelog.journal import Lane, StoreTime, new_lane
@@ -41,45 +41,11 @@ __all__ = [
     "admit_store",
     "open_storage",
     "spec_of",
-    "storage_options",
-    "storage_options_unless",
     "try_store",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
-
-
-class _StorageOption(click.Option):
-    """An option that is needed unless a flag is given, which is read before it."""
-
-    def __init__(self, *names: Any, unless: str = "", **settings: Any) -> None:
-        super().__init__(*names, **settings)
-        self._unless = unless
-
-    def process_value(self, ctx: click.Context, value: Any) -> Any:
-        return None if ctx.params.get(self._unless) else super().process_value(ctx, value)
-
-
-def storage_options(command: F) -> F:
-    """Add the options that say where the log is."""
-    return storage_options_unless("")(command)
-
-
-def storage_options_unless(flag: str) -> Callable[[F], F]:
-    """Add the options that say where the log is; with the ``flag``, it need not be said."""
-    option = click.option(
-        "--storage",
-        "url",
-        cls=_StorageOption,
-        unless=flag,
-        required=True,
-        envvar="LAKELOG_STORAGE",
-        show_envvar=True,
-        metavar="URL",
-        help="Where the log is: s3://bucket/folder, file:///path, ...",
-    )
-    return lambda command: option(store_option()(command))
 
 
 class PartitionRow(NamedTuple):

@@ -14,9 +14,9 @@ from lakelog.catalog import (
     news_of_topics,
     read_topic,
 )
-from lakelog.cli.arguments import json_option, named_values
+from lakelog.cli.arguments import json_option, named_values, storage_options
 from lakelog.cli.copies import copy, restore
-from lakelog.cli.storage import Storage, open_storage, storage_options
+from lakelog.cli.storage import Storage, open_storage
 from lakelog.cli.tables import plain, show_rows
 from lakelog.errors import ConflictError, LakelogError, NotFoundError
 from lakelog.host import new_id
