@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from lakelog.catalog import UserChange, change_users, read_users
-from lakelog.cli.arguments import json_option
-from lakelog.cli.storage import open_storage, storage_options
+from lakelog.cli.arguments import json_option, storage_options
+from lakelog.cli.storage import open_storage
 from lakelog.cli.tables import show_rows
 from lakelog.errors import NotFoundError
 from lakelog.host import new_id

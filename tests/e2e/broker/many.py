@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from contextlib import closing
 
-from kafka import (  # type: ignore[import-untyped]
+from kafka import (
     KafkaConsumer,
     KafkaProducer,
     TopicPartition,

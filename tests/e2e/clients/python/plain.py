@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
-from kafka import (  # type: ignore[import-untyped]
+from kafka import (
     KafkaAdminClient,
     KafkaConsumer,
     KafkaProducer,
     TopicPartition,
 )
-from kafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
+from kafka.structs import OffsetAndMetadata
 
 from tests.e2e.clients.plan import PARTITIONS, told_plan
 from tests.e2e.clients.python.stories import Client, Member, Place, Sending, Sight, tell

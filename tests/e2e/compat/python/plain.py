@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import kafka.errors  # type: ignore[import-untyped]
+import kafka.errors
 from kafka import (
     ConsumerRebalanceListener,
     KafkaAdminClient,
@@ -13,16 +13,16 @@ from kafka import (
     KafkaProducer,
     TopicPartition,
 )
-from kafka.admin import (  # type: ignore[import-untyped]
+from kafka.admin import (
     AlterConfigOp,
     ConfigResource,
     ConfigResourceType,
     OffsetSpec,
 )
-from kafka.coordinator.assignors.cooperative_sticky import (  # type: ignore[import-untyped]
+from kafka.coordinator.assignors.cooperative_sticky import (
     CooperativeStickyAssignor,
 )
-from kafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
+from kafka.structs import OffsetAndMetadata
 
 from tests.e2e.compat.python.answering import (
     NAMES,
@@ -47,7 +47,7 @@ _CONSUMER = {
 }  # fmt: skip
 
 
-class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
+class _Member(ConsumerRebalanceListener):
     def __init__(self, consumer: KafkaConsumer) -> None:
         self.consumer = consumer
         self.changes: list[tuple[str, list[tuple[str, int]]]] = []

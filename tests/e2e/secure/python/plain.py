@@ -6,11 +6,11 @@ import sys
 import time
 from typing import Any
 
-from kafka import KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]
-from kafka.net.sasl.oauth import AbstractTokenProvider  # type: ignore[import-untyped]
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
 
-class Tokens(AbstractTokenProvider):  # type: ignore[misc]
+class Tokens(AbstractTokenProvider):
     """One token."""
 
     def __init__(self, text: str) -> None:
