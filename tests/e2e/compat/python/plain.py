@@ -47,7 +47,7 @@ _CONSUMER = {
 }  # fmt: skip
 
 
-class _Member(ConsumerRebalanceListener):
+class _Member(ConsumerRebalanceListener):  # type: ignore[misc]
     def __init__(self, consumer: KafkaConsumer) -> None:
         self.consumer = consumer
         self.changes: list[tuple[str, list[tuple[str, int]]]] = []
