@@ -4,9 +4,7 @@
                                                  1 2 3 4   an answer waits for those before it
 
 Bytes are received into chunks, and requests are views of them: a batch is not copied between the
-socket and the store. A chunk begins small and grows with what has really come, never with what a
-length field promises; so a short frame that announces a large one costs next to nothing. A frame of
-which much has come gets all of its memory at once, from the system, which has it until it is used.
+socket and the store.
 
 When a connection has too much on its way, or its address, or the whole broker, its socket is not
 read until there is room: memory is bounded, and the client feels it. What has come of a request
@@ -14,12 +12,12 @@ that is not whole is memory, too: it has a deadline, and beyond a bound the olde
 """
 
 import asyncio
-import struct
 from collections import deque
 from mmap import mmap
 from typing import TYPE_CHECKING
 
 from lakelog.broker.budget import address_of
+from lakelog.broker.chunks import CHUNK_BYTES_MIN, SIZE, SMALL_BYTES, grown, next_chunk
 from lakelog.broker.meters import Meter
 from lakelog.broker.response_slots import Frames, ResponseSlot
 from lakelog.broker.unread_answers import UnreadAnswers
@@ -32,22 +30,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Connection"]
 
-CHUNK_BYTES_MIN = 4 << 10
-CHUNK_BYTES_MAX = 1 << 20
 READ_BYTES_MAX = 256 << 10  # At once: others want to be read as well.
-GROWTH = 2
-FRAMES_A_CHUNK = 4
-SMALL_BYTES = 64 << 10
-"""Also when the budget is spent a connection may have so much: heartbeats must pass."""
-
 WRITE_BYTES_HIGH = 1 << 20
 JOIN_BYTES_MAX = 64 << 10
 """Answers that are so small in all are copied into one piece: the kernel takes each by itself."""
 
 RELAX_S = 1.0
 """A connection that is silent for so long holds no memory to read into."""
-
-_SIZE = struct.Struct(">i")
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -128,7 +117,8 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 (chunks grow by what came)
         """Return where the next bytes go."""
         if self._end == len(self._chunk):
-            self._next_chunk()
+            left = memoryview(self._chunk)[self._start : self._end]
+            self._chunk, self._start, self._end = next_chunk(left, self._wanted), 0, len(left)
         # Without a budget a large request is left where it is, as soon as it has said its size.
         most = CHUNK_BYTES_MIN if self._budget.is_spent(self.address) else READ_BYTES_MAX
         return memoryview(self._chunk)[self._end : self._end + most]
@@ -153,9 +143,7 @@ class Connection(asyncio.BufferedProtocol):
         self._start = start
         self._hold(end - start)
         if is_full_chunk:
-            # A few frames in a chunk: more would keep all of it in memory for one of them.
-            most = min(max(FRAMES_A_CHUNK * self._largest, SMALL_BYTES), CHUNK_BYTES_MAX)
-            self._wanted = min(GROWTH * self._wanted, most)
+            self._wanted = grown(self._wanted, self._largest)
 
     def _take_frames(self, start: int, end: int) -> int:
         """Take frames that are whole, as long as there is room; return where the next one begins,
@@ -164,7 +152,7 @@ class Connection(asyncio.BufferedProtocol):
         chunk, most = self._chunk, self._limits.control_bytes_max
         view = memoryview(chunk)
         while end - start >= 4 and not self.is_stopped:
-            (size,) = _SIZE.unpack_from(chunk, start)
+            (size,) = SIZE.unpack_from(chunk, start)
             if not FRAME_BYTES_MIN <= size <= most:
                 flaw = self._limits.flaw(size, chunk[start + 4 : min(start + 6, end)])
                 if flaw:
@@ -217,7 +205,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._begun_s is not None and not self.is_stopped:
             size = 0
             if self._end - self._start >= 4:
-                (size,) = _SIZE.unpack_from(self._chunk, self._start)
+                (size,) = SIZE.unpack_from(self._chunk, self._start)
             due_s = self._limits.frame_ms / 1000 + size / self._limits.frame_bytes_per_s
             if now_s - self._begun_s > due_s:
                 came = self._end - self._start
@@ -260,22 +248,6 @@ class Connection(asyncio.BufferedProtocol):
         self._frames.closed(self, self.why or (repr(exc) if exc else ""))
 
     # ------------------------------------------------------------------------ reading
-
-    def _next_chunk(self) -> None:
-        """Make room: a new chunk, with what is left of the old one at its beginning."""
-        left = self._end - self._start
-        size = self._wanted
-        if left:
-            size = max(size, GROWTH * left)
-            if left >= 4:
-                (frame,) = _SIZE.unpack_from(self._chunk, self._start)
-                size = min(size, max(4 + frame, self._wanted))
-                size = 4 + frame if size > CHUNK_BYTES_MAX else size
-        if size <= left:
-            size = left + self._wanted  # Whole frames that wait to be taken.
-        chunk = mmap(-1, size) if size > CHUNK_BYTES_MAX else bytearray(size)
-        chunk[:left] = memoryview(self._chunk)[self._start : self._end]
-        self._chunk, self._start, self._end = chunk, 0, left
 
     def _take(self, frame: memoryview, size: int) -> None:
         slot = ResponseSlot(self, size)
