@@ -17,21 +17,24 @@ from typing import NamedTuple
 
 from lakelog.errors import InvalidInputError
 from lakelog.names import (
+    ACLS_KEY,
     BROKERS_PREFIX,
     CLUSTER_KEY,
     COMMITS_PREFIX,
     GROUPS_PREFIX,
     LANES_PREFIX,
     MIRROR_PREFIX,
+    QUOTAS_KEY,
     STAGED_PREFIX,
     TIME_PREFIX,
     TOPICS_PREFIX,
+    USERS_KEY,
 )
 
 __all__ = ["ROLES", "Role", "bucket_policy"]
 
 _ALL = ("*",)
-_SECRET = ("_lakelog/users", "_lakelog/acls", "_lakelog/quotas")
+_SECRET = (USERS_KEY, ACLS_KEY, QUOTAS_KEY)
 """SCRAM keys, from which passwords can be guessed, and who may do what."""
 _BROKERS = (CLUSTER_KEY, f"{GROUPS_PREFIX}*", f"{MIRROR_PREFIX}*", f"{BROKERS_PREFIX}*")
 _PRIVATE = (*_SECRET, *_BROKERS[1:], f"{COMMITS_PREFIX}*")
