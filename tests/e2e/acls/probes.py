@@ -236,6 +236,12 @@ def _acl(name: str, kind: ResourceType) -> dict[str, Any]:
     return {"creations": [row]}
 
 
+def _quota() -> dict[str, Any]:
+    entity = [{"entity_type": "user", "entity_name": "nobody"}]
+    ops = [{"key": "producer_byte_rate", "value": 1e6, "remove": False}]
+    return {"entries": [{"entity": entity, "ops": ops}], "validate_only": True}
+
+
 _TRANSACTIONS = "there are no transactions here"
 _THERE, _GONE = "of a topic that is there", "of a topic that is not"
 
@@ -415,6 +421,21 @@ PROBES: list[Probe] = [
         "DescribeProducers", 61, 0,
         lambda t, n, i: {"topics": [{"name": t, "partition_indexes": [0]}]},
     ),
+    Probe(
+        "DescribeClientQuotas", "", 48, 1,
+        lambda n, _: {"components": [], "strict": False},
+    ),
+    Probe("AlterClientQuotas", "", 49, 1, lambda n, _: _quota()),
+    Probe(
+        "DescribeUserScramCredentials", "of a user that is not", 50, 0,
+        lambda n, _: {"users": [{"name": "nobody"}]},
+    ),
+    Probe(
+        "AlterUserScramCredentials", "that cannot be", 51, 0,
+        lambda n, _: {"deletions": [{"name": "nobody", "mechanism": 2}], "upsertions": []},
+    ),
+    Probe("SaslHandshake", "without SASL", 17, 1, lambda n, _: {"mechanism": "PLAIN"}),
+    Probe("SaslAuthenticate", "without SASL", 36, 2, lambda n, _: {"auth_bytes": b"x"}),
     Probe(
         "ApiVersions", "", 18, 3,
         lambda n, _: {"client_software_name": "tests", "client_software_version": "1"},
