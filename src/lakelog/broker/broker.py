@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass, field
 from itertools import islice
 
+from kio.schema.errors import ErrorCode
 from structlog.typing import FilteringBoundLogger
 
 from lakelog.broker.budget import Budget, Buffers, address_of
@@ -71,6 +72,12 @@ class Broker:
             self._connections.add(connection)
             why = self.services.quotas.opened(connection)
         return why
+
+    def identified(self, connection: Connection, principal: str, why: str) -> None:
+        """Take note of whom a certificate names; or why that is nobody."""
+        result = ErrorCode.sasl_authentication_failed if why else ErrorCode.none
+        how = f"a certificate: {why}" if why else "a certificate"
+        self.services.audit.logged(connection, "", principal, result.name.upper(), how)
 
     def admit(self, host: str) -> str:
         """Count a client that begins a handshake; or say why it may not come in."""

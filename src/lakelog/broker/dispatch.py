@@ -220,6 +220,8 @@ class Dispatcher:
             connection.listener,
             connection.principal,
             None if authorizer is None else authorizer.rules,
+            header.api.name,
+            self._services.audit,
         )
 
     async def _produce_later(
@@ -330,6 +332,7 @@ class Dispatcher:
                 fields = await HANDLERS[key](self._services, call, request)
             if not isinstance(fields, bytes | dict):
                 fields = await fields
+            self._services.audit.changed(call, key, request, fields)
             if throttle_ms := slot.throttle_ms():
                 fields = _throttled(fields, version, throttle_ms)
             if isinstance(fields, bytes):

@@ -22,6 +22,7 @@ from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.rates import Rate
 from lakelog.broker.response_slots import ResponseSlot
 from lakelog.broker.secure_connection import SecureConnection
+from lakelog.broker.security.audit_trail import AuditTrail
 from lakelog.broker.supervision import Supervisor
 from lakelog.broker.user_directory import UserDirectory
 from lakelog.errors import InvalidInputError, LakelogError
@@ -70,12 +71,13 @@ class Logins:
         clock: Clock,
         ids: Ids,
         metrics: Metrics,
+        audit: AuditTrail,
         tasks: Supervisor,
         log: FilteringBoundLogger,
     ) -> None:
         self._users, self._checks = users, checks
         self._limits, self._clock, self._ids = limits, clock, ids
-        self._metrics, self._tasks, self._log = metrics, tasks, log
+        self._metrics, self._audit, self._tasks, self._log = metrics, audit, tasks, log
         self._lines = FairScheduler()
         self._threads = asyncio.Semaphore(limits.login_threads)
         self._telling = Rate(TOLD_PER_S, asyncio.get_running_loop().time())
@@ -117,7 +119,7 @@ class Logins:
         told = login.handshake(str(request.mechanism), self._clock.boot_ms())
         fields = {"error_code": ErrorCode[told.code], "mechanisms": list(login.mechanisms)}
         if told.is_end:
-            self._failed(connection, login, told)
+            self._failed(connection, login, told, header.client_id)
         self._answer(header, fields, told, slot)
 
     async def _authenticate(
@@ -146,12 +148,13 @@ class Logins:
             slot.fail("a login ended in an unexpected error, which is a bug: see the log")
             return
         if told.is_end:
-            self._failed(connection, login, told)
+            self._failed(connection, login, told, header.client_id)
             await asyncio.sleep(self._limits.failed_login_delay_ms / 1000)
         elif told.is_login:
             counts.logins[login.mechanism] += 1
             counts.logins_again[login.mechanism] += was is not None
             connection.log_in(Principal.user(told.user), slot)
+            self._note(connection, login, told, header.client_id)
         fields = {
             "error_code": ErrorCode[told.code],
             "error_message": told.message,
@@ -174,8 +177,18 @@ class Logins:
         start = response_start(header.api, header.version, header.correlation_id)
         slot.answer([start, encode_response(header.api.key, header.version, fields)])
 
-    def _failed(self, connection: SecureConnection, login: SaslMachine, told: LoginAnswer) -> None:
+    def _note(
+        self, connection: SecureConnection, login: SaslMachine, told: LoginAnswer, client_id: str
+    ) -> None:
+        name = str(Principal.user(told.user)) if told.user else ""
+        how = ": ".join(filter(None, (login.mechanism, told.why)))
+        self._audit.logged(connection, client_id, name, told.code.upper(), how)
+
+    def _failed(
+        self, connection: SecureConnection, login: SaslMachine, told: LoginAnswer, client_id: str
+    ) -> None:
         connection.is_told = True
+        self._note(connection, login, told, client_id)
         self._metrics.security.logins_failed[login.mechanism or "none"] += 1
         if not self._telling.allows(asyncio.get_running_loop().time()):
             self._untold += 1

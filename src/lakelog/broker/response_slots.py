@@ -89,6 +89,10 @@ class Frames(Protocol):
         """Take note of a connection; or say why it may not come in."""
         ...
 
+    def identified(self, connection: "Connection", principal: str, why: str) -> None:
+        """Take note of whom a certificate names; or why that is nobody."""
+        ...
+
     def closed(self, connection: "Connection", why: str) -> None:
         """Take note that it has ended."""
         ...

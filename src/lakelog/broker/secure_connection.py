@@ -59,12 +59,14 @@ class SecureConnection(Connection):
         certificate = transport.get_extra_info("peercert")
         if not certificate or self.login is not None or self._rules is None:
             return
+        subject = subject_name(certificate["subject"])
         try:
-            name = self._rules.name(subject_name(certificate["subject"]))
+            self.principal = Principal.user(self._rules.name(subject))
         except InvalidInputError as error:
+            self._frames.identified(self, subject, str(error))
             self.close(str(error))
         else:
-            self.principal = Principal.user(name)
+            self._frames.identified(self, str(self.principal), "")
 
     def log_in(self, principal: Principal, slot: ResponseSlot) -> None:
         """Become somebody, by the request that a slot is of."""

@@ -45,6 +45,8 @@ from lakelog.broker.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 from lakelog.broker.peers import Peers
 from lakelog.broker.recent_batches import RecentBatches
 from lakelog.broker.refusals import Refusals
+from lakelog.broker.security.audit_log import AuditLog
+from lakelog.broker.security.audit_trail import AuditTrail
 from lakelog.broker.security.authorizer import LOOK_S, Authorizer
 from lakelog.broker.services import Services
 from lakelog.broker.sessions import Sessions
@@ -176,6 +178,10 @@ async def run_broker(
         refresh_ms=settings.topics_refresh_ms,
         on_error=on_error,
     )
+    audit = AuditTrail(metrics.security)
+    if settings.audit_log is not None:
+        audit_log = AuditLog(settings.audit_log, clock, log, metrics.security)
+        audit = AuditTrail(metrics.security, audit_log)
     users = UserDirectory(perform, ids, on_change=cluster.hint, on_error=on_error)
     groups = groups_in(namespace.metadata, writer_id, move=namespace.moves)
     coordinator = Coordinator(
@@ -209,6 +215,7 @@ async def run_broker(
         refusals=refusals,
         watch=NamespaceWatch(namespace, perform, lanes),
         users=users,
+        audit=audit,
         quotas=ClientQuotas(perform, metrics.quotas, loop.time),
         secured=security.secured,
     )
@@ -237,6 +244,7 @@ async def run_broker(
                 clock=clock,
                 ids=ids,
                 metrics=metrics,
+                audit=audit,
                 tasks=tasks,
                 log=log,
             ),
@@ -298,6 +306,7 @@ async def run_broker(
             tasks.every("mirror", MIRROR_S, services.mirror.look)
         tasks.every("lag watch", EVERY_S, services.lags.look)
         tasks.every("offsets topic", EVERY_S, offsets.watch)
+        tasks.keep("audit log", audit.run)
         tasks.every("certificates", CERTIFICATES_S, partial(security.look, log))
         yield broker
     finally:
@@ -308,4 +317,5 @@ async def run_broker(
         await broker.drain()
         await cluster.leave()
         await tasks.close()
+        await audit.flush()
         loop.set_exception_handler(before)

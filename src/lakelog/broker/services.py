@@ -14,6 +14,7 @@ from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.namespace_watch import NamespaceWatch
 from lakelog.broker.refusals import Refusals
 from lakelog.broker.scans import Scans
+from lakelog.broker.security.audit_trail import AuditTrail
 from lakelog.broker.security.authorizer import Authorizer
 from lakelog.broker.sessions import Sessions
 from lakelog.broker.settings import BrokerSettings
@@ -63,6 +64,7 @@ class Services:
     watch: NamespaceWatch
     quotas: ClientQuotas
     users: UserDirectory
+    audit: AuditTrail
     authorizer: Authorizer | None = None
     """None: everybody may do everything."""
     secured: Mapping[str, ListenerTls] = field(default_factory=dict)
@@ -100,13 +102,28 @@ class Call(NamedTuple):
     principal: Principal = ANONYMOUS
     rules: AclRules | None = None
     """By which it is judged, from its beginning to its end; None: everybody may do everything."""
+    api: str = ""
+    """What it asks for."""
+    audit: AuditTrail | None = None
+    """What takes note of denials."""
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Say whether the client may do this."""
+        """Say whether the client may do this. If not, that is a denial, of which note is taken."""
         rules = self.rules
-        return rules is None or rules.allows(
+        if rules is None or rules.allows(
             self.principal, self.client_host, operation, resource_type, name
-        )
+        ):
+            return True
+        if self.audit is not None:
+            self.audit.denied(self, operation, resource_type, name)
+        return False
+
+    @property
+    def quietly(self) -> "Call":
+        """The same call, of which no denials are noted: to find what may be listed, or whether one
+        permission is enough where another would do as well.
+        """
+        return self._replace(audit=None)
 
     def may_topic(self, operation: Operation, name: str) -> bool:
         """Say whether the client may do this with a topic."""

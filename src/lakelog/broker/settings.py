@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from lakelog.broker.limits import Limits
 from lakelog.broker.login_settings import LoginSettings
@@ -152,6 +153,8 @@ class BrokerSettings:
     limits: Limits = field(default_factory=Limits)
     groups: CoordinatorSettings = field(default_factory=CoordinatorSettings)
     authorizer: AuthorizerSettings = field(default_factory=AuthorizerSettings)
+    audit_log: Path | None = None
+    """Where logins, denials and changes are written down, if anywhere."""
     auto_create_topics: bool = True
     """Whether a topic that a client asks for is made (``auto.create.topics.enable``)."""
     partitions: int = 1

@@ -64,6 +64,12 @@ class _Address(click.ParamType[tuple[str, int]]):
     "with the token in FILE.",
 )
 @click.option(
+    "--audit-log",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write down who logged in, was denied or changed something: a line of JSON for each.",
+)
+@click.option(
     "--node-id",
     type=click.IntRange(0),
     help="The broker's id, by Kafka's name.  [default: the one this address had before, or a free "
@@ -285,6 +291,7 @@ def _plan(
     advertise: tuple[str, int] | None,
     http: tuple[str, int] | None,
     metrics_token_file: Path | None,
+    audit_log: Path | None,
     flush_policy: str | None,
     flush_interval_ms: int | None,
     keep: bool,
@@ -315,6 +322,7 @@ def _plan(
     settings = replace(
         settings,
         **{name: chosen[name] for name in named},
+        audit_log=audit_log,
         limits=replace(settings.limits, **{name: chosen[name] for name in sized}),
         groups=replace(settings.groups, commit_interval_ms=0) if is_here(url) else settings.groups,
     )

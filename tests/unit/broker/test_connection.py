@@ -114,6 +114,9 @@ class Slow:
         self.answers = Budget(1 << 20)
         self.taken: list[bytes] = []
 
+    def identified(self, _: Connection, principal: str, why: str) -> None:
+        """Nobody shows a certificate here."""
+
     def opened(self, _: Connection) -> str:
         return ""
 

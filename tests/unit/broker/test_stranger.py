@@ -10,6 +10,7 @@ import asyncio
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -56,12 +57,12 @@ def owner() -> list[Acl]:
 
 
 @asynccontextmanager
-async def lived_in(site: Site) -> AsyncIterator[Broker]:
+async def lived_in(site: Site, **settings: Any) -> AsyncIterator[Broker]:
     """Run a broker that knows topics with records, and a group with offsets."""
     for name in (THERE.topic, THERE.doomed):
         site.create(name)
     site.do(add_acls(owner(), new_id()))
-    async with broker(site, authorizer=ON) as running:
+    async with broker(site, authorizer=ON, **settings) as running:
         client = await connect(running, source=OWNER)
         await client.produce(THERE.topic, 0, batch(b"secret"))
         commit = {"committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": ""}

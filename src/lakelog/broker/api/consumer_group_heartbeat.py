@@ -110,9 +110,8 @@ async def _matches(
         for pattern in new:  # Meanwhile another member may come with another one.
             names = await coordinator.patterns.match(pattern, services.catalog.names())
             if names is not None and call.rules is not None:
-                names = frozenset(
-                    name for name in names if call.may_topic(Operation.DESCRIBE, name)
-                )
+                may = call.quietly.may_topic
+                names = frozenset(name for name in names if may(Operation.DESCRIBE, name))
             found[pattern] = names
 
 

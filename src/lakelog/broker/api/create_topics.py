@@ -50,7 +50,8 @@ async def _create(
     services: Services, call: Call, topic: CreatableTopic, *, validate_only: bool
 ) -> Fields:
     name = str(topic.name)
-    if not call.may_cluster(Operation.CREATE) and not call.may_topic(Operation.CREATE, name):
+    may_all = call.quietly.may_cluster(Operation.CREATE)
+    if not may_all and not call.may_topic(Operation.CREATE, name):
         return _refused(topic, ErrorCode.topic_authorization_failed, "Authorization failed.")
     if not is_topic_name(name):
         what = "not a name of a topic: use 1 to 249 of a-z A-Z 0-9 . _ -"
@@ -79,7 +80,7 @@ async def _create(
         "topic_id": UUID(bytes=topic_id),
         "error_message": None,
     }
-    if not call.may_topic(Operation.DESCRIBE_CONFIGS, name):
+    if not call.quietly.may_topic(Operation.DESCRIBE_CONFIGS, name):
         code = ErrorCode.topic_authorization_failed
         nothing = {"num_partitions": -1, "replication_factor": -1, "configs": []}
         return {**made, **nothing, "topic_config_error_code": code}

@@ -45,7 +45,7 @@ async def _delete(services: Services, call: Call, one: DeleteTopicState) -> Fiel
         return _refused(one, unknown)
     topic = entry.topic
     if not _may(call, Operation.DELETE, topic.name):
-        may_know = _may(call, Operation.DESCRIBE, topic.name)
+        may_know = _may(call.quietly, Operation.DESCRIBE, topic.name)
         row = _refused(one, ErrorCode.topic_authorization_failed)
         return {**row, "name": topic.name, "topic_id": UUID(bytes=topic.id)} if may_know else row
     if not take_mutations(topic.partitions, is_strict=call.version >= STRICT_FROM):
@@ -56,7 +56,7 @@ async def _delete(services: Services, call: Call, one: DeleteTopicState) -> Fiel
 
 
 def _may(call: Call, operation: Operation, name: str) -> bool:
-    return call.may_topic(operation, name) or call.may_cluster(Operation.DELETE)
+    return call.quietly.may_cluster(Operation.DELETE) or call.may_topic(operation, name)
 
 
 def _refused(one: DeleteTopicState, code: ErrorCode, message: str = "") -> Fields:

@@ -28,8 +28,8 @@ async def init_producer_id(
     if request.transactional_id is not None:
         code = ErrorCode.transactional_id_authorization_failed
         return {"error_code": code, "producer_id": -1, "producer_epoch": -1}
-    may_write = call.may_cluster(Operation.IDEMPOTENT_WRITE)
-    if not may_write and not call.may_any_topic(Operation.WRITE):
+    may_write = call.may_any_topic(Operation.WRITE)
+    if not may_write and not call.may_cluster(Operation.IDEMPOTENT_WRITE):
         code = ErrorCode.cluster_authorization_failed
         return {"error_code": code, "producer_id": -1, "producer_epoch": -1}
     id_ = int.from_bytes(services.ids()[:8], "big") & _BITS

@@ -67,7 +67,7 @@ async def metadata(services: Services, call: Call, request: MetadataRequest) -> 
 def _cluster_operations(call: Call) -> int | None:
     if call.rules is None:
         return None
-    may_know = call.may_cluster(Operation.DESCRIBE)
+    may_know = call.quietly.may_cluster(Operation.DESCRIBE)
     return call.operations(ResourceType.CLUSTER, CLUSTER_NAME) if may_know else 0
 
 
@@ -82,17 +82,18 @@ async def _all(
     services: Services, call: Call, request: MetadataRequest, leaders: LaneLeaders
 ) -> list[bytes]:
     version, entries = call.version, in_turns(services.catalog.entries())
+    quietly = call.quietly
     found = [
         _told(call, request, entry.topic.name, entry.metadata(version, leaders))
         async for entry in entries
-        if call.may_topic(Operation.DESCRIBE, entry.topic.name)
+        if quietly.may_topic(Operation.DESCRIBE, entry.topic.name)
     ]
     # Not to name them would be to say that they are not there.
     code = ErrorCode.kafka_storage_error
     missing = sorted(
         name
         for name in services.catalog.damaged
-        if not services.catalog.known(name) and call.may_topic(Operation.DESCRIBE, name)
+        if not services.catalog.known(name) and quietly.may_topic(Operation.DESCRIBE, name)
     )
     return found + [
         encode_metadata_topic(version, name=name, topic_id=NO_ID, error=code) for name in missing
@@ -119,7 +120,9 @@ async def _named(
             if not _may_create(call, name):
                 found = _DENIED
             else:
-                found = await _make(services, name) if left else ErrorCode.leader_not_available
+                found = (
+                    await _make(services, call, name) if left else ErrorCode.leader_not_available
+                )
                 left -= isinstance(found, Entry)
         if isinstance(found, Entry) and not call.may_topic(Operation.DESCRIBE, found.topic.name):
             found = _DENIED
@@ -134,7 +137,7 @@ async def _named(
 
 
 def _may_create(call: Call, name: str) -> bool:
-    return call.may_cluster(Operation.CREATE) or call.may_topic(Operation.CREATE, name)
+    return call.quietly.may_cluster(Operation.CREATE) or call.may_topic(Operation.CREATE, name)
 
 
 def _key(one: MetadataRequestTopic) -> tuple[str | None, bytes]:
@@ -144,7 +147,7 @@ def _key(one: MetadataRequestTopic) -> tuple[str | None, bytes]:
     return None, one.topic_id.bytes if one.topic_id is not None else NO_ID
 
 
-async def _make(services: Services, name: str) -> Entry | ErrorCode:
+async def _make(services: Services, call: Call, name: str) -> Entry | ErrorCode:
     """Make a topic because it was named."""
     settings = services.settings
     if services.growth.flaw(topics=1, partitions=settings.partitions) is not None:
@@ -156,4 +159,5 @@ async def _make(services: Services, name: str) -> Entry | ErrorCode:
         await services.catalog.create(name, settings.partitions, settings.topic_defaults)
     except LakelogError as error:
         return read_code(error, _MAKING)
+    services.audit.created(call, name)
     return services.catalog.known(name) or ErrorCode.leader_not_available

@@ -77,9 +77,10 @@ def _no_group(given: OffsetFetchRequestGroup, code: Code) -> Fields:
 def _all(services: Services, call: Call, offsets: Offsets) -> list[Fields]:
     """Return every topic that is still there, and that the client may know of."""
     topics: list[Fields] = []
+    quietly = call.quietly
     for topic_id, partitions in by_topic(offsets.rows).items():
         topic = services.catalog.by_id(topic_id)
-        if topic is not None and call.may_topic(Operation.DESCRIBE, topic.name):
+        if topic is not None and quietly.may_topic(Operation.DESCRIBE, topic.name):
             rows = _rows(offsets, topic_id, partitions)
             topics.append({"name": topic.name, "partitions": rows})
     return topics

@@ -44,7 +44,7 @@ async def offset_for_leader_epoch(
         _end,
         _refused,
         looks_at_lanes=False,
-        may_all=call.may_cluster(Operation.CLUSTER_ACTION),  # As brokers may, in Kafka.
+        may_all=call.quietly.may_cluster(Operation.CLUSTER_ACTION),  # As brokers may, in Kafka.
     )
     ends = {
         (topic["name"], row["partition"]): row for topic in found for row in topic["partitions"]

@@ -152,6 +152,15 @@ def _security(counts: SecurityCounters) -> Iterator[Metric]:
     ):
         values = [((what,), count) for what, count in list(rows.items())]
         yield _labelled(CounterMetricFamily, f"lakelog_{name}", help_, (label,), values)
+    denials = list(counts.denials.items())
+    labels = ("operation", "resource_type")
+    help_ = "What ACLs did not allow."
+    yield _labelled(CounterMetricFamily, "lakelog_denials", help_, labels, denials)
+    yield CounterMetricFamily(
+        "lakelog_audit_lines_lost",
+        "Lines of the audit log that could not be written.",
+        value=counts.audit_lines_lost,
+    )
     yield CounterMetricFamily(
         "lakelog_sessions_expired",
         "Connections that did not log in again in time.",

@@ -1,4 +1,4 @@
-"""What is counted of who clients are: handshakes and logins."""
+"""What is counted of who clients are and what they may: handshakes, logins, denials."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -34,3 +34,7 @@ class SecurityCounters:
     """By mechanism; one that is not offered is not named."""
     sessions_expired: int = 0
     """Connections that did not log in again in time."""
+    denials: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """What ACLs did not allow, by operation and type of resource."""
+    audit_lines_lost: int = 0
+    """Lines of the audit log that could not be written."""

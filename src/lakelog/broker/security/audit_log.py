@@ -2,15 +2,15 @@
 
     {"time": "2026-11-18T10:20:30.123Z", "event": "denied", "principal": "User:bob",
      "address": "10.0.0.7", "client_id": "etl", "listener": "EXTERNAL", "api": "Produce",
-     "operation": "Write", "resource": "Topic:orders", "result": "TOPIC_AUTHORIZATION_FAILED",
+     "operation": "WRITE", "resource": "TOPIC:orders", "result": "DENIED", "detail": "",
      "count": 1}
 
     note --> lines --> a thread that appends them, many at once
 
 A client that is denied asks again at once, thousands of times. So what was denied is told at once,
-and then, if it went on, every ten seconds with how often. Changes are never merged. Answers do not
-wait for the file. When it cannot be written to, or more comes than can be written, lines are lost:
-that is counted, and said by the next line that gets through.
+and then, if it went on, every ten seconds with how often. What succeeded is never merged. Answers
+do not wait for the file. When it cannot be written to, or more comes than can be written, lines are
+lost: that is counted, and said by the next line that gets through.
 
 The file may be renamed at any time, as logrotate does: then a new one is made.
 """
@@ -25,14 +25,15 @@ from typing import NamedTuple
 
 from structlog.typing import FilteringBoundLogger
 
+from lakelog.broker.metrics.security import SecurityCounters
 from lakelog.errors import InvalidInputError
 from lakelog.ports import Clock
 
-__all__ = ["CHANGED", "DENIED", "LOGIN", "Audit", "Event"]
+__all__ = ["CHANGED", "DENIAL", "DENIED", "LOGIN", "OK", "AuditLog", "Event"]
 
-LOGIN, DENIED, CHANGED = "login", "denied", "changed"
-OK = "NONE"
-"""What Kafka calls the error that is none."""
+LOGIN, DENIED, CHANGED = "login", "denied", "change"
+OK, DENIAL = "NONE", "DENIED"
+"""Results: what Kafka calls the error that is none, and what its ACLs call their verdict."""
 
 AGAIN_MS = 10_000
 REPEATS_MAX = 1_000
@@ -55,31 +56,34 @@ class Event(NamedTuple):
     resource: str
     result: str
     """Kafka's name of the error."""
+    detail: str = ""
+    """What was changed, or by which mechanism somebody logged in; never a secret."""
 
 
 def _of(event: str, whoever: str, result: str) -> Event:
     return Event(event, *(whoever,) * 7, result)
 
 
-class Audit:
+class AuditLog:
     """Takes notes.
 
     Raises:
         InvalidInputError: the file cannot be appended to.
     """
 
-    def __init__(self, path: Path, clock: Clock, log: FilteringBoundLogger) -> None:
-        self._path, self._clock, self._log = path, clock, log
+    def __init__(
+        self, path: Path, clock: Clock, log: FilteringBoundLogger, counts: SecurityCounters
+    ) -> None:
+        self._path, self._clock, self._log, self._counts = path, clock, log, counts
         self._lines: deque[str] = deque()
         self._repeats: dict[Event, int] = {}
         """What was told within these ten seconds, and how often it came since."""
         self._told_ms = clock.boot_ms()
         self._is_due = asyncio.Event()
+        self._in_turn = asyncio.Lock()
         self._is_failing = False
-        self.lost = 0
-        """Lines that could not be written."""
         self._untold = 0
-        """Of them, those of which no line tells."""
+        """Lines that could not be written, and of which no line tells."""
         try:
             self._append([])
         except OSError as error:
@@ -90,7 +94,7 @@ class Audit:
 
     def note(self, event: Event) -> None:
         """Write it down, soon."""
-        if event.event == CHANGED or event.result == OK:
+        if event.result == OK:
             self._add(event, 1)
         elif event in self._repeats:
             self._repeats[event] += 1
@@ -112,7 +116,11 @@ class Audit:
             await self.flush()
 
     async def flush(self) -> None:
-        """Write what there is."""
+        """Write what there is, after what is being written."""
+        async with self._in_turn:
+            await self._flush()
+
+    async def _flush(self) -> None:
         self._is_due.clear()
         self._tell_repeats()
         if not self._lines:
@@ -153,7 +161,7 @@ class Audit:
         self._is_due.set()
 
     def _lose(self, count: int) -> None:
-        self.lost += count
+        self._counts.audit_lines_lost += count
         self._untold += count
 
     def _line(self, event: Event, count: int) -> str:
