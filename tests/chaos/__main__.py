@@ -2,6 +2,7 @@
 
 python -m tests.chaos                               the run that is next
 python -m tests.chaos --runs 60 --seconds 120       so many of them
+python -m tests.chaos --walls                       the next one, with TLS, SCRAM and ACLs
 python -m tests.chaos --seed 7 --workload group     a certain one, which is not added
 python -m tests.chaos --summary                     what all of them have shown
 python -m tests.chaos --check history.jsonl         a history by itself
@@ -72,6 +73,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=120.0, help="of faults, in each run")
     parser.add_argument("--heartbeat-ms", type=int, help="instead of what the plan says")
     parser.add_argument("--members", choices=MEMBERS, help="where they are; else by turns")
+    parser.add_argument("--walls", action="store_true", help="with TLS, logins by SCRAM, and ACLs")
     parser.add_argument("--seed", type=int, help="of a certain run, which is not in the ledger")
     parser.add_argument("--workload", choices=list(WORKLOADS), default="group")
     parser.add_argument("--faults", choices=list(SETS), default="mixed")
@@ -104,6 +106,7 @@ def _certain(asked: argparse.Namespace) -> Run:
         seconds=asked.seconds,
         heartbeat_ms=asked.heartbeat_ms or BEATS_MS[members],
         members=members,
+        walls=asked.walls,
     )
 
 
@@ -113,6 +116,9 @@ def _next(asked: argparse.Namespace) -> list[Run]:
     runs = following(done, asked.runs, asked.seconds, asked.members)
     if asked.heartbeat_ms is not None:
         runs = [replace(one, heartbeat_ms=asked.heartbeat_ms) for one in runs]
+    if asked.walls:
+        # The last release knows no walls.
+        runs = [replace(one, walls=not WORKLOADS[one.workload].versions) for one in runs]
     return runs
 
 

@@ -24,6 +24,7 @@ from tests.cluster.load import loaded
 from tests.cluster.operations import write_operations
 from tests.cluster.planted import environment
 from tests.parts.seaweedfs import SeaweedFS
+from tests.parts.walls import Walls
 
 __all__ = ["Outcome", "chaos_run", "share_of"]
 
@@ -63,6 +64,7 @@ def chaos_run(seaweedfs: SeaweedFS, home: Path, asked: Run) -> Outcome:
     workload = WORKLOADS[asked.workload]
     url = f"s3://{seaweedfs.bucket('chaos')}/{new_id().hex()}"
     began = [time.monotonic()]
+    walls = Walls(home) if asked.walls else None
     with contextlib.ExitStack() as stack:
         stage = stack.enter_context(
             staged(
@@ -75,7 +77,8 @@ def chaos_run(seaweedfs: SeaweedFS, home: Path, asked: Run) -> Outcome:
                 module=module_of(asked),
                 env=environment([asked.bug]) if asked.bug else {},
                 with_etcd=asked.members == "etcd",
-                before=lambda options: _make_namespace(url, options, workload),
+                walls=walls,
+                before=lambda options: _make_namespace(url, options, workload, walls),
             )
         )
         began.append(time.monotonic())
@@ -89,6 +92,7 @@ def chaos_run(seaweedfs: SeaweedFS, home: Path, asked: Run) -> Outcome:
                 kinds=workload.kinds,
                 plan=workload.plan,
                 configs=workload.configs,
+                walls=walls,
             )
         )
         if "library" in load.workers:
@@ -133,12 +137,16 @@ def _phases(times: list[float]) -> dict[str, float]:
     return {name: round(one, 1) for name, one in zip(names, took, strict=True)}
 
 
-def _make_namespace(url: str, options: Mapping[str, str], workload: Workload) -> None:
+def _make_namespace(
+    url: str, options: Mapping[str, str], workload: Workload, walls: Walls | None
+) -> None:
     """Make a namespace: a broker that made it would try the store first, and at length."""
     rules = Rules() if workload.grace_ms is None else Rules(grace_ms=workload.grace_ms)
     store = open_store(url, options)
     etcd_for = url if METADATA in options else ""
     run(make_namespace(new_id(), rules, etcd_for=etcd_for), working(store.perform))
+    if walls is not None:
+        walls.build(working(store.perform))
 
 
 def share_of(history: History, spans: list[Span]) -> float:

@@ -56,6 +56,7 @@ def _head(asked: Run) -> Entry:
         "faults": asked.faults,
         "heartbeat_ms": asked.heartbeat_ms,
         "seconds": asked.seconds,
+        **({"walls": True} if asked.walls else {}),
     }
 
 
@@ -106,6 +107,7 @@ def summary(entries: Sequence[Entry]) -> str:
         ("runs", f"{len(entries)}, of which {len(entries) - len(whole)} broke down"),
         ("members", _counted(one["members"] for one in entries)),
         ("with beats as they come", str(sum(map(_has_default_beats, entries)))),
+        ("with TLS, SCRAM and ACLs", str(sum("walls" in one for one in entries))),
         ("workloads", _counted(one["workload"] for one in entries)),
         ("sets of faults", _counted(one["faults"] for one in entries)),
         ("minutes of faults", f"{sum(one['seconds'] for one in whole) / 60:.0f}"),

@@ -50,6 +50,8 @@ class Run:
     heartbeat_ms: int
     members: str = "bucket"
     """Where brokers see each other, and groups are."""
+    walls: bool = False
+    """Whether clients come by TLS, log in by SCRAM, and may do what ACLs say."""
     bug: str = ""
     """That was put into the brokers, and is to be found."""
     patience_s: float = SEEN_S

@@ -20,6 +20,7 @@ from tests.parts.etcd import Etcd, Place, killable, running_etcd
 from tests.parts.flaky_proxy import FlakyProxy, running_flaky_proxy
 from tests.parts.hosts import Hosts, running_hosts
 from tests.parts.seaweedfs import SeaweedFS
+from tests.parts.walls import Walls
 
 __all__ = ["BROKERS", "ETCD_SERVERS", "Stage", "staged"]
 
@@ -75,6 +76,7 @@ def staged(
     module: str = "lakelog",
     env: Mapping[str, str] | None = None,
     with_etcd: bool = False,
+    walls: Walls | None = None,
     before: Callable[[Mapping[str, str]], None] = lambda _: None,
 ) -> Iterator[Stage]:
     """Brokers that serve, each on a host; all of it is gone afterwards.
@@ -102,6 +104,7 @@ def staged(
                 hosts.within(node),
                 {**clocks[node].env(), **(env or {})},
                 {"endpoint": proxies[node].endpoint},
+                walls,
             )
             for node in nodes
         }

@@ -44,6 +44,7 @@ class Operator:
     def __init__(self, plan: Plan, diary: Diary, quiet: threading.Event) -> None:
         self._plan, self._diary, self._quiet = plan, diary, quiet
         self._settings: dict[str, Any] = {"bootstrap.servers": plan.bootstrap, "log_level": 0}
+        self._settings |= plan.librdkafka
         self._admin = AdminClient(self._settings)
         self._sent = self._made = 0
 

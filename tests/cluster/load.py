@@ -26,6 +26,7 @@ from lakelog.store import open_store, retrying, run, working
 from tests.cluster.checker import SEEN_S, Findings, check
 from tests.cluster.history import STORE, Diary, History
 from tests.cluster.workers import READERS, SENDERS, Plan, Worker
+from tests.parts.walls import Walls
 from tests.patience import LateError
 
 __all__ = ["PARTITIONS", "TOPIC", "Load", "Served", "loaded", "read_log"]
@@ -39,9 +40,15 @@ SPARK, SPARK_S = "spark", 480.0
 _LOOK_S = 0.1
 
 
-def create_topic(bootstrap: str, name: str, partitions: int, **configs: str) -> None:
+def create_topic(
+    bootstrap: str,
+    name: str,
+    partitions: int,
+    settings: Mapping[str, str] | None = None,
+    **configs: str,
+) -> None:
     """Make a topic that keeps everything, if its configs do not say otherwise."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, **(settings or {})})
     topic = NewTopic(name, partitions, 1, config={"retention.ms": "-1", **configs})
     for made in admin.create_topics([topic]).values():
         made.result(timeout=60)
@@ -121,12 +128,16 @@ class Load:
         plan: Plan = Plan(),  # noqa: B008 (frozen)
         configs: Mapping[str, str] | None = None,
         storage_options: Mapping[str, str] | None = None,
+        walls: Walls | None = None,
     ) -> None:
         self.cluster, self.history = cluster, History()
         self._options = storage_options or cluster.options
         self._plan = plan
         self._last: list[list[Any]] = []
-        create_topic(cluster.bootstrap, plan.topic, plan.partitions, **(configs or {}))
+        if walls is not None:
+            plan = replace(plan, librdkafka=walls.librdkafka(), java=walls.java())
+        settings = plan.librdkafka
+        create_topic(cluster.bootstrap, plan.topic, plan.partitions, settings, **(configs or {}))
         self._senders = [kind for kind in kinds if kind in SENDERS]
         readers = [kind for kind in kinds if kind in READERS]
         self.groups = [f"{kind}-group" for kind in readers] if plan.members else []
@@ -255,13 +266,20 @@ def loaded(
     plan: Plan = Plan(),  # noqa: B008 (frozen)
     configs: Mapping[str, str] | None = None,
     storage_options: Mapping[str, str] | None = None,
+    walls: Walls | None = None,
 ) -> Iterator[Load]:
     """Workers that are served; none is left behind when a story fails.
 
     ``storage_options`` are for reading the store, if that is not done as the brokers do.
     """
     load = Load(
-        cluster, folder, kinds=kinds, plan=plan, configs=configs, storage_options=storage_options
+        cluster,
+        folder,
+        kinds=kinds,
+        plan=plan,
+        configs=configs,
+        storage_options=storage_options,
+        walls=walls,
     )
     try:
         load.wait_until_flowing()

@@ -55,6 +55,7 @@ _ASK_AGAIN = (
 
 def _settings(plan: Plan) -> dict[str, Any]:
     settings: dict[str, Any] = {"bootstrap.servers": plan.bootstrap, "log_level": 0}
+    settings |= plan.librdkafka
     if plan.reconnect_ms_max:
         settings["reconnect.backoff.max.ms"] = plan.reconnect_ms_max
     return settings

@@ -61,6 +61,9 @@ class Plan:
     expires: bool = False
     """Whether records may be gone before they are read: where a member begins to read says nothing
     of what is committed then."""
+    librdkafka: Mapping[str, str] = field(default_factory=dict)
+    java: Mapping[str, str] = field(default_factory=dict)
+    """More settings, by what the client is made of."""
     reconnect_ms_max: int = 0
     """How long it waits before it connects again; 0: as long as its library likes."""
     retry_ms: int = 0

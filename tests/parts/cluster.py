@@ -24,7 +24,8 @@ from kio.schema.metadata.v12.request import MetadataRequestTopic
 from kio.schema.types import TopicName
 
 from tests.parts.lakelog import Lakelog
-from tests.parts.process import LOOPBACK
+from tests.parts.process import LOOPBACK, free_ports
+from tests.parts.walls import Walls
 from tests.parts.wire import Wire
 from tests.patience import LateError
 
@@ -58,6 +59,8 @@ class Site:
     env: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     """Of the store, besides or instead of those of all brokers."""
+    walls: Walls | None = None
+    """Clients come in through these; the address at which brokers are asked has none."""
 
 
 class Cluster:
@@ -76,18 +79,17 @@ class Cluster:
         sites: Mapping[int, Site] | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> None:
-        settings = home / "server.properties"
-        beats = "" if heartbeat_ms is None else f"cluster.heartbeat.ms={heartbeat_ms}\n"
-        lines = (f"{name}={value}\n" for name, value in (properties or {}).items())
-        settings.write_text("".join((beats, *lines)))
+        beats = {} if heartbeat_ms is None else {"cluster.heartbeat.ms": str(heartbeat_ms)}
         self.storage, self.options = storage, dict(options or {})
         self.brokers: dict[int, Lakelog] = {}
+        doors: list[str] = []
         for node in range(1, brokers + 1):
             folder = home / f"broker-{node}"
             folder.mkdir()
+            settings = folder / "server.properties"
             given = ["--node-id", str(node), "--kafka-config", str(settings), "--init", *arguments]
             site = (sites or {}).get(node, Site())
-            self.brokers[node] = Lakelog(
+            one = self.brokers[node] = Lakelog(
                 folder,
                 storage,
                 {**self.options, **site.options},
@@ -96,8 +98,16 @@ class Cluster:
                 module=module,
                 host=site.address,
                 within=site.within,
+                listens=site.walls is None,
             )
-        self.bootstrap = ",".join(one.bootstrap for one in self.brokers.values())
+            doors.append(one.bootstrap)
+            mine = {**beats, **(properties or {})}
+            if site.walls is not None:
+                doors[-1] = f"{site.address}:{free_ports(1)[0]}"
+                mine |= site.walls.properties(one.bootstrap, doors[-1])
+            settings.write_text("".join(f"{name}={value}\n" for name, value in mine.items()))
+        self.bootstrap = ",".join(doors)
+        """Where clients come in."""
         self.frozen: set[int] = set()
         self.asked = 0
         """How many Metadata requests of this object were answered."""

@@ -38,7 +38,9 @@ class Lakelog:
         workers: int = 1,
         host: str = LOOPBACK,
         within: Sequence[str] = (),
+        listens: bool = True,
     ):
+        """With ``listens`` false its listeners are in its properties, and one is ``bootstrap``."""
         (self._status,) = free_ports(1)
         first = free_range(workers)
         addresses = [f"{host}:{first + worker}" for worker in range(workers)]
@@ -53,7 +55,8 @@ class Lakelog:
         self._argv = [*within, sys.executable, "-m", module, "serve", "--storage", storage]
         for name, value in self.options.items():
             self._argv += ["--store-option", f"{name}={value}"]
-        self._argv += ["--listen", addresses[0], "--http", self.http, *arguments]
+        self._argv += ["--listen", addresses[0]] if listens else []
+        self._argv += ["--http", self.http, *arguments]
         if workers > 1:
             self._argv += ["--workers", str(workers)]
         if host != LOOPBACK:

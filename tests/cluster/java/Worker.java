@@ -307,6 +307,8 @@ public final class Worker {
     private static Properties settings(Map<String, String> more) {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", text("bootstrap"));
+        plan.get("java").fields().forEachRemaining(
+                one -> settings.put(one.getKey(), one.getValue().asText()));
         if (plan.get("reconnect_ms_max").asInt() > 0) {
             settings.put("reconnect.backoff.max.ms", text("reconnect_ms_max"));
         }
