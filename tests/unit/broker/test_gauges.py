@@ -70,6 +70,7 @@ def test_a_broker_tells_how_far_its_partitions_and_groups_are() -> None:
 STILL = {
     "lakelog_connections_refused_total": "no limit is reached",
     "lakelog_sessions_expired_total": "nobody logs in: test_logins.py",
+    "lakelog_audit_lines_lost_total": "there is no audit log: test_audit_log.py",
     "lakelog_loop_stalls_total": "nothing keeps the loop",
     "lakelog_loop_stall_seconds_total": "likewise",
     "lakelog_keep_passes_total": "no keeper runs; tests/unit/broker/test_maintenance.py",

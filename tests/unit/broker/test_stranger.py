@@ -123,6 +123,7 @@ async def test_metrics_do_not_tell_what_is_there() -> None:
     site = Site()
     async with lived_in(site) as running:
         register_gauges(running.services.metrics, running.services)
+        await running.services.lags.look()  # By itself it does so once a second.
         client = await connect(running, source=STRANGER)
         risen: list[dict[str, float]] = []
         for names in (THERE, NOT_THERE):

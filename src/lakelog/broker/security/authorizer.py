@@ -77,7 +77,7 @@ class Authorizer:
             return ""
         return (
             f"the ACLs could not be looked at for {self.age_ms // 1000} s, and those from before"
-            " count: check the store, and run lakelog pipeline verify"
+            " count: check the store, and run lakelog pipeline verify URL --layout lakelog"
         )
 
     async def load(self) -> None:
