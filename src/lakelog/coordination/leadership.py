@@ -96,6 +96,11 @@ class Leadership:
         """Note that this broker leads a lane, by an epoch that its own bundle got."""
         self.epochs[lane] = max(epoch, self.epochs.get(lane, -1))
 
+    def heard(self, past: Mapping[int, int]) -> None:
+        """Note epochs that earlier runs of this broker have announced."""
+        for lane, epoch in past.items():
+            self.past[lane] = max(epoch, self.past.get(lane, -1))
+
     def dropped(self, lane: int) -> None:
         """Note that this broker does not lead a lane any more."""
         epoch = self.epochs.pop(lane)

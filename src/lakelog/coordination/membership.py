@@ -110,8 +110,9 @@ class Membership(Protocol):
         """
         ...
 
-    def announce(self, member: Member) -> Work[None]:
-        """Store what this member is.
+    def announce(self, member: Member) -> Work[Member]:
+        """Store what this member is, and return it as it is stored: with the epochs that a former
+        run has announced since they were read, among the past ones.
 
         Raises:
             FencedError: another run has the node id; stop.
@@ -222,22 +223,15 @@ class BucketMembership:
             return Member(node=self._node, run=self._run)
         self._member_etag = found.info.etag
         former = decode_member(found.body, self._node)
-        lanes = former.epochs.keys() | former.past.keys()
-        past = {lane: former.highest(lane) for lane in lanes}
-        return Member(node=self._node, run=self._run, past=past)
+        return _after(former, Member(node=self._node, run=self._run))
 
-    def announce(self, member: Member) -> Work[None]:
-        """Store what this member is.
+    def announce(self, member: Member) -> Work[Member]:
+        """Store what this member is, and return it as it is stored.
 
         Raises:
             FencedError: another run has the node id; stop.
         """
-        body = encode_member(member)
-        if len(body) > MEMBER_BYTES_MAX:
-            what = f"the member of node {member.node} has {len(body)} bytes"
-            raise InvalidInputError(
-                f"{what}: at most {MEMBER_BYTES_MAX} are read; name fewer listeners"
-            )
+        body = _encoded(member)
         key = member_key(self._node)
         for _ in range(ATTEMPTS_MAX):
             etag = yield from _put(key, body, self._member_etag)
@@ -249,9 +243,15 @@ class BucketMembership:
                     # Whose the node id is, the beat tells.
                     yield from self._check_beat()
                     self._member_etag = "" if found is None else found.info.etag
+                    if found is not None:
+                        # A former run's, that was on its way when this one took the node id.
+                        former = decode_member(found.body, self._node)
+                        if former.run != self._run:
+                            member = _after(former, member)
+                            body = _encoded(member)
             if etag is not None:
                 self._member_etag, self._announced = etag, member
-                return
+                return member
         raise ConflictError(
             f"{key}: {ATTEMPTS_MAX} others changed it first: give it a node id of its own"
         )
@@ -367,6 +367,23 @@ def read_members(
             except LakelogError as error:
                 unreadable[node] = error
     return found, unreadable
+
+
+def _after(former: Member, member: Member) -> Member:
+    """Return a member with the epochs of a former run among its past ones."""
+    lanes = former.epochs.keys() | former.past.keys()
+    past = {lane: max(former.highest(lane), member.past.get(lane, -1)) for lane in lanes}
+    return replace(member, past={**member.past, **past})
+
+
+def _encoded(member: Member) -> bytes:
+    body = encode_member(member)
+    if len(body) > MEMBER_BYTES_MAX:
+        what = f"the member of node {member.node} has {len(body)} bytes"
+        raise InvalidInputError(
+            f"{what}: at most {MEMBER_BYTES_MAX} are read; name fewer listeners"
+        )
+    return body
 
 
 def _put(key: str, body: bytes, etag: str) -> Work[str | None]:

@@ -112,12 +112,13 @@ class Node:
     def _announced(self, member: Member) -> Work[None]:
         while True:
             try:
-                yield from self._membership.announce(member)
+                member = yield from self._membership.announce(member)
             except UnavailableError as error:
                 self._on_error(error)
                 yield Wait(LOOKS_MS)
                 continue
             self.stored = member
+            self.leadership.heard(member.past)
             self._show(replace(self.view, living={**self.view.living, member.node: member}))
             self._on_stored()
             return

@@ -59,10 +59,11 @@ class MemoryMembership:
             raise FencedError(f"another broker was started with node id {self._node}")
         return beats
 
-    def announce(self, member: Member) -> Work[None]:
+    def announce(self, member: Member) -> Work[Member]:
         yield from ()
         self._check()
         self._board.members[self._node] = member
+        return member
 
     def beat(self) -> Work[None]:
         yield from ()

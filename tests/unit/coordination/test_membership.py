@@ -1,13 +1,22 @@
 """Membership: the contract, for every maker of it; and what only the bucket can go through."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from lakelog.coordination import BucketMembership, Member, Membership, State, View, encode_member
-from lakelog.errors import CorruptError, FencedError, LakelogError, UnavailableError
+from lakelog.coordination import (
+    BucketMembership,
+    Member,
+    Membership,
+    Node,
+    State,
+    View,
+    encode_member,
+)
+from lakelog.errors import ConflictError, CorruptError, FencedError, LakelogError, UnavailableError
 from lakelog.names import BROKERS_PREFIX, beat_key, member_key
 from lakelog.store import (
     Delete,
@@ -24,6 +33,7 @@ from lakelog.store import (
     working,
 )
 from tests.unit.coordination.memory_members import Board, MemoryMembership
+from tests.virtual_time import VirtualClock
 
 INTERVAL_MS = 3_000
 HOUR_MS = 3_600_000
@@ -274,9 +284,12 @@ def test_a_run_that_replaced_another_wins_over_its_late_announcement(bucket: Clu
     now = bucket.broker()
     new = bucket.do(now.take(0, bucket.now_ms))
     # The former one has not noticed yet: it announces itself behind the new one's back.
-    bucket.store.perform(PutIfAbsent(member_key(0), encode_member(old)))
-    bucket.do(now.announce(new))
-    assert bucket.view(now).living[0].run == new.run
+    late = replace(old, epochs={3: 7, 4: 1}, past={4: 2, 5: 5})
+    bucket.store.perform(PutIfAbsent(member_key(0), encode_member(late)))
+    stored = bucket.do(now.announce(replace(new, past={5: 6, 6: 0})))
+    assert stored.past == {3: 7, 4: 2, 5: 6, 6: 0}  # What it told clients is never told lower.
+    assert bucket.view(now).living[0] == stored
+    assert bucket.view(bucket.started(1)[0]).living[0] == stored
     with pytest.raises(FencedError):
         bucket.do(former.beat())
 
@@ -381,3 +394,23 @@ def test_of_two_that_want_the_same_free_id_one_gets_the_next(bucket: Cluster) ->
 def test_a_node_id_that_kafka_could_not_name_is_refused(bucket: Cluster, node: int) -> None:
     with pytest.raises(LakelogError, match="use one from 0"):
         bucket.do(bucket.broker().take(node, bucket.now_ms))
+
+
+def test_a_broker_knows_what_its_former_run_announced_late(bucket: Cluster) -> None:
+    """It was on its way when the new one took the node id, and read what the former one had said.
+
+    Else the broker would lead lane 3 by an epoch below the one that clients have been told.
+    """
+    former = bucket.broker()
+    late = replace(bucket.do(former.take(0, bucket.now_ms)), epochs={3: 7})
+    node = Node(bucket.broker(), clock=VirtualClock(), interval_ms=INTERVAL_MS, lanes=4)
+
+    def perform(op: Op) -> Any:
+        if isinstance(op, PutIfAbsent) and op.key == member_key(0):
+            with suppress(ConflictError):
+                bucket.store.perform(PutIfAbsent(member_key(0), encode_member(late)))
+        return bucket.store.perform(op)
+
+    bucket.do(node.join(0, Member(node=-1, run=b"")), perform)
+    assert node.leadership.past == {3: 7}
+    assert node.stored.past == {3: 7}
