@@ -12,7 +12,6 @@ A fetch from memory is what TLS costs most: without it, bytes are handed to the 
 with it, each is encrypted and copied, at about a gigabyte a second.
 """
 
-import argparse
 import asyncio
 import json
 import os
@@ -29,6 +28,7 @@ from typing import Any
 import structlog
 import uvloop
 
+from benchmarks.measure import arguments, closing_line
 from lakelog.broker import BrokerSettings, Listener, run_broker
 from lakelog.broker.tls_settings import TlsSettings
 from lakelog.catalog import create_topic, make_namespace
@@ -154,7 +154,7 @@ def measure(
     """Return what TLS does of what is done without, for each load."""
     context = ssl.create_default_context(cadata=authority.certificate_pem)
     loads = {"plain": Load(ports["PLAINTEXT"], None), "tls": Load(ports["SSL"], context)}
-    frames, rounds = _frames(), 5 if quick else 15
+    frames, rounds = _frames(), 3 if quick else 15
     sizes = {"out": (400, 2), "requests": (5_000, DEPTH), "in": (100, 2)}
     loads["plain"].ask(frames["in"], 4, 1)  # Something to fetch, which stays the same.
     found: dict[str, Any] = {}
@@ -166,23 +166,14 @@ def measure(
             for name in sorted(loads, reverse=bool(at % 2)):
                 rates[name].append(_round(pid, loads[name], frames[what], count, depth))
         ratios = [tls / plain for tls, plain in zip(rates["tls"], rates["plain"], strict=True)]
-        found[what] = round(statistics.median(ratios), 3)
+        found[what] = {"ratio": round(statistics.median(ratios), 3)}
         for name in loads:
-            found[f"{what} {name} per CPU second"] = round(statistics.median(rates[name]))
-        print(f"{what}: {found[what]}", flush=True)
+            found[what][f"{name}_per_cpu_s"] = round(statistics.median(rates[name]))
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.secure_tls", description=__doc__)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--serve", metavar="KEYS", help="be the broker")
-    asked = parser.parse_args()
-    if asked.serve:
-        threading.Thread(target=_die_with_the_parent, daemon=True).start()
-        tune_process()
-        uvloop.run(_serve(asked.serve))
-        return
+def figures(*, quick: bool) -> dict[str, Any]:
+    """Return what is left of each speed, and what it is made of."""
     authority = Authority()
     with tempfile.TemporaryDirectory() as home:
         keys = authority.sign().write(Path(home, "broker.pem"))
@@ -195,12 +186,23 @@ def main() -> None:
         assert broker.stdout is not None
         with broker.stdin, broker.stdout:
             ports = json.loads(broker.stdout.readline())
-            found = measure(ports, broker.pid, authority, quick=asked.quick)
+            found = measure(ports, broker.pid, authority, quick=quick)
         broker.wait(10)
-    value = min(found[what] for what in ("requests", "in", "out"))
-    figure = {"name": "secure_tls", "value": value, "bar": BAR, "pass": value >= BAR, **found}
-    print(json.dumps(figure))
-    sys.exit(0 if value >= BAR else 1)
+    return found
+
+
+def main() -> None:
+    asked = arguments(
+        __doc__, lambda parser: parser.add_argument("--serve", metavar="KEYS", help="be the broker")
+    )
+    if asked.serve:
+        threading.Thread(target=_die_with_the_parent, daemon=True).start()
+        tune_process()
+        uvloop.run(_serve(asked.serve))
+        return
+    found = figures(quick=asked.quick)
+    value = min(one["ratio"] for one in found.values())
+    closing_line(name="secure_tls", value=value, bar=BAR, **found)
 
 
 if __name__ == "__main__":
