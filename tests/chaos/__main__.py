@@ -111,8 +111,8 @@ def _certain(asked: argparse.Namespace) -> Run:
 
 
 def _next(asked: argparse.Namespace) -> list[Run]:
-    # One that broke down has shown nothing: it is made again.
-    done = [(one["members"], one["seed"]) for one in ledger.read() if "broken" not in one]
+    # One that broke down has shown nothing, and one that found something was mended: made again.
+    done = [(one["members"], one["seed"]) for one in ledger.read() if ledger.is_good(one)]
     runs = following(done, asked.runs, asked.seconds, asked.members)
     if asked.heartbeat_ms is not None:
         runs = [replace(one, heartbeat_ms=asked.heartbeat_ms) for one in runs]
@@ -159,7 +159,7 @@ def _one(seaweedfs: SeaweedFS, run: Run, asked: argparse.Namespace) -> bool:
         shown = {"errors": outcome.history.error_kinds(), "exits": outcome.exits[:3]}
         shown["phases"] = outcome.phases
         shown |= outcome.findings.shown()
-    is_good = not (line.get("broken") or line.get("anomalies") or line.get("late"))
+    is_good = ledger.is_good(line)
     if asked.seed is None:
         ledger.append(line)
         _write_page()

@@ -150,7 +150,10 @@ def module_of(asked: Run) -> str:
 
 
 def _last_release(stage: Stage) -> Fault:
-    last = previous()
+    """One broker at a time: version 0.1.0 is for one, and does not notice at once when another of
+    its kind replaces it. What it tells of offsets until then is of before.
+    """
+    last, old = previous(), set[int]()
     assert last is not None, "release/versions.toml names no release before this version"
     released, clocks = environment_of(last)["PYTHONPATH"], stage.clocks
 
@@ -162,6 +165,11 @@ def _last_release(stage: Stage) -> Fault:
 
     def begin(node: int, chance: Random) -> None:
         env = clocks[node].env(released)
+        old.add(node)
         restart(node, env, chance.choice((0.0, STOP_S)))
 
-    return Fault(begin, lambda node: restart(node, clocks[node].env(), STOP_S))
+    def end(node: int) -> None:
+        restart(node, clocks[node].env(), STOP_S)
+        old.discard(node)
+
+    return Fault(begin, end, may_begin=lambda: not old)

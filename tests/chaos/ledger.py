@@ -16,7 +16,7 @@ from tests.chaos.faults import ETCD, KINDS
 from tests.chaos.plan import DEFAULT_BEATS_MS, Run
 from tests.chaos.workloads import WORKLOADS
 
-__all__ = ["LEDGER", "PAGE", "append", "entry", "failure", "page", "read", "summary"]
+__all__ = ["LEDGER", "PAGE", "append", "entry", "failure", "is_good", "page", "read", "summary"]
 
 ROOT = Path(__file__).parents[2]
 LEDGER, PAGE = ROOT / "RELIABILITY.jsonl", ROOT / "RELIABILITY.md"
@@ -45,6 +45,11 @@ def page(text: str, entries: Sequence[Entry]) -> str:
     before, rest = text.split(_MARKS[0])
     _, after = rest.split(_MARKS[1])
     return f"{before}{_MARKS[0]}{summary(entries)}\n{_MARKS[1]}{after}"
+
+
+def is_good(one: Entry) -> bool:
+    """Say whether a run went to its end, and nothing was wrong."""
+    return not (one.get("broken") or one.get("anomalies") or one.get("late"))
 
 
 def _head(asked: Run) -> Entry:
