@@ -19,7 +19,13 @@ from lakelog.broker.tls_settings import PROTOCOLS, TlsSettings
 from lakelog.errors import InvalidInputError
 from lakelog.security import ClientAuth, SecurityProtocol
 
-__all__ = ["LISTENER_CONFIGS", "inter_broker_listener", "is_listener_config", "translate_listeners"]
+__all__ = [
+    "LISTENER_CONFIGS",
+    "inter_broker_listener",
+    "is_listener_config",
+    "plain_name",
+    "translate_listeners",
+]
 
 LISTENER_CONFIGS: Mapping[str, str] = {
     "listeners": "NAME://HOST:PORT of each listener.",
@@ -54,10 +60,15 @@ _NO_PEM = (
 )
 
 
+def plain_name(name: str) -> str:
+    """Return the name of a config without the listener, and the mechanism, that it is of."""
+    found = _PREFIX.fullmatch(name)
+    return found[1] if found else name
+
+
 def is_listener_config(name: str) -> bool:
     """Say whether a config is of listeners, of all or of one."""
-    found = _PREFIX.fullmatch(name)
-    return (found[1] if found else name) in LISTENER_CONFIGS
+    return plain_name(name) in LISTENER_CONFIGS
 
 
 def translate_listeners(lines: Mapping[str, str]) -> tuple[Listener, ...]:

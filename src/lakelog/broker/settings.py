@@ -149,6 +149,9 @@ class BrokerSettings:
     inter_broker_listener: str = ""
     """The one by which other brokers are called (``inter.broker.listener.name``); nothing: the
     first one."""
+    listener_configs: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Kafka's configs of listeners as they were given, for DescribeConfigs; ``listeners`` is what
+    became of them."""
     flush: FlushSettings = field(default_factory=FlushSettings)
     limits: Limits = field(default_factory=Limits)
     groups: CoordinatorSettings = field(default_factory=CoordinatorSettings)

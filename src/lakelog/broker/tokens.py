@@ -5,8 +5,8 @@
                  '-- one that is not known: keys are fetched, at most every ten seconds
 
 Everything here takes milliseconds, or a request to the issuer: it is called in a thread. Where keys
-are, and how they may sign, is the broker's to say: nothing that a token says of that is followed
-(CVE-2025-27817 is what became of it).
+are, and how they may sign, is the broker's to say: nothing that a token says of that is followed,
+nor an answer that points elsewhere (CVE-2025-27817 is what became of it).
 """
 
 import json
@@ -33,13 +33,21 @@ AGAIN_MS = 10_000
 Fetch = Callable[[str], bytes]
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """An answer that points elsewhere is an error, as any that is not 200."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Follow nothing."""
+
+
 def fetch_keys(url: str) -> bytes:
     """Return what stands at an address.
 
     Raises:
         OSError, ValueError: nothing can be had from there.
     """
-    with urllib.request.urlopen(url, timeout=FETCH_S) as answer:  # noqa: S310 (settings say which)
+    opener = urllib.request.build_opener(_NoRedirects)
+    with opener.open(url, timeout=FETCH_S) as answer:
         body: bytes = answer.read(KEYS_BYTES_MAX + 1)
     if len(body) > KEYS_BYTES_MAX:
         raise ValueError(f"more than {KEYS_BYTES_MAX} bytes of keys")

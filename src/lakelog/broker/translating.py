@@ -95,7 +95,13 @@ def translate_kafka_config(lines: Mapping[str, str], settings: BrokerSettings) -
     listeners = translate_listeners(lines)
     if listeners:
         called = inter_broker_listener(lines, listeners)
-        settings = replace(settings, listeners=listeners, inter_broker_listener=called)
+        given = {name: value for name, value in lines.items() if is_listener_config(name)}
+        settings = replace(
+            settings,
+            listeners=listeners,
+            inter_broker_listener=called,
+            listener_configs=given,
+        )
     defaults = check_configs(_topic_defaults(lines))
     return Translation(replace(settings, topic_defaults=defaults), keep_every_ms, tuple(translated))
 

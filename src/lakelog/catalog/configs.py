@@ -217,15 +217,16 @@ class Synonym(NamedTuple):
     """A name under which a value stands somewhere."""
 
     name: str
-    value: str
+    value: str | None
     source: ConfigSource
 
 
 class DescribedConfig(NamedTuple):
-    """One config of a topic, as DescribeConfigs tells it."""
+    """One config of a topic or a broker, as DescribeConfigs tells it."""
 
     name: str
-    value: str
+    value: str | None
+    """None: it has none, or a secret one."""
     type: ConfigType
     source: ConfigSource
     synonyms: tuple[Synonym, ...]

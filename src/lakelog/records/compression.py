@@ -257,8 +257,11 @@ def _decompress_gzip(data: _Bytes, size_max: int) -> bytes:
 
 def _decompress_lz4(data: _Bytes, size_max: int) -> bytes:
     try:
-        if lz4.frame.get_frame_info(data)["content_size"] > size_max:
+        size = lz4.frame.get_frame_info(data)["content_size"]
+        if size > size_max:
             raise _too_large(size_max)
+        if size > len(data) * _LZ4_RATIO_MAX:  # The library makes room for what it says.
+            raise CorruptError(f"lz4: {len(data)} bytes cannot hold {size}", at=0)
         if len(data) * _LZ4_RATIO_MAX <= size_max:
             out, used = lz4.frame.decompress(data, return_bytes_read=True)
             whole = True

@@ -259,23 +259,6 @@ async def test_a_large_request_is_refused_before_it_has_come() -> None:
         await client.close()
 
 
-@story
-async def test_those_who_are_nobody_take_no_memory_from_others() -> None:
-    """CVE-2022-34917: memory for whoever has not logged in has a bound of its own."""
-    limits = Limits(login_memory_bytes=1 << 20, address_percent=100, drain_ms=1_000)
-    async with serving(with_users("alice"), limits) as running:
-        good = await connect(running)
-        await scram(good, "alice")
-        hostile = [await connect(running) for _ in range(20)]
-        for one in hostile:
-            one.writer.write((400 << 10).to_bytes(4, "big") + b"\0\x24\0\x02" + bytes(390 << 10))
-        await until(lambda: running.connections < 10)
-        assert running.buffers.used == 0
-        assert (await good.produce("t", 0, batch(bytes(900_000)))).error_code == 0
-        for one in (*hostile, good):
-            await one.close()
-
-
 # ---------------------------------------------------------------------------- sessions
 
 

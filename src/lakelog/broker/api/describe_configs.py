@@ -10,6 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from lakelog.broker.codes import read_code
 from lakelog.broker.config_table import BROKER_CONFIGS, TOPIC_DEFAULTS
+from lakelog.broker.listener_descriptions import describe_listeners
 from lakelog.broker.services import Call, Services
 from lakelog.broker.settings import BrokerSettings
 from lakelog.broker.turns import in_turns
@@ -107,7 +108,8 @@ def _broker_configs(services: Services) -> list[DescribedConfig]:
             value = settings.topic_defaults.get(topic_config.name, topic_config.default)
             doc = f"The default of {topic_config.name} for topics that are made here."
             rows.append(_described(name, topic_config.type, value, topic_config.default, doc))
-    return sorted(rows)
+    rows += describe_listeners(settings)
+    return sorted(rows, key=lambda row: row.name)
 
 
 def _described(name: str, kind: ConfigType, value: str, default: str, doc: str) -> DescribedConfig:
