@@ -150,16 +150,17 @@ async def test_cve_2022_34917_those_who_are_nobody_take_no_memory_from_others() 
     """Whoever reached Kafka's port could let it allocate all of its memory, without a login; here
     memory for whoever has not logged in has a bound of its own.
     """
-    limits = Limits(
-        login_memory_bytes=1 << 20, login_ms=600_000, address_percent=100, drain_ms=1_000
-    )
-    async with serving(with_users("alice"), limits) as running:
+    limits = Limits(login_memory_bytes=1 << 20, address_percent=100, drain_ms=1_000)
+    site = with_users("alice")
+    async with serving(site, limits) as running:
         good = await connect(running)
         await scram(good, "alice")
         hostile = [await connect(running) for _ in range(20)]
         for one in hostile:
             one.writer.write((400 << 10).to_bytes(4, "big") + b"\0\x24\0\x02" + bytes(390 << 10))
         await until(lambda: running.connections < 10)
+        closed = [one["why"] for one in site.log if one["event"] == "connection closed"]
+        assert all("unfinished requests take more" in why for why in closed)
         assert running.buffers.used == 0
         assert (await good.produce("t", 0, batch(bytes(900_000)))).error_code == 0
         for one in (*hostile, good):
