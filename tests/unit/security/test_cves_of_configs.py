@@ -215,8 +215,9 @@ def test_cve_2026_82266_nothing_is_administered_over_http_and_nothing_listens_to
     """Redpanda's admin API listened on all addresses by default and took whoever came for a super
     user. Here HTTP has three paths to read, on loopback unless somebody says otherwise twice.
     """
+    (tmp_path / "mine.txt").write_text("so that no broker would start there")
     for option in ("--http", "--listen"):
-        done = called("serve", "--storage", f"file://{tmp_path}/log", option, "0.0.0.0:9644")
+        done = called("serve", "--storage", f"file://{tmp_path}", option, "0.0.0.0:9644")
         assert done.exit_code == 2
         assert "--insecure" in done.output
 
