@@ -18,10 +18,14 @@ ROOT = Path(__file__).parents[2]
 JOBS = min(4, max(2, os.cpu_count() or 1))
 START_SECONDS = {
     "side": 2.5, "lanes": 2.5, "batches": 2.5, "wire": 3, "logins": 3, "formats": 3, "columns": 5.0,
+    "rights": 3,
 }  # fmt: skip
 """What a process takes besides its share of the time, by module, until it is known better."""
 
-WEIGHTS = {"side": 1, "lanes": 2, "batches": 2, "wire": 2, "logins": 2, "columns": 4, "formats": 4}
+WEIGHTS = {
+    "side": 1, "rights": 1, "lanes": 2, "batches": 2, "wire": 2, "logins": 2, "columns": 4,
+    "formats": 4,
+}  # fmt: skip
 """Shares of the time, by module: a header is soon exhausted, a segment never is."""
 
 LIMITS = ("-max_len=2048", "-rss_limit_mb=1024", "-timeout=10", "-print_final_stats=1")

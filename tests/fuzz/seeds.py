@@ -16,12 +16,28 @@ from kio.index import load_request_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 
+from lakelog.catalog.acls import AclCell, encode_acls
+from lakelog.catalog.quotas import encode_quotas
 from lakelog.catalog.users import encode_users
 from lakelog.formats import FORMATS, Format, kafkalog, kafs, rustlog
 from lakelog.formats.batches import Frame, frames
 from lakelog.model import Header, Record, TimestampType
 from lakelog.records import Codec, NewBatch, compress, encode_batch
-from lakelog.security import ScramKeys, ScramMechanism, Users
+from lakelog.security import (
+    CLUSTER_NAME,
+    SUPPORTED_OPERATIONS,
+    Acl,
+    Alteration,
+    Operation,
+    PatternType,
+    Permission,
+    Quotas,
+    ResourceType,
+    ScramKeys,
+    ScramMechanism,
+    Users,
+    alter_quotas,
+)
 from lakelog.wire import APIS
 from tests.fuzz.formats import ACTIVE, BASE_OFFSET, LIE, RESEAL, pack
 from tests.fuzz.lanes import MISSING_MAX
@@ -217,6 +233,36 @@ def _logins() -> Iterator[tuple[str, str, bytes]]:
         yield target, "bad", b"\0no such thing"
 
 
+def _rights() -> Iterator[tuple[str, str, bytes]]:
+    """Cells of ACLs and of quotas: none, and one of each kind."""
+    acls = (
+        Acl(
+            kind,
+            PatternType.PREFIXED if kind is ResourceType.GROUP else PatternType.LITERAL,
+            CLUSTER_NAME if kind is ResourceType.CLUSTER else "orders",
+            "User:alice",
+            "*" if kind is ResourceType.TOPIC else "::1",
+            Operation.DESCRIBE,
+            Permission.DENY if kind is ResourceType.GROUP else Permission.ALLOW,
+        )
+        for kind in SUPPORTED_OPERATIONS
+        if Operation.DESCRIBE in SUPPORTED_OPERATIONS[kind]
+    )
+    yield "acls-cell", "none", encode_acls(AclCell())
+    yield "acls-cell", "some", encode_acls(AclCell(version=3, acls=tuple(acls), writers=("w",)))
+    yield "quotas-cell", "none", encode_quotas(Quotas())
+    alterations = [
+        Alteration(entity, [("producer_byte_rate", 1024.0), ("request_percentage", 7.0)])
+        for entity in ([("user", "alice"), ("client-id", None)], [("user", None)])
+    ]
+    alterations.append(Alteration([("ip", "::1")], [("connection_creation_rate", 9.0)]))
+    yield "quotas-cell", "some", encode_quotas(alter_quotas(Quotas(), alterations)[0])
+    huge = b'{"format": 1, "version": 1, "quotas": [{"user": null, "values": {"x": 1%s}}]}'
+    yield "quotas-cell", "huge", huge % (b"0" * 400)
+    for target in ("acls-cell", "quotas-cell"):
+        yield target, "bad", b"\0no such thing"
+
+
 class _Written(bytearray):
     write = bytearray.extend
 
@@ -264,6 +310,7 @@ def seeds() -> Iterator[tuple[str, str, bytes]]:
     yield from _lanes()
     yield from _wire()
     yield from _logins()
+    yield from _rights()
     for target in ("gzip", "snappy", "lz4", "zstd", "kafka-snapshot", "kafka-metadata",
                    "kafka-leader-epochs", "kafs-index", "strm-header", "strm-footer",
                    "strm-index", "rustlog-index", "rustlog-checkpoint"):  # fmt: skip

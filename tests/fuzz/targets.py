@@ -34,6 +34,7 @@ _MODULES = {
         "kafkalog-lookup",
     ),
     "logins": ("login", "users-cell", "certificate"),
+    "rights": ("acls-cell", "quotas-cell"),
     "lanes": ("lane-bundle", "lane-directory", "lane-checkpoint"),
     "side": (
         "kafs-index",

@@ -9,7 +9,7 @@ his change, or makes it again.
 """
 
 import json
-import math
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -103,6 +103,7 @@ def _decode_row(row: dict[str, Any]) -> tuple[Entity, dict[str, float]]:
 
 
 def _rate(value: Any) -> float:
-    if type(value) not in (int, float) or not math.isfinite(value) or value <= 0:
+    # A whole number may be larger than any rate; NaN is not above 0.
+    if type(value) not in (int, float) or not 0 < value <= sys.float_info.max:
         raise ValueError(f"rate {value!r}")
     return float(value)

@@ -148,6 +148,7 @@ def test_honest_clients_log_in_while_two_thousand_never_finish_their_handshake(d
             open_.append(door.metric("lakelog_connections"))
             bytes_.append(door.rss_bytes())
         attack.join()
+        complete_s = time.monotonic()
         assert len(strangers) == MANY
         limits = Limits()
         share = limits.handshakes * limits.address_percent // 100
@@ -160,7 +161,7 @@ def test_honest_clients_log_in_while_two_thousand_never_finish_their_handshake(d
         assert all(
             attacks.is_ended(one, max(until_s - time.monotonic(), 0.01)) for one in strangers
         )
-        in_time(time.monotonic() - begun_s < 3 * HANDSHAKE_S, "they were ended late")
+        in_time(time.monotonic() - complete_s < 2 * HANDSHAKE_S, "they were ended late")
         door.logs_in_and_produces()
         assert door.metric("lakelog_tls_handshakes_failed_total") >= share
     finally:
