@@ -5,6 +5,8 @@ that work asks for. ``working_by_threads`` is for processes in which no loop run
 library waits without holding the interpreter, and a request to a bucket takes as long as thousands
 of lines of Python, so what a flow asks for at once (``Many``) is asked for by threads.
 
+``run_beside`` is for a flow whose steps are long, on a loop that has others to serve.
+
 ``each_object`` is for callers outside flows: a listing as an iterator, a page in memory at a time.
 """
 
@@ -13,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from lakelog.errors import LakelogError
 from lakelog.flows import run
@@ -24,6 +26,7 @@ __all__ = [
     "Perform",
     "PerformAsync",
     "each_object",
+    "run_beside",
     "run_by_threads",
     "working",
     "working_async",
@@ -85,6 +88,31 @@ def working_async(
             return error
 
     return work
+
+
+async def run_beside(flow: Work[T], work: Callable[[Any], Awaitable[Any]]) -> T:
+    """Run a flow to its end: what it asks for on the running loop, and its own steps in threads."""
+    answer: Any = None
+    error: LakelogError | None = None
+
+    def step() -> tuple[bool, Any]:
+        try:
+            return False, flow.send(answer) if error is None else flow.throw(error)
+        except StopIteration as done:
+            return True, done.value
+
+    try:
+        while True:
+            is_done, found = await asyncio.to_thread(step)
+            if is_done:
+                return cast("T", found)
+            answer = error = None
+            try:
+                answer = await work(found)
+            except LakelogError as raised:
+                error = raised
+    finally:
+        error = None  # Its traceback refers to this frame: a circle that only the collector ends.
 
 
 def _attempt(perform: Perform, op: Op) -> Any:

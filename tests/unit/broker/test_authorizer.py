@@ -4,6 +4,7 @@ Clients are told apart by their addresses on loopback; all of them are User:ANON
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,10 +18,16 @@ from lakelog.broker.metrics.gauges import register_gauges
 from lakelog.broker.security.authorizer import LOOK_S, STALE_MS
 from lakelog.broker.settings import STANDARD_AUTHORIZER, AuthorizerSettings
 from lakelog.catalog import add_acls, remove_acls
-from lakelog.errors import CorruptError, UnavailableError, UnsupportedError
+from lakelog.errors import (
+    CorruptError,
+    InvalidInputError,
+    UnavailableError,
+    UnsupportedError,
+)
 from lakelog.host import new_id
 from lakelog.names import ACLS_KEY
 from lakelog.security import (
+    ACLS_MAX,
     CLUSTER_NAME,
     Acl,
     AclFilter,
@@ -30,7 +37,7 @@ from lakelog.security import (
     Principal,
     ResourceType,
 )
-from lakelog.store import Get, Head, Op, PutIfAbsent
+from lakelog.store import Get, Head, Op, PutIfAbsent, PutIfMatch
 from tests.unit.broker.site import Client, Site, batch, broker, connect, records, story
 from tests.unit.broker.site import virtual_story as virtual
 from tests.virtual_time import pass_time
@@ -257,6 +264,36 @@ async def test_many_acls_are_read_beside_the_loop() -> None:
     async with served(site, ALICE) as (running, alice):
         assert len(running.services.authorizer.rules.acls) == 2_001
         assert (await alice.produce("orders", 0, batch(b"a"))).error_code is NONE
+
+
+@story
+async def test_many_acls_are_changed_beside_the_loop() -> None:
+    """Most of what a change costs is not the loop's: the processor's time of its thread is."""
+    site = Site()
+    many = [allow(ALICE, Operation.READ, f"t{number}") for number in range(ACLS_MAX - 10)]
+    given(site, *many)
+    async with broker(site, authorizer=ON) as running:
+        authorizer = running.services.authorizer
+        assert authorizer is not None
+
+        async def share_of(change: Any) -> float:
+            """Return how much of the time of the processor the thread of the loop took."""
+            on_loop_s, all_s = time.thread_time(), time.process_time()
+            await change
+            return (time.thread_time() - on_loop_s) / (time.process_time() - all_s)
+
+        more = allow(ALICE, Operation.WRITE)
+        assert await share_of(authorizer.add([more])) < 0.2
+        assert more in authorizer.rules.acls
+        assert await share_of(authorizer.remove([AclFilter(name="orders")])) < 0.2
+        assert authorizer.rules.acls == tuple(many)
+        too_many = [allow(ALICE, Operation.READ, f"u{number}") for number in range(11)]
+        with pytest.raises(InvalidInputError, match="use prefixed ones"):
+            await authorizer.add(too_many)
+        lost = [None]
+        site.fails = lambda op: isinstance(op, PutIfMatch) and bool(lost) and lost.pop() is None
+        await authorizer.add([more])
+        assert authorizer.rules.acls == (*many, more)
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"format": 9}'])

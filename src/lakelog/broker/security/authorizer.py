@@ -7,6 +7,9 @@ an outage, and nobody is locked out by one.
 A look is one HEAD every few seconds; the ACLs are read when it shows another object. A change that
 a client makes here counts here before it is answered, and other brokers are hinted at it. One look
 or change goes on at a time, so that none can bring back what another has replaced.
+
+All ACLs are one cell: each change reads, alters, writes and indexes all of them. Many of them take
+a third of a second for that, which a thread has beside the loop.
 """
 
 import asyncio
@@ -19,7 +22,15 @@ from lakelog.errors import LakelogError, NotFoundError
 from lakelog.names import ACLS_KEY
 from lakelog.ports import Clock, Ids
 from lakelog.security import Acl, AclFilter, AclRules
-from lakelog.store import PerformAsync, Work, head, read_cell, run_async, working_async
+from lakelog.store import (
+    PerformAsync,
+    Work,
+    head,
+    read_cell,
+    run_async,
+    run_beside,
+    working_async,
+)
 
 __all__ = ["LOOK_S", "Authorizer"]
 
@@ -29,8 +40,8 @@ LOOK_S = 5.0
 STALE_MS = 30_000
 """From when on it is told that they could not be."""
 
-LARGE_BYTES = 64 << 10
-"""A cell over this size is read beside the loop: 20,000 ACLs take a fifth of a second."""
+LARGE_BYTES, MANY = 64 << 10, 500
+"""A cell over this size, or with so many ACLs, is read and changed beside the loop."""
 
 T = TypeVar("T")
 
@@ -118,7 +129,9 @@ class Authorizer:
             LakelogError: there would be too many, or there was no answer.
         """
         async with self._in_turn:
-            self._take(await self._run(add_acls(acls, self._ids())))
+            is_large = len(self.rules.acls) + len(acls) > MANY
+            cell = await self._change(add_acls(acls, self._ids()), is_large)
+            await self._take(cell, is_large)
 
     async def remove(self, filters: Sequence[AclFilter]) -> list[tuple[Acl, ...]]:
         """Remove ACLs, and return what each filter found.
@@ -127,13 +140,24 @@ class Authorizer:
             LakelogError: there was no answer.
         """
         async with self._in_turn:
-            cell, found = await self._run(remove_acls(filters, self._ids()))
-            self._take(cell)
+            is_large = len(self.rules.acls) > MANY
+            cell, found = await self._change(remove_acls(filters, self._ids()), is_large)
+            await self._take(cell, is_large)
         return found
 
-    def _take(self, cell: AclCell) -> None:
-        if cell.version != self.rules.version or cell.acls != self.rules.acls:
-            self._seen, self.rules = None, self._rules(cell)
+    async def _change(self, flow: Work[T], is_large: bool) -> T:
+        work: Any = self._perform
+        return await (run_beside if is_large else run_async)(flow, work)
+
+    async def _take(self, cell: AclCell, is_large: bool) -> None:
+        def changed() -> AclRules | None:
+            if cell.version == self.rules.version and cell.acls == self.rules.acls:
+                return None
+            return self._rules(cell)
+
+        rules = await asyncio.to_thread(changed) if is_large else changed()
+        if rules is not None:
+            self._seen, self.rules = None, rules
             self._on_change()
 
     async def _etag(self) -> str:
