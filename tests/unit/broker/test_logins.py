@@ -285,6 +285,24 @@ async def test_a_session_ends_unless_the_client_logs_in_again() -> None:
 
 
 @virtual_story
+async def test_who_was_deleted_is_served_until_his_session_ends_as_kafka_does_it() -> None:
+    """Kafka 4 answers on connections of a user that is no more, and does not let him in again."""
+    async with serving(with_users("admin", "bob"), session_ms_max=60_000) as running:
+        admin, bob = [await connect(running) for _ in range(2)]
+        await scram(admin, "admin")
+        await scram(bob, "bob")
+        gone = [{"name": "bob", "mechanism": 2}]
+        assert await alter(admin, deletions=gone) == {"bob": ErrorCode.none}
+        await pass_time(50)
+        assert await is_alive(bob)
+        found = await scram(bob, "bob")
+        assert found.error_code is ErrorCode.sasl_authentication_failed
+        assert await bob.is_closed()
+        for client in (admin, bob):
+            await client.close()
+
+
+@virtual_story
 async def test_nobody_becomes_another_one_on_the_same_connection() -> None:
     async with serving(with_users("alice", "bob")) as running:
         client = await connect(running)
