@@ -1,5 +1,5 @@
-"""The jars of Apache Kafka, of what runs around it, of Spark's reader of it, and compiled Java, in
-a cache outside the checkout.
+"""The jars of Apache Kafka, of what runs around it, of Spark's reader of it, of an issuer of
+tokens, and compiled Java, in a cache outside the checkout.
 
 `python -m tests.parts.jars` fills the cache ahead of time. Each entry is keyed by the hash of all
 that goes into it and appears by one rename, so an entry that exists is complete, two runs may race
@@ -23,6 +23,7 @@ _HERE = Path(__file__).parent
 _POM = _HERE / "pom.xml"
 _SPARK_POM = _HERE / "pom-spark.xml"
 _AROUND_POM = _HERE / "pom-around.xml"
+_OIDC_POM = _HERE / "pom-oidc.xml"
 _ORACLE = _HERE / "java" / "ReadAll.java"
 
 
@@ -41,6 +42,12 @@ def spark_kafka_jars() -> list[Path]:
     """The jars that give Spark its ``format("kafka")``, for ``spark.jars``."""
     make = partial(_copy_dependencies, _SPARK_POM)
     return sorted(entry("spark-jars", _SPARK_POM.read_bytes(), make).glob("*.jar"))
+
+
+def oidc_classpath() -> str:
+    """An issuer of tokens, for `java -cp`."""
+    make = partial(_copy_dependencies, _OIDC_POM)
+    return f"{entry('oidc-jars', _OIDC_POM.read_bytes(), make)}/*"
 
 
 def around_classpath(source: Path | None = None) -> str:
@@ -109,4 +116,5 @@ if __name__ == "__main__":
     classpath()
     spark_kafka_jars()
     around_classpath()
+    oidc_classpath()
     sys.stdout.write(f"{kafka_jars()}\n")

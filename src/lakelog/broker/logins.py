@@ -32,6 +32,7 @@ from lakelog.security import (
     FindKeys,
     Hash,
     LoginAnswer,
+    LoginCode,
     Need,
     Principal,
     SaslMachine,
@@ -147,7 +148,8 @@ class Logins:
             self._log.error("a bug", api=header.api.name, error=repr(error), exc_info=error)
             slot.fail("a login ended in an unexpected error, which is a bug: see the log")
             return
-        if told.is_end:
+        # A token is refused in two answers, and not every client waits for the second.
+        if told.why and not connection.is_told:
             self._failed(connection, login, told, header.client_id)
             await asyncio.sleep(self._limits.failed_login_delay_ms / 1000)
         elif told.is_login:
@@ -182,7 +184,10 @@ class Logins:
     ) -> None:
         name = str(Principal.user(told.user)) if told.user else ""
         how = ": ".join(filter(None, (login.mechanism, told.why)))
-        self._audit.logged(connection, client_id, name, told.code.upper(), how)
+        # The first of two answers that refuse a token says nothing of it in its code.
+        is_failed = told.why and not told.is_end
+        code = LoginCode.SASL_AUTHENTICATION_FAILED if is_failed else told.code
+        self._audit.logged(connection, client_id, name, code.upper(), how)
 
     def _failed(
         self, connection: SecureConnection, login: SaslMachine, told: LoginAnswer, client_id: str

@@ -22,6 +22,8 @@ class Say(NamedTuple):
     """Something that the client is to be sent."""
 
     data: bytes
+    why: str = ""
+    """Why the login fails, if it does: it goes on so that the client can hear of it."""
 
 
 class FindKeys(NamedTuple):

@@ -37,7 +37,7 @@ def oauthbearer(message: bytes) -> Exchange:
         return Outcome(why="the message has no token that could be one")
     token: Token | str = yield CheckToken(bearer[1])
     if isinstance(token, str):
-        yield Say(_REFUSED)
+        yield Say(_REFUSED, why=token)
         return Outcome(why=token)
     if found[1] not in (None, "", token.user):
         return Outcome(user=token.user, why="one user cannot act as another")

@@ -135,7 +135,7 @@ class SaslMachine:
         if self._state is not _State.BUSY:
             return self._illegal("two messages came at once")
         self._state = _State.CHOSEN
-        return LoginAnswer(data=need.data)
+        return LoginAnswer(data=need.data, why=need.why)
 
     def _ended(self, outcome: Outcome, now_ms: int, wall_ms: int) -> LoginAnswer:
         if outcome.why:

@@ -38,10 +38,13 @@ def _java(plan: dict[str, Any]) -> list[str]:
         config["sasl.mechanism"] = plan["mechanism"]
     package = "org.apache.kafka.common.security"
     named = f'username="{plan["user"]}" password="{plan["password"]}"'
-    if plan["token"]:
-        handler = "sasl.login.callback.handler.class"
-        config[handler] = "Secure$Tokens"
-        config["sasl.jaas.config"] = f"{package}.oauthbearer.OAuthBearerLoginModule required;"
+    may_ask = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={plan['token_url']}"
+    if plan["mechanism"] == "OAUTHBEARER":
+        name = f"{package}.oauthbearer.OAuthBearerLogin"
+        config["sasl.login.callback.handler.class"] = f"{name}CallbackHandler"
+        config["sasl.oauthbearer.token.endpoint.url"] = plan["token_url"]
+        client = f'clientId="{plan["user"]}" clientSecret="{plan["password"]}"'
+        config["sasl.jaas.config"] = f"{name}Module required {client};"
     elif plan["mechanism"] == "PLAIN":
         config["sasl.jaas.config"] = f"{package}.plain.PlainLoginModule required {named};"
     elif plan["mechanism"]:
@@ -49,7 +52,8 @@ def _java(plan: dict[str, Any]) -> list[str]:
     words = {f"plan.{name}": plan[name] for name in plan}
     pairs = [f"{name}={value}" for name, value in {**config, **words}.items()]
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-    return [java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", quiet, "-cp", classes, "Secure", *pairs]
+    options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", quiet, may_ask]
+    return [java(), *options, "-cp", classes, "Secure", *pairs]
 
 
 PROGRAMS: Mapping[str, Callable[[dict[str, Any]], list[str]]] = {

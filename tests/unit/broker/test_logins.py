@@ -593,9 +593,16 @@ async def test_a_client_logs_in_by_a_token_and_its_session_ends_with_it() -> Non
         assert json.loads(found.auth_bytes) == {"status": "invalid_token"}
         found = await say(other, b"\x01")
         assert found.error_code is ErrorCode.sasl_authentication_failed
-        for one in (client, other):
+        failed = running.services.metrics.security.logins_failed
+        assert failed["OAUTHBEARER"] == 1
+        hasty = await connect(running)
+        await choose(hasty, "OAUTHBEARER")
+        await say(hasty, f"n,,\x01auth=Bearer {bad}\x01\x01".encode())
+        assert failed["OAUTHBEARER"] == 2  # Although it has not heard all of it.
+        for one in (client, other, hasty):
             await one.close()
     assert bad not in str(site.log)
+    assert str(site.log).count("InvalidIssuerError") == 2
 
 
 # ---------------------------------------------------------------------------- other brokers

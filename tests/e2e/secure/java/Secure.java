@@ -1,15 +1,13 @@
-// A record there and back with Kafka's own client. Arguments: NAME=VALUE of the client's configs,
+// Records there and back with Kafka's own client, or a question about the cluster. Arguments: NAME=VALUE of the client's configs,
 // and of the plan, which begin with "plan.".
 
 import java.time.Duration;
 import java.util.*;
 import java.util.concurrent.TimeUnit;
-import javax.security.auth.callback.Callback;
-import javax.security.auth.login.AppConfigurationEntry;
+import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.*;
-import org.apache.kafka.common.security.auth.AuthenticateCallbackHandler;
-import org.apache.kafka.common.security.oauthbearer.*;
+import org.apache.kafka.common.acl.AclBindingFilter;
 import org.apache.kafka.common.serialization.*;
 
 public class Secure {
@@ -25,6 +23,13 @@ public class Secure {
         int count = Integer.parseInt(plan.getProperty("plan.count"));
         long pause = (long) (1000 * Double.parseDouble(plan.getProperty("plan.pause_s")));
         config.put("max.block.ms", plan.getProperty("plan.within_s") + "000");
+        if (plan.getProperty("plan.wants").equals("cluster")) {
+            try (var admin = Admin.create(config)) {
+                admin.describeAcls(AclBindingFilter.ANY).values().get(60, TimeUnit.SECONDS);
+            }
+            System.out.println("ok");
+            return;
+        }
         try (var producer = new KafkaProducer<>(config, new StringSerializer(), new StringSerializer())) {
             for (int at = 0; at < count; at++) {
                 var record = new ProducerRecord<String, String>(topic, plan.getProperty("plan.value") + at);
@@ -32,7 +37,7 @@ public class Secure {
                 Thread.sleep(pause);
             }
         }
-        config.put("group.id", topic);
+        config.put("group.id", plan.getProperty("plan.group"));
         config.put("auto.offset.reset", "earliest");
         try (var consumer = new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer())) {
             consumer.subscribe(List.of(topic));
@@ -42,23 +47,5 @@ public class Secure {
                 found += consumer.poll(Duration.ofSeconds(1)).count();
             System.out.println(found == count ? "ok" : "found " + found);
         }
-    }
-
-    /** Hands out one token. */
-    public static class Tokens implements AuthenticateCallbackHandler {
-        public void configure(Map<String, ?> config, String mechanism, List<AppConfigurationEntry> jaas) {}
-        public void close() {}
-        public void handle(Callback[] callbacks) {
-            for (Callback one : callbacks)
-                if (one instanceof OAuthBearerTokenCallback callback) callback.token(new One());
-        }
-    }
-
-    static class One implements OAuthBearerToken {
-        public String value() { return plan.getProperty("plan.token"); }
-        public Set<String> scope() { return Set.of(); }
-        public long lifetimeMs() { return System.currentTimeMillis() + 600_000; }
-        public String principalName() { return "alice"; }
-        public Long startTimeMs() { return null; }
     }
 }

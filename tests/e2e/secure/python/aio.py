@@ -1,4 +1,4 @@
-"""A record there and back with aiokafka. One argument: the plan."""
+"""Records there and back with aiokafka, or a question about the cluster. One argument: the plan."""
 
 import asyncio
 import json
@@ -8,16 +8,23 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import for_code
+
+from tests.parts.oidc import fetch_token
 
 
 class Tokens(AbstractTokenProvider):  # type: ignore[misc]
-    """One token."""
+    """Asks the issuer."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, plan: dict[str, Any]) -> None:
+        self._plan = plan
 
     async def token(self) -> str:
-        return self._text
+        plan = self._plan
+        wanted = (plan["token_url"], plan["user"], plan["password"])
+        return await asyncio.to_thread(fetch_token, *wanted)
 
 
 async def main() -> None:
@@ -36,16 +43,34 @@ async def main() -> None:
             "sasl_plain_username": plan["user"],
             "sasl_plain_password": plan["password"],
         }
-    if plan["token"]:
-        config["sasl_oauth_token_provider"] = Tokens(plan["token"])
+    if plan["mechanism"] == "OAUTHBEARER":
+        config["sasl_oauth_token_provider"] = Tokens(plan)
+    if plan["wants"] == "cluster":
+        await ask(config)
+        return
     async with AIOKafkaProducer(**config) as producer:
         for at in range(plan["count"]):
             await producer.send_and_wait(plan["topic"], f"{plan['value']}{at}".encode())
             await asyncio.sleep(plan["pause_s"])
-    reader = {"group_id": plan["topic"], "auto_offset_reset": "earliest"}
+    reader = {"group_id": plan["group"], "auto_offset_reset": "earliest"}
     async with AIOKafkaConsumer(plan["topic"], **config, **reader) as consumer:
         for _ in range(plan["count"]):
             await asyncio.wait_for(consumer.getone(), 60)
+    print("ok")  # noqa: T201
+
+
+async def ask(config: dict[str, Any]) -> None:
+    """Ask for the configs of a broker: it knows of no ACLs."""
+    admin = AIOKafkaAdminClient(**config)
+    await admin.start()
+    try:
+        asked = [ConfigResource(ConfigResourceType.BROKER, "1")]
+        for answer in await admin.describe_configs(asked):
+            for code, *_ in answer.resources:
+                if code:
+                    raise for_code(code)
+    finally:
+        await admin.close()
     print("ok")  # noqa: T201
 
 

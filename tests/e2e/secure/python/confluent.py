@@ -1,4 +1,7 @@
-"""A record there and back with confluent-kafka, which is librdkafka. One argument: the plan."""
+"""Records there and back with librdkafka (confluent-kafka), or a question about the cluster.
+
+One argument: the plan.
+"""
 
 import json
 import sys
@@ -6,6 +9,24 @@ import time
 from typing import Any
 
 from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+ANY = AclBindingFilter(
+    ResourceType.ANY,
+    None,
+    ResourcePatternType.ANY,
+    None,
+    None,
+    AclOperation.ANY,
+    AclPermissionType.ANY,
+)
 
 
 def main() -> None:
@@ -20,25 +41,43 @@ def main() -> None:
         config |= {"ssl.certificate.location": plan["cert"], "ssl.key.location": plan["cert"]}
     if plan["mechanism"]:
         config["sasl.mechanism"] = plan["mechanism"]
+    if plan["mechanism"] == "OAUTHBEARER":
+        config |= {
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.token.endpoint.url": plan["token_url"],
+            "sasl.oauthbearer.client.id": plan["user"],
+            "sasl.oauthbearer.client.secret": plan["password"],
+        }
+    elif plan["mechanism"]:
         config |= {"sasl.username": plan["user"], "sasl.password": plan["password"]}
-    if plan["token"]:
-        # It is refreshed at four fifths of its life.
-        config["oauth_cb"] = lambda _: (plan["token"], time.time() + 600)  # noqa: TID251
+    if plan["wants"] == "cluster":
+        admin = AdminClient(config)
+        admin.poll(0)
+        admin.describe_acls(ANY).result(plan["within_s"])
+        print("ok")  # noqa: T201
+        return
     producer = Producer(config)
     for at in range(plan["count"]):
-        producer.produce(plan["topic"], f"{plan['value']}{at}")
+        producer.produce(plan["topic"], f"{plan['value']}{at}", on_delivery=delivered)
         producer.poll(plan["pause_s"])
     if producer.flush(plan["within_s"]):
         raise SystemExit("not delivered")
-    reader = {"group.id": plan["topic"], "auto.offset.reset": "earliest"}
+    reader = {"group.id": plan["group"], "auto.offset.reset": "earliest"}
     consumer = Consumer({**config, **reader})
     consumer.subscribe([plan["topic"]])
     left, deadline = plan["count"], time.monotonic() + 60
     while left and time.monotonic() < deadline:
         message = consumer.poll(1)
-        left -= message is not None and not message.error()
+        if message is not None and message.error():
+            raise SystemExit(message.error())
+        left -= message is not None
     consumer.close()
     print("ok" if not left else f"{left} are missing")  # noqa: T201
+
+
+def delivered(error: Any, _: object) -> None:
+    if error is not None:
+        raise SystemExit(error)
 
 
 def failed(error: Any) -> None:

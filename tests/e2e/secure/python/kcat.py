@@ -1,4 +1,4 @@
-"""A record there and back with kcat. One argument: the plan."""
+"""Records there and back with kcat. One argument: the plan."""
 
 import json
 import subprocess
@@ -17,13 +17,16 @@ def main() -> None:
         config |= {"sasl.mechanisms": plan["mechanism"]}
         config |= {"sasl.username": plan["user"], "sasl.password": plan["password"]}
     options = [part for name, value in config.items() for part in ("-X", f"{name}={value}")]
-    call = [kcat(), "-b", plan["bootstrap"], *options, "-t", plan["topic"]]
+    if plan["wants"] == "cluster":
+        options += ["-X", "enable.idempotence=true"]  # Of a cluster it asks for nothing else.
+    call = [kcat(), "-b", plan["bootstrap"], *options]
     lines = "".join(f"{plan['value']}{at}\n" for at in range(plan["count"]))
     limit = ["-X", f"message.timeout.ms={plan['within_s'] * 1000}"]
-    subprocess.run([*call, "-P", *limit], input=lines, text=True, check=True)
-    found = subprocess.run(
-        [*call, "-C", "-e", "-q", "-o", "beginning"], capture_output=True, text=True, check=True
-    )
+    writing = [*call, "-P", "-t", plan["topic"], *limit]
+    subprocess.run(writing, input=lines, text=True, check=True)
+    earliest = ["-X", "auto.offset.reset=earliest"]
+    reading = [*call, *earliest, "-e", "-q", "-G", plan["group"], plan["topic"]]
+    found = subprocess.run(reading, stdout=subprocess.PIPE, text=True, check=True)
     print("ok" if found.stdout == lines else f"found {found.stdout!r}")  # noqa: T201
 
 

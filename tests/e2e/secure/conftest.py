@@ -1,0 +1,14 @@
+"""One broker for the tests of a module."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.secure.secured import Secured, running_secured
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[Secured]:
+    """A broker with listeners for certificates and for logins."""
+    with running_secured() as made:
+        yield made
