@@ -17,6 +17,9 @@ __all__ = ["OURS", "PASSWORD", "Secured", "running_secured"]
 
 OURS = Authority("ours")
 PASSWORD = "wonder,=land"
+USERS = ("alice", "reader", "admin")
+"""With the same password."""
+
 SESSION_MS = 4_000
 """Short, so that clients log in again while they work."""
 
@@ -51,8 +54,8 @@ class Secured:
         (home / "password").write_text(PASSWORD)
         making = [sys.executable, "-m", "lakelog", "init", self.storage]
         subprocess.run(making, check=True, capture_output=True)
-        secret = ("--password-file", str(home / "password"))
-        self.lakelog("user", "add", "alice", *secret)
+        for user in USERS:
+            self.lakelog("user", "add", user, "--password-file", str(home / "password"))
         (status,) = free_ports(1)
         self.http = f"{LOOPBACK}:{status}"
         argv = [sys.executable, "-m", "lakelog", "serve", "--storage", self.storage]
@@ -64,6 +67,20 @@ class Secured:
         """Run a command on the storage."""
         words = [sys.executable, "-m", "lakelog", *args, "--storage", self.storage]
         return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+    def command_config(self, user: str) -> Path:
+        """Write what Kafka's tools take with --command-config."""
+        module = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+        lines = {
+            "security.protocol": "SASL_SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": self.ca,
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.jaas.config": f'{module} username="{user}" password="{PASSWORD}";',
+        }
+        path = self.home / f"{user}.properties"
+        path.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+        return path
 
     def plan(self, mode: str, **more: Any) -> dict[str, Any]:
         """Return what a client is to do: good credentials, unless something is said."""

@@ -10,7 +10,6 @@ import time
 import urllib.request
 from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,28 +100,13 @@ def test_a_client_whose_certificate_has_expired_is_not_served(secured: Secured) 
 # ---------------------------------------------------------------------------- tools
 
 
-def client_config(secured: Secured, user: str, password: str) -> Path:
-    """Write what Kafka's tools take with --command-config."""
-    module = "org.apache.kafka.common.security.scram.ScramLoginModule required"
-    lines = {
-        "security.protocol": "SASL_SSL",
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": secured.ca,
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.jaas.config": f'{module} username="{user}" password="{password}";',
-    }
-    path = secured.home / f"{user}.properties"
-    path.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
-    return path
-
-
 @pytest.mark.parametrize("whose", ["apache", "ours"])
 def test_kafka_configs_makes_and_deletes_users(secured: Secured, whose: str) -> None:
     tool = {
         "apache": [java(), "-Xmx256m", "-cp", classpath(), "kafka.admin.ConfigCommand"],
         "ours": [sys.executable, "-m", "lakelog", "kafka-configs"],
     }[whose]
-    admin = client_config(secured, "alice", PASSWORD)
+    admin = secured.command_config("alice")
     address = secured.sasl.replace(LOOPBACK, "localhost")
 
     def configs(*more: str) -> None:
