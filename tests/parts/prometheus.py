@@ -49,21 +49,15 @@ class Prometheus:
 
 
 @contextlib.contextmanager
-def running_prometheus(target: str) -> Iterator[Prometheus]:
-    """One that scrapes a broker's HTTP address, with our rules; gone afterwards."""
+def running_prometheus(target: str, scraping: str = "") -> Iterator[Prometheus]:
+    """One that scrapes an HTTP address, or as ``scraping`` says, with our rules."""
     (port,) = free_ports(1)
+    plainly = {"job_name": "lakelog", "static_configs": [{"targets": [target]}]}
     with tempfile.TemporaryDirectory(prefix="lakelog-prometheus-") as home:
         config = Path(home) / "prometheus.yml"
         config.write_text(
-            json.dumps(
-                {
-                    "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-                    "rule_files": [str(RULES)],
-                    "scrape_configs": [
-                        {"job_name": "lakelog", "static_configs": [{"targets": [target]}]}
-                    ],
-                }
-            )
+            "global: {scrape_interval: 1s, evaluation_interval: 1s}\n"
+            f"rule_files: [{RULES}]\n{scraping or f'scrape_configs: {json.dumps([plainly])}'}\n"
         )
         argv = [
             prometheus_command(),

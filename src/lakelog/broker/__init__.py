@@ -52,6 +52,8 @@ from lakelog.broker.settings import HEARTBEAT_MS, BrokerSettings, CoordinatorSet
 from lakelog.broker.spending import maintain_by_prices, spend_by_prices
 from lakelog.broker.supervision import Supervisor, awaited
 from lakelog.broker.timekeeper import COMPARE_MS
+from lakelog.broker.tls import ListenerTls
+from lakelog.broker.tls_settings import TlsSettings
 from lakelog.broker.translating import TranslatedLine, Translation, Verdict, translate_kafka_config
 from lakelog.broker.workers import divide_maintenance, divide_settings
 
@@ -68,12 +70,14 @@ __all__ = [
     "LaneWriter",
     "Limits",
     "Listener",
+    "ListenerTls",
     "MaintenancePass",
     "MaintenanceProcess",
     "MaintenanceSettings",
     "Metrics",
     "Status",
     "Supervisor",
+    "TlsSettings",
     "TokenFile",
     "TranslatedLine",
     "Translation",

@@ -11,20 +11,31 @@ it is answered shortly, or not at all; when there are more, the oldest that has 
 anything has to go, so that a probe always gets in. Bodies are never read.
 
 With a token, ``Authorization: Bearer ...``, only those who send it see metrics, and what is wrong:
-both name topics. Probes need none, and are told "ok" or "no".
+both name topics. Probes need none, and are told "ok" or "no". With TLS and an authority for clients
+it is the same with a certificate; whoever is asked for both has to show both. Handshakes are few at
+a time, and those of one address fewer, as on the listeners of Kafka.
 """
 
 import asyncio
 import hmac
+import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from lakelog.broker.limits import HTTP_CONNECTIONS_MAX
+import structlog
+from structlog.typing import FilteringBoundLogger
+
+from lakelog.broker.accepting import Handshakes, TlsServer
+from lakelog.broker.limits import HTTP_CONNECTIONS_MAX, Limits
+from lakelog.broker.listener_security import CERTIFICATES_S
 from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.metrics.prometheus import encode, read_gauges
 from lakelog.broker.supervision import Supervisor
+from lakelog.broker.tls import ListenerTls
 from lakelog.errors import InvalidInputError, UnavailableError
+from lakelog.security import ClientAuth
 
 __all__ = ["READY", "BrokerStatus", "Health", "HttpServer", "Status", "TokenFile"]
 
@@ -36,6 +47,7 @@ _WORDS = {
     200: "OK",
     400: "Bad Request",
     401: "Unauthorized",
+    403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
     431: "Request Header Fields Too Large",
@@ -111,6 +123,16 @@ class TokenFile:
         return token
 
 
+class _Door:
+    """Lets everybody begin a handshake: how many there are at a time is limited, and enough."""
+
+    def admit(self, host: str) -> str:  # noqa: ARG002
+        return ""
+
+    def lost(self, host: str, why: str) -> None:
+        pass
+
+
 class HttpServer:
     """Serves health and metrics. Use it as a context."""
 
@@ -123,18 +145,26 @@ class HttpServer:
         deadline_s: float = DEADLINE_S,
         tasks: Supervisor | None = None,
         token: TokenFile | None = None,
+        tls: ListenerTls | None = None,
+        metrics: Metrics | None = None,
+        log: FilteringBoundLogger | None = None,
     ) -> None:
         self._tasks = tasks or Supervisor()
-        self._token = token
+        self._token, self._tls = token, tls
+        self._metrics, self._log = metrics or Metrics(), log or structlog.get_logger()
+        self._looking: asyncio.Task[None] | None = None
         self._status = status
         self._host, self._port = host, port
         self._deadline_s = deadline_s
-        self._server: asyncio.Server | None = None
+        self._server: asyncio.Server | TlsServer | None = None
         self._open: dict[asyncio.Task[None], bool] = {}
         """Whether it has asked for something, by connection, the oldest first."""
 
     async def __aenter__(self) -> "HttpServer":
         try:
+            if self._tls is not None:
+                await self._serve_tls(self._tls)
+                return self
             self._server = await asyncio.start_server(
                 self._accept, self._host, self._port, limit=REQUEST_BYTES_MAX
             )
@@ -144,6 +174,20 @@ class HttpServer:
                 f"cannot listen on {address}: {error.strerror}: choose another port with --http"
             ) from error
         return self
+
+    async def _serve_tls(self, tls: ListenerTls) -> None:
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        listening = socket.create_server((self._host, self._port), family=family)
+        limits = Limits(handshakes=HTTP_CONNECTIONS_MAX, handshake_ms=int(self._deadline_s * 1000))
+        handshakes = Handshakes(limits, self._tasks, self._metrics)
+        self._server = TlsServer(listening, tls, self._begin, _Door(), handshakes)
+        await self._server.start_serving()
+        look = partial(asyncio.to_thread, tls.look, self._log)
+        self._looking = self._tasks.every("HTTP certificate", CERTIFICATES_S, look)
+
+    def _begin(self) -> asyncio.StreamReaderProtocol:
+        reader = asyncio.StreamReader(limit=REQUEST_BYTES_MAX)
+        return asyncio.StreamReaderProtocol(reader, self._accept)
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
@@ -160,11 +204,14 @@ class HttpServer:
         if self._server is None:
             return
         self._server.close()
+        if self._looking is not None:
+            self._looking.cancel()
         tasks = list(self._open)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._server.wait_closed()
+        if isinstance(self._server, asyncio.Server):
+            await self._server.wait_closed()
 
     # ------------------------------------------------------------------------ one connection
 
@@ -186,7 +233,7 @@ class HttpServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(self._deadline_s):
-                answer = await self._answer(reader)
+                answer = await self._answer(reader, has_shown=self._has_shown(writer))
                 writer.write(answer)
                 await writer.drain()
                 writer.close()
@@ -194,7 +241,13 @@ class HttpServer:
         except (TimeoutError, OSError, asyncio.IncompleteReadError):
             pass  # Too slow, or gone.
 
-    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
+    def _has_shown(self, writer: asyncio.StreamWriter) -> bool:
+        """Whether a client has shown the certificate that it should have."""
+        if self._tls is None or self._tls.settings.client_auth is ClientAuth.NONE:
+            return True
+        return writer.get_extra_info("ssl_object").getpeercert(binary_form=True) is not None
+
+    async def _answer(self, reader: asyncio.StreamReader, *, has_shown: bool) -> bytes:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
@@ -209,6 +262,7 @@ class HttpServer:
             return _response(400, "send GET /healthz HTTP/1.1\n")
         if method not in ("GET", "HEAD"):
             return _response(405, "use GET\n", extra="Allow: GET, HEAD\r\n")
+        refusal = b"" if has_shown else _response(403, "show a certificate\n")
         is_known = self._token is None
         if self._token is not None and (said := _field(fields, "authorization")):
             try:
@@ -216,20 +270,23 @@ class HttpServer:
             except InvalidInputError as error:
                 return _response(503, f"{error}\n")
         accept = _field(fields, "accept")
-        response = await self._get(target.partition("?")[0], accept, is_known=is_known)
+        if has_shown and not is_known:
+            wanted = "WWW-Authenticate: Bearer\r\n"
+            refusal = _response(401, "send Authorization: Bearer TOKEN\n", extra=wanted)
+        response = await self._get(target.partition("?")[0], accept, refusal)
         return response if method == "GET" else response[: response.index(b"\r\n\r\n") + 4]
 
-    async def _get(self, path: str, accept: str, *, is_known: bool) -> bytes:
+    async def _get(self, path: str, accept: str, refusal: bytes) -> bytes:
+        """Answer; with the ``refusal``, if there is one, whatever not everybody may know."""
         match path:
             case "/healthz" | "/readyz":
                 ok, reason = await self._status.health()
                 status = 200 if ok or path == "/healthz" else 503
-                if not is_known:
+                if refusal:
                     return _response(status, "ok\n" if status == 200 else "no\n")
                 return _response(status, "ok\n" if reason in ("", READY) else f"{reason}\n")
-            case "/metrics" if not is_known:
-                wanted = "WWW-Authenticate: Bearer\r\n"
-                return _response(401, "send Authorization: Bearer TOKEN\n", extra=wanted)
+            case "/metrics" if refusal:
+                return refusal
             case "/metrics":
                 text, kind = await self._status.scrape(accept)
                 return _response(200, text, kind=kind)

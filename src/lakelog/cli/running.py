@@ -30,6 +30,7 @@ from lakelog.broker import (
     BrokerSettings,
     BrokerStatus,
     HttpServer,
+    ListenerTls,
     MaintenancePass,
     MaintenanceProcess,
     MaintenanceSettings,
@@ -75,6 +76,8 @@ class Plan:
     """Where health and metrics are; None: nowhere."""
     token: TokenFile | None = None
     """What metrics are asked for with."""
+    tls: ListenerTls | None = None
+    """That of health and metrics; None: they have none."""
     keep: MaintenanceSettings | None = field(default_factory=MaintenanceSettings)
     """None: somebody else keeps the namespace."""
 
@@ -212,14 +215,23 @@ async def _run_once(
             tasks.keep("supervisor", partial(link.answer, status))
         if plan.http is not None:
             host, port = plan.http
-            server = HttpServer(status, host=host, port=port, tasks=tasks, token=plan.token)
+            server = HttpServer(
+                status,
+                host=host,
+                port=port,
+                tasks=tasks,
+                token=plan.token,
+                tls=plan.tls,
+                metrics=metrics,
+                log=log,
+            )
             await stack.enter_async_context(server)
             address = server.address
             log.info("health and metrics", address="{}:{}".format(*address))
         broker = await stack.enter_async_context(
             run_broker(store, plan.settings, log, metrics=metrics)
         )
-        register_gauges(metrics, broker.services)
+        register_gauges(metrics, broker.services, plan.tls)
         running.append(broker)
         if plan.keep is not None:
             keeper = MaintenanceProcess(

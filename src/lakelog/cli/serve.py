@@ -64,6 +64,20 @@ class _Address(click.ParamType[tuple[str, int]]):
     "with the token in FILE.",
 )
 @click.option(
+    "--http-certificate",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Health and metrics with TLS: a private key, its certificate, and those between it and a"
+    " root, in PEM.",
+)
+@click.option(
+    "--http-client-ca",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="/metrics, and what is wrong on /readyz, only for who shows a certificate of an authority"
+    " in FILE.",
+)
+@click.option(
     "--audit-log",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
@@ -234,7 +248,7 @@ def serve(
     code = 0
     try:
         if workers > 1:
-            code = run_workers(plans, plan.http, plan.token, log, make_relay(log_format))
+            code = run_workers(plans, plan, log, make_relay(log_format))
         else:
             run_plan(plan, store, log, ready=ready)
     except LakelogError as error:
@@ -291,6 +305,8 @@ def _plan(
     advertise: tuple[str, int] | None,
     http: tuple[str, int] | None,
     metrics_token_file: Path | None,
+    http_certificate: Path | None,
+    http_client_ca: Path | None,
     audit_log: Path | None,
     flush_policy: str | None,
     flush_interval_ms: int | None,
@@ -335,7 +351,8 @@ def _plan(
             host=listen[0], port=listen[1], advertised_host=host, advertised_port=port
         )
         settings = replace(settings, listeners=(listener,))
-    _check_listeners(settings.listeners, http, insecure=insecure)
+    tls = _http_tls(http_certificate, http_client_ca)
+    _check_listeners(settings.listeners, http if tls is None else None, insecure=insecure)
     is_said = "keep_every" in chosen or kafka.keep_every_ms is not None
     if "keep_every" not in chosen and kafka.keep_every_ms is not None:
         keep_every = kafka.keep_every_ms / 1000
@@ -347,6 +364,7 @@ def _plan(
         settings=settings,
         http=http,
         token=TokenFile(metrics_token_file) if metrics_token_file is not None else None,
+        tls=tls,
         keep=maintenance if keep and url != "memory:" else None,
     )
 
@@ -362,6 +380,21 @@ def _flush(flush: Any, policy: str | None, interval_ms: int | None) -> Any:
     return replace(flush, policy=chosen, interval_ms=bound_ms)
 
 
+def _http_tls(certificate: Path | None, client_ca: Path | None) -> Any:
+    """Return the TLS of health and metrics, if they have it."""
+    from lakelog.broker import ListenerTls, TlsSettings
+    from lakelog.security import ClientAuth
+
+    if certificate is None:
+        if client_ca is not None:
+            raise InvalidInputError("--http-client-ca needs TLS: give --http-certificate as well")
+        return None
+    asked = ClientAuth.NONE if client_ca is None else ClientAuth.REQUESTED
+    trusted = "" if client_ca is None else str(client_ca)
+    settings = TlsSettings(key_store=str(certificate), trust_store=trusted, client_auth=asked)
+    return ListenerTls("HTTP", settings)
+
+
 def _check_listeners(listeners: Any, http: tuple[str, int] | None, *, insecure: bool) -> None:
     hosts = [("--listen", one.host) for one in listeners if not one.protocol.has_tls]
     hosts += [("--http", http[0])] if http is not None else []
@@ -371,7 +404,7 @@ def _check_listeners(listeners: Any, http: tuple[str, int] | None, *, insecure: 
                 "give it TLS: listeners=SSL://HOST:PORT and ssl.keystore.location=FILE.pem in a"
                 " file for --kafka-config; or "
                 if option == "--listen"
-                else ""
+                else "give it TLS with --http-certificate FILE.pem; or "
             )
             raise InvalidInputError(
                 f"{option} {host} accepts clients from other machines without TLS: {tls}"

@@ -41,7 +41,6 @@ from lakelog.broker import (
     READY,
     HttpServer,
     Supervisor,
-    TokenFile,
     awaited,
     divide_maintenance,
     divide_settings,
@@ -92,36 +91,39 @@ def divide_plan(plan: Plan, workers: int) -> tuple[Plan, ...]:
         )
     keep = divide_maintenance(plan.keep, workers)
     return tuple(
-        replace(plan, settings=settings, http=None, token=None, keep=keep)
+        replace(plan, settings=settings, http=None, token=None, tls=None, keep=keep)
         for settings in divide_settings(plan.settings, workers, plan.http)
     )
 
 
 def run_workers(
     plans: Sequence[Plan],
-    http: tuple[str, int] | None,
-    token: TokenFile | None,
+    whole: Plan,
     log: FilteringBoundLogger,
     relay: Relay,
 ) -> int:
-    """Run a worker for each plan until a signal comes; return the exit code."""
+    """Run a worker for each plan until a signal comes; return the exit code.
+
+    Health and metrics of all are where the plan of the ``whole`` says.
+    """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_run(plans, http, token, log, relay))
+        return runner.run(_run(plans, whole, log, relay))
 
 
 async def _run(
     plans: Sequence[Plan],
-    http: tuple[str, int] | None,
-    token: TokenFile | None,
+    whole: Plan,
     log: FilteringBoundLogger,
     relay: Relay,
 ) -> int:
     stop, tasks = until_signal(log), Supervisor(log)
     workers = [Worker(number, plan, log, relay) for number, plan in enumerate(plans)]
     async with AsyncExitStack() as stack:
-        if http is not None:
-            status = WorkersStatus(workers)
-            server = HttpServer(status, host=http[0], port=http[1], tasks=tasks, token=token)
+        if whole.http is not None:
+            status, (host, port) = WorkersStatus(workers), whole.http
+            server = HttpServer(
+                status, host=host, port=port, tasks=tasks, token=whole.token, tls=whole.tls, log=log
+            )
             await stack.enter_async_context(server)
             log.info("health and metrics", address="{}:{}".format(*server.address))
         lives = [awaited(worker.live(stop)) for worker in workers]

@@ -63,6 +63,9 @@ def test_an_address_that_is_taken_is_told_in_a_sentence(tmp_path: Path) -> None:
     [
         (("--listen", "192.0.2.1:9092"), "--insecure"),
         (("--http", "0.0.0.0:9404"), "--insecure"),
+        (("--http", "0.0.0.0:9404"), "--http-certificate"),
+        (("--http-client-ca", "ca.pem"), "--http-certificate"),
+        (("--http-certificate", "there-is-none.pem"), "cannot be read"),
         (("--listen", "example.com:9092"), "--insecure"),
         (("--listen", "0.0.0.0:9092", "--insecure"), "--advertise"),
         (("--listen", "9092"), "HOST:PORT"),

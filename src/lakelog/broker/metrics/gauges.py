@@ -14,6 +14,7 @@ from itertools import islice
 
 from lakelog.broker.metrics.counters import Gauge, Labelled, LogRow, Metrics
 from lakelog.broker.services import Services
+from lakelog.broker.tls import ListenerTls
 from lakelog.coordination import State
 
 __all__ = ["register_gauges"]
@@ -33,8 +34,8 @@ _REPLICAS = "kafka_server_replicamanager_"
 _CONTROLLER = "kafka_controller_kafkacontroller_"
 
 
-def register_gauges(metrics: Metrics, services: Services) -> None:
-    """Let a broker's parts be asked at every scrape."""
+def register_gauges(metrics: Metrics, services: Services, http: ListenerTls | None = None) -> None:
+    """Let a broker's parts be asked at every scrape, and the TLS of whoever is scraped."""
     lanes, catalog, coordinator = services.lanes, services.catalog, services.coordinator
     budget, answers, limits = services.budget, services.answers, services.settings.limits
     metrics.gauges += [
@@ -100,17 +101,17 @@ def register_gauges(metrics: Metrics, services: Services) -> None:
             "Partitions that this broker leads.",
             lambda: catalog.count_on(services.cluster.node.leadership.epochs),
         ),
-        *_cluster_gauges(services),
+        *_cluster_gauges(services, http),
     ]
     metrics.logs = lambda: islice(_ends(services), ROWS_MAX)
 
 
-def _cluster_gauges(services: Services) -> Iterator[Gauge]:
+def _cluster_gauges(services: Services, http: ListenerTls | None) -> Iterator[Gauge]:
     """Yield what is asked about the other brokers, about what is whose, and about who is who."""
     cluster, coordinator = services.cluster, services.coordinator
     node, leading = cluster.node, cluster.leading
     boot_ms = services.clock.boot_ms
-    yield _certificates(services)
+    yield _certificates(services, http)
     yield from _quotas(services)
     for name, help_, read in (
         (
@@ -193,14 +194,15 @@ def _members(services: Services) -> Labelled:
     yield ("unreadable",), len(view.unreadable)
 
 
-def _certificates(services: Services) -> Gauge:
+def _certificates(services: Services, http: ListenerTls | None) -> Gauge:
     """Return how long the certificates of listeners are still good."""
+    secured = {**services.secured, **({} if http is None else {http.name: http})}
     return Gauge(
         "lakelog_certificate_expiry_seconds",
         "How long the certificate of a listener is still good.",
         lambda: [
             ((name,), (one.expires_ms - services.clock.now_ms()) / 1000)
-            for name, one in services.secured.items()
+            for name, one in secured.items()
         ],
         ("listener",),
     )
