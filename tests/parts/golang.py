@@ -40,9 +40,14 @@ def go_program(project: Path) -> Path:
     ingredients = [*sorted(project.glob("*.go")), project / "go.mod", project / "go.sum"]
 
     def build(into: Path) -> None:
-        # Nobody waits for the program, but a new machine compiles all of Go's library first:
-        # without optimising and without a C compiler that takes two thirds of the time.
-        quick = ["env", "CGO_ENABLED=0", go(), "build", "-gcflags=all=-N -l", "-ldflags=-s -w"]
-        run_tool([*quick, "-trimpath", "-o", str(into / "program"), "."], cwd=project)
+        build_program(project, into / "program")
 
     return entry("go", b"".join(file.read_bytes() for file in ingredients), build) / "program"
+
+
+def build_program(project: Path, to: Path) -> None:
+    """Build the program in a folder."""
+    # Nobody waits for the program, but a new machine compiles all of Go's library first: without
+    # optimising and without a C compiler that takes two thirds of the time.
+    quick = ["env", "CGO_ENABLED=0", go(), "build", "-gcflags=all=-N -l", "-ldflags=-s -w"]
+    run_tool([*quick, "-trimpath", "-o", str(to), "."], cwd=project)
