@@ -103,6 +103,9 @@ clients: setup ## seven unmodified Kafka clients: the same stories on Apache Kaf
 secure: setup ## seven clients with certificates, passwords and tokens, good and bad; ten thousand bad logins
 	$(BIN)/python -m pytest tests/e2e/secure -s
 
+oidc: setup ## six clients with tokens of a real Keycloak, which is 600 MB and takes two minutes to be built
+	$(BIN)/python -m pytest tests/e2e/oidc -s
+
 durability: setup ## a million records while the broker is killed, and a minute of trouble with the store
 	LAKELOG_DURABILITY_RECORDS=1000000 LAKELOG_TROUBLE_SECONDS=60 $(BIN)/python -m pytest tests/e2e/broker/test_durability.py tests/e2e/broker/test_store_trouble.py -s --timeout 3600
 
@@ -183,4 +186,4 @@ bench-quick: setup ## every figure, in its short form
 bench-ci: setup ## two figures in their short form, others with each commit
 	$(BIN)/python -m benchmarks --quick --some 2 --seed $(SEED)
 
-.PHONY: help setup lock check format test e2e e2e-all sim sim-cluster sim-spool sim-quick sim-ci model skeleton live upkeep once clients acls compat compat-three durability power spool scale fsck packages sbom vulnerabilities release writers cluster chaos chaos-planted hostile soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci
+.PHONY: help oidc secure setup lock check format test e2e e2e-all sim sim-cluster sim-spool sim-quick sim-ci model skeleton live upkeep once clients acls compat compat-three durability power spool scale fsck packages sbom vulnerabilities release writers cluster chaos chaos-planted hostile soak nightly oracle fuzz fuzz-ci bench bench-quick bench-ci

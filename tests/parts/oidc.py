@@ -6,12 +6,14 @@ start, so that to start it again is to rotate it; it has the same id.
 """
 
 import json
+import threading
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
@@ -20,7 +22,9 @@ from tests.parts.jars import oidc_classpath
 from tests.parts.jvm import QUICK, java
 from tests.parts.process import LOOPBACK, START_S, Process, accepts, free_ports
 
-__all__ = ["AUDIENCE", "Issuer", "fetch_token", "running_issuer"]
+__all__ = [
+    "AUDIENCE", "LASTS_S", "Issuer", "TokenIssuer", "fetch_token", "handing_out", "running_issuer",
+]  # fmt: skip
 
 AUDIENCE = "kafka"
 LASTS_S = 600
@@ -42,6 +46,22 @@ def fetch_token(url: str, client: str, secret: str = "secret") -> str:
     with urllib.request.urlopen(url, body, timeout=30) as answer:
         token: str = json.load(answer)["access_token"]
     return token
+
+
+class TokenIssuer(Protocol):
+    """Whoever issues tokens."""
+
+    name: str
+    token_url: str
+    jwks_url: str
+
+    def rotate(self) -> None:
+        """Sign with another key from now on."""
+        ...
+
+    def token(self, client: str = "alice") -> str:
+        """Return a token by client credentials."""
+        ...
 
 
 class Issuer:
@@ -99,3 +119,28 @@ def running_issuer(home: Path) -> Iterator[Issuer]:
         yield issuer
     finally:
         issuer.stop()
+
+
+@contextmanager
+def handing_out(token: str) -> Iterator[str]:
+    """Run an issuer that hands out one token, good or forged; yield its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.dumps({"access_token": token, "expires_in": 600}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with HTTPServer((LOOPBACK, 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://{LOOPBACK}:{server.server_port}/token"
+        finally:
+            server.shutdown()
+            thread.join()

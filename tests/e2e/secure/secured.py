@@ -4,13 +4,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.certificates import Authority
-from tests.parts.oidc import AUDIENCE, Issuer, running_issuer
+from tests.parts.oidc import AUDIENCE, TokenIssuer, running_issuer
 from tests.parts.process import LOOPBACK, Process, free_ports
 
 __all__ = ["OURS", "PASSWORD", "Secured", "running_secured"]
@@ -27,7 +27,7 @@ SESSION_MS = 4_000
 class Secured:
     """A broker with a listener for certificates and one for logins, and what clients need."""
 
-    def __init__(self, home: Path, issuer: Issuer, configs: dict[str, Any]) -> None:
+    def __init__(self, home: Path, issuer: TokenIssuer, configs: dict[str, Any]) -> None:
         self.issuer = issuer
         self.home, self.storage = home, f"file://{home}/log"
         self.tls, self.mtls, self.sasl = (f"{LOOPBACK}:{port}" for port in free_ports(3))
@@ -109,11 +109,14 @@ class Secured:
 
 
 @contextmanager
-def running_secured(configs: dict[str, Any] | None = None) -> Iterator[Secured]:
+def running_secured(
+    configs: dict[str, Any] | None = None,
+    issuing: Callable[[Path], AbstractContextManager[TokenIssuer]] = running_issuer,
+) -> Iterator[Secured]:
     """Run such a broker, with more configs; no secret may stand in its log."""
     with (
         tempfile.TemporaryDirectory(prefix="lakelog-secure-") as home,
-        running_issuer(Path(home)) as issuer,
+        issuing(Path(home)) as issuer,
     ):
         made = Secured(Path(home), issuer, configs or {})
         try:

@@ -1,11 +1,6 @@
 """Tokens of an issuer that somebody else has written: which are refused, why, and other keys."""
 
-import json
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import jwt
@@ -14,8 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.e2e.secure.programs import call
 from tests.e2e.secure.secured import Secured
-from tests.parts.oidc import AUDIENCE
-from tests.parts.process import LOOPBACK
+from tests.parts.oidc import AUDIENCE, handing_out
 from tests.patience import in_time
 
 CLIENT = "aiokafka"
@@ -27,31 +21,6 @@ WRONG = {
     "of-others": "InvalidIssuerError",
     "nobody": "it has no sub",
 }
-
-
-@contextmanager
-def forger(token: str) -> Iterator[str]:
-    """Run an issuer that hands out one token; yield its address."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.dumps({"access_token": token, "expires_in": 600}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with HTTPServer((LOOPBACK, 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://{LOOPBACK}:{server.server_port}/token"
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def refused(secured: Secured, **plan: Any) -> str:
@@ -72,9 +41,9 @@ def test_a_token_that_the_issuer_has_not_signed_is_refused(secured: Secured) -> 
     claims = jwt.decode(good, options={"verify_signature": False}, audience=AUDIENCE)
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     forged = jwt.encode(claims, key, "RS256", headers=jwt.get_unverified_header(good))
-    with forger(forged) as url:
+    with handing_out(forged) as url:
         assert "InvalidSignatureError" in refused(secured, token_url=url)
-    with forger(good) as url:  # The same, but for the signature.
+    with handing_out(good) as url:  # The same, but for the signature.
         is_ok, said = call(CLIENT, secured.plan("OAUTHBEARER", token_url=url))
         assert is_ok, said
 
@@ -89,5 +58,5 @@ def test_tokens_of_another_key_are_good_when_the_issuer_has_it(secured: Secured)
         if is_ok:
             break
         in_time(time.monotonic() - began < 60, said)
-    with forger(old) as url:
+    with handing_out(old) as url:
         assert "InvalidSignatureError" in refused(secured, token_url=url)

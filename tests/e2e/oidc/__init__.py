@@ -1,0 +1,1 @@
+"""Clients with tokens of a real Keycloak."""
