@@ -31,6 +31,9 @@ SHARED = {
     "test_kafka_pipeline.py": "story",
     "test_repacking.py": "story",
     "test_dump.py": "story",
+    "secure/test_secure.py": "secure",
+    "secure/test_tokens.py": "secure",
+    "secure/test_certificates.py": "secure",
 }
 """Modules that share what one of them would have to make alone otherwise."""
 

@@ -1,4 +1,4 @@
-"""One broker for the tests of a module."""
+"""One broker for most of these tests."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ import pytest
 from tests.e2e.secure.secured import Secured, running_secured
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def secured() -> Iterator[Secured]:
     """A broker with listeners for certificates and for logins."""
     with running_secured() as made:
