@@ -1,11 +1,10 @@
 """The logins of a listener, as it was told: by which mechanisms, for how long, whose tokens."""
 
-import ipaddress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from lakelog.errors import InvalidInputError
-from lakelog.security import MECHANISMS
+from lakelog.security import MECHANISMS, is_loopback
 
 __all__ = ["LoginSettings", "OauthSettings", "PeerLogin"]
 
@@ -39,20 +38,11 @@ class OauthSettings:
                     " else, would be good otherwise"
                 )
         parts = urlsplit(self.jwks_url)
-        if parts.scheme not in ("https", "file") and not _is_loopback(parts.hostname or ""):
+        if parts.scheme not in ("https", "file") and not is_loopback(parts.hostname or ""):
             raise InvalidInputError(
                 f"sasl.oauthbearer.jwks.endpoint.url={self.jwks_url[:200]}: use https:// or file://;"
                 " whoever changes these keys on their way logs in as anybody"
             )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

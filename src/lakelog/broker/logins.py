@@ -186,7 +186,7 @@ class Logins:
         how = ": ".join(filter(None, (login.mechanism, told.why)))
         # The first of two answers that refuse a token says nothing of it in its code.
         is_failed = told.why and not told.is_end
-        code = LoginCode.SASL_AUTHENTICATION_FAILED if is_failed else told.code
+        code = LoginCode.FAILED if is_failed else told.code
         self._audit.logged(connection, client_id, name, code.upper(), how)
 
     def _failed(

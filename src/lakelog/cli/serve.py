@@ -1,59 +1,43 @@
 """`lakelog serve`: a broker on a store."""
 
-import ipaddress
 import json
 from pathlib import Path
 from typing import Any
 
 import click
 
+from lakelog.cli.addresses import Address, check_addresses, http_tls
 from lakelog.cli.arguments import exit_on_error, json_option, missing, storage_options_unless
 from lakelog.cli.ephemeral import serve_ephemeral
 from lakelog.cli.tables import show_rows
-from lakelog.errors import InvalidInputError, LakelogError
+from lakelog.errors import LakelogError
 from lakelog.host import leave_process
 from lakelog_kafka_tools.settings import parse_properties
 
 __all__ = ["serve"]
 
-"""Where a beat costs no request to the bucket; a broker that was killed is replaced in seconds."""
-
-PORTS = range(1 << 16)
 WORKERS_MAX = 256
 LANES_OF_A_WORKER = 4
 """In a new namespace: they share evenly, and still do when some are away."""
-
-
-class _Address(click.ParamType[tuple[str, int]]):
-    """HOST:PORT, or [HOST]:PORT."""
-
-    name = "HOST:PORT"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, int]:
-        host, colon, port = str(value).rpartition(":")
-        host = host.removeprefix("[").removesuffix("]")
-        if not colon or not host or not port.isdecimal() or int(port) not in PORTS:
-            self.fail(f"{value!r} is not HOST:PORT: use 127.0.0.1:9092", param, ctx)
-        return host, int(port)
 
 
 @click.command()
 @storage_options_unless("ephemeral")
 @click.option(
     "--listen",
-    type=_Address(),
+    type=Address(),
     default="127.0.0.1:9092",
     show_default=True,
     help="The address on which it accepts Kafka clients.",
 )
 @click.option(
     "--advertise",
-    type=_Address(),
+    type=Address(),
     help="The address that clients are given, if that is not --listen.",
 )
 @click.option(
     "--http",
-    type=_Address(),
+    type=Address(),
     help="The address of health and metrics: /healthz, /readyz, /metrics.",
 )
 @click.option(
@@ -323,7 +307,6 @@ def _plan(
     from dataclasses import replace
 
     from lakelog.broker import (
-        Listener,
         MaintenanceSettings,
         TokenFile,
         maintain_by_prices,
@@ -344,29 +327,33 @@ def _plan(
     )
     flush = _flush(settings.flush, flush_policy, flush_interval_ms)
     settings = spend_by_prices(replace(settings, flush=flush), spec.prices)
-    has_listeners = any(line.name == "listeners" for line in kafka.lines)
-    if "listen" in chosen or "advertise" in chosen or not has_listeners:
-        host, port = advertise or ("", 0)
-        listener = Listener(
-            host=listen[0], port=listen[1], advertised_host=host, advertised_port=port
-        )
-        settings = replace(settings, listeners=(listener,))
-    tls = _http_tls(http_certificate, http_client_ca)
-    _check_listeners(settings.listeners, http if tls is None else None, insecure=insecure)
+    if {"listen", "advertise"} & chosen.keys() or "listeners" not in {
+        line.name for line in kafka.lines
+    }:
+        settings = replace(settings, listeners=(_listener(listen, advertise),))
+    tls = http_tls(http_certificate, http_client_ca)
+    check_addresses(settings.listeners, http if tls is None else None, insecure=insecure)
     is_said = "keep_every" in chosen or kafka.keep_every_ms is not None
     if "keep_every" not in chosen and kafka.keep_every_ms is not None:
         keep_every = kafka.keep_every_ms / 1000
     maintenance = MaintenanceSettings(every_s=keep_every)
-    if not is_said:
-        maintenance = maintain_by_prices(maintenance, spec.prices)
+    maintenance = maintenance if is_said else maintain_by_prices(maintenance, spec.prices)
+    token = None if metrics_token_file is None else TokenFile(metrics_token_file)
     return Plan(
         spec=spec,
         settings=settings,
         http=http,
-        token=TokenFile(metrics_token_file) if metrics_token_file is not None else None,
+        token=token,
         tls=tls,
         keep=maintenance if keep and url != "memory:" else None,
     )
+
+
+def _listener(listen: tuple[str, int], advertise: tuple[str, int] | None) -> Any:
+    from lakelog.broker import Listener
+
+    host, port = advertise or ("", 0)
+    return Listener(host=listen[0], port=listen[1], advertised_host=host, advertised_port=port)
 
 
 def _flush(flush: Any, policy: str | None, interval_ms: int | None) -> Any:
@@ -378,49 +365,3 @@ def _flush(flush: Any, policy: str | None, interval_ms: int | None) -> Any:
     chosen = flush.policy if policy is None else FlushPolicy(policy)
     bound_ms = flush.interval_ms if interval_ms is None else interval_ms
     return replace(flush, policy=chosen, interval_ms=bound_ms)
-
-
-def _http_tls(certificate: Path | None, client_ca: Path | None) -> Any:
-    """Return the TLS of health and metrics, if they have it."""
-    from lakelog.broker import ListenerTls, TlsSettings
-    from lakelog.security import ClientAuth
-
-    if certificate is None:
-        if client_ca is not None:
-            raise InvalidInputError("--http-client-ca needs TLS: give --http-certificate as well")
-        return None
-    asked = ClientAuth.NONE if client_ca is None else ClientAuth.REQUESTED
-    trusted = "" if client_ca is None else str(client_ca)
-    settings = TlsSettings(key_store=str(certificate), trust_store=trusted, client_auth=asked)
-    return ListenerTls("HTTP", settings)
-
-
-def _check_listeners(listeners: Any, http: tuple[str, int] | None, *, insecure: bool) -> None:
-    hosts = [("--listen", one.host) for one in listeners if not one.protocol.has_tls]
-    hosts += [("--http", http[0])] if http is not None else []
-    for option, host in hosts:
-        if not insecure and not _is_loopback(host):
-            tls = (
-                "give it TLS: listeners=SSL://HOST:PORT and ssl.keystore.location=FILE.pem in a"
-                " file for --kafka-config; or "
-                if option == "--listen"
-                else "give it TLS with --http-certificate FILE.pem; or "
-            )
-            raise InvalidInputError(
-                f"{option} {host} accepts clients from other machines without TLS: {tls}"
-                "use 127.0.0.1, or --insecure to accept them all the same"
-            )
-    for listener in listeners:
-        if not listener.advertised_host and listener.host in ("0.0.0.0", "::"):  # noqa: S104
-            raise InvalidInputError(
-                f"clients cannot connect to {listener.host}: use --advertise HOST:PORT"
-            )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

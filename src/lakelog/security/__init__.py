@@ -32,7 +32,7 @@ from lakelog.security.exchanges import CheckToken, FindKeys, Hash, Need, Token
 from lakelog.security.oauthbearer import ASYMMETRIC, TOKEN_CHARS_MAX
 from lakelog.security.policies import ROLES, Role, bucket_policy
 from lakelog.security.principals import ANONYMOUS, Principal, PrincipalRules
-from lakelog.security.protocols import ClientAuth, SecurityProtocol
+from lakelog.security.protocols import ClientAuth, SecurityProtocol, is_loopback
 from lakelog.security.quotas import (
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
@@ -128,6 +128,7 @@ __all__ = [
     "describe_quotas",
     "entity_of",
     "expiry_ms",
+    "is_loopback",
     "keys_of",
     "prove",
     "salt_password",

@@ -1,8 +1,9 @@
 """What a listener asks of its clients: Kafka's four security protocols."""
 
+import ipaddress
 from enum import StrEnum
 
-__all__ = ["ClientAuth", "SecurityProtocol"]
+__all__ = ["ClientAuth", "SecurityProtocol", "is_loopback"]
 
 
 class SecurityProtocol(StrEnum):
@@ -28,3 +29,13 @@ class ClientAuth(StrEnum):
     NONE = "none"
     REQUESTED = "requested"
     REQUIRED = "required"
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine reaches an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

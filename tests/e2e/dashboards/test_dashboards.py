@@ -52,7 +52,7 @@ def test_every_panel_shows_a_running_broker_and_nothing_alerts(workers: int) -> 
         rules = prometheus.get("rules")["groups"]
         states = {rule["name"]: rule["state"] for group in rules for rule in group["rules"]}
         in_time(states == dict.fromkeys(states, "inactive"), states)
-        assert len(states) == 21
+        assert len(states) == 23
         assert all(rule["health"] == "ok" for group in rules for rule in group["rules"])
 
 
