@@ -8,6 +8,7 @@ config, a time, an offset that a group has committed.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lakelog.catalog import (
     Namespace,
@@ -20,7 +21,7 @@ from lakelog.catalog import (
     read_users,
 )
 from lakelog.coordination import decode_shard
-from lakelog.errors import CorruptError, NotFoundError, UnsupportedError
+from lakelog.errors import CorruptError, InvalidInputError, NotFoundError, UnsupportedError
 from lakelog.names import (
     ACLS_KEY,
     CLUSTER_KEY,
@@ -75,32 +76,31 @@ def look_at_claim() -> Work[Result | None]:
 
 def look_at_acls() -> Work[Result | None]:
     """Return what is wrong with the cell of ACLs, if something is."""
-    try:
-        yield from read_acls()
-    except (CorruptError, UnsupportedError) as error:
-        subject = Subject(ACLS_KEY, -1, 0, ACLS_KEY)
-        what = f"{error.what}; no broker with an authorizer starts without it: restore it"
-        return subject.found("damaged", what, at=error.at)
-    return None
+    return _looked_at(
+        read_acls(), ACLS_KEY, "no broker with an authorizer starts without it: restore it"
+    )
 
 
 def look_at_users() -> Work[Result | None]:
     """Return what is wrong with the users, if something is."""
-    try:
-        yield from read_users()
-    except (CorruptError, UnsupportedError) as error:
-        subject = Subject(USERS_KEY, -1, 0, USERS_KEY)
-        return subject.found("damaged", f"{error.what}; nobody can log in", at=error.at)
-    return None
+    return _looked_at(read_users(), USERS_KEY, "nobody can log in")
 
 
 def look_at_quotas() -> Work[Result | None]:
     """Return what is wrong with the quotas, if something is."""
+    what = "brokers go on with those they know, and know none when they start"
+    return _looked_at(read_quotas(), QUOTAS_KEY, what)
+
+
+def _looked_at(reading: Work[Any], key: str, consequence: str) -> Work[Result | None]:
+    subject = Subject(key, -1, 0, key)
     try:
-        yield from read_quotas()
+        yield from reading
     except (CorruptError, UnsupportedError) as error:
-        what = f"{error.what}; brokers go on with those they know, and know none when they start"
-        return Subject(QUOTAS_KEY, -1, 0, QUOTAS_KEY).found("damaged", what, at=error.at)
+        return subject.found("damaged", f"{error.what}; {consequence}", at=error.at)
+    except InvalidInputError:
+        # The policy of a pipeline, as `lakelog iam` prints it, keeps these from it.
+        return subject.found("unjudged", "these credentials may not read it")
     return None
 
 

@@ -13,7 +13,7 @@ them where two contradict each other and either may be wrong. Everything else is
 damage: ``gone``, by the time it was looked at; ``unindexed`` and ``uncheckpointed``, a derived
 object is missing; ``stale``, a tail; ``undeleted``, a keeper is due; ``orphan``, a sweep will come;
 ``stranger``, nobody knows the name; ``unclaimed``, a shard of groups that no broker made yet;
-``unjudged``, because of damage that is told elsewhere.
+``unjudged``, because of damage that is told elsewhere, or of credentials that may not read it.
 
 A namespace is verified while it is used. So nothing that looks missing or changed is told before
 the cell that vouches for it, a head or a manifest, was read again.
