@@ -1,4 +1,4 @@
-"""What a request names, one after another: partitions that are asked, things that are changed.
+"""What a request names, one after another: what is asked, changed or described.
 
 A topic is looked for once, in the store if it is not known. Then so many of its partitions are
 asked at the same time, and others have their turn on the loop before the next of them. A partition
@@ -23,6 +23,7 @@ from lakelog.broker.supervision import awaited
 from lakelog.broker.topic_entry import Entry
 from lakelog.broker.turns import in_turns
 from lakelog.errors import LakelogError
+from lakelog.groups import Code
 from lakelog.names import is_topic_name
 from lakelog.security import Operation, ResourceType
 from lakelog.wire import Fields
@@ -30,6 +31,7 @@ from lakelog.wire import Fields
 __all__ = [
     "ask_partitions",
     "change_each",
+    "describe_each",
     "find_entry",
     "find_partition",
     "find_topic",
@@ -137,6 +139,29 @@ def partitions_by_index(topics: Iterable[Any]) -> Iterator[tuple[str, list[tuple
     """Yield what a request names, as ``ask_partitions`` takes it, if it is named as usual."""
     for topic in topics:
         yield str(topic.name), [(one.partition_index, one) for one in topic.partitions]
+
+
+async def describe_each(
+    services: Services,
+    call: Call,
+    group_ids: Iterable[str],
+    describe: Callable[[str, Code], Fields],
+    *,
+    with_operations: bool,
+) -> list[Fields]:
+    """Describe each group once, with what keeps its coordinator or its client from it.
+
+    What was described tells what the client may do with it, if it asks.
+    """
+    groups = dict.fromkeys(map(str, group_ids), Code.GROUP_AUTHORIZATION_FAILED)
+    known = [one for one in groups if call.may_group(Operation.DESCRIBE, one)]
+    codes = groups | await services.coordinator.confirm(known)
+    rows = [describe(*group) async for group in in_turns(codes.items())]
+    for row in rows if with_operations else ():
+        if "error_code" not in row:
+            allowed = call.operations(ResourceType.GROUP, row["group_id"])
+            row["authorized_operations"] = allowed
+    return rows
 
 
 async def find_entry(

@@ -10,13 +10,14 @@ Versions
     1 tells which protocol a member speaks; here all of a group speak the same.
 """
 
+from functools import partial
 from uuid import UUID
 
 from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
 from kio.schema.errors import ErrorCode
 
+from lakelog.broker.request_items import describe_each
 from lakelog.broker.services import Call, Services
-from lakelog.broker.turns import in_turns
 from lakelog.groups import (
     Code,
     ConsumerGroup,
@@ -25,7 +26,7 @@ from lakelog.groups import (
     by_topic,
     preferred_assignor,
 )
-from lakelog.security import Operation, ResourceType
+from lakelog.security import Operation
 from lakelog.wire import Fields
 
 __all__ = ["consumer_group_describe"]
@@ -37,14 +38,11 @@ async def consumer_group_describe(
     services: Services, call: Call, request: ConsumerGroupDescribeRequest
 ) -> Fields:
     """Return what operators may know of some groups."""
-    groups = dict.fromkeys(map(str, request.group_ids), Code.GROUP_AUTHORIZATION_FAILED)
-    known = [one for one in groups if call.may_group(Operation.DESCRIBE, one)]
-    codes = groups | await services.coordinator.confirm(dict.fromkeys(known))
-    rows = [_one(services, call, *group) async for group in in_turns(codes.items())]
-    for row in rows if request.include_authorized_operations else ():
-        if "error_code" not in row:
-            allowed = call.operations(ResourceType.GROUP, row["group_id"])
-            row["authorized_operations"] = allowed
+    with_operations = request.include_authorized_operations
+    describe = partial(_one, services, call)
+    rows = await describe_each(
+        services, call, request.group_ids, describe, with_operations=with_operations
+    )
     return {"groups": rows}
 
 

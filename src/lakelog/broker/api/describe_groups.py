@@ -10,13 +10,14 @@ Versions
     6 says GROUP_ID_NOT_FOUND of a group that is Dead.
 """
 
+from functools import partial
+
 from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
 from kio.schema.errors import ErrorCode
 
+from lakelog.broker.request_items import describe_each
 from lakelog.broker.services import Call, Services
-from lakelog.broker.turns import in_turns
 from lakelog.groups import Code, ConsumerGroup, State
-from lakelog.security import Operation, ResourceType
 from lakelog.wire import Fields
 
 __all__ = ["describe_groups"]
@@ -26,14 +27,11 @@ SAYS_MISSING_FROM = 6
 
 async def describe_groups(services: Services, call: Call, request: DescribeGroupsRequest) -> Fields:
     """Return what operators may know of some groups."""
-    groups = dict.fromkeys(request.groups, Code.GROUP_AUTHORIZATION_FAILED)
-    known = [one for one in groups if call.may_group(Operation.DESCRIBE, one)]
-    codes = groups | await services.coordinator.confirm(dict.fromkeys(known))
-    rows = [_one(services, call, *group) async for group in in_turns(codes.items())]
-    for row in rows if request.include_authorized_operations else ():
-        if "error_code" not in row:
-            allowed = call.operations(ResourceType.GROUP, row["group_id"])
-            row["authorized_operations"] = allowed
+    with_operations = request.include_authorized_operations
+    describe = partial(_one, services, call)
+    rows = await describe_each(
+        services, call, request.groups, describe, with_operations=with_operations
+    )
     return {"groups": rows}
 
 
