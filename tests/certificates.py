@@ -1,5 +1,6 @@
 """Certificates for tests, made on the spot: an authority, and what it signs."""
 
+import ssl
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -68,6 +69,13 @@ class Authority(Signed):
             x509.SubjectAlternativeName([_general(host) for host in hosts]), critical=False
         )
         return Signed(made.sign(self._key, hashes.SHA256()), key)
+
+    def client(self, shown: Signed | None, folder: Path) -> ssl.SSLContext:
+        """Return what a client uses that believes this authority, and shows a certificate."""
+        context = ssl.create_default_context(cadata=self.certificate_pem)
+        if shown is not None:
+            context.load_cert_chain(shown.write(folder / "client.pem"))
+        return context
 
     def write_certificate(self, path: Path) -> Path:
         """Write what others believe."""

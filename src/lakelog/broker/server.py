@@ -178,10 +178,8 @@ async def run_broker(
         refresh_ms=settings.topics_refresh_ms,
         on_error=on_error,
     )
-    audit = AuditTrail(metrics.security)
-    if settings.audit_log is not None:
-        audit_log = AuditLog(settings.audit_log, clock, log, metrics.security)
-        audit = AuditTrail(metrics.security, audit_log)
+    path, counts = settings.audit_log, metrics.security
+    audit = AuditTrail(counts, None if path is None else AuditLog(path, clock, log, counts))
     users = UserDirectory(perform, ids, on_change=cluster.hint, on_error=on_error)
     groups = groups_in(namespace.metadata, writer_id, move=namespace.moves)
     coordinator = Coordinator(

@@ -40,10 +40,7 @@ class Place:
         return ListenerTls("HTTP", settings)
 
     def client(self, signed: Signed | None = None, trusts: Authority = OURS) -> ssl.SSLContext:
-        context = ssl.create_default_context(cadata=trusts.certificate_pem)
-        if signed is not None:
-            context.load_cert_chain(signed.write(self.folder / "client.pem"))
-        return context
+        return trusts.client(signed, self.folder)
 
 
 @pytest.fixture

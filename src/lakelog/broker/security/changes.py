@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from lakelog.security import Operation, Permission, ResourceType, ScramMechanism
+from lakelog.security import Operation, PatternType, Permission, ResourceType, ScramMechanism
 from lakelog.wire import ApiKey, Fields
 
 __all__ = ["Change", "changes_of"]
@@ -29,6 +29,7 @@ _DENIED = frozenset(
     }
 )
 _TOPIC = 2
+"""Of configs: what else has some is the cluster's."""
 _ALTERATIONS = ("=", " removed", " appended ", " subtracted ")
 """How a config was changed, by the number of the operation."""
 
@@ -149,8 +150,8 @@ def _rule(one: Any) -> Fields:
 
 
 def _resource(type_: int, name: str, pattern: int) -> str:
-    prefixed = 4
-    return f"{ResourceType(type_).name}:{name}{'*' if pattern == prefixed else ''}"
+    end = "*" if pattern == PatternType.PREFIXED else ""
+    return f"{ResourceType(type_).name}:{name}{end}"
 
 
 def _acl(row: Fields) -> str:
