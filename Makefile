@@ -148,8 +148,8 @@ cluster: setup ## three real brokers: faults, failing over, restarts, moves, out
 	$(BIN)/python -m benchmarks.cluster_large
 	LAKELOG_CLIENTS_ON=three $(BIN)/python -m pytest tests/e2e/clients
 
-chaos: setup ## the campaign of faults goes on: 8 runs of two minutes, or RUNS of them, added to RELIABILITY.jsonl; WALLS=1: with TLS, SCRAM and ACLs
-	$(BIN)/python -m tests.chaos --runs $${RUNS:-8} --seconds 120 $(if $(WALLS),--walls)
+chaos: setup ## the campaign of faults goes on: 8 runs of two minutes, or RUNS of them, added to RELIABILITY.jsonl; WALLS=1: with TLS, SCRAM and ACLs; WORKLOAD: only of that
+	$(BIN)/python -m tests.chaos --runs $${RUNS:-8} --seconds 120 $(if $(WALLS),--walls) $(if $(WORKLOAD),--workload $(WORKLOAD))
 
 chaos-planted: setup ## every bug that is planted into brokers is found by the campaign
 	$(BIN)/python -m tests.chaos --planted

@@ -3,6 +3,7 @@
 python -m tests.chaos                               the run that is next
 python -m tests.chaos --runs 60 --seconds 120       so many of them
 python -m tests.chaos --walls                       the next one, with TLS, SCRAM and ACLs
+python -m tests.chaos --workload maintenance        the next one of that workload
 python -m tests.chaos --seed 7 --workload group     a certain one, which is not added
 python -m tests.chaos --summary                     what all of them have shown
 python -m tests.chaos --check history.jsonl         a history by itself
@@ -31,6 +32,9 @@ from tests.cluster.workers import SENDERS
 from tests.parts.jars import cache
 from tests.parts.seaweedfs import SeaweedFS, running_seaweedfs
 
+_WORKLOAD = "group"
+"""Of a certain run, or of a history, of which nobody says."""
+
 
 def main() -> None:
     asked = _arguments()
@@ -43,7 +47,7 @@ def main() -> None:
         return
     if asked.check is not None:
         history = history_of(read_operations(asked.check))
-        is_exact = WORKLOADS[asked.workload].plan.idempotent
+        is_exact = WORKLOADS[asked.workload or _WORKLOAD].plan.idempotent
         repeating = () if is_exact else SENDERS
         found = check(history, {}, groups=(), healed=0.0, repeating=repeating)
         print(json.dumps({"counts": found.counts(), "found": found.shown()}))  # noqa: T201
@@ -75,7 +79,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--members", choices=MEMBERS, help="where they are; else by turns")
     parser.add_argument("--walls", action="store_true", help="with TLS, logins by SCRAM, and ACLs")
     parser.add_argument("--seed", type=int, help="of a certain run, which is not in the ledger")
-    parser.add_argument("--workload", choices=list(WORKLOADS), default="group")
+    parser.add_argument("--workload", choices=list(WORKLOADS), help="else as planned")
     parser.add_argument("--faults", choices=list(SETS), default="mixed")
     parser.add_argument(
         "--planted", nargs="?", const="all", choices=["all", *FOUND], metavar="BUG",
@@ -101,7 +105,7 @@ def _certain(asked: argparse.Namespace) -> Run:
     members = asked.members or "bucket"
     return Run(
         seed=asked.seed,
-        workload=asked.workload,
+        workload=asked.workload or _WORKLOAD,
         faults=asked.faults,
         seconds=asked.seconds,
         heartbeat_ms=asked.heartbeat_ms or BEATS_MS[members],
@@ -113,7 +117,7 @@ def _certain(asked: argparse.Namespace) -> Run:
 def _next(asked: argparse.Namespace) -> list[Run]:
     # One that broke down has shown nothing, and one that found something was mended: made again.
     done = [(one["members"], one["seed"]) for one in ledger.read() if ledger.is_good(one)]
-    runs = following(done, asked.runs, asked.seconds, asked.members)
+    runs = following(done, asked.runs, asked.seconds, asked.members, asked.workload)
     if asked.heartbeat_ms is not None:
         runs = [replace(one, heartbeat_ms=asked.heartbeat_ms) for one in runs]
     if asked.walls:

@@ -8,6 +8,7 @@ which set of faults. Sixty runs have every workload and every kind of fault ofte
 ones, so that more happens.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -74,20 +75,29 @@ def planned(number: int, seconds: float, members: str) -> Run:
 
 
 def following(
-    done: Iterable[tuple[str, int]], count: int, seconds: float, only: str | None = None
+    done: Iterable[tuple[str, int]],
+    count: int,
+    seconds: float,
+    only: str | None = None,
+    workload: str | None = None,
 ) -> list[Run]:
     """Return the runs that come next when some are done, by members and seed; ``only`` of one kind
-    of members. What is missing in between comes first.
+    of members, or only of a workload. What is missing in between comes first.
     """
+    able = [one for one in MEMBERS if workload in (None, *_WORKLOADS[one]) and only in (None, one)]
+    if not able:
+        raise ValueError(f"the plan has no runs of {workload} with members {only}")
     made, found = set(done), list[Run]()
     for _ in range(count):
         counts = Counter(members for members, _ in made)
-        members = only or min(MEMBERS, key=lambda one: counts[one])
-        number = next(
-            number for number in range(len(made) + 1) if (members, number + 1) not in made
+        members = min(able, key=lambda one: counts[one])
+        run = next(
+            run
+            for run in (planned(number, seconds, members) for number in itertools.count())
+            if (members, run.seed) not in made and workload in (None, run.workload)
         )
-        found.append(planned(number, seconds, members))
-        made.add((members, number + 1))
+        found.append(run)
+        made.add((members, run.seed))
     return found
 
 

@@ -164,6 +164,15 @@ def test_a_campaign_may_go_on_with_one_kind_of_members() -> None:
     ]  # fmt: skip
 
 
+def test_a_campaign_may_go_on_with_one_workload_and_leaves_the_others_for_later() -> None:
+    runs = following([], 4, SECONDS, workload="maintenance")
+    assert {one.workload for one in runs} == {"maintenance"}
+    assert len({(one.members, one.seed) for one in runs}) == 4
+    assert {one.members for one in following([], 3, SECONDS, workload="upgrade")} == {"bucket"}
+    with pytest.raises(ValueError, match="no runs of upgrade with members etcd"):
+        following([], 1, SECONDS, "etcd", "upgrade")
+
+
 def test_ten_of_sixty_runs_have_beats_as_they_come() -> None:
     runs = following([], RUNS, SECONDS)
     beats = [one for one in runs if one.heartbeat_ms == DEFAULT_BEATS_MS[one.members]]
