@@ -5,6 +5,7 @@ from lakelog.broker.limits import HTTP_CONNECTIONS_MAX, REWRITTEN_BYTES_PER_S, L
 from lakelog.broker.lookups import NAMES_MAX, PACE_MS
 from lakelog.broker.meters import MUTE_S_MAX
 from lakelog.broker.scans import SCANS_MAX
+from lakelog.broker.security.audit_log import FIELD_CHARS_MAX, LINES_MAX, REPEATS_MAX
 from lakelog.coordination import SHARD_BYTES_MAX
 from lakelog.groups import EXPRESSIONS_MAX, REGEX_MAX
 from lakelog.records import DECOMPRESSED_BYTES_MAX
@@ -156,6 +157,27 @@ FIXED_LIMITS: tuple[Limit, ...] = (
         "ACLs in a namespace; a name and a principal have 1,024 characters at most, a host 64.",
         beyond="POLICY_VIOLATION, and none of those that were sent together is added",
         protects="the memory of brokers, and the object that they are stored in",
+    ),
+    Limit(
+        "REPEATS_MAX",
+        REPEATS_MAX,
+        "Different denials and failed logins that the audit log tells one by one, in ten seconds.",
+        beyond="the others are told together, as `~others`, with how many they were",
+        protects="the log from clients that ask for something else each time",
+    ),
+    Limit(
+        "LINES_MAX",
+        LINES_MAX,
+        "Lines of the audit log that wait for the file.",
+        beyond="lines are lost, counted, and the next line that is written says how many",
+        protects="memory from a file that cannot be written; answers do not wait for it",
+    ),
+    Limit(
+        "FIELD_CHARS_MAX",
+        FIELD_CHARS_MAX,
+        "Characters of one field in a line of the audit log.",
+        beyond="the field is cut",
+        protects="the file from names that clients make up",
     ),
     Limit(
         "HTTP_CONNECTIONS_MAX",
