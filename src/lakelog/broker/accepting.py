@@ -2,7 +2,8 @@
 
     kernel --> accept --> may this address come? --> handshake, with a deadline --> Connection
                   |           no: closed, counted        failed: closed, counted
-                  '-- so many handshakes at once, of one address a part; beyond it others wait
+                  '-- so many handshakes at once, of one address a part; beyond it one that
+                      stalls is closed, or the next one waits until one does
 
 A handshake costs a signature, and a client needs to say next to nothing to have one begun. A server
 of asyncio begins all that come, and nobody is told of those that fail; so sockets are accepted here
@@ -14,6 +15,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 from lakelog.broker.budget import address_of
@@ -30,6 +32,12 @@ PAUSE_S = 0.1
 SHUTDOWN_S = 2.0
 """For a client to say farewell."""
 
+STALLED_S = 1.0
+"""A handshake that has taken so long makes room for another one if there is none. Few round trips
+are in it: a client at the other end of the world needs less.
+"""
+_STALLED = "stalled"
+
 
 class Gate(Protocol):
     """Who says whether a client may come in."""
@@ -43,6 +51,21 @@ class Gate(Protocol):
         ...
 
 
+class Handshake:
+    """One that has begun."""
+
+    def __init__(self, client: socket.socket, address: str, begun_s: float) -> None:
+        self.client, self.address, self.begun_s = client, address, begun_s
+        self.made_room = False
+        """It was ended for another one."""
+
+    def make_room(self) -> None:
+        """End it; its task hears of that from the socket, and leaves."""
+        self.made_room = True
+        with suppress(OSError):  # The client has hung up meanwhile.
+            self.client.shutdown(socket.SHUT_RDWR)
+
+
 class Handshakes:
     """Those of all listeners that have begun, and not ended."""
 
@@ -50,23 +73,38 @@ class Handshakes:
         self.limits, self.tasks, self.metrics = limits, tasks, metrics
         self._room = asyncio.Semaphore(limits.handshakes)
         self._share = max(limits.handshakes * limits.address_percent // 100, 1)
-        self._begun: Counter[str] = Counter()
+        self._begun: dict[Handshake, None] = {}
+        """The oldest first."""
 
     def is_share_spent(self, address: str) -> bool:
         """Say whether the clients of an address have as many as they may."""
-        return self._begun[address] >= self._share
+        return sum(one.address == address for one in self._begun) >= self._share
 
-    async def enter(self, address: str) -> None:
+    async def enter(self, client: socket.socket, address: str) -> Handshake:
         """Wait until one more may begin."""
-        self._begun[address] += 1
-        await self._room.acquire()
+        while True:
+            if self._room.locked():
+                self._end_stalled()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(STALLED_S / 4):
+                    await self._room.acquire()
+                    break
+        begun = Handshake(client, address, asyncio.get_running_loop().time())
+        self._begun[begun] = None
+        return begun
 
-    def leave(self, address: str) -> None:
+    def leave(self, ended: Handshake) -> None:
         """Let another one begin."""
         self._room.release()
-        self._begun[address] -= 1
-        if not self._begun[address]:
-            del self._begun[address]
+        del self._begun[ended]
+
+    def _end_stalled(self) -> None:
+        """End the oldest that stalls, of the address that has most of them."""
+        latest_s = asyncio.get_running_loop().time() - STALLED_S
+        stalled = [one for one in self._begun if one.begun_s <= latest_s and not one.made_room]
+        counts = Counter(one.address for one in stalled)
+        if stalled:
+            max(stalled, key=lambda one: counts[one.address]).make_room()
 
 
 class TlsServer:
@@ -113,31 +151,30 @@ class TlsServer:
                 client.close()
                 continue
             try:
-                await handshakes.enter(address)
+                begun = await handshakes.enter(client, address)
             except asyncio.CancelledError:
                 client.close()
                 raise
-            handshakes.tasks.once("handshake", self._shake(client, host, address))
+            handshakes.tasks.once("handshake", self._shake(begun, host))
 
-    async def _shake(self, client: socket.socket, host: str, address: str) -> None:
+    async def _shake(self, begun: Handshake, host: str) -> None:
         metrics = self._handshakes.metrics.security
         loop = asyncio.get_running_loop()
         try:
-            begun_s = loop.time()
             await loop.connect_accepted_socket(
                 self._connect,
-                client,
+                begun.client,
                 ssl=self._tls.context,
                 ssl_handshake_timeout=self._handshakes.limits.handshake_ms / 1000,
                 ssl_shutdown_timeout=SHUTDOWN_S,
             )
-            metrics.handshake_seconds.observe(loop.time() - begun_s)
+            metrics.handshake_seconds.observe(loop.time() - begun.begun_s)
         except OSError as error:
-            why = _why(error)
+            why = _STALLED if begun.made_room else _why(error)
             metrics.handshakes_failed[why] += 1
             self._gate.lost(host, f"the TLS handshake failed: {why}")
         finally:
-            self._handshakes.leave(address)
+            self._handshakes.leave(begun)
 
 
 def _why(error: OSError) -> str:

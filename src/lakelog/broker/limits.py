@@ -163,7 +163,8 @@ class Limits:
     handshakes: int = _limit(
         256,
         "TLS handshakes that have begun and not ended; those of one address may be its part.",
-        beyond="others wait to be accepted; one more of an address that has its part is closed",
+        beyond="the oldest that has taken a second is closed, or others wait until one has; one "
+        "more of an address that has its part is closed",
         protects="the loop from signatures, and memory from handshakes that are never finished",
         divided=True,
     )

@@ -370,6 +370,27 @@ def test_handshakes_that_one_address_never_finishes_keep_no_other_out(
     tell(run, story())
 
 
+@loops
+def test_handshakes_that_many_addresses_never_finish_make_room_for_others(
+    run: Any, place: Place
+) -> None:
+    async def story() -> None:
+        limits = Limits(handshakes=8, handshake_ms=60_000, drain_ms=1_000)
+        async with broker(Site(), listeners=place.listener(), limits=limits) as running:
+            metrics = running.services.metrics
+            silent = [
+                await asyncio.to_thread(plain, running, b"\x16\x03\x01", f"127.0.0.{7 + one % 2}")
+                for one in range(8)
+            ]
+            await until(lambda: metrics.connections == 8)
+            assert await is_alive(await connect(running, place.client()))
+            assert metrics.security.handshakes_failed == {"stalled": 1}
+            for one in silent:
+                one.close()
+
+    tell(run, story())
+
+
 def test_a_flood_of_failed_handshakes_is_no_flood_in_the_log(place: Place) -> None:
     async def story() -> None:
         site = Site()
