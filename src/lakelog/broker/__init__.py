@@ -43,7 +43,7 @@ from lakelog.broker.maintenance import (
     maintain_led,
 )
 from lakelog.broker.metrics.counters import Metrics
-from lakelog.broker.metrics.gauges import register_gauges
+from lakelog.broker.metrics.gauges import certificate_gauge, register_gauges
 from lakelog.broker.metrics.merging import merge_pages
 from lakelog.broker.metrics.prometheus import encode_workers
 from lakelog.broker.namespace_watch import NAMESPACE_LOOK_S
@@ -83,6 +83,7 @@ __all__ = [
     "Translation",
     "Verdict",
     "awaited",
+    "certificate_gauge",
     "divide_maintenance",
     "divide_settings",
     "encode_workers",

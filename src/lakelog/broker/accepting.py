@@ -24,7 +24,7 @@ from lakelog.broker.metrics.counters import Metrics
 from lakelog.broker.supervision import Supervisor
 from lakelog.broker.tls import ListenerTls
 
-__all__ = ["Gate", "Handshakes", "TlsServer"]
+__all__ = ["Gate", "Handshake", "Handshakes", "TlsServer"]
 
 PAUSE_S = 0.1
 """Before the next accept when the system has no more files."""

@@ -40,8 +40,10 @@ from structlog.typing import FilteringBoundLogger
 from lakelog.broker import (
     READY,
     HttpServer,
+    ListenerTls,
     Supervisor,
     awaited,
+    certificate_gauge,
     divide_maintenance,
     divide_settings,
     encode_workers,
@@ -51,6 +53,7 @@ from lakelog.cli.running import Plan, until_signal
 from lakelog.cli.worker import EXIT_FENCED
 from lakelog.cli.worker_link import read_frame, send_plan, write_frame
 from lakelog.errors import InvalidInputError
+from lakelog.host import THIS_HOST
 
 __all__ = ["Relay", "Worker", "WorkersStatus", "divide_plan", "run_workers"]
 
@@ -120,7 +123,7 @@ async def _run(
     workers = [Worker(number, plan, log, relay) for number, plan in enumerate(plans)]
     async with AsyncExitStack() as stack:
         if whole.http is not None:
-            status, (host, port) = WorkersStatus(workers), whole.http
+            status, (host, port) = WorkersStatus(workers, whole.tls), whole.http
             server = HttpServer(
                 status, host=host, port=port, tasks=tasks, token=whole.token, tls=whole.tls, log=log
             )
@@ -359,8 +362,10 @@ async def _ended(process: "subprocess.Popen[bytes]") -> int:
 class WorkersStatus:
     """Health and metrics of all workers as one."""
 
-    def __init__(self, workers: Sequence[Worker]) -> None:
+    def __init__(self, workers: Sequence[Worker], tls: ListenerTls | None) -> None:
         self._workers = workers
+        secured = {} if tls is None else {tls.name: tls}
+        self._certificates = certificate_gauge(secured, THIS_HOST.clock)
         self._scraping = asyncio.Lock()
 
     async def health(self) -> tuple[bool, str]:
@@ -382,6 +387,7 @@ class WorkersStatus:
             {worker.number: worker.serves for worker in self._workers},
             {worker.number: worker.starts for worker in self._workers},
             accept,
+            [self._certificates],
         )
         pages = {
             worker.number: page

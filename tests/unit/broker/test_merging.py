@@ -12,6 +12,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
+from lakelog.broker.metrics.counters import Gauge
 from lakelog.broker.metrics.merging import merge_pages
 from lakelog.broker.metrics.prometheus import encode_workers
 
@@ -100,6 +101,17 @@ def test_what_is_a_setting_of_all_has_no_worker() -> None:
     )
     assert merge_pages({0: text, 1: text}) == text
     assert merge_pages({1: text}) == text
+
+
+def test_the_supervisors_gauges_are_in_a_family_with_those_of_workers() -> None:
+    """It has the certificate for health and metrics, and workers have those of listeners."""
+    gauge = Gauge("lakelog_t", "T.", lambda: [(("HTTP",), 7.0)], ("listener",))
+    own = encode_workers({}, {}, gauges=[gauge])[0].decode()
+    worker = '# HELP lakelog_t T.\n# TYPE lakelog_t gauge\nlakelog_t{listener="SSL"} 5.0\n'
+    assert merge_pages({1: worker}, own).endswith(
+        '# TYPE lakelog_t gauge\nlakelog_t{listener="HTTP"} 7.0\n'
+        'lakelog_t{worker="1",listener="SSL"} 5.0\n'
+    )
 
 
 def test_without_a_worker_that_answers_there_is_still_a_page() -> None:

@@ -8,7 +8,7 @@ sums over all of them are right.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import islice
 
@@ -16,8 +16,9 @@ from lakelog.broker.metrics.counters import Gauge, Labelled, LogRow, Metrics
 from lakelog.broker.services import Services
 from lakelog.broker.tls import ListenerTls
 from lakelog.coordination import State
+from lakelog.ports import Clock
 
-__all__ = ["register_gauges"]
+__all__ = ["certificate_gauge", "register_gauges"]
 
 ROWS_MAX = 10_000
 
@@ -111,7 +112,8 @@ def _cluster_gauges(services: Services, http: ListenerTls | None) -> Iterator[Ga
     cluster, coordinator = services.cluster, services.coordinator
     node, leading = cluster.node, cluster.leading
     boot_ms = services.clock.boot_ms
-    yield _certificates(services, http)
+    secured = {**services.secured, **({} if http is None else {http.name: http})}
+    yield certificate_gauge(secured, services.clock)
     yield from _quotas(services)
     for name, help_, read in (
         (
@@ -194,15 +196,13 @@ def _members(services: Services) -> Labelled:
     yield ("unreadable",), len(view.unreadable)
 
 
-def _certificates(services: Services, http: ListenerTls | None) -> Gauge:
+def certificate_gauge(secured: Mapping[str, ListenerTls], clock: Clock) -> Gauge:
     """Return how long the certificates of listeners are still good."""
-    secured = {**services.secured, **({} if http is None else {http.name: http})}
     return Gauge(
         "lakelog_certificate_expiry_seconds",
         "How long the certificate of a listener is still good.",
         lambda: [
-            ((name,), (one.expires_ms - services.clock.now_ms()) / 1000)
-            for name, one in secured.items()
+            ((name,), (one.expires_ms - clock.now_ms()) / 1000) for name, one in secured.items()
         ],
         ("listener",),
     )

@@ -22,7 +22,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.exposition import choose_encoder
 
-from lakelog.broker.metrics.counters import Gauge, Histogram, LogRow, Metrics
+from lakelog.broker.metrics.counters import Gauge, Histogram, Labelled, LogRow, Metrics
 from lakelog.broker.metrics.security import SecurityCounters
 from lakelog.broker.turns import in_turns
 from lakelog.store import Usage
@@ -47,13 +47,7 @@ async def read_gauges(metrics: Metrics) -> Readings:
     readings = Readings([], [])
     for gauge in metrics.gauges:
         try:
-            value = gauge.read()
-            rows: list[tuple[tuple[str, ...], float]]
-            rows = (
-                [((), value)]
-                if isinstance(value, int | float)
-                else [row async for row in in_turns(value)]
-            )
+            rows = [row async for row in in_turns(_rows(gauge))]
             readings.gauges.append((gauge, rows))
         except Exception:  # noqa: BLE001 (a scrape tells what it can)
             metrics.gauge_failures += 1
@@ -71,9 +65,12 @@ def encode(metrics: Metrics, readings: Readings, accept: str = "") -> tuple[byte
 
 
 def encode_workers(
-    serving: Mapping[int, bool], starts: Mapping[int, int], accept: str = ""
+    serving: Mapping[int, bool],
+    starts: Mapping[int, int],
+    accept: str = "",
+    gauges: Iterable[Gauge] = (),
 ) -> tuple[bytes, str]:
-    """Return what a supervisor says of its workers as text, and of which type it is."""
+    """Return what a supervisor says of its workers and itself as text, and of which type it is."""
     encoder, kind = choose_encoder(accept)
     families = [
         _labelled(
@@ -90,8 +87,22 @@ def encode_workers(
             ("worker",),
             (((str(worker),), count) for worker, count in starts.items()),
         ),
+        *(
+            _labelled(GaugeMetricFamily, one.name, one.help, one.labels, _rows(one))
+            for one in gauges
+        ),
     ]
     return encoder(_Scrape(families)), kind
+
+
+def _rows(gauge: Gauge) -> Labelled:
+    value = gauge.read()
+    return [((), value)] if isinstance(value, int | float) else value
+
+
+def _gauge(gauge: Gauge, rows: Labelled) -> Metric:
+    kind = CounterMetricFamily if gauge.only_rises else GaugeMetricFamily
+    return _labelled(kind, gauge.name, gauge.help, gauge.labels, rows)
 
 
 def _labelled(
@@ -109,8 +120,7 @@ def _labelled(
 
 def _read(readings: Readings) -> Iterator[Metric]:
     for gauge, rows in readings.gauges:
-        kind = CounterMetricFamily if gauge.only_rises else GaugeMetricFamily
-        yield _labelled(kind, gauge.name, gauge.help, gauge.labels, rows)
+        yield _gauge(gauge, rows)
     for name, help_, field in (
         ("kafka_log_log_logendoffset", "Where it ends.", "end"),
         ("kafka_topic_partition_current_offset", "Likewise, as kafka_exporter has it.", "end"),
