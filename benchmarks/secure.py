@@ -15,7 +15,10 @@ PARTS = {"tls": secure_tls, "acls": secure_acls, "quotas": secure_quotas}
 
 def main() -> None:
     quick = arguments(__doc__).quick
-    found = {name: part.figures(quick=quick) for name, part in PARTS.items()}
+    found = {}
+    for name, part in PARTS.items():
+        found[name] = part.figures(quick=quick)
+        print(name, found[name], flush=True)
     over = [row["ratio"] / part.BAR for name, part in PARTS.items() for row in found[name].values()]
     bars = {name: part.BAR for name, part in PARTS.items()}
     closing_line(name="secure", value=min(over), bar=1.0, bars=bars, **found)
