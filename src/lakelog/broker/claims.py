@@ -65,8 +65,7 @@ class Claims:
         Raises:
             LakelogError: it does not say, and waiting does not help.
         """
-        first = await self._answered(lambda: self._store.read(0))
-        return self._store.shards if first is None else first.shards
+        return await self._answered(self._store.count)
 
     def is_mine(self, shard: int, shards: int) -> bool:
         """Whether this broker should own a shard."""

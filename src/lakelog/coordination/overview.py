@@ -18,7 +18,7 @@ from lakelog.coordination.liveness import DEAD_AFTER
 from lakelog.coordination.members import Member, State
 from lakelog.coordination.membership import View, read_members
 from lakelog.coordination.placement import owners_of
-from lakelog.coordination.shards import RELEASED, SHARDS, ClaimedShard
+from lakelog.coordination.shards import RELEASED, ClaimedShard
 from lakelog.coordination.stored_groups import Groups
 from lakelog.errors import LakelogError
 from lakelog.names import BROKERS_PREFIX, node_of
@@ -137,7 +137,6 @@ def read_overview(groups: Groups) -> Work[Overview]:
 
 def stored_shards(groups: Groups) -> Work[dict[int, ClaimedShard | None]]:
     """Return every shard as it is stored, whoever has it; None: it was never claimed."""
-    first = yield from groups.read(0)
-    count = SHARDS if first is None else first.shards
-    others = yield from together(groups.read(number) for number in range(1, count))
-    return dict(enumerate((first, *others)))
+    count = yield from groups.count()
+    found = yield from together(groups.read(number) for number in range(count))
+    return dict(enumerate(found))

@@ -18,6 +18,7 @@ gone, and never comes back, because no two cells of a shard have the same epoch 
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -105,6 +106,24 @@ class Groups(ABC):
         if found is not None and found.moved:
             raise moved_away(self._key(shard))
         return found
+
+    def count(self) -> Work[int]:
+        """Return how many shards there are. Each of them says so: one may be damaged.
+
+        Raises:
+            CorruptError: the first is damaged, and none of the others says it.
+            UnavailableError: no answer; or they were moved.
+        """
+        try:
+            first = yield from self.read(0)
+        except CorruptError:
+            for number in range(1, SHARDS):
+                with suppress(CorruptError):
+                    other = yield from self.read(number)
+                    if other is not None:
+                        return other.shards
+            raise
+        return self.shards if first is None else first.shards
 
     @abstractmethod
     def save(self, held: ClaimedShard, changed: Mapping[str, bytes | None]) -> Work[ClaimedShard]:

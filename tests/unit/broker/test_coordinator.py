@@ -763,15 +763,27 @@ def test_a_damaged_shard_is_said_to_be_and_left_alone_and_stops_no_other() -> No
     play(story())
 
 
-def test_without_the_first_shard_it_is_not_known_how_many_there_are() -> None:
+def test_a_damaged_first_shard_stops_no_other_because_each_says_how_many_there_are() -> None:
     async def story() -> None:
         site = Site()
-        key = await damage(site, 0)
+        await damage(site, 0)
+        async with site.broker() as broker:
+            await broker.loaded()
+            assert await codes_of(broker) == {Code.NONE: 1, Code.COORDINATOR_NOT_AVAILABLE: 0}
+            assert broker.trouble() == "shard 0 of the consumer groups is not loaded: see the log"
+
+    play(story())
+
+
+def test_if_all_shards_are_damaged_it_is_not_known_how_many_there_are() -> None:
+    async def story() -> None:
+        site = Site()
+        keys = [await damage(site, shard) for shard in (1, 0)]
         async with site.broker() as broker:
             with pytest.raises(CorruptError):
                 await broker.loaded()
             assert set(await codes_of(broker)) == {Code.COORDINATOR_NOT_AVAILABLE}
-        assert site.store.perform(Get(key)).body == b"noise"
+        assert [site.store.perform(Get(key)).body for key in keys] == [b"noise", b"noise"]
 
     play(story())
 
