@@ -266,6 +266,13 @@ class Limits:
         protects="memory from what each consumer wants",
         divided=True,
     )
+    fetch_session_partitions: int = _limit(
+        262_144,
+        "Partitions that all fetch sessions want.",
+        beyond="likewise; a session that comes to want more is forgotten, and begun anew",
+        protects="memory from sessions with very many partitions",
+        divided=True,
+    )
     topics: int = _limit(
         20_000,
         "Topics that there may be for a broker to make one more.",

@@ -204,7 +204,7 @@ async def run_broker(
         catalog=catalog,
         lanes=lanes,
         coordinator=coordinator,
-        sessions=Sessions(limits.fetch_sessions, ids),
+        sessions=Sessions(limits.fetch_sessions, limits.fetch_session_partitions, ids),
         budget=budget,
         answers=answers,
         metrics=metrics,

@@ -5,7 +5,9 @@
     epoch 1, 2, 3, ...  the next one of this session: only what changed is said, and answered
 
 Sessions are a convenience: any may be forgotten, and the consumer begins anew. One that has come to
-want more than a request may name at once is forgotten, too. A session belongs to the principal that
+want more than a request may name at once is forgotten, too, and there is no new one while all of
+them want as many partitions as they may: so many slots would not say how much memory they take. A
+session belongs to the principal that
 began it: to everybody else it is not there. It remembers which of its topics may be read.
 """
 
@@ -102,15 +104,22 @@ class Session:
 
 
 class Sessions:
-    """The sessions of a broker, up to so many."""
+    """The sessions of a broker, up to so many, and up to so many partitions of all of them."""
 
-    def __init__(self, most: int, ids: Ids) -> None:
-        self._most = most
+    def __init__(self, most: int, partitions_most: int, ids: Ids) -> None:
+        self._most, self._partitions_most = most, partitions_most
         self._ids = ids
         self._sessions: OrderedDict[int, Session] = OrderedDict()
 
+        self._partitions = 0
+
     def __len__(self) -> int:
         return len(self._sessions)
+
+    @property
+    def partitions(self) -> int:
+        """How many all of them want."""
+        return self._partitions
 
     def find(
         self,
@@ -130,7 +139,7 @@ class Sessions:
             session = None
         if request.session_epoch <= 0:
             if session is not None:
-                del self._sessions[session.id]
+                self._end(session)
             if request.session_epoch < 0:
                 return None
             return self._begin(request, now_ms, has_ids=has_ids, principal=principal)
@@ -143,25 +152,37 @@ class Sessions:
         session.epoch = session.epoch + 1 if session.epoch < EPOCH_MAX else 1
         session.used_ms = now_ms
         self._sessions.move_to_end(session.id)
+        self._partitions -= len(session.wanted)
         session.forget(request.forgotten)
         session.want(request.topics)
-        if len(session.wanted) > _WANTED_MAX:
-            del self._sessions[session.id]
+        self._partitions += len(session.wanted)
+        if len(session.wanted) > _WANTED_MAX or self._partitions > self._partitions_most:
+            self._end(session)
             return ErrorCode.fetch_session_id_not_found
         return session
 
     def _begin(
         self, request: FetchRequest, now_ms: int, *, has_ids: bool, principal: Principal
     ) -> Session | None:
-        if len(self._sessions) >= self._most:
+        wanted = wanted_of(request.topics)
+        if len(wanted) > self._partitions_most:
+            return None
+        while (
+            len(self._sessions) >= self._most
+            or self._partitions + len(wanted) > self._partitions_most
+        ):
             oldest = next(iter(self._sessions.values()))
             if now_ms - oldest.used_ms < IDLE_MS:
                 return None
-            del self._sessions[oldest.id]
+            self._end(oldest)
         session_id = 0
         while not session_id or session_id in self._sessions:
             session_id = int.from_bytes(self._ids()[:4], "big") & EPOCH_MAX
-        session = Session(session_id, now_ms, has_ids=has_ids, principal=principal)
-        session.want(request.topics)
+        session = Session(session_id, now_ms, has_ids=has_ids, principal=principal, wanted=wanted)
         self._sessions[session_id] = session
+        self._partitions += len(wanted)
         return session
+
+    def _end(self, session: Session) -> None:
+        del self._sessions[session.id]
+        self._partitions -= len(session.wanted)

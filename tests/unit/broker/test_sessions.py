@@ -43,7 +43,7 @@ def wanted(session: Session) -> list[int]:
 
 
 def test_what_is_said_adds_up_and_what_is_forgotten_goes() -> None:
-    sessions = Sessions(10, ids)
+    sessions = Sessions(10, 100, ids)
     session = begun(sessions, 0, 1, 2)
     assert sessions.find(request(session.id, 1, 3), 0, has_ids=False) is session
     assert wanted(session) == [1, 2, 3]
@@ -52,7 +52,7 @@ def test_what_is_said_adds_up_and_what_is_forgotten_goes() -> None:
 
 
 def test_a_session_does_not_want_more_than_a_request_may_name() -> None:
-    sessions = Sessions(10, ids)
+    sessions = Sessions(10, 1 << 20, ids)
     most = APIS[ApiKey.FETCH].elements_max
     session = begun(sessions, 0, *range(most - 1))
     assert sessions.find(request(session.id, 1, 0, most - 1), 0, has_ids=False) is session
@@ -61,8 +61,25 @@ def test_a_session_does_not_want_more_than_a_request_may_name() -> None:
     assert len(sessions) == 0
 
 
+def test_all_sessions_together_want_no_more_partitions_than_they_may() -> None:
+    sessions = Sessions(10, 100, ids)
+    first, second = begun(sessions, 0, *range(60)), begun(sessions, 0, *range(30))
+    assert sessions.find(request(0, 0, *range(20)), 1, has_ids=False) is None
+    assert sessions.find(request(first.id, 1, forgotten=(0, 1)), 1, has_ids=False) is first
+    assert sessions.partitions == 88
+    gone = ErrorCode.fetch_session_id_not_found
+    assert sessions.find(request(first.id, 2, *range(60, 73)), 1, has_ids=False) is gone
+    assert sessions.partitions == 30
+    third = begun(sessions, IDLE_MS, *range(90))
+    assert (len(sessions), sessions.partitions) == (1, 90), "the second was idle"
+    assert sessions.find(request(second.id, 1), IDLE_MS, has_ids=False) is gone
+    assert sessions.find(request(third.id, -1), IDLE_MS, has_ids=False) is None
+    assert sessions.partitions == 0
+    assert sessions.find(request(0, 0, *range(101)), IDLE_MS, has_ids=False) is None
+
+
 def test_epochs_rise_by_one_and_begin_again_at_1() -> None:
-    sessions = Sessions(10, ids)
+    sessions = Sessions(10, 100, ids)
     session = begun(sessions, 0, 1)
     wrong = ErrorCode.invalid_fetch_session_epoch
     assert sessions.find(request(session.id, 2), 0, has_ids=False) is wrong
@@ -74,7 +91,7 @@ def test_epochs_rise_by_one_and_begin_again_at_1() -> None:
 
 
 def test_a_session_ends_by_epoch_minus_1_and_is_replaced_by_epoch_0() -> None:
-    sessions = Sessions(10, ids)
+    sessions = Sessions(10, 100, ids)
     session = begun(sessions, 0, 1)
     assert sessions.find(request(session.id, -1, 1), 0, has_ids=False) is None
     assert len(sessions) == 0
@@ -88,7 +105,7 @@ def test_a_session_ends_by_epoch_minus_1_and_is_replaced_by_epoch_0() -> None:
 
 
 def test_when_there_are_too_many_only_an_idle_one_makes_room() -> None:
-    sessions = Sessions(2, ids)
+    sessions = Sessions(2, 100, ids)
     first, second = begun(sessions, 0, 1), begun(sessions, 10, 1)
     assert sessions.find(request(0, 0, 1), IDLE_MS - 1, has_ids=False) is None, "both are in use"
     assert sessions.find(request(first.id, 1), IDLE_MS, has_ids=False) is first
@@ -100,7 +117,7 @@ def test_when_there_are_too_many_only_an_idle_one_makes_room() -> None:
 
 
 def test_only_news_are_told() -> None:
-    session = begun(Sessions(10, ids), 0, 0, 1, 2)
+    session = begun(Sessions(10, 100, ids), 0, 0, 1, 2)
 
     def told(*parts: FetchedPartition, full: bool = False) -> list[int]:
         news = session.news([FetchedTopic("t", b"", list(parts))], full=full)
@@ -117,7 +134,7 @@ def test_only_news_are_told() -> None:
 
 def test_a_session_is_named_as_it_was_begun() -> None:
     """One that was begun with names has no ids to answer with, and the other way round."""
-    sessions = Sessions(10, ids)
+    sessions = Sessions(10, 100, ids)
     for has_ids in (True, False):
         session = sessions.find(request(0, 0, 1), 0, has_ids=has_ids)
         assert isinstance(session, Session)
@@ -127,7 +144,7 @@ def test_a_session_is_named_as_it_was_begun() -> None:
 
 
 def test_verdicts_are_of_the_acls_that_they_were_made_by_and_not_without_end() -> None:
-    session = begun(Sessions(10, ids), 0, 1)
+    session = begun(Sessions(10, 100, ids), 0, 1)
     rules, others = AclRules(), AclRules()
     session.verdicts(rules)["a"] = True
     assert session.verdicts(rules) == {"a": True}
