@@ -17,6 +17,8 @@ is replaced as a whole.
 
 import errno
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from lakelog.spool.cells import RecoveryPoint, write_recovery
@@ -227,15 +229,21 @@ class PartitionLog:
         tip = self._tip
         if tip == self._synced:
             return
-        if self.handle is not None:
-            self._disk.sync(self.handle, self.folder)
-        else:
-            name = file_name(tip.base_offset)
-            with self._disk.opened(self.folder, name, write=True) as handle:
-                self._disk.sync(handle, self.folder)
+        with self._file() as handle:
+            self._disk.sync(handle, self.folder)
         self._synced = tip
         if tip.position - self._checkpointed >= RECOVERY_BYTES:
             self._move_recovery()
+
+    @contextmanager
+    def _file(self) -> Iterator[int]:
+        """Hand out the file of the active segment, which many partitions cannot all keep open."""
+        if self.handle is not None:
+            yield self.handle
+            return
+        name = file_name(self._tip.base_offset)
+        with self._disk.opened(self.folder, name, write=True) as handle:
+            yield handle
 
     def _move_recovery(self) -> None:
         base, position, _ = self._synced
@@ -260,7 +268,7 @@ class PartitionLog:
             base, position, offset = self._tip
             if not position:
                 return
-            self._sync_tip()
+            self._sync_end()
             self._let_go()
             index = bytes(self._index)
             self._disk.replace(self.folder, file_name(base, INDEX), index, durable=False)
@@ -274,6 +282,18 @@ class PartitionLog:
             self._number, self._index = 0, bytearray()
             self.due_us, self.room = _NEVER_US, _ANY
             self._checkpointed = 0
+
+    def _sync_end(self) -> None:
+        """Make durable that the segment ends here; under ``sync_lock``.
+
+        All its records may be synced, and the disk may still have more: recovery has cut a torn
+        record off, and was ended before its fsync, or that fsync failed. The last segment may have
+        such an end; a sealed one is read to its last byte.
+        """
+        with self._file() as handle:
+            self._disk.system.ftruncate(handle, self._tip.position)
+            self._disk.sync(handle, self.folder)
+        self._synced, self.unsynced_us = self._tip, 0
 
     def _begin_segment(self, offset: int) -> int:
         """Begin the segment that follows; it is on the disk, and so are the names around it."""

@@ -248,7 +248,9 @@ def _record_at(log: memoryview, at: int) -> tuple[SpoolRecord, int]:
     length, offset, time_us = _RECORD.unpack_from(log, at)
     end = at + _RECORD.size + length
     if length > rustlog.PAYLOAD_BYTES_MAX or end > len(log):
-        raise CorruptError(f"a record of {length} bytes, {len(log) - at} left", at=at, where=".log")
+        raise CorruptError(
+            f"a record of {end - at} bytes, {len(log) - at} left", at=at, where=".log"
+        )
     payload = log[at + _RECORD.size : end]
     if not rustlog.is_envelope(payload):
         return SpoolRecord(offset, time_us, None, payload, (), False), end

@@ -37,12 +37,8 @@ def _believe(log: PartitionLog) -> None:
     log._synced = log._tip  # noqa: SLF001
 
 
-_real_seal = PartitionLog.seal
-
-
-def _seal_unsynced(log: PartitionLog) -> None:
-    with patched(((PartitionLog, "_sync_tip", _believe),)):
-        _real_seal(log)
+def _sync_records(log: PartitionLog) -> None:
+    log._sync_tip()  # noqa: SLF001
 
 
 def _take_all(view: memoryview, *, base_offset: int, raw_end: int) -> Scanned:  # noqa: ARG001
@@ -89,8 +85,13 @@ SPOOL_BUGS = {
     ),
     "sealed-unsynced": SpoolBug(
         "the next segment is begun before the last one is on the disk",
-        ((PartitionLog, "seal", _seal_unsynced),),
+        ((PartitionLog, "_sync_end", _believe),),
         1,
+    ),
+    "end-unsynced": SpoolBug(
+        "a segment whose records are synced is sealed, and what recovery has cut off comes back",
+        ((PartitionLog, "_sync_end", _sync_records),),
+        4379,
     ),
     "names-unsynced": SpoolBug(
         "files are synced, and the folders that name them are not",
@@ -105,22 +106,22 @@ SPOOL_BUGS = {
     "tail-trusted": SpoolBug(
         "recovery does not write again what an fsync may have lost",
         ((_RECOVERY, "_write_again", _nothing),),
-        63,
+        16,
     ),
     "unshipped-deleted": SpoolBug(
         "retention deletes what was not shipped",
         ((_RETENTION, "protected_from", _all_durable), (_FULLNESS, "protected_from", _all_durable)),
-        3,
+        1,
     ),
     "index-left": SpoolBug(
         "compaction leaves the index of the log that it replaces",
         ((_RETENTION, "_replace_log", _replace_log),),
-        15,
+        5,
     ),
     "one-too-many": SpoolBug(
         "a sync after N records is made after one more",
         ((Writer, "_sync_by_policy", _sync_late),),
-        0,
+        6,
     ),
     "renamed-unsynced": SpoolBug(
         "a file is renamed to its name before its bytes are on the disk",
