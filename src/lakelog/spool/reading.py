@@ -24,7 +24,14 @@ from lakelog.records.schema import arrow_schema
 from lakelog.spool.cells import read_recovery, read_spool_id
 from lakelog.spool.disk import Disk, named_folder
 from lakelog.spool.partition import PartitionLog
-from lakelog.spool.recovery import INDEX, SegmentFile, file_name, list_segments, scan
+from lakelog.spool.recovery import (
+    INDEX,
+    SegmentFile,
+    file_name,
+    list_segments,
+    read_checkpoint,
+    scan,
+)
 from lakelog.spool.segments import position_of, read_columns
 
 __all__ = ["RAW_END", "MappedSegment", "SpoolReader", "SpoolRecord"]
@@ -185,9 +192,12 @@ class SpoolReader:
         log = self._find_log(topic, partition) if self._find_log is not None else None
         active = log.active if log is not None else None
         found = list_segments(self._disk, folder)
+        # Of segments that retention deletes, a power cut may leave some, with holes between them.
+        checkpoint = read_checkpoint(self._disk, folder)
+        start = offset if checkpoint is None else max(offset, checkpoint.last_cleaned_offset)
         for number, segment in enumerate(found):
             is_last = number + 1 == len(found)
-            if not is_last and found[number + 1].base_offset <= offset:
+            if not is_last and found[number + 1].base_offset <= start:
                 continue
             try:
                 if active is not None and segment.base_offset == active[0]:

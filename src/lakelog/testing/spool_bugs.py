@@ -13,8 +13,8 @@ from lakelog.testing.scale import Patches, patched
 
 __all__ = ["SPOOL_BUGS", "SpoolBug", "planted_in_spool"]
 
-_RECOVERY, _RETENTION, _FULLNESS = (
-    f"lakelog.spool.{name}" for name in ("recovery", "retention", "fullness")
+_READING, _RECOVERY, _RETENTION, _FULLNESS = (
+    f"lakelog.spool.{name}" for name in ("reading", "recovery", "retention", "fullness")
 )
 
 
@@ -39,6 +39,9 @@ def _believe(log: PartitionLog) -> None:
 
 def _sync_records(log: PartitionLog) -> None:
     log._sync_tip()  # noqa: SLF001
+
+
+def _no_checkpoint(disk: Disk, folder: str) -> None: ...
 
 
 def _take_all(view: memoryview, *, base_offset: int, raw_end: int) -> Scanned:  # noqa: ARG001
@@ -112,6 +115,11 @@ SPOOL_BUGS = {
         "retention deletes what was not shipped",
         ((_RETENTION, "protected_from", _all_durable), (_FULLNESS, "protected_from", _all_durable)),
         1,
+    ),
+    "deleted-read": SpoolBug(
+        "a reader takes segments that retention was deleting when the power was cut",
+        ((_READING, "read_checkpoint", _no_checkpoint),),
+        375,
     ),
     "index-left": SpoolBug(
         "compaction leaves the index of the log that it replaces",
