@@ -225,8 +225,10 @@ class Catalog:
         Raises:
             NotFoundError: another client or broker has deleted it.
         """
-        flow = delete_topic(topic.name, topic.id, self._ids(), now_ms=self._clock.now_ms())
-        await self._change(flow)
+        write = self._ids()
+        flow = delete_topic(topic.name, topic.id, write, now_ms=self._clock.now_ms())
+        if write.hex() not in (await self._change(flow)).writers:
+            raise NotFoundError(f"{topic.name!r} was deleted at another broker")
         rows = [
             self._lanes[number].append(DeleteTopic(topic=topic.id)) for number in topic.lanes_used()
         ]

@@ -206,6 +206,8 @@ async def test_a_topic_is_made_once_and_deleted_once() -> None:
         with pytest.raises(ConflictError):
             await catalog.create("t", 3, {})
         await catalog.delete(topic)
+        with pytest.raises(NotFoundError):  # As at a broker that has not heard of it.
+            await catalog.delete(topic)
         assert catalog.names() == ()
         assert await catalog.topic("t") is None
         for number in topic.lanes_used():
