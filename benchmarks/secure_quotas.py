@@ -37,8 +37,8 @@ SETTLE_S = 0.05
 WARM_S = 2.0
 """For the load to begin, which is another process, and for the broker to warm up."""
 
-
 PAIRS_MAX = 12
+"""With one broker: what is sent to it stays in its memory."""
 
 
 class Slice(NamedTuple):

@@ -11,9 +11,9 @@ and handed to the loop one by one, which does the rest as it does for a server.
 """
 
 import asyncio
+import math
 import socket
 import ssl
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
@@ -36,7 +36,6 @@ STALLED_S = 1.0
 """A handshake that has taken so long makes room for another one if there is none. Few round trips
 are in it: a client at the other end of the world needs less.
 """
-_STALLED = "stalled"
 
 
 class Gate(Protocol):
@@ -52,10 +51,11 @@ class Gate(Protocol):
 
 
 class Handshake:
-    """One that has begun."""
+    """One that has begun, or waits for that."""
 
-    def __init__(self, client: socket.socket, address: str, begun_s: float) -> None:
-        self.client, self.address, self.begun_s = client, address, begun_s
+    def __init__(self, client: socket.socket, address: str) -> None:
+        self.client, self.address = client, address
+        self.begun_s = math.inf
         self.made_room = False
         """It was ended for another one."""
 
@@ -73,15 +73,17 @@ class Handshakes:
         self.limits, self.tasks, self.metrics = limits, tasks, metrics
         self._room = asyncio.Semaphore(limits.handshakes)
         self._share = max(limits.handshakes * limits.address_percent // 100, 1)
-        self._begun: dict[Handshake, None] = {}
-        """The oldest first."""
+        self._begun: dict[str, list[Handshake]] = {}
+        """By address, the oldest first, and last those that wait until they may begin."""
 
     def is_share_spent(self, address: str) -> bool:
         """Say whether the clients of an address have as many as they may."""
-        return sum(one.address == address for one in self._begun) >= self._share
+        return len(self._begun.get(address, ())) >= self._share
 
     async def enter(self, client: socket.socket, address: str) -> Handshake:
         """Wait until one more may begin."""
+        begun = Handshake(client, address)
+        self._begun.setdefault(address, []).append(begun)
         while True:
             if self._room.locked():
                 self._end_stalled()
@@ -89,22 +91,27 @@ class Handshakes:
                 async with asyncio.timeout(STALLED_S / 4):
                     await self._room.acquire()
                     break
-        begun = Handshake(client, address, asyncio.get_running_loop().time())
-        self._begun[begun] = None
+        begun.begun_s = asyncio.get_running_loop().time()
         return begun
 
     def leave(self, ended: Handshake) -> None:
         """Let another one begin."""
         self._room.release()
-        del self._begun[ended]
+        left = self._begun[ended.address]
+        left.remove(ended)
+        if not left:
+            del self._begun[ended.address]
 
     def _end_stalled(self) -> None:
         """End the oldest that stalls, of the address that has most of them."""
         latest_s = asyncio.get_running_loop().time() - STALLED_S
-        stalled = [one for one in self._begun if one.begun_s <= latest_s and not one.made_room]
-        counts = Counter(one.address for one in stalled)
-        if stalled:
-            max(stalled, key=lambda one: counts[one.address]).make_room()
+        stalled = [
+            [one for one in begun if one.begun_s <= latest_s and not one.made_room]
+            for begun in self._begun.values()
+        ]
+        most = max(stalled, key=len, default=[])
+        if most:
+            most[0].make_room()
 
 
 class TlsServer:
@@ -170,7 +177,7 @@ class TlsServer:
             )
             metrics.handshake_seconds.observe(loop.time() - begun.begun_s)
         except OSError as error:
-            why = _STALLED if begun.made_room else _why(error)
+            why = "stalled" if begun.made_room else _why(error)
             metrics.handshakes_failed[why] += 1
             self._gate.lost(host, f"the TLS handshake failed: {why}")
         finally:

@@ -7,8 +7,8 @@
 Sessions are a convenience: any may be forgotten, and the consumer begins anew. One that has come to
 want more than a request may name at once is forgotten, too, and there is no new one while all of
 them want as many partitions as they may: so many slots would not say how much memory they take. A
-session belongs to the principal that
-began it: to everybody else it is not there. It remembers which of its topics may be read.
+session belongs to the principal that began it: to everybody else it is not there. It remembers
+which of its topics may be read.
 """
 
 from collections import OrderedDict
@@ -110,7 +110,6 @@ class Sessions:
         self._most, self._partitions_most = most, partitions_most
         self._ids = ids
         self._sessions: OrderedDict[int, Session] = OrderedDict()
-
         self._partitions = 0
 
     def __len__(self) -> int:

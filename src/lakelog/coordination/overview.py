@@ -137,6 +137,7 @@ def read_overview(groups: Groups) -> Work[Overview]:
 
 def stored_shards(groups: Groups) -> Work[dict[int, ClaimedShard | None]]:
     """Return every shard as it is stored, whoever has it; None: it was never claimed."""
-    count = yield from groups.count()
-    found = yield from together(groups.read(number) for number in range(count))
-    return dict(enumerate(found))
+    first = yield from groups.read(0)
+    count = groups.shards if first is None else first.shards
+    others = yield from together(groups.read(number) for number in range(1, count))
+    return dict(enumerate((first, *others)))

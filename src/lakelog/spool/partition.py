@@ -17,8 +17,6 @@ is replaced as a whole.
 
 import errno
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 from lakelog.spool.cells import RecoveryPoint, write_recovery
@@ -161,9 +159,7 @@ class PartitionLog:
         """
         handle = self.handle
         if handle is None:
-            handle = self.handle = self._disk.open(
-                self.folder, file_name(self._tip.base_offset), write=True
-            )
+            handle = self._open()
         base, position, offset = self._tip
         data, index, count, self.time_us = encoded
         size = len(data)
@@ -229,21 +225,15 @@ class PartitionLog:
         tip = self._tip
         if tip == self._synced:
             return
-        with self._file() as handle:
-            self._disk.sync(handle, self.folder)
+        if self.handle is not None:
+            self._disk.sync(self.handle, self.folder)
+        else:
+            name = file_name(tip.base_offset)
+            with self._disk.opened(self.folder, name, write=True) as handle:
+                self._disk.sync(handle, self.folder)
         self._synced = tip
         if tip.position - self._checkpointed >= RECOVERY_BYTES:
             self._move_recovery()
-
-    @contextmanager
-    def _file(self) -> Iterator[int]:
-        """Hand out the file of the active segment, which many partitions cannot all keep open."""
-        if self.handle is not None:
-            yield self.handle
-            return
-        name = file_name(self._tip.base_offset)
-        with self._disk.opened(self.folder, name, write=True) as handle:
-            yield handle
 
     def _move_recovery(self) -> None:
         base, position, _ = self._synced
@@ -290,9 +280,9 @@ class PartitionLog:
         record off, and was ended before its fsync, or that fsync failed. The last segment may have
         such an end; a sealed one is read to its last byte.
         """
-        with self._file() as handle:
-            self._disk.system.ftruncate(handle, self._tip.position)
-            self._disk.sync(handle, self.folder)
+        handle = self._open() if self.handle is None else self.handle
+        self._disk.system.ftruncate(handle, self._tip.position)
+        self._disk.sync(handle, self.folder)
         self._synced, self.unsynced_us = self._tip, 0
 
     def _begin_segment(self, offset: int) -> int:
@@ -306,6 +296,11 @@ class PartitionLog:
             # Whoever opens this again finds an empty segment, and goes on there.
             self._disk.system.close(handle)
             raise self._disk.failure(error) from error
+        return handle
+
+    def _open(self) -> int:
+        name = file_name(self._tip.base_offset)
+        handle = self.handle = self._disk.open(self.folder, name, write=True)
         return handle
 
     def let_go(self) -> None:

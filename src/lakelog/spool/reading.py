@@ -192,9 +192,7 @@ class SpoolReader:
         log = self._find_log(topic, partition) if self._find_log is not None else None
         active = log.active if log is not None else None
         found = list_segments(self._disk, folder)
-        # Of segments that retention deletes, a power cut may leave some, with holes between them.
-        checkpoint = read_checkpoint(self._disk, folder)
-        start = offset if checkpoint is None else max(offset, checkpoint.last_cleaned_offset)
+        start = max(offset, log.start if log is not None else self._start(folder))
         for number, segment in enumerate(found):
             is_last = number + 1 == len(found)
             if not is_last and found[number + 1].base_offset <= start:
@@ -210,6 +208,13 @@ class SpoolReader:
                     yield self._map_sealed(folder, segment, ahead=ahead)
             except FileNotFoundError:
                 continue
+
+    def _start(self, folder: str) -> int:
+        """Return where the log begins. Of segments that retention was deleting, a power cut may
+        leave some, with holes between them; a writer has deleted those when it begins.
+        """
+        checkpoint = read_checkpoint(self._disk, folder)
+        return 0 if checkpoint is None else checkpoint.last_cleaned_offset
 
     def _map_sealed(self, folder: str, segment: SegmentFile, *, ahead: bool) -> MappedSegment:
         base = segment.base_offset

@@ -308,6 +308,14 @@ def plain(running: Broker, data: bytes = b"", source: str = "127.0.0.1") -> sock
     return made
 
 
+PATIENT = Limits(handshakes=8, handshake_ms=60_000, drain_ms=1_000)
+
+
+async def begin_only(running: Broker, sources: list[str]) -> list[socket.socket]:
+    """Return sockets of these addresses that have begun a handshake, and do not go on."""
+    return [await asyncio.to_thread(plain, running, b"\x16\x03\x01", one) for one in sources]
+
+
 @loops
 def test_bytes_that_are_no_tls_end_a_connection_and_harm_nobody(run: Any, place: Place) -> None:
     async def story() -> None:
@@ -353,13 +361,9 @@ def test_handshakes_that_one_address_never_finishes_keep_no_other_out(
     run: Any, place: Place
 ) -> None:
     async def story() -> None:
-        limits = Limits(handshakes=8, handshake_ms=60_000, drain_ms=1_000)
-        async with broker(Site(), listeners=place.listener(), limits=limits) as running:
+        async with broker(Site(), listeners=place.listener(), limits=PATIENT) as running:
             metrics = running.services.metrics
-            silent = [
-                await asyncio.to_thread(plain, running, b"\x16\x03\x01", "127.0.0.7")
-                for _ in range(50)
-            ]
+            silent = await begin_only(running, ["127.0.0.7"] * 50)
             await until(lambda: metrics.connections_opened == 50 and metrics.connections == 4)
             assert await is_alive(await connect(running, place.client()))
             for one in silent:
@@ -375,13 +379,9 @@ def test_handshakes_that_many_addresses_never_finish_make_room_for_others(
     run: Any, place: Place
 ) -> None:
     async def story() -> None:
-        limits = Limits(handshakes=8, handshake_ms=60_000, drain_ms=1_000)
-        async with broker(Site(), listeners=place.listener(), limits=limits) as running:
+        async with broker(Site(), listeners=place.listener(), limits=PATIENT) as running:
             metrics = running.services.metrics
-            silent = [
-                await asyncio.to_thread(plain, running, b"\x16\x03\x01", f"127.0.0.{7 + one % 2}")
-                for one in range(8)
-            ]
+            silent = await begin_only(running, ["127.0.0.7", "127.0.0.8"] * 4)
             await until(lambda: metrics.connections == 8)
             assert await is_alive(await connect(running, place.client()))
             assert metrics.security.handshakes_failed == {"stalled": 1}

@@ -87,10 +87,7 @@ def encode_workers(
             ("worker",),
             (((str(worker),), count) for worker, count in starts.items()),
         ),
-        *(
-            _labelled(GaugeMetricFamily, one.name, one.help, one.labels, _rows(one))
-            for one in gauges
-        ),
+        *(_gauge(one, _rows(one)) for one in gauges),
     ]
     return encoder(_Scrape(families)), kind
 
